@@ -1,0 +1,240 @@
+"""Commands: what sessions, timers and administrators ask of the broker.
+
+A command may be refused and is not journaled; what it leads to is. All ids are the integers that the
+broker gave out (see ADR 2). A virtual host is always `default` for now.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+ANYCAST: Final = "anycast"
+MULTICAST: Final = "multicast"
+
+
+class Command(msgspec.Struct, gc=False):
+    """Base of all commands."""
+
+
+class OpenConnection(Command):
+    """A peer logged in. Answered with the connection's id.
+
+    `room` is how many bytes of deliveries may be on their way between engine and socket.
+    """
+
+    protocol: str
+    peer: str
+    user: str
+    client_id: str = ""
+    room: int = 1 << 20
+
+
+class RefuseConnection(Command):
+    """A peer was not let in; journaled, so that attempts can be counted afterwards."""
+
+    reason: int
+    protocol: str
+    peer: str
+    user: str
+    text: str
+
+
+class CloseConnection(Command):
+    """A connection ended: `reason` is CLOSED (clean) or one of the reasons that count as a failed attempt.
+
+    Open transactions are rolled back, consumers detached, deliveries returned, temporary queues deleted.
+    """
+
+    connection: int
+    reason: int
+    text: str = ""
+
+
+class Attach(Command, gc=True):
+    """Start to consume. Answered with the consumer's id.
+
+    Which queue: `queue` if given (fully qualified name, on `address`); the durable subscription named
+    `durable_name` if given (created, or rebound to `address` and `filter`); else an anycast queue named as the address
+    (`routing_type` ANYCAST) or a temporary queue on the address (MULTICAST).
+    `acknowledges` false means that a delivery counts as acknowledged when it is sent.
+    Deliveries go on while one of the two credits is positive; both may be given back by `Credit` and by acks.
+    `receiver` is handed back in effects and means nothing to the engine.
+    """
+
+    connection: int
+    address: str
+    subscription: str = ""
+    routing_type: str | None = None
+    queue: str | None = None
+    durable_name: str | None = None
+    filter: str = ""
+    acknowledges: bool = True
+    ack_mode: str = "client-individual"
+    credit_messages: int = 655_360
+    credit_bytes: int = 655_360
+    receiver: Any = None
+
+
+class Detach(Command):
+    """Stop to consume, cleanly: what was in flight returns and the attempt does not count.
+
+    `delete_durable` also deletes the durable subscription's queue.
+    """
+
+    consumer: int
+    delete_durable: bool = False
+
+
+class DeleteSubscription(Command):
+    """Delete the durable subscription of this name, which must have no consumers."""
+
+    name: str
+
+
+class Send(Command):
+    """Send a message to an address, or straight to a queue (`queue`, fully qualified name).
+
+    `routing_type` None means any. `expires` is milliseconds since 1970, 0 for never.
+    `transaction` is the name of one that is open on the connection, or None.
+    `headers` is a block as `engine.headers` describes it.
+    """
+
+    connection: int
+    address: str
+    headers: bytes
+    body: bytes
+    routing_type: str | None = None
+    queue: str | None = None
+    priority: int = 4
+    persistent: bool = True
+    expires: int = 0
+    transaction: str | None = None
+
+
+class Acknowledge(Command):
+    """Settle a delivery; `cumulative` also all deliveries of the consumer before it."""
+
+    consumer: int
+    message: int
+    cumulative: bool = False
+    transaction: str | None = None
+
+
+class Reject(Command):
+    """Give a delivery back as a failed attempt; `cumulative` also all deliveries of the consumer before it."""
+
+    consumer: int
+    message: int
+    cumulative: bool = False
+    transaction: str | None = None
+
+
+class Begin(Command):
+    """Open a transaction on a connection."""
+
+    connection: int
+    transaction: str
+
+
+class Commit(Command):
+    """Carry out a transaction, whole or not at all."""
+
+    connection: int
+    transaction: str
+
+
+class Rollback(Command):
+    """Forget a transaction; what it acknowledged stays with its consumer."""
+
+    connection: int
+    transaction: str
+
+
+class Credit(Command):
+    """Give a consumer more credit."""
+
+    consumer: int
+    messages: int = 0
+    bytes: int = 0
+
+
+class Room(Command):
+    """So many bytes of deliveries left for the socket of a connection."""
+
+    connection: int
+    bytes: int
+
+
+class ExpireDue(Command):
+    """Expire what is due, at most `limit` entries. Answered as usual; `Broker.more_due` says if some are left."""
+
+    limit: int = 1000
+
+
+class CreateAddress(Command):
+    """Create an address with these routing types."""
+
+    address: str
+    routing_types: tuple[str, ...] = (ANYCAST,)
+
+
+class DeleteAddress(Command):
+    """Delete an address that has no queues, or with `force` together with them."""
+
+    address: str
+    force: bool = False
+
+
+class CreateQueue(Command):
+    """Create a queue on an address (created if missing)."""
+
+    queue: str
+    address: str
+    routing_type: str = ANYCAST
+    durable: bool = True
+    filter: str = ""
+
+
+class DeleteQueue(Command):
+    """Delete a queue that is empty and has no consumers, or with `force` whatever it has."""
+
+    queue: str
+    force: bool = False
+
+
+class PauseQueue(Command):
+    """Stop delivering from a queue."""
+
+    queue: str
+
+
+class ResumeQueue(Command):
+    """Deliver again from a queue."""
+
+    queue: str
+
+
+class PurgeQueue(Command):
+    """Remove all messages of a queue that are not in flight."""
+
+    queue: str
+
+
+class ChangeSettings(Command, gc=True):
+    """Put these address settings in force: match to key to value, checked by `engine.settings`."""
+
+    settings: dict[str, dict[str, str | int | bool]]
+    journal_non_persistent: str = "decisions"
+
+
+class Start(Command):
+    """The broker starts to serve; what recovery found goes into `BrokerStarted`."""
+
+    version: str
+    cut_bytes: int = 0
+    cut_segment: str = ""
+    cut_offset: int = 0
+
+
+class Stop(Command):
+    """The broker stops cleanly: connections are closed, the digest is recorded."""

@@ -1,0 +1,371 @@
+"""The one table of events: columns, kinds, reasons and details.
+
+Codec, journal layout, inspector, SQL schema and the docs page are derived from this module;
+nothing else lists events. Kind and reason numbers, column offsets and detail fields are for ever:
+details grow by optional fields at their end only.
+
+An event is a `Row` (twelve integers in column order) with three byte strings: `detail` (msgpack
+of the kind's detail struct, empty when it has none), `headers` (see `engine.headers`) and `body`.
+Its LSN is its position in the journal and is not stored.
+"""
+
+from struct import Struct
+from typing import Final, TypeAlias
+
+import msgspec
+
+Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
+"""An event's integers, in the order of COLUMNS."""
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A fixed-width column: its name, struct code, offset in the row in bytes, and what it holds."""
+
+    name: str
+    code: str
+    offset: int
+    doc: str
+
+
+COLUMNS: Final = (
+    Column("kind", "B", 0, "number of the kind of event"),
+    Column("reason", "B", 1, "why the broker decided so, 0 when the kind says it all"),
+    Column("delivery_count", "H", 2, "attempts to deliver the message, after this event"),
+    Column("address", "I", 4, "id of the address, 0 for none"),
+    Column("queue", "I", 8, "id of the queue, 0 for none or for several (see detail)"),
+    Column("priority", "B", 12, "priority of the message, 0 to 9"),
+    Column("flags", "B", 13, "bits: 1 persistent, 2 headers and body not journaled"),
+    Column("message", "Q", 16, "id of the message: the LSN of its Routed event"),
+    Column("consumer", "Q", 24, "id of the consumer: the LSN of its ConsumerAttached event"),
+    Column("connection", "Q", 32, "id of the connection: the LSN of its ConnectionOpened event"),
+    Column("related", "Q", 40, "the other event that this one refers to"),
+    Column("time", "q", 48, "when it was decided: microseconds since 1970-01-01 UTC"),
+)
+HEAPS: Final = ("detail", "headers", "body")
+"""Variable-length parts of an event; the row holds the length of each as a u32 from offset 56."""
+
+ROW_BYTES: Final = 72
+PACK_FORMAT: Final = "<BBHIIBBxxQQQQqIII4x"
+ROW_STRUCT: Final = Struct(PACK_FORMAT)
+assert ROW_STRUCT.size == ROW_BYTES
+
+# Positions in a Row, for code that reads one column.
+KIND: Final = 0
+REASON: Final = 1
+DELIVERY_COUNT: Final = 2
+ADDRESS: Final = 3
+QUEUE: Final = 4
+PRIORITY: Final = 5
+FLAGS: Final = 6
+MESSAGE: Final = 7
+CONSUMER: Final = 8
+CONNECTION: Final = 9
+RELATED: Final = 10
+TIME: Final = 11
+
+# Bits of the flags column.
+PERSISTENT: Final = 1
+BODY_OMITTED: Final = 2
+
+# Numbers of the kinds. Gaps belong to kinds that the design names and that are not built yet.
+BROKER_STARTED: Final = 1
+BROKER_STOPPED: Final = 2
+CONNECTION_OPENED: Final = 3
+CONNECTION_CLOSED: Final = 4
+CONNECTION_REFUSED: Final = 5
+CONSUMER_ATTACHED: Final = 6
+CONSUMER_DETACHED: Final = 7
+ADDRESS_CREATED: Final = 8
+ADDRESS_UPDATED: Final = 9
+ADDRESS_DELETED: Final = 10
+QUEUE_CREATED: Final = 11
+QUEUE_UPDATED: Final = 12
+QUEUE_DELETED: Final = 13
+QUEUE_PAUSED: Final = 14
+QUEUE_RESUMED: Final = 15
+SETTINGS_CHANGED: Final = 16
+ROUTED: Final = 17
+DROPPED: Final = 18
+DELIVERED: Final = 20
+ACKNOWLEDGED: Final = 21
+RETURNED: Final = 22
+DEAD_LETTERED: Final = 23
+EXPIRED: Final = 24
+REMOVED: Final = 25
+TRANSACTION_COMMITTED: Final = 27
+TRANSACTION_ROLLED_BACK: Final = 28
+
+# Numbers of the reasons; one list for all kinds, so that a query needs no second table.
+NO_REASON: Final = 0
+SENT: Final = 1
+DEAD_LETTER: Final = 2
+EXPIRY: Final = 3
+NO_BINDING: Final = 4
+NO_MATCHING_FILTER: Final = 5
+BY_CONSUMER: Final = 6
+AUTOMATIC: Final = 7
+NACK: Final = 8
+ROLLBACK: Final = 9
+CLOSED: Final = 10
+DISCONNECTED: Final = 11
+TIMEOUT: Final = 12
+PROTOCOL_ERROR: Final = 13
+SHUTDOWN: Final = 14
+RESTART: Final = 15
+ADMINISTRATION: Final = 16
+QUEUE_REMOVED: Final = 17
+NO_DEAD_LETTER_ADDRESS: Final = 18
+NO_EXPIRY_ADDRESS: Final = 19
+UNROUTABLE: Final = 20
+ON_DEMAND: Final = 21
+CONFIGURATION: Final = 22
+AUTHENTICATION: Final = 23
+LIMIT: Final = 24
+COMMIT_REFUSED: Final = 25
+SUBSCRIPTION: Final = 26
+UNUSED: Final = 27
+
+REASONS: Final[dict[int, tuple[str, str]]] = {
+    NO_REASON: ("", "the kind says it all"),
+    SENT: ("sent", "a producer sent it"),
+    DEAD_LETTER: ("dead-letter", "it took the way to the dead letter address"),
+    EXPIRY: ("expiry", "it took the way to the expiry address"),
+    NO_BINDING: ("no-binding", "the address has no queue of a fitting routing type"),
+    NO_MATCHING_FILTER: ("no-matching-filter", "every filter on the address refused it"),
+    BY_CONSUMER: ("by-consumer", "the consumer acknowledged it"),
+    AUTOMATIC: ("automatic", "acknowledged by being sent to a consumer that does not acknowledge"),
+    NACK: ("nack", "the consumer rejected it"),
+    ROLLBACK: ("rollback", "the client rolled back"),
+    CLOSED: ("closed", "the client closed it cleanly; the attempt does not count"),
+    DISCONNECTED: ("disconnected", "the connection was lost; the attempt counts"),
+    TIMEOUT: ("timeout", "nothing was heard from the peer in time"),
+    PROTOCOL_ERROR: ("protocol-error", "the peer broke the protocol"),
+    SHUTDOWN: ("shutdown", "the broker was stopped"),
+    RESTART: ("restart", "the broker was started again"),
+    ADMINISTRATION: ("administration", "an administrator asked for it"),
+    QUEUE_REMOVED: ("queue-removed", "its queue was deleted"),
+    NO_DEAD_LETTER_ADDRESS: ("no-dead-letter-address", "no dead letter address is set: dropped"),
+    NO_EXPIRY_ADDRESS: ("no-expiry-address", "no expiry address is set: dropped"),
+    UNROUTABLE: ("unroutable", "the target address has no queue that takes it"),
+    ON_DEMAND: ("on-demand", "created because somebody used it"),
+    CONFIGURATION: ("configuration", "the configuration says so"),
+    AUTHENTICATION: ("authentication", "login or passcode were wrong"),
+    LIMIT: ("limit", "a configured limit was reached"),
+    COMMIT_REFUSED: ("commit-refused", "a part of the transaction was refused at commit"),
+    SUBSCRIPTION: ("subscription", "created for a subscription"),
+    UNUSED: ("unused", "temporary and no longer used"),
+}
+
+
+class Detail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Base of all details: encoded as a msgpack map, absent fields have their default."""
+
+
+class BrokerStartedDetail(Detail):
+    """What start-up found: bytes cut from a torn tail (and where), and the broker's version."""
+
+    version: str = ""
+    cut_bytes: int = 0
+    cut_segment: str = ""
+    cut_offset: int = 0
+    digest: str = ""
+
+
+class BrokerStoppedDetail(Detail):
+    """Digest of the logical state at a clean stop, before this event."""
+
+    digest: str = ""
+
+
+class ConnectionDetail(Detail):
+    """Who connected, or tried to: protocol with version, peer address, user, client id."""
+
+    protocol: str = ""
+    peer: str = ""
+    user: str = ""
+    client_id: str = ""
+    text: str = ""
+
+
+class ConnectionClosedDetail(Detail):
+    """Why the connection ended, in words, when the reason needs them."""
+
+    text: str = ""
+
+
+class ConsumerAttachedDetail(Detail):
+    """How the consumer was attached: its subscription, acknowledgement mode and filter."""
+
+    subscription: str = ""
+    ack_mode: str = ""
+    filter: str = ""
+
+
+class AddressDetail(Detail):
+    """An address: virtual host, name and routing types ("anycast", "multicast")."""
+
+    host: str = "default"
+    name: str = ""
+    routing_types: tuple[str, ...] = ()
+    auto_created: bool = False
+
+
+class QueueDetail(Detail):
+    """A queue: name, routing type, filter and how long it lives."""
+
+    name: str = ""
+    routing_type: str = "anycast"
+    filter: str = ""
+    durable: bool = True
+    temporary: bool = False
+    auto_created: bool = False
+    owner: int = 0
+
+
+class SettingsDetail(Detail):
+    """All address settings in force from here on: match to key to value."""
+
+    settings: dict[str, dict[str, str | int | bool]] = {}
+    journal_non_persistent: str = "decisions"
+
+
+class RoutedDetail(Detail):
+    """Queues chosen when there are several; expiry in milliseconds since 1970; where it came from."""
+
+    queues: tuple[int, ...] = ()
+    expires: int = 0
+    transaction: str = ""
+
+
+class DroppedDetail(Detail):
+    """Transaction that the send was part of, if any."""
+
+    transaction: str = ""
+
+
+class TransactionDetail(Detail):
+    """A transaction: the client's id for it, its first event and how many events it made."""
+
+    transaction: str = ""
+    first: int = 0
+    events: int = 0
+    text: str = ""
+
+
+class EventType(msgspec.Struct, frozen=True):
+    """A row of the table: number, name, the columns it fills, its detail, and what it says."""
+
+    number: int
+    name: str
+    columns: tuple[str, ...]
+    detail: type[Detail] | None
+    doc: str
+
+
+_ENTRY = ("reason", "delivery_count", "address", "queue", "priority", "flags", "message")
+
+EVENT_TYPES: Final = (
+    EventType(BROKER_STARTED, "BrokerStarted", ("reason",), BrokerStartedDetail,
+              "The broker starts to serve. All consumers and connections are gone, every delivery in flight is "
+              "back in its queue with its count, non-persistent messages and non-durable queues are dropped."),
+    EventType(BROKER_STOPPED, "BrokerStopped", ("reason",), BrokerStoppedDetail,
+              "The broker stopped cleanly."),
+    EventType(CONNECTION_OPENED, "ConnectionOpened", ("connection",), ConnectionDetail,
+              "A peer connected and logged in."),
+    EventType(CONNECTION_CLOSED, "ConnectionClosed", ("reason", "connection"), ConnectionClosedDetail,
+              "A connection ended."),
+    EventType(CONNECTION_REFUSED, "ConnectionRefused", ("reason",), ConnectionDetail,
+              "A peer was not let in."),
+    EventType(CONSUMER_ATTACHED, "ConsumerAttached", ("address", "queue", "consumer", "connection"),
+              ConsumerAttachedDetail, "A consumer takes from the queue from here on."),
+    EventType(CONSUMER_DETACHED, "ConsumerDetached", ("reason", "address", "queue", "consumer", "connection"),
+              None, "A consumer left; what it had in flight was returned before this event."),
+    EventType(ADDRESS_CREATED, "AddressCreated", ("reason", "address", "connection"), AddressDetail,
+              "The address exists from here on."),
+    EventType(ADDRESS_UPDATED, "AddressUpdated", ("reason", "address", "connection"), AddressDetail,
+              "The routing types of the address changed."),
+    EventType(ADDRESS_DELETED, "AddressDeleted", ("reason", "address", "connection"), None,
+              "The address and the name are gone; its queues were deleted before."),
+    EventType(QUEUE_CREATED, "QueueCreated", ("reason", "address", "queue", "connection"), QueueDetail,
+              "The queue exists and is bound to its address from here on."),
+    EventType(QUEUE_UPDATED, "QueueUpdated", ("reason", "address", "queue", "connection"), QueueDetail,
+              "The queue is bound to this address with this filter from here on; its messages stay."),
+    EventType(QUEUE_DELETED, "QueueDeleted", ("reason", "address", "queue", "connection"), None,
+              "The queue is gone; its messages were removed before this event."),
+    EventType(QUEUE_PAUSED, "QueuePaused", ("reason", "address", "queue"), None,
+              "Nothing is delivered from the queue until it is resumed."),
+    EventType(QUEUE_RESUMED, "QueueResumed", ("reason", "address", "queue"), None,
+              "The queue delivers again."),
+    EventType(SETTINGS_CHANGED, "SettingsChanged", ("reason",), SettingsDetail,
+              "Address settings in force from here on."),
+    EventType(ROUTED, "Routed", (*_ENTRY, "connection", "related"), RoutedDetail,
+              "A message was taken and put into these queues. `related` is the message that it was made from "
+              "(dead letter, expiry)."),
+    EventType(DROPPED, "Dropped", ("reason", "address", "priority", "flags", "connection", "related"),
+              DroppedDetail, "A message was taken and no queue wanted it."),
+    EventType(DELIVERED, "Delivered", (*_ENTRY, "consumer", "connection"), None,
+              "The message is handed to the consumer, for the delivery_count-th time."),
+    EventType(ACKNOWLEDGED, "Acknowledged", (*_ENTRY, "consumer", "connection"), None,
+              "The consumer took responsibility; the message left the queue."),
+    EventType(RETURNED, "Returned", (*_ENTRY, "consumer", "connection"), None,
+              "A delivery failed or was given back; the message is in its place in the queue again."),
+    EventType(DEAD_LETTERED, "DeadLettered", (*_ENTRY, "related"), None,
+              "The last allowed delivery failed; the message left the queue. `related` is the new message at the "
+              "dead letter address, 0 if it was dropped."),
+    EventType(EXPIRED, "Expired", (*_ENTRY, "related"), None,
+              "The message's time had passed; it left the queue. `related` is the new message at the expiry address, "
+              "0 if it was dropped."),
+    EventType(REMOVED, "Removed", (*_ENTRY, "connection"), None,
+              "The message was taken out of the queue by something other than a consumer."),
+    EventType(TRANSACTION_COMMITTED, "TransactionCommitted", ("reason", "connection"), TransactionDetail,
+              "The events from `first` on, up to this one, happened together."),
+    EventType(TRANSACTION_ROLLED_BACK, "TransactionRolledBack", ("reason", "connection"), TransactionDetail,
+              "The transaction left nothing behind."),
+)  # fmt: skip
+
+BY_NUMBER: Final[dict[int, EventType]] = {entry.number: entry for entry in EVENT_TYPES}
+BY_NAME: Final[dict[str, EventType]] = {entry.name: entry for entry in EVENT_TYPES}
+assert len(BY_NUMBER) == len(BY_NAME) == len(EVENT_TYPES)
+
+
+def row(
+    kind: int,
+    *,
+    reason: int = 0,
+    delivery_count: int = 0,
+    address: int = 0,
+    queue: int = 0,
+    priority: int = 0,
+    flags: int = 0,
+    message: int = 0,
+    consumer: int = 0,
+    connection: int = 0,
+    related: int = 0,
+    time: int = 0,
+) -> Row:
+    """Build a row by column names. Hot paths write the tuple out instead."""
+    return (
+        kind, reason, delivery_count, address, queue, priority, flags,
+        message, consumer, connection, related, time,
+    )  # fmt: skip
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoders = {
+    entry.number: msgspec.msgpack.Decoder(entry.detail) for entry in EVENT_TYPES if entry.detail
+}
+
+
+def encode_detail(detail: Detail) -> bytes:
+    """Encode a detail; one with nothing but defaults becomes the empty string."""
+    encoded = _encoder.encode(detail)
+    return b"" if encoded == b"\x80" else encoded
+
+
+def decode_detail(kind: int, encoded: bytes) -> Detail | None:
+    """Decode the detail of an event of this kind; None if the kind has none."""
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        return None
+    detail: Detail = decoder.decode(encoded or b"\x80")
+    return detail

@@ -1,0 +1,27 @@
+"""Refusals: what the broker answers to a command that it will not carry out.
+
+A refusal is a value, decided before any event exists, so it leaves no trace in the state. Protocols
+translate the code; people read the text, which says what is wrong and what would be right.
+"""
+
+from enum import Enum
+
+import msgspec
+
+
+class Code(Enum):
+    """The kinds of refusal, each with a meaning that every protocol can express."""
+
+    NOT_FOUND = "not-found"
+    ALREADY_EXISTS = "already-exists"
+    NOT_ALLOWED = "not-allowed"
+    INVALID = "invalid"
+    LIMIT = "limit"
+    UNSUPPORTED = "unsupported"
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a command was refused: a code for programs and a sentence for people."""
+
+    code: Code
+    text: str
