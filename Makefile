@@ -1,0 +1,90 @@
+# Each target makes the virtual environment that it needs. `make` alone lists the targets.
+#
+# PYTHON is the interpreter that the environment is made from, 3.11 or newer. Packages are
+# fetched as pip is configured on this machine.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.daybook-installed
+COMPILED := .venv-compiled
+COMPILED_STAMP := $(COMPILED)/.daybook-installed
+ROOMS := engine journal protocols recovery server tools
+
+# Arguments that are handed on.
+ARGS ?=
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+SEED ?=
+STEPS ?= 2000
+SECONDS ?= 60
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv demo test serve lint format bench sim fuzz wheel build-compiled clean check-python
+
+help: ## list the targets
+	@echo "Daybook: a durable message broker. Targets:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+check-python:
+	@command -v "$(PYTHON)" >/dev/null || { \
+	  echo "make: '$(PYTHON)' was not found; install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1), Daybook needs 3.11 or newer; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "make: '$(PYTHON)' cannot make virtual environments; install its venv module (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
+
+$(STAMP): pyproject.toml setup.py | check-python
+	"$(PYTHON)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group test --group lint
+	@touch $@
+
+$(COMPILED_STAMP): pyproject.toml setup.py $(wildcard engine/*.py journal/*.py protocols/*/*.py) | check-python
+	"$(PYTHON)" -m venv $(COMPILED)
+	$(COMPILED)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	DAYBOOK_COMPILE=1 $(COMPILED)/bin/python -m pip install --quiet --force-reinstall --no-deps .
+	$(COMPILED)/bin/python -m pip install --quiet . --group test
+	@touch $@
+
+venv: $(STAMP) ## make the virtual environment .venv with everything below
+
+demo: $(STAMP) ## kill a broker twice under load and prove that nothing was lost
+	$(BIN)/python -m tools.demo $(ARGS)
+
+serve: $(STAMP) ## run a broker in the foreground (ARGS="--data DIR --listen stomp://127.0.0.1:61613")
+	$(BIN)/daybook serve $(ARGS)
+
+test: $(STAMP) ## run the test suite (PYTEST_ARGS="-k name -x")
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(STAMP) ## check style, types, layers and spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/codespell *.md docs etc $(ROOMS) tests
+
+format: $(STAMP) ## format the sources
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## measure (BENCH_ARGS="...")
+	$(BIN)/python -m bench.run $(BENCH_ARGS)
+
+sim: $(STAMP) ## simulate the whole broker with faults (SEED=n STEPS=m)
+	$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED)) --steps $(STEPS)
+
+fuzz: $(STAMP) ## feed the parsers with anything (SECONDS=n SEED=n)
+	$(BIN)/python -m tests.fuzz.run $(if $(SEED),--seed $(SEED)) --seconds $(SECONDS)
+
+wheel: $(STAMP) ## build dist/*.whl (DAYBOOK_COMPILE=1 compiles the hot modules)
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+build-compiled: $(COMPILED_STAMP) ## install the compiled broker into .venv-compiled
+
+clean: ## remove what was built and measured, and the virtual environments
+	rm -rf build dist $(VENV) $(COMPILED) demo-data *.egg-info
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
