@@ -1,0 +1,249 @@
+"""Address settings: the table of keys, the merge by specificity, and where a value came from.
+
+Settings belong to matches over address names, spelled as in Artemis: words divided by `.`, `*` for
+exactly one word, `#` as the last word for any number of them. Every key of an address is decided
+on its own by the most specific match that sets it. This module must never know where settings
+come from (a file, a command, the journal) and reads nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Final, TypeAlias
+
+import msgspec
+
+Value: TypeAlias = str | int | bool
+Matches: TypeAlias = dict[str, dict[str, Value]]
+"""Settings as they stand in commands and in the journal: match to key to value."""
+
+DELIMITER: Final = "."
+ONE_WORD: Final = "*"
+ANY_WORDS: Final = "#"
+
+ATTEMPTS_MAX: Final = 65_535
+"""The delivery count of an event has 16 bits: more attempts than this could not be counted."""
+
+CACHED_ADDRESSES_MAX: Final = 10_000
+_TYPE_NAMES: Final[dict[type, str]] = {
+    str: "a string",
+    int: "a whole number",
+    bool: "true or false",
+}
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A row of the table: name, type, default, meaning, and a check that says what is wrong."""
+
+    name: str
+    type: type
+    default: Value
+    doc: str
+    check: Callable[[Value], str | None] | None = None
+
+
+def _check_attempts(value: Value) -> str | None:
+    if not isinstance(value, int) or not -1 <= value <= ATTEMPTS_MAX:
+        return f"it must be from 1 to {ATTEMPTS_MAX}, or -1 for no limit"
+    return None
+
+
+def _check_address(value: Value) -> str | None:
+    name = str(value)
+    if "::" in name:
+        return "it must name an address, not a queue of one (ADDRESS::QUEUE)"
+    if ONE_WORD in name or ANY_WORDS in name:
+        return "it must name one address, without wildcards (* and #)"
+    if name != name.strip() or not name.isprintable():
+        return "it must not begin or end with a space nor hold control characters"
+    return None
+
+
+KEYS: Final = (
+    Key(
+        "max-delivery-attempts",
+        int,
+        10,
+        "Attempts to deliver a message before it goes to the dead letter address or, without one,"
+        " is dropped; 0 or -1 for no limit.",
+        _check_attempts,
+    ),
+    Key(
+        "dead-letter-address",
+        str,
+        "",
+        "Address for messages whose last allowed delivery failed; empty: they are dropped.",
+        _check_address,
+    ),
+    Key(
+        "expiry-address",
+        str,
+        "",
+        "Address for messages whose time has passed; empty: they are dropped, whatever a less"
+        " specific match says.",
+        _check_address,
+    ),
+    Key(
+        "auto-create-addresses",
+        bool,
+        True,
+        "Whether an address is created when somebody first sends to it or consumes from it.",
+    ),
+    Key(
+        "auto-create-queues",
+        bool,
+        True,
+        "Whether a queue is created when somebody first sends to it or consumes from it.",
+    ),
+)
+"""The one table of address settings. A new key is a row here and a field of AddressSettings."""
+
+BY_NAME: Final[dict[str, Key]] = {key.name: key for key in KEYS}
+
+
+class AddressSettings(msgspec.Struct, frozen=True):
+    """What is in force for one address: a field for every key, all of them resolved."""
+
+    max_delivery_attempts: int
+    dead_letter_address: str
+    expiry_address: str
+    auto_create_addresses: bool
+    auto_create_queues: bool
+
+
+assert AddressSettings.__struct_fields__ == tuple(key.name.replace("-", "_") for key in KEYS)
+assert all(type(key.default) is key.type for key in KEYS)
+
+
+def check_match(match: str) -> str | None:
+    """Say what is wrong with a match and what would be right; None if nothing is."""
+    if not match:
+        return "the match is empty; '#' matches every address"
+    if match != match.strip() or not match.isprintable():
+        return f"the match {match!r} must not begin or end with a space nor hold control characters"
+    words = match.split(DELIMITER)
+    for position, word in enumerate(words):
+        if word == ANY_WORDS and position < len(words) - 1:
+            return f"the match {match!r} has '#' in the middle; '#' may only be its last word"
+        if word not in (ONE_WORD, ANY_WORDS) and (ONE_WORD in word or ANY_WORDS in word):
+            return f"the match {match!r} has {word!r}; a wildcard must be a word of its own"
+    return None
+
+
+def check_value(key: str, value: object) -> str | None:
+    """Say what is wrong with a key or its value and what would be right; None if nothing is."""
+    row = BY_NAME.get(key)
+    if row is None:
+        close = get_close_matches(key, list(BY_NAME), n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"the keys are {', '.join(BY_NAME)}"
+        return f"unknown address setting {key!r}; {hint}"
+    if type(value) is not row.type:
+        return f"{key} is {value!r}; it must be {_TYPE_NAMES[row.type]}"
+    assert isinstance(value, str | int | bool)
+    wrong = row.check(value) if row.check is not None else None
+    return f"{key} is {value!r}; {wrong}" if wrong else None
+
+
+def check(match: str, key: str, value: object) -> str | None:
+    """Say what is wrong with one setting, in a sentence; None if nothing is."""
+    return check_match(match) or check_value(key, value)
+
+
+def problems(matches: Mapping[str, Mapping[str, object]]) -> list[str]:
+    """List everything that is wrong with settings; to be asked before they are put in force."""
+    found = []
+    for match, values in matches.items():
+        wrong = check_match(match)
+        if wrong:
+            found.append(wrong)
+        for key, value in values.items():
+            wrong = check_value(key, value)
+            if wrong:
+                found.append(f"match {match!r}: {wrong}")
+    return found
+
+
+def matches_address(match: str, address: str) -> bool:
+    """Whether a match covers an address. `a.b.#` covers `a.b` too; `*` is never an empty word."""
+    if match == address:
+        return True
+    wanted = match.split(DELIMITER)
+    words = address.split(DELIMITER)
+    if wanted[-1] == ANY_WORDS:
+        wanted.pop()
+        if len(words) < len(wanted):
+            return False
+    elif len(words) != len(wanted):
+        return False
+    for pattern, word in zip(wanted, words, strict=False):
+        if pattern != word and (pattern != ONE_WORD or not word):
+            return False
+    return True
+
+
+def _specificity(match: str) -> tuple[bool, int, list[bool], str]:
+    """Sort key among matches that cover one address, the most specific first.
+
+    Without `#` before with `#`. Both with `#`: the longer string. Then word by word, a word before
+    a `*`. Artemis leaves the order open where two matches with `#` are of equal length; the words
+    decide it here, and at last the alphabet, so that it never depends on the order of a file.
+    """
+    words = match.split(DELIMITER)
+    any_words = words[-1] == ANY_WORDS
+    length = len(match) if any_words else 0
+    return any_words, -length, [word == ONE_WORD for word in words], match
+
+
+class Settings:
+    """All address settings in force. Never changed: new settings are a new object."""
+
+    def __init__(self, matches: Mapping[str, Mapping[str, Value]]) -> None:
+        """Take settings that were checked before (`problems`); keys unknown here are kept, unused.
+
+        They are not checked again, because a journal must fold even after a rule became stricter.
+        """
+        self._matches: Matches = {match: dict(values) for match, values in matches.items()}
+        self._resolved: dict[str, AddressSettings] = {}
+
+    @staticmethod
+    def from_dict(matches: Mapping[str, Mapping[str, Value]]) -> "Settings":
+        """Build from the form that commands and events carry."""
+        return Settings(matches)
+
+    def to_dict(self) -> Matches:
+        """Give the form that commands and events carry; the caller may keep it."""
+        return {match: dict(values) for match, values in self._matches.items()}
+
+    def resolve(self, address: str) -> AddressSettings:
+        """Give what is in force for an address. Remembered for a bounded number of addresses."""
+        found = self._resolved.get(address)
+        if found is None:
+            values = [value for _, value, _ in self.explain(address)]
+            found = AddressSettings(*values)  # type: ignore[arg-type]
+            if len(self._resolved) >= CACHED_ADDRESSES_MAX:
+                self._resolved.clear()
+            self._resolved[address] = found
+        return found
+
+    def explain(self, address: str) -> list[tuple[str, Value, str]]:
+        """List (key, value, match it came from) in the order of KEYS; "" for a built-in default."""
+        layers = self._layers(address)
+        explained: list[tuple[str, Value, str]] = []
+        for key in KEYS:
+            value, origin = key.default, ""
+            for match in layers:
+                values = self._matches[match]
+                if key.name in values:
+                    value, origin = values[key.name], match
+                    break
+            explained.append((key.name, value, origin))
+        return explained
+
+    def _layers(self, address: str) -> list[str]:
+        """Matches that cover the address, the most specific first."""
+        covering = [match for match in self._matches if matches_address(match, address)]
+        covering.sort(key=_specificity)
+        if address in self._matches:
+            # An exact match comes first even if the name itself looks like a wildcard.
+            covering.remove(address)
+            covering.insert(0, address)
+        return covering

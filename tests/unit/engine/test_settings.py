@@ -1,0 +1,167 @@
+"""Address settings: keys, matches, the merge, and the errors."""
+
+import pytest
+
+from engine.settings import (
+    CACHED_ADDRESSES_MAX,
+    KEYS,
+    Settings,
+    check,
+    matches_address,
+    problems,
+)
+
+
+@pytest.mark.parametrize(
+    ("match", "address", "covers"),
+    [
+        ("#", "anything.at.all", True),
+        ("a.b", "a.b", True),
+        ("a.b", "a.b.c", False),
+        ("a.*", "a.b", True),
+        ("a.*", "a", False),
+        ("a.*", "a.b.c", False),
+        ("a.*", "a.", False),
+        ("*.b", "a.b", True),
+        ("a.b.#", "a.b", True),
+        ("a.b.#", "a.b.c.d", True),
+        ("a.b.#", "a.bc", False),
+        ("a.b.#", "a", False),
+        ("a.*.#", "a.b", True),
+        ("a.*.#", "a", False),
+        ("a.b.#", "a.b.#", True),
+        ("a+b", "aab", False),
+    ],
+)
+def test_matches_go_by_words(match: str, address: str, covers: bool) -> None:
+    assert matches_address(match, address) is covers
+
+
+def test_without_settings_the_defaults_of_the_table_are_in_force() -> None:
+    resolved = Settings({}).resolve("orders")
+    for key in KEYS:
+        assert getattr(resolved, key.name.replace("-", "_")) == key.default
+    assert resolved.max_delivery_attempts == 10
+    assert resolved.dead_letter_address == ""
+
+
+def test_every_key_is_decided_on_its_own() -> None:
+    merged = Settings(
+        {
+            "#": {
+                "dead-letter-address": "DLQ",
+                "expiry-address": "EXP",
+                "max-delivery-attempts": 7,
+            },
+            "orders.#": {"max-delivery-attempts": 3, "expiry-address": ""},
+            "orders.eu": {"auto-create-queues": False},
+        }
+    )
+    resolved = merged.resolve("orders.eu")
+    assert resolved.dead_letter_address == "DLQ"
+    assert resolved.expiry_address == ""
+    assert resolved.max_delivery_attempts == 3
+    assert resolved.auto_create_queues is False
+    assert merged.explain("orders.eu") == [
+        ("max-delivery-attempts", 3, "orders.#"),
+        ("dead-letter-address", "DLQ", "#"),
+        ("expiry-address", "", "orders.#"),
+        ("auto-create-addresses", True, ""),
+        ("auto-create-queues", False, "orders.eu"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("address", "winner", "loser"),
+    [
+        ("a.b.c", "a.b.c", "a.b.*"),  # exact before wildcard
+        ("a.b.c", "a.b.*", "a.b.#"),  # * before #
+        ("a.b.c", "*.*.*", "a.b.c.#"),  # any match without # before any with it
+        ("a.b.c", "a.b.#", "a.#"),  # both #: the longer
+        ("a.b.c", "*.*.*.#", "a.b.#"),  # ... by characters, not by words
+        ("a.b.c", "a.*.*", "*.b.c"),  # both *: the first word that differs
+        ("a.b.c", "a.b.*", "a.*.c"),
+        ("a.b.c", "a.b.#", "a.*.#"),  # both # and of one length: word before *
+    ],
+)
+def test_the_more_specific_match_wins(address: str, winner: str, loser: str) -> None:
+    for order in ((winner, loser), (loser, winner)):
+        matches = {match: {"dead-letter-address": match} for match in order}
+        assert Settings.from_dict(matches).resolve(address).dead_letter_address == winner
+
+
+def test_an_exact_match_wins_even_if_the_name_looks_like_a_wildcard() -> None:
+    merged = Settings({"a.*": {"max-delivery-attempts": 1}, "a.#": {"max-delivery-attempts": 2}})
+    assert merged.resolve("a.#").max_delivery_attempts == 2
+
+
+def test_a_value_equal_to_the_default_is_still_set() -> None:
+    merged = Settings({"#": {"max-delivery-attempts": 3}, "a": {"max-delivery-attempts": 10}})
+    assert merged.explain("a")[0] == ("max-delivery-attempts", 10, "a")
+
+
+@pytest.mark.parametrize(
+    ("match", "key", "value", "words"),
+    [
+        ("", "expiry-address", "X", ["empty", "'#' matches every address"]),
+        ("a.#.b", "expiry-address", "X", ["'a.#.b'", "last word"]),
+        ("a.b#", "expiry-address", "X", ["'b#'", "word of its own"]),
+        ("a*.b", "expiry-address", "X", ["'a*'", "word of its own"]),
+        (" a", "expiry-address", "X", ["' a'", "space"]),
+        ("a", "max-delivery-atempts", 3, ["did you mean 'max-delivery-attempts'?"]),
+        ("a", "zzz", 3, ["unknown address setting 'zzz'", "max-delivery-attempts"]),
+        ("a", "max-delivery-attempts", "3", ["'3'", "a whole number"]),
+        ("a", "max-delivery-attempts", True, ["True", "a whole number"]),
+        ("a", "max-delivery-attempts", 65_536, ["65536", "1 to 65535", "-1"]),
+        ("a", "max-delivery-attempts", -2, ["-2", "-1 for no limit"]),
+        ("a", "auto-create-queues", 1, ["1", "true or false"]),
+        ("a", "dead-letter-address", 1, ["a string"]),
+        ("a", "dead-letter-address", "a::b", ["'a::b'", "not a queue"]),
+        ("a", "dead-letter-address", "a.#", ["without wildcards"]),
+        ("a", "expiry-address", "a\n", ["control characters"]),
+    ],
+)
+def test_what_is_wrong_is_said(match: str, key: str, value: object, words: list[str]) -> None:
+    text = check(match, key, value)
+    assert text is not None
+    for word in words:
+        assert word in text
+
+
+@pytest.mark.parametrize("match", ["#", "*", "a", "a.*.b", "a.*.#", "*.#", "a.b.#"])
+def test_what_is_right_is_accepted(match: str) -> None:
+    for key in KEYS:
+        assert check(match, key.name, key.default) is None
+    assert check(match, "max-delivery-attempts", -1) is None
+    assert check(match, "expiry-address", "") is None
+
+
+def test_problems_lists_all_of_them() -> None:
+    found = problems({"a.#.b": {"zzz": 1}, "ok": {"max-delivery-attempts": "x"}})
+    assert len(found) == 3
+    assert "match 'ok'" in found[2]
+    assert problems({"#": {"dead-letter-address": "DLQ"}}) == []
+
+
+def test_the_dict_form_is_a_copy() -> None:
+    given = {"a": {"max-delivery-attempts": 3}}
+    made = Settings.from_dict(given)
+    given["a"]["max-delivery-attempts"] = 4
+    made.to_dict()["a"]["max-delivery-attempts"] = 5
+    assert made.to_dict() == {"a": {"max-delivery-attempts": 3}}
+    assert made.resolve("a").max_delivery_attempts == 3
+
+
+def test_keys_of_a_newer_version_are_kept_and_not_used() -> None:
+    made = Settings({"a": {"from-the-future": 3}})
+    assert made.resolve("a") == Settings({}).resolve("a")
+    assert made.to_dict() == {"a": {"from-the-future": 3}}
+
+
+def test_the_memory_of_resolved_addresses_is_bounded() -> None:
+    made = Settings({"b": {"max-delivery-attempts": 3}})
+    for number in range(CACHED_ADDRESSES_MAX + 2):
+        made.resolve(f"a.{number}")
+    assert len(made._resolved) <= CACHED_ADDRESSES_MAX
+    assert made.resolve("a.0").max_delivery_attempts == 10
+    assert made.resolve("b").max_delivery_attempts == 3
