@@ -1,0 +1,20 @@
+"""What all tests share: how long hypothesis searches.
+
+`HYPOTHESIS_PROFILE=night` searches for hours, `ci` reports how to repeat a failure, `dev` (the
+default) is quick. No profile has a deadline: tests never depend on how fast the machine is.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("dev", deadline=None, max_examples=50)
+settings.register_profile("ci", deadline=None, max_examples=100, print_blob=True)
+settings.register_profile(
+    "night",
+    deadline=None,
+    max_examples=10_000,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.environ else "dev"))

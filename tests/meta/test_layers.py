@@ -1,0 +1,130 @@
+"""The rooms import each other only as agreed, and each contract notices when they do not."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.meta import tree
+
+LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
+
+
+def lint_imports(folder: Path) -> tuple[int, str]:
+    """Check the contracts of the pyproject.toml in the folder; return exit code and report."""
+    done = subprocess.run(
+        [LINT_IMPORTS, "--no-cache"],
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "200", "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def skeleton(folder: Path) -> None:
+    """Lay out the rooms with nothing in them, under the contracts of this repository."""
+    (folder / "pyproject.toml").write_text((tree.ROOT / "pyproject.toml").read_text("utf-8"))
+    for package in tree.packages():
+        room = folder.joinpath(*package.split("."))
+        room.mkdir(parents=True, exist_ok=True)
+        (room / "__init__.py").write_text("")
+
+
+def test_the_rooms_keep_their_contracts() -> None:
+    code, report = lint_imports(tree.ROOT)
+    assert code == 0, report
+    assert " 0 broken" in report
+
+
+def test_every_room_is_under_contract() -> None:
+    assert sorted(tree.project()["tool"]["importlinter"]["root_packages"]) == tree.rooms()
+
+
+def test_the_skeleton_alone_breaks_nothing(tmp_path: Path) -> None:
+    skeleton(tmp_path)
+    code, report = lint_imports(tmp_path)
+    assert code == 0, report
+
+
+RUNS_NOTHING = "The engine and the protocols are deterministic and do no I/O"
+LAYERS = "Rooms import only the rooms below them"
+JOURNAL = "The journal draws no randomness and opens no sockets"
+
+PLANTED = [
+    ("engine", "import time", RUNS_NOTHING),
+    ("engine", "def f():\n    from random import random", RUNS_NOTHING),
+    ("engine", "import os.path", RUNS_NOTHING),
+    ("protocols/stomp", "import threading", RUNS_NOTHING),
+    ("protocols/stomp", "import socket", RUNS_NOTHING),
+    ("engine", "import journal", LAYERS),
+    ("journal", "import engine", LAYERS),
+    ("recovery", "import protocols", LAYERS),
+    ("protocols", "import recovery", LAYERS),
+    ("recovery", "import server", LAYERS),
+    ("server", "import tools", LAYERS),
+    ("protocols/stomp", "import journal", "Protocols know the engine alone"),
+    ("journal", "import secrets", JOURNAL),
+    ("journal", "import asyncio", "Only the server runs an event loop"),
+    ("tools", "import uvloop", "Only the server runs an event loop"),
+    ("server", "import pyspark", "Spark stays out of the broker"),
+]
+
+
+@pytest.mark.parametrize(("room", "source", "contract"), PLANTED)
+def test_planted_violation_is_reported(
+    room: str, source: str, contract: str, tmp_path: Path
+) -> None:
+    skeleton(tmp_path)
+    (tmp_path / room / "planted.py").write_text(source + "\n")
+    code, report = lint_imports(tmp_path)
+    assert code == 1, report
+    assert f"{contract} BROKEN" in report
+    assert f"{room.replace('/', '.')}.planted" in report
+
+
+def test_a_protocol_that_imports_another_is_reported(tmp_path: Path) -> None:
+    skeleton(tmp_path)
+    other = tmp_path / "protocols" / "other"
+    other.mkdir()
+    (other / "__init__.py").write_text("import protocols.stomp\n")
+    code, report = lint_imports(tmp_path)
+    assert code == 1, report
+    assert "No protocol knows another BROKEN" in report
+
+
+BANNED = [
+    ("engine", "from time import monotonic_ns\n\nmonotonic_ns()"),
+    ("protocols/stomp", "import random\n\nrandom.random()"),
+    ("journal", "import time\n\ntime.time()"),
+    ("journal", "import os\n\nos.urandom(16)"),
+    ("journal", "import datetime\n\ndatetime.datetime.now()"),
+]
+
+
+def banned_uses(folder: Path) -> str:
+    """Return what ruff says about banned names in the folder."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--select=TID251", "--no-cache", "."],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize(("room", "source"), BANNED)
+def test_planted_clock_or_randomness_is_reported(room: str, source: str, tmp_path: Path) -> None:
+    skeleton(tmp_path)
+    (tmp_path / room / "planted.py").write_text(source + "\n")
+    assert "TID251" in banned_uses(tmp_path)
+
+
+def test_the_server_may_read_clocks(tmp_path: Path) -> None:
+    skeleton(tmp_path)
+    (tmp_path / "server" / "clock.py").write_text("import time\n\ntime.time()\n")
+    assert "TID251" not in banned_uses(tmp_path)

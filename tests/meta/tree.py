@@ -1,0 +1,54 @@
+"""The source tree as the meta tests see it: rooms, modules, pages, and what pyproject.toml says."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def project(root: Path = ROOT) -> dict[str, Any]:
+    """Return pyproject.toml."""
+    return tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+
+
+def packages(root: Path = ROOT) -> list[str]:
+    """Return the import packages, as pyproject.toml lists them."""
+    listed: list[str] = project(root)["tool"]["setuptools"]["packages"]
+    return listed
+
+
+def rooms(root: Path = ROOT) -> list[str]:
+    """Return the top-level packages."""
+    return sorted({name.partition(".")[0] for name in packages(root)})
+
+
+def sources(root: Path, *folders: str) -> list[Path]:
+    """Return the Python files below these folders."""
+    return [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
+
+
+def pages(root: Path = ROOT) -> list[Path]:
+    """Return the Markdown pages of the project; working papers (`*.tmp.md`) are none."""
+    found = [*root.glob("*.md"), *(root / "docs").rglob("*.md")]
+    return sorted(path for path in found if not path.name.endswith(".tmp.md"))
+
+
+def module_name(root: Path, path: Path) -> str:
+    """Return the name under which a source file is imported."""
+    parts = list(path.relative_to(root).with_suffix("").parts)
+    if parts[-1] == "__init__":
+        parts.pop()
+    return ".".join(parts)
+
+
+def entry_points(root: Path = ROOT) -> set[str]:
+    """Return the modules that something outside starts: console scripts and `python -m`."""
+    scripts = project(root)["project"].get("scripts", {})
+    started = {target.partition(":")[0] for target in scripts.values()}
+    for name in ("Makefile", "etc/daybook.service"):
+        path = root / name
+        if path.exists():
+            started |= set(re.findall(r"python3? -m ([\w.]+)", path.read_text("utf-8")))
+    return started
