@@ -1,0 +1,129 @@
+"""Benchmark messages: building SEND frames in advance and checking bodies afterwards.
+
+Frames are built before the clock starts and all have the same length, so that a producer sends
+slices of one buffer and does no work per message. A body names its producer and its sequence
+number and carries a checksum of its own text: whoever receives it can prove, after the clock has
+stopped, that it is whole, without knowing what was sent.
+
+This module must never know a socket or a broker.
+"""
+
+import random
+import zlib
+from typing import Final
+
+BODY_BYTES_MIN: Final = 200
+PRODUCERS_MAX: Final = 100
+MESSAGES_MAX: Final = 100_000_000
+
+_KEY_START: Final = b'{"key":"'
+_CHECK_START: Final = b'","check":"'
+_KEY_BYTES: Final = 11  # two digits of producer, a hyphen, eight digits of sequence
+_CHECK_BYTES: Final = 8
+_CHECK_AT: Final = len(_KEY_START) + _KEY_BYTES + len(_CHECK_START)
+_TEXT_AT: Final = _CHECK_AT + _CHECK_BYTES
+
+_CITIES: Final = ("Aberdeen", "Bergen", "Cadiz", "Delft", "Esbjerg", "Faro", "Genoa", "Hull")
+_ITEMS: Final = ("anchor", "barometer", "compass", "dory", "ensign", "fid", "gimbal", "hawser")
+_STATES: Final = ("new", "paid", "packed", "shipped", "returned", "refunded")
+_WORDS: Final = (
+    *("leave", "at", "the", "side", "door", "ring", "twice", "fragile", "keep", "dry", "gift"),
+    *("wrapped", "invoice", "by", "post", "call", "before", "delivery", "second", "floor", "no"),
+    *("signature", "needed", "weekend", "only", "customer", "collects", "part", "order", "back"),
+    *("express", "customs", "cleared", "insured", "pallet", "of", "four", "returned", "once"),
+)
+
+
+class LoadError(Exception):
+    """A measurement that must not be believed: the broker or the generator did something wrong."""
+
+
+def make_body(producer: int, sequence: int, body_bytes: int, source: random.Random) -> bytes:
+    """Return one JSON body of exactly `body_bytes` bytes with realistic variety."""
+    text = (
+        f'","customer":{source.randrange(10**7)},"city":"{source.choice(_CITIES)}",'
+        f'"item":"{source.choice(_ITEMS)}-{source.randrange(1000):03d}",'
+        f'"quantity":{source.randrange(1, 40)},"price":{source.randrange(10**6) / 100:.2f},'
+        f'"state":"{source.choice(_STATES)}","at":"2026-{source.randrange(1, 13):02d}-'
+        f'{source.randrange(1, 29):02d}T{source.randrange(24):02d}:{source.randrange(60):02d}",'
+        f'"note":"'
+    )
+    missing = body_bytes - _TEXT_AT - len(text) - 2
+    note = " ".join(source.choices(_WORDS, k=missing // 3 + 1))[:missing]
+    tail = f'{text}{note}"}}'.encode()
+    check = b"%08x" % zlib.crc32(tail)
+    return b"%s%02d-%08d%s%s%s" % (_KEY_START, producer, sequence, _CHECK_START, check, tail)
+
+
+def check_body(body: bytes, body_bytes: int) -> tuple[int, int]:
+    """Return (producer, sequence) of a body that arrived; raise LoadError if it was harmed."""
+    if len(body) != body_bytes:
+        raise LoadError(
+            f"a body of {len(body)} bytes arrived where {body_bytes} were sent: {body[:60]!r}"
+        )
+    key = body[len(_KEY_START) : len(_KEY_START) + _KEY_BYTES]
+    if body[_CHECK_AT:_TEXT_AT] != b"%08x" % zlib.crc32(body[_TEXT_AT:]):
+        raise LoadError(f"the body of message {key!r} does not match its checksum")
+    return int(key[:2]), int(key[3:])
+
+
+def message_bodies(block: bytes) -> list[bytes]:
+    """Return the bodies of a run of complete MESSAGE frames, in order.
+
+    Bodies of the benchmark hold neither a NUL nor an empty line, so a NUL ends a frame and the
+    first empty line ends its headers.
+    """
+    bodies = []
+    for frame in block.split(b"\0")[:-1]:
+        head, gap, body = frame.partition(b"\n\n")
+        if not gap or not head.lstrip(b"\n").startswith(b"MESSAGE\n"):
+            raise LoadError(f"expected a MESSAGE frame, but the broker sent {frame[:200]!r}")
+        bodies.append(body)
+    return bodies
+
+
+class SendFrames:
+    """The SEND frames of one producer in one buffer, all of the same length."""
+
+    __slots__ = ("count", "frame_bytes", "view")
+
+    def __init__(
+        self, destination: str, *, producer: int, count: int, body_bytes: int, seed: int
+    ) -> None:
+        """Build `count` frames for `destination`; deterministic for a `seed`.
+
+        Raises LoadError for sizes that the fixed-width fields cannot hold.
+        """
+        if body_bytes < BODY_BYTES_MIN:
+            raise LoadError(f"bodies have at least {BODY_BYTES_MIN} bytes, not {body_bytes}")
+        if not 0 <= producer < PRODUCERS_MAX or not 0 < count < MESSAGES_MAX:
+            raise LoadError(f"producer {producer} with {count} messages is out of range")
+        source = random.Random(seed * PRODUCERS_MAX + producer)
+        head = f"SEND\ndestination:{destination}\npersistent:true\n"
+        tail = f"\ncontent-length:{body_bytes}\n\n"
+        start, end = head.encode() + b"receipt:", tail.encode()
+        self.count = count
+        parts: list[bytes] = []
+        for sequence in range(count):
+            body = make_body(producer, sequence, body_bytes, source)
+            parts += (start, b"%08d" % sequence, end, body, b"\0")
+        self.frame_bytes = len(start) + 8 + len(end) + body_bytes + 1
+        joined = b"".join(parts)
+        if len(joined) != count * self.frame_bytes:
+            raise LoadError("the generator built frames of unequal length")
+        self.view = memoryview(joined)
+
+
+def check_receipts(blocks: list[bytes], count: int) -> None:
+    """Raise LoadError unless `blocks` hold exactly one RECEIPT for each of 0 .. count - 1."""
+    seen = bytearray(count)
+    for frame in b"".join(blocks).split(b"\0")[:-1]:
+        command, _, rest = frame.lstrip(b"\n").partition(b"\n")
+        at = rest.find(b"receipt-id:")
+        number = rest[at + 11 :].split(b"\n", 1)[0] if at >= 0 else b""
+        if command != b"RECEIPT" or not number.isdigit() or int(number) >= count:
+            raise LoadError(f"expected a RECEIPT, but the broker sent {frame[:200]!r}")
+        seen[int(number)] += 1
+    if seen != b"\x01" * count:
+        missing, doubled = seen.count(0), count - seen.count(0) - seen.count(1)
+        raise LoadError(f"of {count} receipts {missing} never came, {doubled} came more than once")
