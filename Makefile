@@ -21,7 +21,7 @@ SECONDS ?= 60
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test serve lint format bench sim fuzz wheel build-compiled clean check-python
+.PHONY: help venv demo test serve lint format map bench sim fuzz wheel build-compiled clean check-python
 
 help: ## list the targets
 	@echo "Daybook: a durable message broker. Targets:"
@@ -69,6 +69,9 @@ lint: $(STAMP) ## check style, types, layers and spelling
 format: $(STAMP) ## format the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+map: $(STAMP) ## draw the map of modules in ARCHITECTURE.md anew
+	$(BIN)/python -m tests.meta.rooms_map
 
 bench: $(STAMP) ## measure (BENCH_ARGS="...")
 	$(BIN)/python -m bench.run $(BENCH_ARGS)

@@ -1,14 +1,12 @@
 """A package's `__init__` is its table of contents: true, complete, and in the map of rooms."""
 
 import importlib
-import re
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from tests.meta import tree
-
-MAP = (tree.ROOT / "ARCHITECTURE.md").read_text("utf-8")
+from tests.meta import rooms_map, tree
 
 
 def false_names(module: ModuleType) -> list[str]:
@@ -40,17 +38,38 @@ def test_the_table_of_contents_is_true(package: str) -> None:
     assert module.__doc__
 
 
-@pytest.mark.parametrize("package", tree.packages())
-def test_the_map_shows_the_package(package: str) -> None:
-    assert re.search(rf"^\| `{package.replace('.', '/')}/` \|", MAP, re.MULTILINE)
+def test_the_map_of_modules_is_up_to_date() -> None:
+    page = (tree.ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    assert page == rooms_map.redrawn(page, rooms_map.draw(tree.ROOT)), "run `make map`"
 
 
-@pytest.mark.parametrize("package", tree.packages())
-def test_the_map_explains_every_module(package: str) -> None:
-    folder = tree.ROOT.joinpath(*package.split("."))
-    names = [path.name for path in sorted(folder.glob("*.py")) if path.name != "__init__.py"]
-    absent = [name for name in names if f"`{package.replace('.', '/')}/{name}`" not in MAP]
-    assert not absent
+def test_the_map_shows_packages_and_modules(tmp_path: Path) -> None:
+    packages = '[tool.setuptools]\npackages = ["room", "room.part"]\n'
+    (tmp_path / "pyproject.toml").write_text(packages)
+    (tmp_path / "room" / "part").mkdir(parents=True)
+    (tmp_path / "room" / "__init__.py").write_text('"""The room."""\n')
+    (tmp_path / "room" / "one.py").write_text('"""First | line.\n\nSecond line.\n"""\n')
+    (tmp_path / "room" / "part" / "__init__.py").write_text('"""A part."""\n')
+    drawing = rooms_map.draw(tmp_path)
+    assert drawing.splitlines() == [
+        "### room/",
+        "",
+        "The room.",
+        "",
+        "| module | what it is |",
+        "|---|---|",
+        "| `room/one.py` | First \\| line. |",
+        "| `room/part/` | A part. |",
+    ]
+
+
+def test_the_map_replaces_the_old_one_and_nothing_else() -> None:
+    page = f"before\n{rooms_map.BEGIN}\nold\n{rooms_map.END}\nafter\n"
+    drawn = rooms_map.redrawn(page, "new\n")
+    assert drawn == f"before\n{rooms_map.BEGIN}\n\nnew\n\n{rooms_map.END}\nafter\n"
+    assert rooms_map.redrawn(drawn, "new\n") == drawn
+    with pytest.raises(ValueError, match="must hold the lines"):
+        rooms_map.redrawn("no marks", "new\n")
 
 
 def test_a_false_table_of_contents_is_found() -> None:
