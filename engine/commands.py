@@ -1,7 +1,7 @@
 """Commands: what sessions, timers and administrators ask of the broker.
 
-A command may be refused and is not journaled; what it leads to is. All ids are the integers that the
-broker gave out (see ADR 2). A virtual host is always `default` for now.
+A command may be refused and is not journaled; what it leads to is. All ids are the integers that
+the broker gave out (see ADR 2). A virtual host is always `default` for now.
 """
 
 from typing import Any, Final
@@ -40,9 +40,11 @@ class RefuseConnection(Command):
 
 
 class CloseConnection(Command):
-    """A connection ended: `reason` is CLOSED (clean) or one of the reasons that count as a failed attempt.
+    """A connection ended: `reason` is CLOSED (clean) or one of the reasons that count as a failed
+    attempt.
 
-    Open transactions are rolled back, consumers detached, deliveries returned, temporary queues deleted.
+    Open transactions are rolled back, consumers detached, deliveries returned, temporary queues
+    deleted.
     """
 
     connection: int
@@ -53,12 +55,12 @@ class CloseConnection(Command):
 class Attach(Command, gc=True):
     """Start to consume. Answered with the consumer's id.
 
-    Which queue: `queue` if given (fully qualified name, on `address`); the durable subscription named
-    `durable_name` if given (created, or rebound to `address` and `filter`); else an anycast queue named as the address
-    (`routing_type` ANYCAST) or a temporary queue on the address (MULTICAST).
-    `acknowledges` false means that a delivery counts as acknowledged when it is sent.
-    Deliveries go on while one of the two credits is positive; both may be given back by `Credit` and by acks.
-    `receiver` is handed back in effects and means nothing to the engine.
+    Which queue: `queue` if given (fully qualified name, on `address`); the durable subscription
+    named `durable_name` if given (created, or rebound to `address` and `filter`); else an anycast
+    queue named as the address (`routing_type` ANYCAST) or a temporary queue on the address
+    (MULTICAST). `acknowledges` false means that a delivery counts as acknowledged when it is sent.
+    Deliveries go on while one of the two credits is positive; both may be given back by `Credit`
+    and by acks. `receiver` is handed back in effects and means nothing to the engine.
     """
 
     connection: int
@@ -121,7 +123,7 @@ class Acknowledge(Command):
 
 
 class Reject(Command):
-    """Give a delivery back as a failed attempt; `cumulative` also all deliveries of the consumer before it."""
+    """Give a delivery back as a failed attempt; `cumulative`: and all before it, as above."""
 
     consumer: int
     message: int
@@ -159,14 +161,14 @@ class Credit(Command):
 
 
 class Room(Command):
-    """So many bytes of deliveries left for the socket of a connection."""
+    """A connection can have `bytes` more of deliveries on the way between engine and socket."""
 
     connection: int
     bytes: int
 
 
 class ExpireDue(Command):
-    """Expire what is due, at most `limit` entries. Answered as usual; `Broker.more_due` says if some are left."""
+    """Expire what is due, at most `limit` entries; `Broker.more_due` says if some are left."""
 
     limit: int = 1000
 

@@ -19,7 +19,7 @@ Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, in
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A fixed-width column: its name, struct code, offset in the row in bytes, and what it holds."""
+    """A fixed-width column: its name, struct code, offset in the row, and what it holds."""
 
     name: str
     code: str
@@ -161,7 +161,7 @@ class Detail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Base of all details: encoded as a msgpack map, absent fields have their default."""
 
 
-class BrokerStartedDetail(Detail):
+class BrokerStartedDetail(Detail, frozen=True):
     """What start-up found: bytes cut from a torn tail (and where), and the broker's version."""
 
     version: str = ""
@@ -171,13 +171,13 @@ class BrokerStartedDetail(Detail):
     digest: str = ""
 
 
-class BrokerStoppedDetail(Detail):
+class BrokerStoppedDetail(Detail, frozen=True):
     """Digest of the logical state at a clean stop, before this event."""
 
     digest: str = ""
 
 
-class ConnectionDetail(Detail):
+class ConnectionDetail(Detail, frozen=True):
     """Who connected, or tried to: protocol with version, peer address, user, client id."""
 
     protocol: str = ""
@@ -187,13 +187,13 @@ class ConnectionDetail(Detail):
     text: str = ""
 
 
-class ConnectionClosedDetail(Detail):
+class ConnectionClosedDetail(Detail, frozen=True):
     """Why the connection ended, in words, when the reason needs them."""
 
     text: str = ""
 
 
-class ConsumerAttachedDetail(Detail):
+class ConsumerAttachedDetail(Detail, frozen=True):
     """How the consumer was attached: its subscription, acknowledgement mode and filter."""
 
     subscription: str = ""
@@ -201,7 +201,7 @@ class ConsumerAttachedDetail(Detail):
     filter: str = ""
 
 
-class AddressDetail(Detail):
+class AddressDetail(Detail, frozen=True):
     """An address: virtual host, name and routing types ("anycast", "multicast")."""
 
     host: str = "default"
@@ -210,7 +210,7 @@ class AddressDetail(Detail):
     auto_created: bool = False
 
 
-class QueueDetail(Detail):
+class QueueDetail(Detail, frozen=True):
     """A queue: name, routing type, filter and how long it lives."""
 
     name: str = ""
@@ -222,28 +222,28 @@ class QueueDetail(Detail):
     owner: int = 0
 
 
-class SettingsDetail(Detail):
+class SettingsDetail(Detail, frozen=True):
     """All address settings in force from here on: match to key to value."""
 
     settings: dict[str, dict[str, str | int | bool]] = {}
     journal_non_persistent: str = "decisions"
 
 
-class RoutedDetail(Detail):
-    """Queues chosen when there are several; expiry in milliseconds since 1970; where it came from."""
+class RoutedDetail(Detail, frozen=True):
+    """Queues chosen, if several; expiry in milliseconds since 1970; transaction it came in."""
 
     queues: tuple[int, ...] = ()
     expires: int = 0
     transaction: str = ""
 
 
-class DroppedDetail(Detail):
+class DroppedDetail(Detail, frozen=True):
     """Transaction that the send was part of, if any."""
 
     transaction: str = ""
 
 
-class TransactionDetail(Detail):
+class TransactionDetail(Detail, frozen=True):
     """A transaction: the client's id for it, its first event and how many events it made."""
 
     transaction: str = ""
@@ -266,19 +266,23 @@ _ENTRY = ("reason", "delivery_count", "address", "queue", "priority", "flags", "
 
 EVENT_TYPES: Final = (
     EventType(BROKER_STARTED, "BrokerStarted", ("reason",), BrokerStartedDetail,
-              "The broker starts to serve. All consumers and connections are gone, every delivery in flight is "
-              "back in its queue with its count, non-persistent messages and non-durable queues are dropped."),
+              "The broker starts to serve. All consumers and connections are gone, every "
+              "delivery in flight is "
+              "back in its queue with its count, non-persistent messages and non-durable queues "
+              "are dropped."),
     EventType(BROKER_STOPPED, "BrokerStopped", ("reason",), BrokerStoppedDetail,
               "The broker stopped cleanly."),
     EventType(CONNECTION_OPENED, "ConnectionOpened", ("connection",), ConnectionDetail,
               "A peer connected and logged in."),
-    EventType(CONNECTION_CLOSED, "ConnectionClosed", ("reason", "connection"), ConnectionClosedDetail,
+    EventType(CONNECTION_CLOSED, "ConnectionClosed", ("reason", "connection"),
+              ConnectionClosedDetail,
               "A connection ended."),
     EventType(CONNECTION_REFUSED, "ConnectionRefused", ("reason",), ConnectionDetail,
               "A peer was not let in."),
     EventType(CONSUMER_ATTACHED, "ConsumerAttached", ("address", "queue", "consumer", "connection"),
               ConsumerAttachedDetail, "A consumer takes from the queue from here on."),
-    EventType(CONSUMER_DETACHED, "ConsumerDetached", ("reason", "address", "queue", "consumer", "connection"),
+    EventType(CONSUMER_DETACHED, "ConsumerDetached", ("reason", "address", "queue", "consumer",
+    "connection"),
               None, "A consumer left; what it had in flight was returned before this event."),
     EventType(ADDRESS_CREATED, "AddressCreated", ("reason", "address", "connection"), AddressDetail,
               "The address exists from here on."),
@@ -286,10 +290,13 @@ EVENT_TYPES: Final = (
               "The routing types of the address changed."),
     EventType(ADDRESS_DELETED, "AddressDeleted", ("reason", "address", "connection"), None,
               "The address and the name are gone; its queues were deleted before."),
-    EventType(QUEUE_CREATED, "QueueCreated", ("reason", "address", "queue", "connection"), QueueDetail,
+    EventType(QUEUE_CREATED, "QueueCreated", ("reason", "address", "queue", "connection"),
+              QueueDetail,
               "The queue exists and is bound to its address from here on."),
-    EventType(QUEUE_UPDATED, "QueueUpdated", ("reason", "address", "queue", "connection"), QueueDetail,
-              "The queue is bound to this address with this filter from here on; its messages stay."),
+    EventType(QUEUE_UPDATED, "QueueUpdated", ("reason", "address", "queue", "connection"),
+              QueueDetail,
+              "The queue is bound to this address with this filter from here on; its messages "
+              "stay."),
     EventType(QUEUE_DELETED, "QueueDeleted", ("reason", "address", "queue", "connection"), None,
               "The queue is gone; its messages were removed before this event."),
     EventType(QUEUE_PAUSED, "QueuePaused", ("reason", "address", "queue"), None,
@@ -299,27 +306,34 @@ EVENT_TYPES: Final = (
     EventType(SETTINGS_CHANGED, "SettingsChanged", ("reason",), SettingsDetail,
               "Address settings in force from here on."),
     EventType(ROUTED, "Routed", (*_ENTRY, "connection", "related"), RoutedDetail,
-              "A message was taken and put into these queues. `related` is the message that it was made from "
+              "A message was taken and put into these queues. `related` is the message that it "
+              "was made from "
               "(dead letter, expiry)."),
-    EventType(DROPPED, "Dropped", ("reason", "address", "priority", "flags", "connection", "related"),
+    EventType(DROPPED, "Dropped", ("reason", "address", "priority", "flags", "connection",
+    "related"),
               DroppedDetail, "A message was taken and no queue wanted it."),
     EventType(DELIVERED, "Delivered", (*_ENTRY, "consumer", "connection"), None,
               "The message is handed to the consumer, for the delivery_count-th time."),
     EventType(ACKNOWLEDGED, "Acknowledged", (*_ENTRY, "consumer", "connection"), None,
               "The consumer took responsibility; the message left the queue."),
     EventType(RETURNED, "Returned", (*_ENTRY, "consumer", "connection"), None,
-              "A delivery failed or was given back; the message is in its place in the queue again."),
+              "A delivery failed or was given back; the message is in its place in the queue "
+              "again."),
     EventType(DEAD_LETTERED, "DeadLettered", (*_ENTRY, "related"), None,
-              "The last allowed delivery failed; the message left the queue. `related` is the new message at the "
+              "The last allowed delivery failed; the message left the queue. `related` is the "
+              "new message at the "
               "dead letter address, 0 if it was dropped."),
     EventType(EXPIRED, "Expired", (*_ENTRY, "related"), None,
-              "The message's time had passed; it left the queue. `related` is the new message at the expiry address, "
+              "The message's time had passed; it left the queue. `related` is the new message at"
+              " the expiry address, "
               "0 if it was dropped."),
     EventType(REMOVED, "Removed", (*_ENTRY, "connection"), None,
               "The message was taken out of the queue by something other than a consumer."),
-    EventType(TRANSACTION_COMMITTED, "TransactionCommitted", ("reason", "connection"), TransactionDetail,
+    EventType(TRANSACTION_COMMITTED, "TransactionCommitted", ("reason", "connection"),
+              TransactionDetail,
               "The events from `first` on, up to this one, happened together."),
-    EventType(TRANSACTION_ROLLED_BACK, "TransactionRolledBack", ("reason", "connection"), TransactionDetail,
+    EventType(TRANSACTION_ROLLED_BACK, "TransactionRolledBack", ("reason", "connection"),
+              TransactionDetail,
               "The transaction left nothing behind."),
 )  # fmt: skip
 

@@ -47,7 +47,8 @@ def _check_attempts(value: Value) -> str | None:
     return None
 
 
-def _check_address(value: Value) -> str | None:
+def check_address(value: Value) -> str | None:
+    """Say what a configured name of an address must be, if this one is not; None if it is."""
     name = str(value)
     if "::" in name:
         return "it must name an address, not a queue of one (ADDRESS::QUEUE)"
@@ -72,7 +73,7 @@ KEYS: Final = (
         str,
         "",
         "Address for messages whose last allowed delivery failed; empty: they are dropped.",
-        _check_address,
+        check_address,
     ),
     Key(
         "expiry-address",
@@ -80,7 +81,7 @@ KEYS: Final = (
         "",
         "Address for messages whose time has passed; empty: they are dropped, whatever a less"
         " specific match says.",
-        _check_address,
+        check_address,
     ),
     Key(
         "auto-create-addresses",

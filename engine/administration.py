@@ -1,0 +1,175 @@
+"""Deciding what administrators and the configuration ask for."""
+
+from engine import events
+from engine.commands import (
+    CreateAddress,
+    CreateQueue,
+    DeleteAddress,
+    DeleteQueue,
+    PauseQueue,
+    PurgeQueue,
+    ResumeQueue,
+)
+from engine.core import Core
+from engine.refusals import Code, Refusal
+from engine.state import Queue
+from engine.topology import (
+    ROUTING_TYPES,
+    check_name,
+    create_queue,
+    find_address,
+    remove_entries,
+    update_routing_types,
+)
+from engine.topology import create_address as create_new_address
+from engine.topology import delete_address as delete_empty_address
+from engine.topology import delete_queue as delete_unused_queue
+
+
+def create_address(core: Core, command: CreateAddress) -> int | Refusal:
+    """Create an address, or add routing types to it."""
+    wrong = check_name("address", command.address) or _check_types(command.routing_types)
+    if wrong is not None:
+        return wrong
+    address = find_address(core, command.address)
+    if address is None:
+        create_new_address(core, command.address, command.routing_types, 0, events.ADMINISTRATION)
+        return core.next_lsn - 1
+    wanted = tuple(sorted({*address.routing_types, *command.routing_types}))
+    if wanted == tuple(sorted(address.routing_types)):
+        return Refusal(Code.ALREADY_EXISTS, f"address '{command.address}' exists already")
+    update_routing_types(core, address, wanted, 0, events.ADMINISTRATION)
+    return core.next_lsn - 1
+
+
+def _check_types(routing_types: tuple[str, ...]) -> Refusal | None:
+    for routing_type in routing_types:
+        if routing_type not in ROUTING_TYPES:
+            return Refusal(
+                Code.INVALID,
+                f"'{routing_type}' is not a routing type; it must be anycast or multicast",
+            )
+    if not routing_types:
+        return Refusal(Code.INVALID, "an address needs a routing type: anycast, multicast or both")
+    return None
+
+
+def delete_address(core: Core, command: DeleteAddress) -> int | Refusal:
+    """Delete an address, with its queues only if forced."""
+    address = find_address(core, command.address)
+    if address is None:
+        return Refusal(Code.NOT_FOUND, f"there is no address '{command.address}'")
+    queues = [*address.anycast, *address.multicast]
+    if queues and not command.force:
+        names = ", ".join(f"'{queue.name}'" for queue in queues)
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"address '{command.address}' has queues ({names}); delete them first, or force it",
+        )
+    for queue in queues:
+        refusal = _check_unused(queue, force=True)
+        if refusal is not None:
+            return refusal
+    for queue in queues:
+        delete_unused_queue(core, queue, events.ADMINISTRATION, 0)
+    delete_empty_address(core, address, events.ADMINISTRATION, 0)
+    return core.next_lsn - 1
+
+
+def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
+    """Create a queue and, if need be, its address."""
+    wrong = (
+        check_name("queue", command.queue)
+        or check_name("address", command.address)
+        or _check_types((command.routing_type,))
+    )
+    if wrong is not None:
+        return wrong
+    if command.queue in core.state.queue_by_name:
+        return Refusal(Code.ALREADY_EXISTS, f"queue '{command.queue}' exists already")
+    if command.filter:
+        return Refusal(Code.UNSUPPORTED, "filters (selectors) are not supported in this version")
+    address = find_address(core, command.address)
+    if address is None:
+        address = create_new_address(
+            core, command.address, (command.routing_type,), 0, events.ADMINISTRATION
+        )
+    elif command.routing_type not in address.routing_types:
+        wanted = tuple(sorted((*address.routing_types, command.routing_type)))
+        update_routing_types(core, address, wanted, 0, events.ADMINISTRATION)
+    detail = events.QueueDetail(
+        name=command.queue, routing_type=command.routing_type, durable=command.durable
+    )
+    create_queue(core, address, detail, 0, events.ADMINISTRATION)
+    return core.next_lsn - 1
+
+
+def _find_queue(core: Core, name: str) -> Queue | Refusal:
+    queue = core.state.queue_by_name.get(name)
+    if queue is None:
+        return Refusal(Code.NOT_FOUND, f"there is no queue '{name}'")
+    return queue
+
+
+def _check_unused(queue: Queue, force: bool) -> Refusal | None:
+    if queue.consumers:
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"queue '{queue.name}' has {len(queue.consumers)} consumers; it can be deleted when "
+            "they are gone",
+        )
+    if queue.entries and not force:
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"queue '{queue.name}' holds {len(queue.entries)} messages; purge it, or force it",
+        )
+    return None
+
+
+def delete_queue(core: Core, command: DeleteQueue) -> int | Refusal:
+    """Delete a queue without consumers, with its messages only if forced."""
+    queue = _find_queue(core, command.queue)
+    if isinstance(queue, Refusal):
+        return queue
+    refusal = _check_unused(queue, command.force)
+    if refusal is not None:
+        return refusal
+    delete_unused_queue(core, queue, events.ADMINISTRATION, 0)
+    return core.next_lsn - 1
+
+
+def pause_queue(core: Core, command: PauseQueue) -> int | Refusal:
+    """Stop delivering from a queue."""
+    return _set_paused(core, command.queue, paused=True)
+
+
+def resume_queue(core: Core, command: ResumeQueue) -> int | Refusal:
+    """Deliver again from a queue."""
+    return _set_paused(core, command.queue, paused=False)
+
+
+def _set_paused(core: Core, name: str, *, paused: bool) -> int | Refusal:
+    queue = _find_queue(core, name)
+    if isinstance(queue, Refusal):
+        return queue
+    if queue.paused == paused:
+        return Refusal(
+            Code.ALREADY_EXISTS, f"queue '{name}' is {'paused' if paused else 'not paused'} already"
+        )
+    core.emit(
+        events.row(
+            events.QUEUE_PAUSED if paused else events.QUEUE_RESUMED,
+            reason=events.ADMINISTRATION, address=queue.address.id, queue=queue.id, time=core.now,
+        )
+    )  # fmt: skip
+    core.touch(queue)
+    return core.next_lsn - 1
+
+
+def purge_queue(core: Core, command: PurgeQueue) -> int | Refusal:
+    """Remove what is ready in a queue."""
+    queue = _find_queue(core, command.queue)
+    if isinstance(queue, Refusal):
+        return queue
+    removed = remove_entries(core, queue, events.ADMINISTRATION, 0, in_flight=False)
+    return core.next_lsn - 1 if removed else 0

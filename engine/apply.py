@@ -1,0 +1,372 @@
+"""`apply`: the only code that changes the logical state, the same live and in every fold.
+
+One function a kind, all of one shape: (state, lsn, row, detail, headers, body). They trust the
+event, because it was decided by `decide` or checked by the journal; an event that does not fit the
+state is a bug of ours or of the journal's keeper and raises `MisfitError`.
+
+For events of messages that are not journaled (see `engine.state.UNJOURNALED`) the LSN is 0, and the
+counters, which are part of the logical state, do not move.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias, cast
+
+from engine import events
+from engine.events import (
+    ADDRESS,
+    CONNECTION,
+    CONSUMER,
+    DELIVERY_COUNT,
+    FLAGS,
+    MESSAGE,
+    PERSISTENT,
+    PRIORITY,
+    QUEUE,
+    Row,
+)
+from engine.settings import Settings
+from engine.state import (
+    GONE,
+    IN_FLIGHT,
+    READY,
+    Address,
+    Connection,
+    Consumer,
+    Entry,
+    Message,
+    Queue,
+    State,
+)
+
+
+class MisfitError(AssertionError):
+    """An event does not fit the state that the events before it made."""
+
+
+Apply: TypeAlias = Callable[[State, int, Row, bytes, bytes, bytes], None]
+
+
+def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
+    """A message enters the queue of the row, or those listed in the detail."""
+    expires = 0
+    queue_ids: tuple[int, ...] = ()
+    if detail:
+        decoded = cast(events.RoutedDetail, events.decode_detail(events.ROUTED, detail))
+        expires = decoded.expires
+        queue_ids = decoded.queues
+    message = Message(row[MESSAGE], row[ADDRESS], row[PRIORITY], row[FLAGS], expires, headers, body)
+    if queue_ids:
+        for queue_id in queue_ids:
+            _enter(state, lsn, state.queues[queue_id], message)
+    else:
+        _enter(state, lsn, state.queues[row[QUEUE]], message)
+
+
+def _enter(state: State, lsn: int, queue: Queue, message: Message) -> None:
+    entry = Entry(message)
+    queue.entries[message.id] = entry
+    queue.put(entry)
+    if lsn:
+        queue.added += 1
+    if not message.flags & PERSISTENT:
+        queue.transient_count += 1
+    if message.expires:
+        state.expires(message, queue)
+
+
+def delivered(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
+    """A ready entry goes into flight to a consumer."""
+    queue = state.queues[row[QUEUE]]
+    entry = queue.entries[row[MESSAGE]]
+    consumer = state.consumers[row[CONSUMER]]
+    if entry.state != READY:
+        raise MisfitError(f"event {lsn}: message {row[MESSAGE]} delivered while it is not ready")
+    queue.withdraw(entry, IN_FLIGHT)
+    entry.delivery_count = row[DELIVERY_COUNT]
+    entry.consumer = consumer
+    consumer.unacked[row[MESSAGE]] = entry
+
+
+def acknowledged(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """An entry in flight leaves its queue for good."""
+    queue = state.queues[row[QUEUE]]
+    _leave(queue, row[MESSAGE])
+    if lsn:
+        queue.acknowledged += 1
+
+
+def _leave(queue: Queue, message_id: int) -> None:
+    entry = queue.entries.pop(message_id)
+    if entry.state == READY:
+        queue.withdraw(entry, GONE)
+    else:
+        consumer = entry.consumer
+        if consumer is None:
+            raise MisfitError(f"message {message_id} is in flight to nobody")
+        del consumer.unacked[message_id]
+        entry.consumer = None
+        entry.state = GONE
+    if not entry.message.flags & PERSISTENT:
+        queue.transient_count -= 1
+
+
+def returned(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
+    """An entry in flight is ready again, in its place, with the count that the event says."""
+    queue = state.queues[row[QUEUE]]
+    _come_back(state, queue, queue.entries[row[MESSAGE]], row[DELIVERY_COUNT])
+
+
+def _come_back(state: State, queue: Queue, entry: Entry, delivery_count: int) -> None:
+    message = entry.message
+    consumer = entry.consumer
+    if consumer is None:
+        raise MisfitError(f"message {message.id} was returned and is in flight to nobody")
+    del consumer.unacked[message.id]
+    entry.consumer = None
+    entry.delivery_count = delivery_count
+    queue.put_back(entry)
+    if message.expires:
+        state.expires(message, queue)
+
+
+def dead_lettered(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """An entry leaves its queue because its attempts are used up."""
+    queue = state.queues[row[QUEUE]]
+    _leave(queue, row[MESSAGE])
+    if lsn:
+        queue.dead_lettered += 1
+
+
+def expired(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
+    """An entry leaves its queue because its time has passed."""
+    queue = state.queues[row[QUEUE]]
+    _leave(queue, row[MESSAGE])
+    if lsn:
+        queue.expired += 1
+
+
+def removed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
+    """An entry leaves its queue, ready or in flight."""
+    _leave(state.queues[row[QUEUE]], row[MESSAGE])
+
+
+def nothing(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
+    """Events that are there to be known and change nothing."""
+
+
+def connection_opened(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """A connection appears."""
+    decoded = cast(events.ConnectionDetail, events.decode_detail(events.CONNECTION_OPENED, detail))
+    connection = Connection(row[CONNECTION], decoded.protocol, decoded.peer, decoded.user)
+    connection.client_id = decoded.client_id
+    state.connections[connection.id] = connection
+
+
+def connection_closed(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """A connection goes; what hung on it went by events of its own."""
+    connection = state.connections.pop(row[CONNECTION])
+    if connection.consumers:
+        raise MisfitError(f"event {lsn}: connection {connection.id} closed with consumers")
+
+
+def consumer_attached(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """A consumer appears on a queue."""
+    decoded = cast(
+        events.ConsumerAttachedDetail, events.decode_detail(events.CONSUMER_ATTACHED, detail)
+    )
+    connection = state.connections[row[CONNECTION]]
+    queue = state.queues[row[QUEUE]]
+    consumer = Consumer(row[CONSUMER], connection, queue)
+    consumer.subscription = decoded.subscription
+    consumer.ack_mode = decoded.ack_mode
+    consumer.filter = decoded.filter
+    state.consumers[consumer.id] = consumer
+    connection.consumers[consumer.id] = consumer
+    queue.consumers.append(consumer)
+
+
+def consumer_detached(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """A consumer goes; what it had in flight was returned before."""
+    consumer = state.consumers.pop(row[CONSUMER])
+    if consumer.unacked:
+        raise MisfitError(f"event {lsn}: consumer {consumer.id} detached with deliveries in flight")
+    del consumer.connection.consumers[consumer.id]
+    consumer.queue.consumers.remove(consumer)
+
+
+def address_created(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """An address appears."""
+    decoded = cast(events.AddressDetail, events.decode_detail(events.ADDRESS_CREATED, detail))
+    address = Address(row[ADDRESS], decoded.host, decoded.name)
+    address.routing_types = decoded.routing_types
+    address.auto_created = decoded.auto_created
+    state.addresses[address.id] = address
+    state.address_by_name[address.host, address.name] = address
+    state.next_address = address.id + 1
+
+
+def address_updated(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """The routing types of an address change."""
+    decoded = cast(events.AddressDetail, events.decode_detail(events.ADDRESS_UPDATED, detail))
+    state.addresses[row[ADDRESS]].routing_types = decoded.routing_types
+
+
+def address_deleted(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """An address goes; its queues went before."""
+    address = state.addresses.pop(row[ADDRESS])
+    if address.anycast or address.multicast:
+        raise MisfitError(f"event {lsn}: address {address.name} deleted with queues")
+    del state.address_by_name[address.host, address.name]
+
+
+def queue_created(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """A queue appears and is bound to its address."""
+    decoded = cast(events.QueueDetail, events.decode_detail(events.QUEUE_CREATED, detail))
+    queue = Queue(row[QUEUE], decoded.name, state.addresses[row[ADDRESS]])
+    queue.routing_type = decoded.routing_type
+    queue.filter = decoded.filter
+    queue.durable = decoded.durable
+    queue.temporary = decoded.temporary
+    queue.auto_created = decoded.auto_created
+    queue.owner = decoded.owner
+    state.queues[queue.id] = queue
+    state.queue_by_name[queue.name] = queue
+    state.next_queue = queue.id + 1
+    queue.address.bindings(queue.routing_type).append(queue)
+    if queue.owner in state.connections:
+        state.connections[queue.owner].temporary_queues[queue.id] = queue
+
+
+def queue_updated(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """A queue is bound to another address or gets another filter."""
+    decoded = cast(events.QueueDetail, events.decode_detail(events.QUEUE_UPDATED, detail))
+    queue = state.queues[row[QUEUE]]
+    queue.address.bindings(queue.routing_type).remove(queue)
+    queue.address = state.addresses[row[ADDRESS]]
+    queue.routing_type = decoded.routing_type
+    queue.filter = decoded.filter
+    queue.matcher = None
+    queue.address.bindings(queue.routing_type).append(queue)
+
+
+def queue_deleted(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """A queue goes; its messages and consumers went before."""
+    queue = state.queues[row[QUEUE]]
+    if queue.entries or queue.consumers:
+        raise MisfitError(f"event {lsn}: queue {queue.name} deleted while in use")
+    _unbind(state, queue)
+
+
+def _unbind(state: State, queue: Queue) -> None:
+    del state.queues[queue.id]
+    del state.queue_by_name[queue.name]
+    queue.address.bindings(queue.routing_type).remove(queue)
+    if queue.owner in state.connections:
+        state.connections[queue.owner].temporary_queues.pop(queue.id, None)
+
+
+def queue_paused(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """A queue stops to deliver."""
+    state.queues[row[QUEUE]].paused = True
+
+
+def queue_resumed(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """A queue delivers again."""
+    state.queues[row[QUEUE]].paused = False
+
+
+def settings_changed(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """Other address settings are in force."""
+    decoded = cast(events.SettingsDetail, events.decode_detail(events.SETTINGS_CHANGED, detail))
+    state.settings = Settings.from_dict(decoded.settings)
+    state.journal_non_persistent = decoded.journal_non_persistent
+
+
+def broker_started(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """All that does not outlive a broker goes; deliveries in flight return with their counts."""
+    for consumer in list(state.consumers.values()):
+        for message_id in sorted(consumer.unacked, reverse=True):
+            entry = consumer.unacked[message_id]
+            _come_back(state, consumer.queue, entry, entry.delivery_count)
+        consumer.queue.consumers.clear()
+    state.consumers.clear()
+    for queue in list(state.queues.values()):
+        if not queue.durable:
+            _unbind(state, queue)
+        elif queue.transient_count:
+            for entry in list(queue.entries.values()):
+                if not entry.message.flags & PERSISTENT:
+                    _leave(queue, entry.message.id)
+    state.connections.clear()
+
+
+APPLY: Final[dict[int, Apply]] = {
+    events.BROKER_STARTED: broker_started,
+    events.BROKER_STOPPED: nothing,
+    events.CONNECTION_OPENED: connection_opened,
+    events.CONNECTION_CLOSED: connection_closed,
+    events.CONNECTION_REFUSED: nothing,
+    events.CONSUMER_ATTACHED: consumer_attached,
+    events.CONSUMER_DETACHED: consumer_detached,
+    events.ADDRESS_CREATED: address_created,
+    events.ADDRESS_UPDATED: address_updated,
+    events.ADDRESS_DELETED: address_deleted,
+    events.QUEUE_CREATED: queue_created,
+    events.QUEUE_UPDATED: queue_updated,
+    events.QUEUE_DELETED: queue_deleted,
+    events.QUEUE_PAUSED: queue_paused,
+    events.QUEUE_RESUMED: queue_resumed,
+    events.SETTINGS_CHANGED: settings_changed,
+    events.ROUTED: routed,
+    events.DROPPED: nothing,
+    events.DELIVERED: delivered,
+    events.ACKNOWLEDGED: acknowledged,
+    events.RETURNED: returned,
+    events.DEAD_LETTERED: dead_lettered,
+    events.EXPIRED: expired,
+    events.REMOVED: removed,
+    events.TRANSACTION_COMMITTED: nothing,
+    events.TRANSACTION_ROLLED_BACK: nothing,
+}
+assert APPLY.keys() == events.BY_NUMBER.keys()
+
+
+def apply(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
+    """Apply one event of any kind, as folds do. Raises `MisfitError` if it does not fit."""
+    try:
+        APPLY[row[0]](state, lsn, row, detail, headers, body)
+    except (KeyError, ValueError, IndexError) as error:
+        name = events.BY_NUMBER[row[0]].name if row[0] in events.BY_NUMBER else f"kind {row[0]}"
+        raise MisfitError(f"event {lsn} ({name}) does not fit the state: {error!r}") from error

@@ -1,0 +1,133 @@
+"""Deciding about connections and about the broker's own start and stop."""
+
+from engine import events
+from engine.commands import (
+    ChangeSettings,
+    CloseConnection,
+    OpenConnection,
+    RefuseConnection,
+    Room,
+    Start,
+    Stop,
+)
+from engine.core import Core
+from engine.digest import digest
+from engine.refusals import Code, Refusal
+from engine.settings import problems
+from engine.state import Connection
+from engine.subscriptions import detach_consumer, touch_queues_of
+from engine.topology import delete_queue
+from engine.transactions import end
+
+
+def open_connection(core: Core, command: OpenConnection) -> int:
+    """Open a connection; its id is the LSN of the event."""
+    detail = events.ConnectionDetail(
+        protocol=command.protocol,
+        peer=command.peer,
+        user=command.user,
+        client_id=command.client_id,
+    )
+    lsn = core.next_lsn
+    core.emit(
+        events.row(events.CONNECTION_OPENED, connection=lsn, time=core.now),
+        events.encode_detail(detail),
+    )
+    core.state.connections[lsn].room = command.room
+    return lsn
+
+
+def refuse_connection(core: Core, command: RefuseConnection) -> int:
+    """Record that somebody was not let in."""
+    detail = events.ConnectionDetail(
+        protocol=command.protocol, peer=command.peer, user=command.user, text=command.text
+    )
+    return core.emit(
+        events.row(events.CONNECTION_REFUSED, reason=command.reason, time=core.now),
+        events.encode_detail(detail),
+    )
+
+
+def close_connection(core: Core, command: CloseConnection) -> int | Refusal:
+    """End a connection with everything that hangs on it."""
+    connection = core.state.connections.get(command.connection)
+    if connection is None:
+        return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
+    return _close(core, connection, command.reason, command.text)
+
+
+def _close(core: Core, connection: Connection, reason: int, text: str) -> int:
+    for transaction in list(connection.transactions.values()):
+        end(core, connection, transaction, reason, "")
+    for consumer in list(connection.consumers.values()):
+        detach_consumer(core, consumer, reason)
+    for queue in list(connection.temporary_queues.values()):
+        delete_queue(core, queue, events.UNUSED, connection.id)
+    detail = events.ConnectionClosedDetail(text=text)
+    return core.emit(
+        events.row(
+            events.CONNECTION_CLOSED, reason=reason, connection=connection.id, time=core.now
+        ),
+        events.encode_detail(detail),
+    )
+
+
+def room(core: Core, command: Room) -> int | Refusal:
+    """Note how many more bytes of deliveries a connection can have on the way."""
+    connection = core.state.connections.get(command.connection)
+    if connection is None:
+        return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
+    was_full = connection.room <= 0
+    connection.room = command.bytes
+    if was_full and command.bytes > 0:
+        touch_queues_of(core, connection)
+    return 0
+
+
+def start(core: Core, command: Start) -> int:
+    """Begin to serve: what did not outlive the last broker goes, by this one event."""
+    detail = events.BrokerStartedDetail(
+        version=command.version,
+        cut_bytes=command.cut_bytes,
+        cut_segment=command.cut_segment,
+        cut_offset=command.cut_offset,
+    )
+    return core.emit(events.row(events.BROKER_STARTED, time=core.now), events.encode_detail(detail))
+
+
+def stop(core: Core, command: Stop) -> int:
+    """Stop cleanly. Deliveries in flight return and count: nobody knows how far they got."""
+    for connection in list(core.state.connections.values()):
+        _close(core, connection, events.SHUTDOWN, "")
+    core.touched.clear()
+    detail = events.BrokerStoppedDetail(digest=digest(core.state))
+    return core.emit(
+        events.row(events.BROKER_STOPPED, reason=events.SHUTDOWN, time=core.now),
+        events.encode_detail(detail),
+    )
+
+
+def change_settings(core: Core, command: ChangeSettings) -> int | Refusal:
+    """Put other address settings in force, if they differ from those that are."""
+    wrong = problems(command.settings)
+    if wrong:
+        return Refusal(Code.INVALID, "; ".join(wrong))
+    if command.journal_non_persistent not in ("decisions", "full", "off"):
+        return Refusal(
+            Code.INVALID,
+            f"journal-non-persistent is '{command.journal_non_persistent}'; it must be decisions, "
+            "full or off",
+        )
+    state = core.state
+    if (
+        command.settings == state.settings.to_dict()
+        and command.journal_non_persistent == state.journal_non_persistent
+    ):
+        return 0
+    detail = events.SettingsDetail(
+        settings=command.settings, journal_non_persistent=command.journal_non_persistent
+    )
+    return core.emit(
+        events.row(events.SETTINGS_CHANGED, reason=events.CONFIGURATION, time=core.now),
+        events.encode_detail(detail),
+    )

@@ -1,0 +1,93 @@
+"""What all deciding functions share: the state to read, and `emit`, the only way to change it.
+
+Invariants: a command is refused before its first `emit`; `emit` packs an event and applies it in
+the same breath, so the journal and the state cannot disagree; time comes in with commands and never
+goes back.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from engine import events
+from engine.apply import APPLY
+from engine.events import ROW_STRUCT, Row
+from engine.pending import Pending
+from engine.state import UNJOURNALED, Consumer, Filter, Message, Queue, State
+
+PACK: Final = ROW_STRUCT.pack
+DELIVERY_COUNT_MAX: Final = 65_535
+
+
+class Options(msgspec.Struct):
+    """Choices that are not part of the journaled state and may change while the broker runs.
+
+    `compile_filter` turns the text of a filter into a `Filter` and raises ValueError with a
+    sentence if it cannot; None means that there is no filter language.
+    """
+
+    persist_delivery_count_before_delivery: bool = True
+    max_transaction_bytes: int = 100 * 1024 * 1024
+    compile_filter: Callable[[str], Filter] | None = None
+
+
+class Core:
+    """State, open batch, effects and the queues that dispatch must look at."""
+
+    def __init__(self, state: State, next_lsn: int, options: Options) -> None:
+        self.state = state
+        self.options = options
+        self.next_lsn = next_lsn
+        self.next_unjournaled = UNJOURNALED
+        self.now = 0
+        self.pending = Pending(next_lsn)
+        self.touched: dict[int, Queue] = {}
+        self.effects: list[tuple[Consumer, Message, int, int]] = []
+        self.more_due = False
+
+    def emit(self, row: Row, detail: bytes = b"", headers: bytes = b"", body: bytes = b"") -> int:
+        """Record an event and apply it; return its LSN, 0 for one that is not journaled.
+
+        With the flag BODY_OMITTED headers and body are applied and not recorded.
+        """
+        if row[events.MESSAGE] >= UNJOURNALED:
+            APPLY[row[events.KIND]](self.state, 0, row, detail, headers, body)
+            return 0
+        lsn = self.next_lsn
+        pending = self.pending
+        recorded_headers = headers
+        recorded_body = body
+        if row[events.FLAGS] & events.BODY_OMITTED:
+            recorded_headers = recorded_body = b""
+        if recorded_headers:
+            pending.headers.append(recorded_headers)
+        if recorded_body:
+            pending.bodies.append(recorded_body)
+        if detail:
+            pending.details.append(detail)
+        heap_bytes = len(detail) + len(recorded_headers) + len(recorded_body)
+        pending.heap_bytes += heap_bytes
+        pending.rows.append(PACK(*row, len(detail), len(recorded_headers), len(recorded_body)))
+        self.next_lsn = lsn + 1
+        APPLY[row[events.KIND]](self.state, lsn, row, detail, headers, body)
+        return lsn
+
+    def touch(self, queue: Queue) -> None:
+        """Have the next dispatch look at a queue."""
+        self.touched[queue.id] = queue
+
+    def matcher(self, queue: Queue) -> Filter | None:
+        """Return the compiled filter of a queue, None if it has none."""
+        if queue.filter and queue.matcher is None and self.options.compile_filter is not None:
+            queue.matcher = self.options.compile_filter(queue.filter)
+        return queue.matcher
+
+    def is_journaled(self, message_id: int) -> bool:
+        """Say whether the events of a message are journaled."""
+        return message_id < UNJOURNALED
+
+    def next_unjournaled_id(self) -> int:
+        """Return a fresh id for a message whose events are not journaled."""
+        self.next_unjournaled += 1
+        return self.next_unjournaled

@@ -1,0 +1,97 @@
+"""The canonical header block: the one form in which headers of a message are kept.
+
+A block is lines `name:value`, each ended by a line feed, in UTF-8 with the escapes of STOMP 1.2:
+`\\\\` for a backslash, `\\n` and `\\r` for line feed and carriage return, `\\c` for a colon. A
+colon inside a value may also stand for itself; the first bare colon ends the name. Lines are in
+the order of the sender; of repeated names the first one counts. The empty block is `b""`.
+
+Protocols pass blocks through untouched where they can; only who asks for a header pays for
+parsing. This module must never know a protocol's frames or versions.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+_BACKSLASH: Final = b"\\"
+
+
+def unescape(text: bytes) -> bytes:
+    """Undo the escapes of a name or value. Raises ValueError on an escape that does not exist."""
+    if _BACKSLASH not in text:
+        return text
+    # A run of backslashes always starts at an escape, so splitting at pairs from the left is exact.
+    pieces = []
+    for piece in text.split(b"\\\\"):
+        plain = piece.replace(b"\\n", b"\n").replace(b"\\r", b"\r").replace(b"\\c", b":")
+        if _BACKSLASH in plain:
+            raise ValueError(f"undefined escape in {text.decode('utf-8', 'replace')!r}")
+        pieces.append(plain)
+    return _BACKSLASH.join(pieces)
+
+
+def escape_value(text: bytes) -> bytes:
+    """Escape a value: backslash, line feed, carriage return. A colon may stand for itself."""
+    return text.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\r", b"\\r")
+
+
+def escape_name(text: bytes) -> bytes:
+    """Escape a name: as a value, and the colon too, because a bare one would end the name."""
+    return escape_value(text).replace(b":", b"\\c")
+
+
+def build(pairs: Iterable[tuple[str, str]]) -> bytes:
+    """Make a block of pairs (name, value), in their order."""
+    lines = []
+    for name, value in pairs:
+        assert name, "a header has a name"
+        lines.append(escape_name(name.encode()) + b":" + escape_value(value.encode()) + b"\n")
+    return b"".join(lines)
+
+
+def parse(block: bytes) -> list[tuple[str, str]]:
+    """Take a block apart: pairs (name, value), in their order, repeated names included."""
+    pairs = []
+    for line in block.split(b"\n"):
+        if line:
+            name, _, value = line.partition(b":")
+            pairs.append(
+                (
+                    unescape(name).decode("utf-8", "replace"),
+                    unescape(value).decode("utf-8", "replace"),
+                )
+            )
+    return pairs
+
+
+def as_dict(block: bytes) -> dict[str, str]:
+    """Headers by name; of repeated names the first one counts."""
+    found: dict[str, str] = {}
+    for name, value in parse(block):
+        found.setdefault(name, value)
+    return found
+
+
+def first(block: bytes, name: str) -> str | None:
+    """The value that counts for this name, or None; only the one line is parsed."""
+    start = escape_name(name.encode()) + b":"
+    if block.startswith(start):
+        at = 0
+    else:
+        at = block.find(b"\n" + start) + 1
+        if at == 0:
+            return None
+    end = block.find(b"\n", at)
+    return unescape(block[at + len(start) : end]).decode("utf-8", "replace")
+
+
+def without(block: bytes, names: Iterable[str]) -> bytes:
+    """The block without any line of these names."""
+    starts = tuple(escape_name(name.encode()) + b":" for name in names)
+    kept = [line for line in block.splitlines(keepends=True) if not line.startswith(starts)]
+    return b"".join(kept)
+
+
+def replaced(block: bytes, pairs: Iterable[tuple[str, str]]) -> bytes:
+    """The block with these headers set: older lines of their names go, the new ones come last."""
+    new = list(pairs)
+    return without(block, [name for name, _ in new]) + build(new)

@@ -1,0 +1,218 @@
+"""Deciding where a message goes: the queues of an address, and how it gets there.
+
+Anycast: one queue, round robin over those that accept it. Multicast: every queue that accepts it,
+by reference: one body, one event. Both on one address: one anycast queue and all multicast queues,
+unless the sender said which (fact sheet of Artemis, section 1.1).
+"""
+
+from engine import events
+from engine.commands import ANYCAST, MULTICAST, Send
+from engine.core import Core
+from engine.events import PERSISTENT
+from engine.refusals import Code, Refusal
+from engine.state import HOST, Address, Filter, Message, Queue
+from engine.topology import check_address, check_queue, require_address, require_queue
+
+
+def send(core: Core, command: Send) -> int | Refusal:
+    """Route a message that somebody sent."""
+    address = core.state.address_by_name.get((HOST, command.address))
+    if address is None or command.queue is not None or not _serves(address, command.routing_type):
+        return _send_on_demand(core, command)
+    return _send_to(core, command, address, None)
+
+
+def _serves(address: Address, routing_type: str | None) -> bool:
+    """Say whether a message can be routed without creating anything."""
+    if routing_type is None:
+        return bool(address.anycast) or MULTICAST in address.routing_types
+    if routing_type == ANYCAST:
+        return bool(address.anycast)
+    return MULTICAST in address.routing_types
+
+
+def check_send(core: Core, command: Send) -> Refusal | None:
+    """Say why a send would be refused, None if it would not."""
+    if not 0 <= command.priority <= 9:
+        return Refusal(Code.INVALID, f"priority is {command.priority}; it must be from 0 to 9")
+    if command.queue is not None:
+        routing_type = command.routing_type or ANYCAST
+        return check_queue(core, command.queue, command.address, routing_type)
+    address = core.state.address_by_name.get((HOST, command.address))
+    if address is not None and _serves(address, command.routing_type):
+        return None
+    if _default_type(core, command) == ANYCAST:
+        return check_queue(core, command.address, command.address, ANYCAST)
+    return check_address(core, command.address, MULTICAST)
+
+
+def _default_type(core: Core, command: Send) -> str:
+    """Return the routing type that a message goes by when something must be created for it."""
+    if command.routing_type is not None:
+        return command.routing_type
+    address = core.state.address_by_name.get((HOST, command.address))
+    if address is not None and ANYCAST not in address.routing_types:
+        return MULTICAST
+    return ANYCAST
+
+
+def _send_on_demand(core: Core, command: Send) -> int | Refusal:
+    refusal = check_send(core, command)
+    if refusal is not None:
+        return refusal
+    if command.queue is not None:
+        routing_type = command.routing_type or ANYCAST
+        queue = require_queue(
+            core, command.queue, command.address, routing_type, command.connection
+        )
+        if isinstance(queue, Refusal):
+            return queue
+        return _send_to(core, command, queue.address, queue)
+    if _default_type(core, command) == ANYCAST:
+        created = require_queue(core, command.address, command.address, ANYCAST, command.connection)
+        if isinstance(created, Refusal):
+            return created
+        return _send_to(core, command, created.address, None)
+    address = require_address(core, command.address, MULTICAST, command.connection)
+    if isinstance(address, Refusal):
+        return address
+    return _send_to(core, command, address, None)
+
+
+def _send_to(core: Core, command: Send, address: Address, queue: Queue | None) -> int:
+    """Route to a queue, or to those that the address chooses."""
+    flags = PERSISTENT if command.persistent else _transient_flags(core)
+    if queue is None:
+        queue = _only_queue(address, command.routing_type)
+    if queue is None:
+        return _send_to_several(core, command, address, flags)
+    message_id = core.next_lsn if flags >= 0 else core.next_unjournaled_id()
+    if flags < 0:
+        flags = events.BODY_OMITTED
+    detail = b""
+    if command.expires or command.transaction is not None:
+        detail = _detail(command.expires, (), command.transaction)
+    lsn = core.emit(
+        (
+            events.ROUTED, events.SENT, 0, address.id, queue.id, command.priority, flags,
+            message_id, 0, command.connection, 0, core.now,
+        ),
+        detail, command.headers, command.body,
+    )  # fmt: skip
+    core.touched[queue.id] = queue
+    return lsn if flags & PERSISTENT else 0
+
+
+def _only_queue(address: Address, routing_type: str | None) -> Queue | None:
+    """Return the queue of an address that has but one, anycast and without a filter."""
+    if routing_type == MULTICAST or address.multicast or len(address.anycast) != 1:
+        return None
+    queue = address.anycast[0]
+    return None if queue.filter else queue
+
+
+def _send_to_several(core: Core, command: Send, address: Address, flags: int) -> int:
+    message_id = core.next_lsn if flags >= 0 else core.next_unjournaled_id()
+    if flags < 0:
+        flags = events.BODY_OMITTED
+    message = Message(
+        message_id, address.id, command.priority, flags, command.expires,
+        command.headers, command.body,
+    )  # fmt: skip
+    queues = select(core, address, command.routing_type, message)
+    lsn = route(
+        core, message, queues,
+        reason=events.SENT, connection=command.connection, transaction=command.transaction,
+    )  # fmt: skip
+    if not queues:
+        lsn = _drop(core, command, address, message)
+    return lsn if flags & PERSISTENT else 0
+
+
+def _transient_flags(core: Core) -> int:
+    """Return the flags of a non-persistent message, -1 if it is not to be journaled at all."""
+    mode = core.state.journal_non_persistent
+    if mode == "full":
+        return 0
+    return events.BODY_OMITTED if mode == "decisions" else -1
+
+
+def select(core: Core, address: Address, routing_type: str | None, message: Message) -> list[Queue]:
+    """Choose the queues that a message to the address goes to."""
+    chosen: list[Queue] = []
+    if routing_type != MULTICAST:
+        queue = _next_anycast(core, address, message)
+        if queue is not None:
+            chosen.append(queue)
+    if routing_type != ANYCAST:
+        chosen.extend(q for q in address.multicast if _accepts(core.matcher(q), message))
+    return chosen
+
+
+def _accepts(matcher: Filter | None, message: Message) -> bool:
+    return matcher is None or matcher.matches(message)
+
+
+def _next_anycast(core: Core, address: Address, message: Message) -> Queue | None:
+    count = len(address.anycast)
+    for step in range(count):
+        position = (address.next_anycast + step) % count
+        queue = address.anycast[position]
+        if _accepts(core.matcher(queue), message):
+            address.next_anycast = (position + 1) % count
+            return queue
+    return None
+
+
+def route(
+    core: Core,
+    message: Message,
+    queues: list[Queue],
+    *,
+    reason: int,
+    connection: int = 0,
+    transaction: str | None = None,
+    related: int = 0,
+) -> int:
+    """Put a message into the queues chosen, if there are any; return the LSN of Routed."""
+    if not queues:
+        return 0
+    several = tuple(queue.id for queue in queues) if len(queues) > 1 else ()
+    detail = b""
+    if several or message.expires or transaction is not None:
+        detail = _detail(message.expires, several, transaction)
+    lsn = core.emit(
+        (
+            events.ROUTED, reason, 0, message.address_id, 0 if several else queues[0].id,
+            message.priority, message.flags, message.id, 0, connection, related, core.now,
+        ),
+        detail, message.headers, message.body,
+    )  # fmt: skip
+    for queue in queues:
+        core.touched[queue.id] = queue
+    return lsn
+
+
+def _drop(core: Core, command: Send, address: Address, message: Message) -> int:
+    """Record that no queue wanted a message. It never becomes one, so it has no id."""
+    if message.id != core.next_lsn:
+        return 0
+    bound = address.anycast if command.routing_type != MULTICAST else []
+    if command.routing_type != ANYCAST:
+        bound = [*bound, *address.multicast]
+    detail = events.DroppedDetail(transaction=command.transaction or "")
+    return core.emit(
+        events.row(
+            events.DROPPED,
+            reason=events.NO_MATCHING_FILTER if bound else events.NO_BINDING,
+            address=address.id, priority=message.priority, flags=message.flags,
+            connection=command.connection, time=core.now,
+        ),
+        events.encode_detail(detail),
+    )  # fmt: skip
+
+
+def _detail(expires: int, queues: tuple[int, ...], transaction: str | None) -> bytes:
+    return events.encode_detail(
+        events.RoutedDetail(queues=queues, expires=expires, transaction=transaction or "")
+    )

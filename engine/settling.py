@@ -1,0 +1,143 @@
+"""Deciding how a delivery ends: acknowledged, returned, or dead-lettered.
+
+When a delivery counts as a failed attempt follows Artemis (fact sheet, section 5): a rejection and
+a lost connection count; a clean close gives the attempt back; a restart or shutdown of the broker
+counts, but does not use up the last attempt. The limit is looked at when a message comes back,
+never at dispatch.
+"""
+
+from typing import Final
+
+from engine import events
+from engine.commands import Acknowledge, Reject
+from engine.core import Core
+from engine.events import PERSISTENT
+from engine.expiry import dead_letter
+from engine.refusals import Code, Refusal
+from engine.state import Consumer, Entry, Queue
+
+GIVES_BACK: Final = frozenset({events.CLOSED})
+"""Reasons for which the attempt does not count."""
+
+NEVER_DEAD_LETTERS: Final = frozenset({events.SHUTDOWN})
+"""Reasons that say nothing about the message, so that it is not dead-lettered for them."""
+
+
+def acknowledge(core: Core, command: Acknowledge) -> int | Refusal:
+    """Settle one delivery, or with it all before it."""
+    consumer = core.state.consumers.get(command.consumer)
+    if (
+        consumer is None
+        or command.cumulative
+        or consumer.held
+        or command.message not in consumer.unacked
+    ):
+        chosen = select(core, consumer, command)
+        if isinstance(chosen, Refusal):
+            return chosen
+        lsn = 0
+        for entry in chosen:
+            lsn = acknowledge_entry(core, entry) or lsn
+        return lsn
+    return acknowledge_entry(core, consumer.unacked[command.message])
+
+
+def reject(core: Core, command: Reject) -> int | Refusal:
+    """Take back one delivery as a failed attempt, or with it all before it."""
+    chosen = select(core, core.state.consumers.get(command.consumer), command)
+    if isinstance(chosen, Refusal):
+        return chosen
+    lsn = 0
+    for entry in reversed(chosen):
+        lsn = give_back(core, entry, events.NACK) or lsn
+    return lsn
+
+
+def select(
+    core: Core, consumer: Consumer | None, command: Acknowledge | Reject
+) -> list[Entry] | Refusal:
+    """Return the entries that a settlement is about, in order of delivery, or why it is refused."""
+    if consumer is None:
+        return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
+    entry = consumer.unacked.get(command.message)
+    if entry is None:
+        return Refusal(
+            Code.NOT_FOUND,
+            f"message {command.message} is not in flight to subscription "
+            f"'{consumer.subscription}'; it was settled before or never delivered to it",
+        )
+    if command.message in consumer.held:
+        return Refusal(
+            Code.INVALID,
+            f"message {command.message} was settled in transaction "
+            f"'{consumer.held[command.message]}', which is still open",
+        )
+    if not command.cumulative:
+        return [entry]
+    chosen: list[Entry] = []
+    for message_id, earlier in consumer.unacked.items():
+        if message_id not in consumer.held:
+            chosen.append(earlier)
+        if message_id == command.message:
+            break
+    return chosen
+
+
+def acknowledge_entry(core: Core, entry: Entry) -> int:
+    """Settle a delivery; return what telling about it must wait for."""
+    consumer = entry.consumer
+    assert consumer is not None
+    queue = consumer.queue
+    message = entry.message
+    lsn = core.emit(
+        (
+            events.ACKNOWLEDGED, events.BY_CONSUMER, entry.delivery_count, queue.address.id,
+            queue.id, message.priority, message.flags, message.id, consumer.id,
+            consumer.connection_id, 0, core.now,
+        )
+    )  # fmt: skip
+    restore_credit(consumer, entry)
+    if queue.ready_count:
+        core.touched[queue.id] = queue
+    return lsn if message.flags & PERSISTENT else 0
+
+
+def restore_credit(consumer: Consumer, entry: Entry) -> None:
+    """Give credit back for a delivery, once."""
+    if consumer.credited and entry.message.id in consumer.credited:
+        consumer.credited.discard(entry.message.id)
+        return
+    consumer.credit_messages += 1
+    consumer.credit_bytes += entry.message.size
+
+
+def give_back(core: Core, entry: Entry, reason: int) -> int:
+    """End a delivery without success: the message returns to its place or is dead-lettered."""
+    consumer = entry.consumer
+    assert consumer is not None
+    queue = consumer.queue
+    message = entry.message
+    delivery_count = entry.delivery_count
+    if reason in GIVES_BACK:
+        delivery_count -= 1
+    restore_credit(consumer, entry)
+    if reason not in NEVER_DEAD_LETTERS and _used_up(core, queue, delivery_count):
+        dead_letter(core, queue, entry)
+        lsn = core.next_lsn - 1
+    else:
+        lsn = core.emit(
+            (
+                events.RETURNED, reason, delivery_count, queue.address.id, queue.id,
+                message.priority, message.flags, message.id, consumer.id,
+                consumer.connection_id, 0, core.now,
+            )
+        )  # fmt: skip
+        core.touched[queue.id] = queue
+    return lsn if message.flags & PERSISTENT else 0
+
+
+def _used_up(core: Core, queue: Queue, delivery_count: int) -> bool:
+    """Say whether a message had its last attempt. In a dead letter address it never has."""
+    settings = core.state.settings.resolve(queue.address.name)
+    limit = settings.max_delivery_attempts
+    return 0 < limit <= delivery_count and settings.dead_letter_address != queue.address.name

@@ -1,0 +1,232 @@
+"""Deciding who consumes from what: attach, detach, durable and temporary subscriptions."""
+
+from engine import events
+from engine.commands import (
+    ANYCAST,
+    MULTICAST,
+    Attach,
+    Credit,
+    DeleteSubscription,
+    Detach,
+)
+from engine.core import Core
+from engine.refusals import Code, Refusal
+from engine.settling import give_back
+from engine.state import Connection, Consumer, Filter, Queue
+from engine.topology import (
+    check_address,
+    create_queue,
+    delete_queue,
+    find_address,
+    rebind_queue,
+    require_address,
+    require_queue,
+)
+
+DURABLE_PREFIX = "dsub."
+"""Queues of durable subscriptions are named so, followed by the subscription's name."""
+
+
+def attach(core: Core, command: Attach) -> int | Refusal:
+    """Attach a consumer to the queue that the command means."""
+    connection = core.state.connections.get(command.connection)
+    if connection is None:
+        return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
+    matcher = _compile(core, command.filter)
+    if isinstance(matcher, Refusal):
+        return matcher
+    queue = _target(core, command)
+    if isinstance(queue, Refusal):
+        return queue
+    owned = queue.temporary and queue.owner != command.connection
+    if owned:
+        return Refusal(
+            Code.NOT_ALLOWED, f"queue '{queue.name}' is temporary and belongs to another connection"
+        )
+    # On multicast the filter is the queue's own: what it refuses is never routed to it.
+    own_filter = command.filter if queue.filter != command.filter else ""
+    detail = events.ConsumerAttachedDetail(
+        subscription=command.subscription, ack_mode=command.ack_mode, filter=own_filter
+    )
+    consumer_id = core.next_lsn
+    core.emit(
+        events.row(
+            events.CONSUMER_ATTACHED,
+            address=queue.address.id, queue=queue.id, consumer=consumer_id,
+            connection=connection.id, time=core.now,
+        ),
+        events.encode_detail(detail),
+    )  # fmt: skip
+    consumer = core.state.consumers[consumer_id]
+    consumer.acknowledges = command.acknowledges
+    consumer.credit_messages = command.credit_messages
+    consumer.credit_bytes = command.credit_bytes
+    consumer.matcher = matcher if own_filter else None
+    consumer.receiver = command.receiver
+    core.touched[queue.id] = queue
+    return consumer_id
+
+
+def _compile(core: Core, text: str) -> Filter | None | Refusal:
+    if not text:
+        return None
+    if core.options.compile_filter is None:
+        return Refusal(Code.UNSUPPORTED, "filters (selectors) are not supported in this version")
+    try:
+        return core.options.compile_filter(text)
+    except ValueError as error:
+        return Refusal(Code.INVALID, f"the filter is wrong: {error}")
+
+
+def _target(core: Core, command: Attach) -> Queue | Refusal:
+    """Return the queue to consume from, created on demand if settings allow."""
+    if command.queue is not None:
+        routing_type = command.routing_type or ANYCAST
+        return require_queue(core, command.queue, command.address, routing_type, command.connection)
+    if command.durable_name is not None:
+        return _durable(core, command, command.durable_name)
+    if _routing_type(core, command) == ANYCAST:
+        return require_queue(core, command.address, command.address, ANYCAST, command.connection)
+    return _temporary(core, command)
+
+
+def _routing_type(core: Core, command: Attach) -> str:
+    """Without a preference: anycast, unless the address is multicast only."""
+    if command.routing_type is not None:
+        return command.routing_type
+    address = find_address(core, command.address)
+    multicast_only = address is not None and address.routing_types == (MULTICAST,)
+    return MULTICAST if multicast_only else ANYCAST
+
+
+def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
+    """Return the queue of a durable subscription, created or bound anew."""
+    if not name.isprintable() or not name:
+        return Refusal(Code.INVALID, f"the durable subscription's name {name!r} is not printable")
+    queue_name = DURABLE_PREFIX + name
+    queue = core.state.queue_by_name.get(queue_name)
+    if queue is not None:
+        same_address = queue.address.name == command.address
+        if same_address and queue.filter == command.filter:
+            return queue
+    address = require_address(core, command.address, MULTICAST, command.connection)
+    if isinstance(address, Refusal):
+        return address
+    if queue is not None:
+        rebind_queue(core, queue, address, command.filter, command.connection)
+        return queue
+    detail = events.QueueDetail(name=queue_name, routing_type=MULTICAST, filter=command.filter)
+    return create_queue(core, address, detail, command.connection, events.SUBSCRIPTION)
+
+
+def _temporary(core: Core, command: Attach) -> Queue | Refusal:
+    """Create the queue of a subscription that ends with its consumer."""
+    refusal = check_address(core, command.address, MULTICAST)
+    if refusal is not None:
+        return refusal
+    address = require_address(core, command.address, MULTICAST, command.connection)
+    if isinstance(address, Refusal):
+        return address
+    detail = events.QueueDetail(
+        name=f"{command.address}.sub-{core.next_lsn}",
+        routing_type=MULTICAST,
+        filter=command.filter,
+        durable=False,
+        temporary=True,
+        auto_created=True,
+        owner=command.connection,
+    )
+    return create_queue(core, address, detail, command.connection, events.SUBSCRIPTION)
+
+
+def detach(core: Core, command: Detach) -> int | Refusal:
+    """Detach a consumer cleanly, and delete its durable subscription if asked to."""
+    consumer = core.state.consumers.get(command.consumer)
+    if consumer is None:
+        return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
+    queue = consumer.queue
+    if command.delete_durable and len(queue.consumers) > 1:
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"the subscription's queue '{queue.name}' has other consumers; it was not deleted",
+        )
+    detach_consumer(core, consumer, events.CLOSED)
+    if command.delete_durable and queue.id in core.state.queues:
+        delete_queue(core, queue, events.SUBSCRIPTION, consumer.connection_id)
+    return core.next_lsn - 1
+
+
+def detach_consumer(core: Core, consumer: Consumer, reason: int) -> None:
+    """Return what a consumer has in flight, detach it, and delete a queue that lived for it."""
+    queue = consumer.queue
+    _doom_transactions(consumer)
+    last_of_temporary = queue.temporary and len(queue.consumers) == 1
+    if not last_of_temporary:
+        # The newest first, so that each goes to the front of its level.
+        for message_id in sorted(consumer.unacked, reverse=True):
+            give_back(core, consumer.unacked[message_id], reason)
+    else:
+        for message_id in list(consumer.unacked):
+            _remove_in_flight(core, queue, message_id)
+    core.emit(
+        events.row(
+            events.CONSUMER_DETACHED,
+            reason=reason, address=queue.address.id, queue=queue.id, consumer=consumer.id,
+            connection=consumer.connection_id, time=core.now,
+        )
+    )  # fmt: skip
+    if last_of_temporary:
+        delete_queue(core, queue, events.UNUSED, consumer.connection_id)
+
+
+def _remove_in_flight(core: Core, queue: Queue, message_id: int) -> None:
+    """Remove a delivery whose queue is about to go: returning it would say nothing."""
+    entry = queue.entries[message_id]
+    message = entry.message
+    core.emit(
+        events.row(
+            events.REMOVED,
+            reason=events.QUEUE_REMOVED, delivery_count=entry.delivery_count,
+            address=queue.address.id, queue=queue.id, priority=message.priority,
+            flags=message.flags, message=message.id, time=core.now,
+        )
+    )  # fmt: skip
+
+
+def _doom_transactions(consumer: Consumer) -> None:
+    """A transaction that settled deliveries of this consumer can no longer be committed whole."""
+    for name in set(consumer.held.values()):
+        transaction = consumer.connection.transactions.get(name)
+        if transaction is not None:
+            transaction.doomed = (
+                f"subscription '{consumer.subscription}' ended before the commit, and the "
+                "deliveries that the transaction settled went back to their queue"
+            )
+
+
+def delete_subscription(core: Core, command: DeleteSubscription) -> int | Refusal:
+    """Delete a durable subscription that nobody consumes from."""
+    queue = core.state.queue_by_name.get(DURABLE_PREFIX + command.name)
+    if queue is None:
+        return Refusal(Code.NOT_FOUND, f"there is no durable subscription '{command.name}'")
+    if queue.consumers:
+        return Refusal(Code.NOT_ALLOWED, f"the durable subscription '{command.name}' has consumers")
+    delete_queue(core, queue, events.SUBSCRIPTION, 0)
+    return core.next_lsn - 1
+
+
+def credit(core: Core, command: Credit) -> int | Refusal:
+    """Give a consumer more credit."""
+    consumer = core.state.consumers.get(command.consumer)
+    if consumer is None:
+        return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
+    consumer.credit_messages += command.messages
+    consumer.credit_bytes += command.bytes
+    core.touched[consumer.queue.id] = consumer.queue
+    return 0
+
+
+def touch_queues_of(core: Core, connection: Connection) -> None:
+    """Have dispatch look at every queue that the connection consumes from."""
+    for consumer in connection.consumers.values():
+        core.touched[consumer.queue.id] = consumer.queue

@@ -1,0 +1,178 @@
+"""Deciding transactions: buffered until commit, then one indivisible group of events.
+
+Nothing of an open transaction is in the journal or in the logical state; what it settles is *held*:
+still in flight, and not to be settled again meanwhile. Commit checks everything before the first
+event.
+"""
+
+from typing import TypeAlias
+
+from engine import events
+from engine.commands import Acknowledge, Begin, Commit, Reject, Rollback, Send
+from engine.core import Core
+from engine.refusals import Code, Refusal
+from engine.routing import check_send, send
+from engine.settling import acknowledge_entry, give_back, restore_credit, select
+from engine.state import Connection, Consumer, Entry
+
+Operation: TypeAlias = Send | Acknowledge | Reject
+
+
+class Transaction:
+    """What a client wants to happen together, in order, and what that weighs."""
+
+    __slots__ = ("bytes", "doomed", "name", "operations", "settled")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.operations: list[Operation] = []
+        self.settled: dict[int, tuple[Consumer, list[Entry]]] = {}
+        self.bytes = 0
+        self.doomed = ""
+
+
+def begin(core: Core, command: Begin) -> int | Refusal:
+    """Open a transaction."""
+    connection = core.state.connections.get(command.connection)
+    if connection is None:
+        return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
+    if command.transaction in connection.transactions:
+        return Refusal(Code.ALREADY_EXISTS, f"transaction '{command.transaction}' is open already")
+    connection.transactions[command.transaction] = Transaction(command.transaction)
+    return 0
+
+
+def find(core: Core, connection_id: int, name: str) -> Transaction | Refusal:
+    """Return an open transaction of a connection."""
+    connection = core.state.connections.get(connection_id)
+    transaction = connection.transactions.get(name) if connection is not None else None
+    if not isinstance(transaction, Transaction):
+        return Refusal(Code.NOT_FOUND, f"there is no open transaction '{name}' on this connection")
+    return transaction
+
+
+def add_send(core: Core, command: Send) -> int | Refusal:
+    """Take a message into a transaction."""
+    transaction = find(core, command.connection, command.transaction or "")
+    if isinstance(transaction, Refusal):
+        return transaction
+    refusal = check_send(core, command)
+    if refusal is not None:
+        return refusal
+    limit = core.options.max_transaction_bytes
+    transaction.bytes += len(command.headers) + len(command.body)
+    if transaction.bytes > limit:
+        return Refusal(
+            Code.LIMIT,
+            f"transaction '{transaction.name}' holds more than {limit} bytes "
+            "(max-transaction-bytes)",
+        )
+    transaction.operations.append(command)
+    return 0
+
+
+def add_settlement(core: Core, command: Acknowledge | Reject) -> int | Refusal:
+    """Take a settlement into a transaction; its deliveries are held from here on."""
+    consumer = core.state.consumers.get(command.consumer)
+    if consumer is None:
+        return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
+    transaction = find(core, consumer.connection_id, command.transaction or "")
+    if isinstance(transaction, Refusal):
+        return transaction
+    chosen = select(core, consumer, command)
+    if isinstance(chosen, Refusal):
+        return chosen
+    for entry in chosen:
+        consumer.held[entry.message.id] = transaction.name
+        # Apollo: an acknowledgement in a transaction gives credit without consuming.
+        if isinstance(command, Acknowledge) and entry.message.id not in consumer.credited:
+            restore_credit(consumer, entry)
+            consumer.credited.add(entry.message.id)
+    transaction.settled[len(transaction.operations)] = (consumer, chosen)
+    transaction.operations.append(command)
+    core.touched[consumer.queue.id] = consumer.queue
+    return 0
+
+
+def commit(core: Core, command: Commit) -> int | Refusal:
+    """Carry out a transaction whole; refused, it is rolled back."""
+    transaction = find(core, command.connection, command.transaction)
+    if isinstance(transaction, Refusal):
+        return transaction
+    refusal = _check(core, transaction)
+    connection = core.state.connections[command.connection]
+    if refusal is not None:
+        end(core, connection, transaction, events.COMMIT_REFUSED, refusal.text)
+        return refusal
+    del connection.transactions[transaction.name]
+    _release(transaction)
+    first = core.next_lsn
+    for position, operation in enumerate(transaction.operations):
+        _carry_out(core, transaction, position, operation)
+    detail = events.TransactionDetail(
+        transaction=transaction.name, first=first, events=core.next_lsn - first
+    )
+    return core.emit(
+        events.row(events.TRANSACTION_COMMITTED, connection=connection.id, time=core.now),
+        events.encode_detail(detail),
+    )
+
+
+def _check(core: Core, transaction: Transaction) -> Refusal | None:
+    if transaction.doomed:
+        return Refusal(
+            Code.INVALID,
+            f"transaction '{transaction.name}' cannot be committed: {transaction.doomed}",
+        )
+    for operation in transaction.operations:
+        if isinstance(operation, Send):
+            refusal = check_send(core, operation)
+            if refusal is not None:
+                return refusal
+    return None
+
+
+def _carry_out(core: Core, transaction: Transaction, position: int, operation: Operation) -> None:
+    if isinstance(operation, Send):
+        answer = send(core, operation)
+        if isinstance(answer, Refusal):
+            raise AssertionError(f"refused after it was checked: {answer.text}")
+        return
+    _, entries = transaction.settled[position]
+    if isinstance(operation, Acknowledge):
+        for entry in entries:
+            acknowledge_entry(core, entry)
+        return
+    for entry in reversed(entries):
+        give_back(core, entry, events.NACK)
+
+
+def _release(transaction: Transaction) -> None:
+    """Let go of what a transaction held."""
+    for consumer, entries in transaction.settled.values():
+        for entry in entries:
+            consumer.held.pop(entry.message.id, None)
+
+
+def rollback(core: Core, command: Rollback) -> int | Refusal:
+    """Forget a transaction because its client says so."""
+    transaction = find(core, command.connection, command.transaction)
+    if isinstance(transaction, Refusal):
+        return transaction
+    connection = core.state.connections[command.connection]
+    return end(core, connection, transaction, events.ROLLBACK, "")
+
+
+def end(
+    core: Core, connection: Connection, transaction: Transaction, reason: int, text: str
+) -> int:
+    """Roll back: nothing happens to the messages, and what was settled can be settled again."""
+    _release(transaction)
+    del connection.transactions[transaction.name]
+    detail = events.TransactionDetail(transaction=transaction.name, text=text)
+    return core.emit(
+        events.row(
+            events.TRANSACTION_ROLLED_BACK, reason=reason, connection=connection.id, time=core.now
+        ),
+        events.encode_detail(detail),
+    )
