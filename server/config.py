@@ -1,0 +1,403 @@
+"""The configuration: a file and flags become frozen structs, or an error that says what is right.
+
+Flags beat the file, the file beats the embedded defaults, which equal etc/broker.toml. Every
+problem is reported at once, each with file and line (or flag), key, and what would be right. The
+keys are in `server.options` and `engine.settings`. This module must never act on a
+configuration: it opens no sockets and makes no folders, it only reads the one file.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from engine import settings
+from engine.settings import Matches
+from server import options
+from server.config_source import Block, Given, Source, literal, read_file, read_flags
+from server.options import Invalid, Option, Value, unknown
+
+USERS_FILE: Final = "users.toml"
+UNSET: Final = msgspec.UNSET
+DEFAULT_MATCH: Final = "#"
+DEFAULT_SETTINGS: Final[dict[str, settings.Value]] = {
+    "dead-letter-address": "DLQ",
+    "expiry-address": "ExpiryQueue",
+    "max-delivery-attempts": 10,
+}
+"""In force for every address unless the file has a match "#" of its own."""
+
+
+class ConfigError(Exception):
+    """The configuration is wrong; the text lists every problem, one a line, ready to be shown."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(problems))
+
+
+class BrokerConfig(msgspec.Struct, frozen=True):
+    """The section [broker]; sizes in bytes."""
+
+    name: str
+    data_directory: str
+    users_file: str
+    persist_delivery_count_before_delivery: bool
+    journal_non_persistent: str
+    message_expiry_scan_period: int  # milliseconds; 0 or less: never
+    max_connections: int
+    max_transaction_bytes: int
+
+
+class JournalConfig(msgspec.Struct, frozen=True):
+    """The section [journal]; sizes in bytes."""
+
+    segment_bytes: int
+    block_bytes: int
+    max_pending_bytes: int
+    idle_mark_delay: int  # milliseconds
+
+
+class AcceptorConfig(msgspec.Struct, frozen=True):
+    """One [[acceptor]]; sizes in bytes, durations in milliseconds."""
+
+    name: str
+    protocol: str
+    host: str
+    port: int
+    max_connections: int
+    buffer_size: int
+    connect_timeout: int
+    die_delay: int
+    heart_beat_send: int
+    heart_beat_receive: int
+    max_headers: int
+    max_header_length: int
+    max_data_length: int
+    default_persistent: bool
+    queue_prefix: str
+    topic_prefix: str
+    hosts: tuple[str, ...]
+
+
+class AddressConfig(msgspec.Struct, frozen=True):
+    """One [[address]] that exists from the start."""
+
+    name: str
+    routing_types: tuple[str, ...]
+
+
+class QueueConfig(msgspec.Struct, frozen=True):
+    """One [[queue]] that exists from the start."""
+
+    name: str
+    address: str
+    routing_type: str
+    durable: bool
+
+
+class LogConfig(msgspec.Struct, frozen=True):
+    """The section [log]."""
+
+    level: str
+    format: str
+
+
+class Config(msgspec.Struct, frozen=True):
+    """All of it, checked and complete."""
+
+    broker: BrokerConfig
+    journal: JournalConfig
+    acceptors: tuple[AcceptorConfig, ...]
+    address_settings: Matches
+    addresses: tuple[AddressConfig, ...]
+    queues: tuple[QueueConfig, ...]
+    log: LogConfig
+
+
+def load(
+    path: Path | str | None = None,
+    overrides: Sequence[str] = (),
+    listen: Sequence[str] = (),
+) -> Config:
+    """Read a configuration file (None: the embedded defaults) and put flags on top.
+
+    `overrides` are KEY=VALUE texts of `--set`, `listen` are PROTOCOL://HOST:PORT texts that replace
+    all acceptors. Raises ConfigError.
+    """
+    problems: list[str] = []
+    source = read_file(Path(path), problems) if path is not None else Source()
+    if not any(_match_of(block) == DEFAULT_MATCH for block in source.settings):
+        source.settings.insert(0, _default_settings())
+    read_flags(source, overrides, listen, problems)
+    config = _Builder(problems).build(source)
+    if problems:
+        raise ConfigError(problems)
+    return config
+
+
+def _match_of(block: Block) -> object:
+    given = block.values.get("match")
+    return given.value if given else None
+
+
+def _default_settings() -> Block:
+    values: dict[str, object] = {"match": DEFAULT_MATCH, **DEFAULT_SETTINGS}
+    return Block("", {key: Given(value, "") for key, value in values.items()})
+
+
+class _Builder:
+    """Judges what was given and builds the structs; problems are collected on the way."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+
+    def build(self, source: Source) -> Config:
+        """Build from anything: where there are problems, defaults stand in."""
+        sections = {
+            name: self.values(source.sections[name], table, "" if name == "broker" else f"{name}.")
+            for name, table in options.SECTIONS.items()
+        }
+        self.check_pending(source.sections["journal"], sections["journal"])
+        broker = BrokerConfig(**sections["broker"])
+        if not broker.users_file:
+            users_file = str(Path(broker.data_directory) / USERS_FILE)
+            broker = msgspec.structs.replace(broker, users_file=users_file)
+        addresses = self.addresses(source.arrays["address"])
+        return Config(
+            broker=broker,
+            journal=JournalConfig(**sections["journal"]),
+            acceptors=self.acceptors(source.arrays["acceptor"]),
+            address_settings=self.address_settings(source.settings),
+            addresses=addresses,
+            queues=self.queues(source.arrays["queue"], addresses),
+            log=LogConfig(**sections["log"]),
+        )
+
+    def values(self, block: Block, table: tuple[Option, ...], prefix: str) -> dict[str, Any]:
+        """Values of all keys of a table, by field name; required ones that are missing are ""."""
+        names = [option.name for option in table]
+        for key, given in block.values.items():
+            if key not in names:
+                self.problem(given.where, unknown("key", key, names, prefix))
+        values: dict[str, Any] = {}
+        for option in table:
+            given_or_none = block.values.get(option.name)
+            if given_or_none is not None:
+                value = self.value(given_or_none, option, prefix)
+            else:
+                value = default_of(option)
+                if option.required:
+                    self.problem(block.where, f"{prefix}{option.name} is missing")
+            values[_field(option.name)] = value
+        return values
+
+    def value(self, given: Given, option: Option, prefix: str) -> Value:
+        value = _plain(given, as_text=option.kind.text)
+        try:
+            return option.kind.parse(value)
+        except Invalid as wrong:
+            self.problem(given.where, f"{prefix}{option.name} is {show(value)}; {wrong}")
+            return default_of(option)
+
+    def problem(self, where: str, text: str) -> None:
+        self.problems.append(f"{where}: {text}")
+
+    def check_pending(self, block: Block, values: Mapping[str, int]) -> None:
+        if values["max_pending_bytes"] >= values["block_bytes"]:
+            return
+        given = block.values.get("max-pending-bytes") or block.values["block-bytes"]
+        self.problem(
+            given.where,
+            f"journal.max-pending-bytes is {values['max_pending_bytes']}; it must be at least"
+            f" journal.block-bytes, which is {values['block_bytes']}",
+        )
+
+    def acceptors(self, blocks: Sequence[Block]) -> tuple[AcceptorConfig, ...]:
+        built: list[AcceptorConfig] = []
+        before = len(self.problems)
+        rows = [self.values(block, options.ACCEPTOR, "acceptor.") for block in blocks]
+        names = {row["name"] for row in rows}
+        for row in rows:
+            row["host"], row["port"] = options.split_listen(row.pop("listen"))
+            if not row["name"]:
+                row["name"] = _free_name(row["protocol"], names)
+                names.add(row["name"])
+            built.append(AcceptorConfig(**row))
+        if len(self.problems) == before:
+            self.unique(blocks, [acceptor.name for acceptor in built], "acceptor.name")
+            self.unique_endpoints(blocks, built)
+        return tuple(built)
+
+    def unique_endpoints(
+        self, blocks: Sequence[Block], acceptors: Sequence[AcceptorConfig]
+    ) -> None:
+        """Ask that acceptors listen on ports of their own."""
+        listening: dict[tuple[str, int], str] = {}
+        for block, acceptor in zip(blocks, acceptors, strict=True):
+            endpoint = (acceptor.host, acceptor.port)
+            if acceptor.port and endpoint in listening:
+                text = f"acceptor.listen is the same as that of acceptor {listening[endpoint]!r}"
+                where = block.values.get("listen", block).where
+                self.problem(where, f"{text}; every acceptor needs a port of its own")
+            listening.setdefault(endpoint, acceptor.name)
+
+    def unique(self, blocks: Sequence[Block], names: Sequence[str], key: str) -> None:
+        """Ask that names within an array differ."""
+        first: dict[str, str] = {}
+        for block, name in zip(blocks, names, strict=True):
+            where = block.values.get(key.partition(".")[2], block).where
+            if name and name in first:
+                self.problem(where, f"{key} {name!r} was used before, at {first[name]}")
+            first.setdefault(name, where)
+
+    def addresses(self, blocks: Sequence[Block]) -> tuple[AddressConfig, ...]:
+        rows = [self.values(block, options.ADDRESS_TABLE, "address.") for block in blocks]
+        built = [AddressConfig(**row) for row in rows]
+        self.unique(blocks, [address.name for address in built], "address.name")
+        return tuple(built)
+
+    def queues(
+        self, blocks: Sequence[Block], addresses: Sequence[AddressConfig]
+    ) -> tuple[QueueConfig, ...]:
+        types = {address.name: address.routing_types for address in addresses}
+        built = []
+        for block in blocks:
+            row = self.values(block, options.QUEUE_TABLE, "queue.")
+            row["address"] = row["address"] or row["name"]
+            queue = QueueConfig(**row)
+            if queue.routing_type not in types.get(queue.address, (queue.routing_type,)):
+                where = block.values.get("routing-type", block).where
+                text = f"queue.routing-type is {show(queue.routing_type)}, which the address"
+                self.problem(where, f"{text} {queue.address!r} has not in its routing-types")
+            built.append(queue)
+        self.unique(blocks, [queue.name for queue in built], "queue.name")
+        return tuple(built)
+
+    def address_settings(self, blocks: Sequence[Block]) -> Matches:
+        built: Matches = {}
+        first: dict[str, str] = {}
+        for block in blocks:
+            given = block.values.get("match")
+            if given is None or not isinstance(given.value, str):
+                where = given.where if given else block.where
+                self.problem(where, 'address-setting needs a match, like match = "orders.#"')
+                continue
+            match = given.value
+            wrong = settings.check_match(match)
+            if wrong:
+                self.problem(given.where, f"address-setting: {wrong}")
+            if match in first:
+                self.problem(given.where, f"the match {match!r} was used before, at {first[match]}")
+            first.setdefault(match, given.where)
+            built[match] = self.settings_of(block)
+        return built
+
+    def settings_of(self, block: Block) -> dict[str, settings.Value]:
+        values: dict[str, settings.Value] = {}
+        for key, given in block.values.items():
+            if key == "match":
+                continue
+            row = settings.BY_NAME.get(key)
+            value = _plain(given, as_text=row is not None and row.type is str)
+            wrong = settings.check_value(key, value)
+            if wrong:
+                self.problem(given.where, f"address-setting: {wrong}")
+            elif isinstance(value, str | int | bool):
+                values[key] = value
+        return values
+
+
+def _field(key: str) -> str:
+    return key.replace("-", "_")
+
+
+def _free_name(protocol: str, taken: set[str]) -> str:
+    name, number = protocol, 2
+    while name in taken:
+        name, number = f"{protocol}-{number}", number + 1
+    return name
+
+
+def _plain(given: Given, *, as_text: bool) -> object:
+    """The value as TOML would give it; a flag's text may be written with quotes or without."""
+    value = given.value
+    if not given.text or not isinstance(value, str) or (as_text and not value.startswith('"')):
+        return value
+    return literal(value)
+
+
+def default_of(option: Option) -> Value:
+    """The default of a key, as the structs hold it; "" for a key that must be given."""
+    return "" if option.default is None else option.kind.parse(option.default)
+
+
+def show(value: object) -> str:
+    """A value as it would be written in the file."""
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def effective(old: Config, new: Config) -> Config:
+    """What is in force after a reload: `new` where a key is live, else `old` until a restart."""
+    renewed = {acceptor.name: acceptor for acceptor in new.acceptors}
+    return Config(
+        broker=_renew(old.broker, new.broker, options.BROKER),
+        journal=_renew(old.journal, new.journal, options.JOURNAL),
+        acceptors=tuple(
+            _renew(acceptor, renewed.get(acceptor.name, acceptor), options.ACCEPTOR)
+            for acceptor in old.acceptors
+        ),
+        address_settings=new.address_settings,
+        addresses=new.addresses,
+        queues=new.queues,
+        log=_renew(old.log, new.log, options.LOG),
+    )
+
+
+Section = TypeVar("Section", bound=msgspec.Struct)
+
+
+def _renew(old: Section, new: Section, table: Sequence[Option]) -> Section:
+    live = [_field(option.name) for option in table if option.live]
+    return msgspec.structs.replace(old, **{name: getattr(new, name) for name in live})
+
+
+def changes(old: Config, new: Config) -> tuple[list[str], list[str]]:
+    """What a reload changes, in words: (what `effective` puts in force, what needs a restart)."""
+    applied = effective(old, new)
+    return _differences(old, applied), _differences(applied, new)
+
+
+def _groups(config: Config) -> dict[str, dict[str, object]]:
+    """All values by group (a section or one element of an array) and key."""
+    named: dict[str, msgspec.Struct] = {
+        "broker": config.broker,
+        "journal": config.journal,
+        "log": config.log,
+    }
+    named |= {f"acceptor {acceptor.name}": acceptor for acceptor in config.acceptors}
+    named |= {f"address {address.name}": address for address in config.addresses}
+    named |= {f"queue {queue.name}": queue for queue in config.queues}
+    flat: dict[str, dict[str, object]] = {
+        name: {key.replace("_", "-"): value for key, value in msgspec.structs.asdict(one).items()}
+        for name, one in named.items()
+    }
+    for match, values in config.address_settings.items():
+        flat[f"address-setting {match}"] = dict(values)
+    return flat
+
+
+def _differences(old: Config, new: Config) -> list[str]:
+    before, after = _groups(old), _groups(new)
+    lines = [f"{group}: added" for group in after if group not in before]
+    lines += [f"{group}: removed" for group in before if group not in after]
+    for group in before:
+        if group not in after:
+            continue
+        for key in {**before[group], **after[group]}:
+            values = (before[group].get(key, UNSET), after[group].get(key, UNSET))
+            if values[0] != values[1] or type(values[0]) is not type(values[1]):
+                was, becomes = (show(one) if one is not UNSET else "unset" for one in values)
+                lines.append(f"{group}: {key} {was} -> {becomes}")
+    return lines

@@ -1,0 +1,154 @@
+"""What a configuration file and flags say, before anybody asks whether it is right.
+
+Values are kept with where they were written, in the shape of the configuration: sections, arrays
+of tables, address settings by match. Flags are laid over the file here. This module must never
+judge a value; it knows only which sections and keys there are. Problems are collected, not raised.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from server.options import ARRAYS, SECTIONS, unknown
+from server.toml_source import Place, TomlError, TomlSource, read_toml
+
+SETTINGS: Final = "address-setting"
+_TOP: Final = (*(option.name for option in SECTIONS["broker"]), *SECTIONS, *ARRAYS, SETTINGS)
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A value and where it was written; `text` means that it is a flag's, not TOML's."""
+
+    value: object
+    where: str
+    text: bool = False
+
+
+class Block(msgspec.Struct):
+    """A section, or one element of an array of tables: where it begins, and its values."""
+
+    where: str = ""
+    values: dict[str, Given] = {}
+
+
+class Source:
+    """Everything that was given: by section, by array, and address settings in order."""
+
+    def __init__(self) -> None:
+        self.sections: dict[str, Block] = {name: Block() for name in SECTIONS}
+        self.arrays: dict[str, list[Block]] = {name: [] for name in ARRAYS}
+        self.settings: list[Block] = []
+
+
+def read_file(path: Path, problems: list[str]) -> Source:
+    """Read a file; what cannot be read or placed goes to `problems`."""
+    source = Source()
+    try:
+        toml = read_toml(path)
+    except TomlError as error:
+        problems.append(str(error))
+        return source
+    for name, value in toml.data.items():
+        where = toml.where((name,))
+        if name in SECTIONS:
+            if isinstance(value, dict):
+                _add_section(source.sections[name], value, toml, (name,), problems)
+            else:
+                problems.append(f"{where}: {name} is a section; write [{name}] and its keys below")
+        elif name in ARRAYS or name == SETTINGS:
+            blocks = source.settings if name == SETTINGS else source.arrays[name]
+            if isinstance(value, list) and all(isinstance(one, dict) for one in value):
+                for position, one in enumerate(value):
+                    blocks.append(Block(toml.where((name, position)), {}))
+                    _add_section(blocks[-1], one, toml, (name, position), problems)
+            else:
+                problems.append(f"{where}: {name} may come several times; write [[{name}]]")
+        elif isinstance(value, dict | list) and name not in _TOP:
+            sections = (*SECTIONS, *ARRAYS, SETTINGS)
+            problems.append(f"{where}: {unknown('section', name, sections)}")
+        elif name not in _TOP:
+            problems.append(f"{where}: {unknown('key', name, _TOP)}")
+        else:
+            _add_section(source.sections["broker"], {name: value}, toml, (), problems)
+    return source
+
+
+def _add_section(
+    block: Block, values: Mapping[str, Any], toml: TomlSource, place: Place, problems: list[str]
+) -> None:
+    block.where = block.where or toml.where(place)
+    for key, value in values.items():
+        where = toml.where((*place, key))
+        if key in block.values:
+            first = block.values[key].where
+            problems.append(f"{where}: {key} was set before, at {first}; remove one of them")
+        block.values[key] = Given(value, where)
+
+
+def read_flags(
+    source: Source, overrides: Sequence[str], listen: Sequence[str], problems: list[str]
+) -> None:
+    """Lay the flags `--listen` and `--set` over what a file gave."""
+    if listen:
+        source.arrays["acceptor"] = []
+    for text in listen:
+        where = f"--listen {text}"
+        protocol, separator, endpoint = text.partition("://")
+        if not separator:
+            problems.append(
+                f"{where}: it must be PROTOCOL://HOST:PORT, like stomp://127.0.0.1:61613"
+            )
+            continue
+        values = {"protocol": Given(protocol, where), "listen": Given(endpoint, where)}
+        source.arrays["acceptor"].append(Block(where, values))
+    if not source.arrays["acceptor"]:
+        source.arrays["acceptor"].append(Block("the default acceptor", {}))
+    for text in overrides:
+        _override(source, text, problems)
+
+
+def _override(source: Source, text: str, problems: list[str]) -> None:
+    where = f"--set {text}"
+    path, separator, value = text.partition("=")
+    if not separator:
+        problems.append(f"{where}: it must be KEY=VALUE, like journal.segment-bytes=16MiB")
+        return
+    given = Given(value.strip(), where, text=True)
+    section, _, key = path.strip().rpartition(".")
+    if section == "" and key in (*SECTIONS, *ARRAYS, SETTINGS):
+        problems.append(f"{where}: {key} is a section; name one of its keys, as {key}.KEY=VALUE")
+    elif section in ("", *SECTIONS):
+        source.sections[section or "broker"].values[key] = given
+    elif section == "acceptor":
+        for block in source.arrays["acceptor"]:
+            block.values[key] = given
+    elif section.startswith(f"{SETTINGS}."):
+        _settings_of(source, section.removeprefix(f"{SETTINGS}."), where).values[key] = given
+    elif section == SETTINGS:
+        problems.append(f"{where}: it must be {SETTINGS}.MATCH.KEY=VALUE")
+    elif section in ARRAYS:
+        problems.append(f"{where}: [[{section}]] cannot be set by a flag; write it in a file")
+    else:
+        sections = (*SECTIONS, "acceptor", SETTINGS)
+        problems.append(f"{where}: {unknown('section', section.split('.')[0], sections)}")
+
+
+def _settings_of(source: Source, match: str, where: str) -> Block:
+    for block in source.settings:
+        given = block.values.get("match")
+        if given is not None and given.value == match:
+            return block
+    block = Block(where, {"match": Given(match, where)})
+    source.settings.append(block)
+    return block
+
+
+def literal(text: str) -> object:
+    """What a flag's text means as a TOML value; the text itself if it is none."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+    except tomllib.TOMLDecodeError:
+        return text

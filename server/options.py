@@ -1,0 +1,477 @@
+"""The tables of configuration keys: section, name, type, default, and meaning of each.
+
+The loader, `--set`, reload and docs/configuration.md are all derived from or checked against
+these tables. Address settings have a table of their own in `engine.settings`. This module must
+never know where a value was written, and does no I/O.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import Final, TypeAlias
+
+import msgspec
+
+from engine.commands import ANYCAST, MULTICAST
+from engine.settings import check_address
+
+Value: TypeAlias = str | int | bool | tuple[str, ...]
+
+SIZE_UNITS: Final = {
+    "": 1, "B": 1,
+    "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
+    "KB": 1000, "MB": 1000**2, "GB": 1000**3,
+}  # fmt: skip
+DURATION_UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+
+_NUMBER_UNIT: Final = re.compile(r"(-?[0-9][0-9_]*)\s*([A-Za-z]*)")
+
+
+class Invalid(Exception):
+    """A value is not what its key needs; the text says what it must be."""
+
+
+def must_be(wanted: str) -> Invalid:
+    """The error for a value that is not what is wanted."""
+    return Invalid(f"it must be {wanted}")
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """A type of value: its name in the documentation and how a value of it is understood.
+
+    `parse` takes what TOML gave and raises Invalid. `text` means that a flag's text is the value.
+    """
+
+    name: str
+    parse: Callable[[object], Value]
+    text: bool = False
+
+
+class Option(msgspec.Struct, frozen=True):
+    """A row of a table. `live` means that a reload puts a new value in force without a restart."""
+
+    name: str
+    kind: Kind
+    default: str | int | bool | list[str] | None
+    doc: str
+    live: bool = False
+
+    @property
+    def required(self) -> bool:
+        return self.default is None
+
+
+def unknown(what: str, name: str, known: Sequence[str], prefix: str = "") -> str:
+    """What to say of a name that does not exist: the one that was meant, or all there are."""
+    close = get_close_matches(name, known, n=1)
+    if close:
+        hint = f"did you mean {prefix + close[0]!r}?"
+    else:
+        hint = f"there are {', '.join(prefix + one for one in known)}"
+    return f"unknown {what} {prefix + name!r}; {hint}"
+
+
+def _number(value: object, units: dict[str, int]) -> int | None:
+    """A whole number, or one with a unit; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    found = _NUMBER_UNIT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None or found[2] not in units:
+        return None
+    return int(found[1]) * units[found[2]]
+
+
+def _show_size(size: int) -> str:
+    for unit in ("GiB", "MiB", "KiB"):
+        if size and size % SIZE_UNITS[unit] == 0:
+            return f"{size // SIZE_UNITS[unit]}{unit}"
+    return str(size)
+
+
+def count(least: int, most: int) -> Kind:
+    """A whole number within bounds."""
+
+    def parse(value: object) -> Value:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise must_be(f"a whole number from {least} to {most}")
+        return value
+
+    return Kind("number", parse)
+
+
+def size(least: int, most: int) -> Kind:
+    """A number of bytes, with a unit or without."""
+
+    def parse(value: object) -> Value:
+        found = _number(value, SIZE_UNITS)
+        if found is None or not least <= found <= most:
+            raise must_be(
+                f'a size from {_show_size(least)} to {_show_size(most)}, like 65536, "64KiB", '
+                '"16MiB" or "1GiB"'
+            )
+        return found
+
+    return Kind("size", parse)
+
+
+def duration(least_ms: int) -> Kind:
+    """A number of milliseconds, or a text with a unit; at most a year."""
+    most_ms = 366 * 24 * DURATION_UNITS_MS["h"]
+
+    def parse(value: object) -> Value:
+        found = _number(value, DURATION_UNITS_MS)
+        if found is None or not least_ms <= found <= most_ms:
+            raise must_be(
+                f"a duration from {least_ms} ms to 366 days: milliseconds, or a text like "
+                '"250ms", "30s", "5m" or "1h"'
+            )
+        return found
+
+    return Kind("duration", parse)
+
+
+def choice(*words: str) -> Kind:
+    """One of these words."""
+    listed = ", ".join(f'"{word}"' for word in words)
+
+    def parse(value: object) -> Value:
+        if not isinstance(value, str) or value not in words:
+            raise must_be(f"one of {listed}" if len(words) > 1 else listed)
+        return value
+
+    return Kind(" or ".join(f'"{word}"' for word in words), parse, text=True)
+
+
+def choices(*words: str) -> Kind:
+    """A list of one or more of these words."""
+    listed = ", ".join(f'"{word}"' for word in words)
+
+    def parse(value: object) -> Value:
+        if not isinstance(value, list) or not value or not all(word in words for word in value):
+            raise must_be(f"a list of one or more of {listed}")
+        return tuple(dict.fromkeys(value))
+
+    return Kind("list of " + " and ".join(f'"{word}"' for word in words), parse)
+
+
+def text(wanted: str, pattern: str) -> Kind:
+    """A string that matches a pattern; `wanted` describes it."""
+    compiled = re.compile(pattern)
+
+    def parse(value: object) -> Value:
+        if not isinstance(value, str) or not compiled.fullmatch(value):
+            raise must_be(wanted)
+        return value
+
+    return Kind("string", parse, text=True)
+
+
+def _parse_flag(value: object) -> Value:
+    if not isinstance(value, bool):
+        raise must_be("true or false")
+    return value
+
+
+def _parse_texts(value: object) -> Value:
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        raise must_be('a list of strings, like ["a.example.org", "b.example.org"]')
+    return tuple(value)
+
+
+def _parse_address_or_empty(value: object) -> Value:
+    return "" if value == "" else _parse_address(value)
+
+
+def _parse_address(value: object) -> Value:
+    if not isinstance(value, str) or not value:
+        raise must_be('the name of an address, like "orders"')
+    wrong = check_address(value)
+    if wrong:
+        raise Invalid(wrong)
+    return value
+
+
+def split_listen(value: object) -> tuple[str, int]:
+    """Divide "HOST:PORT" or "[IPV6]:PORT". Raises Invalid."""
+    found = (
+        re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s\[\]:/]+)):([0-9]{1,5})", value)
+        if isinstance(value, str)
+        else None
+    )
+    if found is None or int(found[3]) > 65_535:
+        raise must_be('"HOST:PORT", like "127.0.0.1:61613", "0.0.0.0:61613" or "[::1]:61613"')
+    return found[1] or found[2], int(found[3])
+
+
+def _parse_listen(value: object) -> Value:
+    split_listen(value)
+    assert isinstance(value, str)
+    return value
+
+
+FLAG: Final = Kind("true or false", _parse_flag)
+TEXTS: Final = Kind("list of strings", _parse_texts)
+ADDRESS: Final = Kind("string", _parse_address, text=True)
+ADDRESS_OR_EMPTY: Final = Kind("string", _parse_address_or_empty, text=True)
+LISTEN: Final = Kind("string", _parse_listen, text=True)
+NAME: Final = text('a name without spaces, like "broker-1"', r"[^\s\x00-\x1f\x7f]+")
+PATH: Final = text("the path of a file or folder", r"[^\x00]+")
+PATH_OR_EMPTY: Final = text("the path of a file", r"[^\x00]*")
+PREFIX: Final = text('a prefix of destinations, like "/queue/"', r"\S+")
+GIB: Final = SIZE_UNITS["GiB"]
+
+BROKER: Final = (
+    Option("name", NAME, "daybook", "What the broker calls itself to clients and in logs."),
+    Option(
+        "data-directory",
+        PATH,
+        "./data",
+        "Folder of the journal and all else that must last; relative to the folder that "
+        "the broker is started in.",
+    ),
+    Option(
+        "users-file",
+        PATH_OR_EMPTY,
+        "",
+        "File of users and their hashed passcodes; empty: `users.toml` in the data "
+        "directory. Its contents are read again on a reload.",
+    ),
+    Option(
+        "persist-delivery-count-before-delivery",
+        FLAG,
+        True,
+        "Whether a message leaves only when the event of its delivery is on disk, so that "
+        "counts survive a crash exactly; else when its routing is.",
+    ),
+    Option(
+        "journal-non-persistent",
+        choice("decisions", "full", "off"),
+        "decisions",
+        "What the journal holds of non-persistent messages: what was decided, also "
+        "headers and body, or nothing.",
+        live=True,
+    ),
+    Option(
+        "message-expiry-scan-period",
+        duration(-1),
+        30_000,
+        "How often expired messages are looked for that nobody consumes; 0 or less: never.",
+        live=True,
+    ),
+    Option(
+        "max-connections",
+        count(1, 1_000_000),
+        10_000,
+        "Connections to all acceptors together; more are refused.",
+        live=True,
+    ),
+    Option(
+        "max-transaction-bytes",
+        size(1, 64 * GIB),
+        "100MiB",
+        "Headers and bodies that one open transaction may hold.",
+        live=True,
+    ),
+)
+
+JOURNAL: Final = (
+    Option(
+        "segment-bytes",
+        size(64 << 10, 4 * GIB),
+        "64MiB",
+        "Size of a segment, reserved on the disk when it is begun.",
+    ),
+    Option(
+        "block-bytes",
+        size(4 << 10, 64 << 20),
+        "256KiB",
+        "Events collected before a block is closed, if the disk has not asked for it earlier.",
+    ),
+    Option(
+        "max-pending-bytes",
+        size(64 << 10, 4 * GIB),
+        "32MiB",
+        "Blocks that may wait for the disk before the broker stops to read from "
+        "producers; at least `block-bytes`.",
+    ),
+    Option(
+        "idle-mark-delay",
+        duration(1),
+        200,
+        "How long nothing must happen before a mark is appended, which proves the last "
+        "block whole.",
+    ),
+)
+
+ACCEPTOR: Final = (
+    Option(
+        "name",
+        text('a name without spaces, like "stomp"', r"[^\s\x00-\x1f\x7f]*"),
+        "",
+        "What logs call it; empty: the protocol, with a number from the second on. A "
+        "reload knows an acceptor by its name.",
+    ),
+    Option("protocol", choice("stomp"), "stomp", "The protocol that it speaks."),
+    Option(
+        "listen",
+        LISTEN,
+        "127.0.0.1:61613",
+        "Host and port, `[IPV6]:PORT` for IPv6. Port 0 lets the system choose one.",
+    ),
+    Option(
+        "max-connections",
+        count(1, 1_000_000),
+        10_000,
+        "Connections to this acceptor; more are refused.",
+        live=True,
+    ),
+    Option(
+        "buffer-size",
+        size(4 << 10, GIB),
+        "1MiB",
+        "Deliveries that may be on their way to one connection; a peer that does not read "
+        "holds at most this.",
+        live=True,
+    ),
+    Option(
+        "connect-timeout",
+        duration(100),
+        10_000,
+        "How long a peer may take to log in.",
+        live=True,
+    ),
+    Option(
+        "die-delay",
+        duration(0),
+        5_000,
+        "How long a connection stays open after an ERROR, so that the client can read it.",
+        live=True,
+    ),
+    Option(
+        "heart-beat-send",
+        duration(0),
+        1_000,
+        "The shortest interval at which the broker offers heart-beats; 0: none.",
+        live=True,
+    ),
+    Option(
+        "heart-beat-receive",
+        duration(0),
+        1_000,
+        "The shortest interval at which the broker asks for heart-beats; 0: none.",
+        live=True,
+    ),
+    Option("max-headers", count(1, 1_000_000), 1_000, "Headers in a frame.", live=True),
+    Option(
+        "max-header-length",
+        size(64, 64 << 20),
+        "10KiB",
+        "Length of one header, name and value.",
+        live=True,
+    ),
+    Option(
+        "max-data-length",
+        size(0, 4 * GIB),
+        "100MiB",
+        "Length of the body of a frame.",
+        live=True,
+    ),
+    Option(
+        "default-persistent",
+        FLAG,
+        True,
+        "Whether a message is persistent whose sender does not say.",
+        live=True,
+    ),
+    Option(
+        "queue-prefix",
+        PREFIX,
+        "/queue/",
+        "Prefix of destinations that are anycast.",
+        live=True,
+    ),
+    Option(
+        "topic-prefix",
+        PREFIX,
+        "/topic/",
+        "Prefix of destinations that are multicast.",
+        live=True,
+    ),
+    Option(
+        "hosts",
+        TEXTS,
+        [],
+        "Virtual host names that clients may ask for; empty: any.",
+        live=True,
+    ),
+)
+
+ADDRESS_TABLE: Final = (
+    Option("name", ADDRESS, None, "The address.", live=True),
+    Option(
+        "routing-types",
+        choices(ANYCAST, MULTICAST),
+        ["anycast"],
+        "How it feeds its queues.",
+        live=True,
+    ),
+)
+
+QUEUE_TABLE: Final = (
+    Option(
+        "name",
+        ADDRESS,
+        None,
+        "The queue; no two queues of a broker have one name.",
+        live=True,
+    ),
+    Option(
+        "address",
+        ADDRESS_OR_EMPTY,
+        "",
+        "The address that it is bound to; empty: the one named as the queue.",
+        live=True,
+    ),
+    Option(
+        "routing-type",
+        choice(ANYCAST, MULTICAST),
+        "anycast",
+        "Which messages of the address it takes.",
+        live=True,
+    ),
+    Option(
+        "durable",
+        FLAG,
+        True,
+        "Whether it and its persistent messages outlive a restart.",
+        live=True,
+    ),
+)
+
+LOG: Final = (
+    Option(
+        "level",
+        choice("debug", "info", "warning", "error"),
+        "info",
+        "The least important lines that are written.",
+        live=True,
+    ),
+    Option(
+        "format",
+        choice("auto", "human", "json"),
+        "auto",
+        "How lines look; `auto`: `human` on a terminal, else `json`.",
+    ),
+)
+
+SECTIONS: Final[dict[str, tuple[Option, ...]]] = {"broker": BROKER, "journal": JOURNAL, "log": LOG}
+"""Written [NAME], at most once; the keys of [broker] may also stand at the top of the file."""
+
+ARRAYS: Final[dict[str, tuple[Option, ...]]] = {
+    "acceptor": ACCEPTOR,
+    "address": ADDRESS_TABLE,
+    "queue": QUEUE_TABLE,
+}
+"""Written [[NAME]], as often as needed. [[address-setting]] is one more, see `engine.settings`."""
