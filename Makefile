@@ -9,10 +9,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.daybook-installed
 COMPILED := .venv-compiled
 COMPILED_STAMP := $(COMPILED)/.daybook-installed
+OUTSIDE := $(COMPILED)/outside
 ROOMS := engine journal protocols recovery server tools
 
 # Arguments that are handed on.
 ARGS ?=
+COMPILE ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SEED ?=
@@ -21,7 +23,7 @@ SECONDS ?= 60
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test serve lint format map bench sim fuzz wheel build-compiled clean check-python
+.PHONY: help venv demo test test-compiled serve lint format map bench sim fuzz wheel build-compiled clean check-python
 
 help: ## list the targets
 	@echo "Daybook: a durable message broker. Targets:"
@@ -41,11 +43,19 @@ $(STAMP): pyproject.toml setup.py | check-python
 	$(BIN)/python -m pip install --quiet --editable . --group test --group lint
 	@touch $@
 
-$(COMPILED_STAMP): pyproject.toml setup.py $(wildcard engine/*.py journal/*.py protocols/*/*.py) | check-python
+SOURCES := $(foreach room,$(ROOMS),$(wildcard $(room)/*.py $(room)/*/*.py))
+
+$(COMPILED_STAMP): pyproject.toml setup.py $(SOURCES) | check-python
 	"$(PYTHON)" -m venv $(COMPILED)
 	$(COMPILED)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	DAYBOOK_COMPILE=1 $(COMPILED)/bin/python -m pip install --quiet --force-reinstall --no-deps .
-	$(COMPILED)/bin/python -m pip install --quiet . --group test
+	rm -rf build
+	DAYBOOK_COMPILE=1 $(COMPILED)/bin/python -m pip install --quiet --force-reinstall . --group test
+	rm -rf build
+# In a checkout the sources come before what is installed. This folder holds what uses the broker,
+# and not the broker: started from here, the compiled modules are what runs.
+	mkdir -p $(OUTSIDE)
+	ln -sfn ../../tests $(OUTSIDE)/tests
+	ln -sfn ../../bench $(OUTSIDE)/bench
 	@touch $@
 
 venv: $(STAMP) ## make the virtual environment .venv with everything below
@@ -58,6 +68,10 @@ serve: $(STAMP) ## run a broker in the foreground (ARGS="--data DIR --listen sto
 
 test: $(STAMP) ## run the test suite (PYTEST_ARGS="-k name -x")
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-compiled: $(COMPILED_STAMP) ## run the tests of the rooms against the compiled build
+	cd $(OUTSIDE) && ../bin/python -m pytest -c ../../pyproject.toml --rootdir . -o pythonpath=. \
+	  -o cache_dir=../cache $(PYTEST_ARGS) tests/unit tests/property
 
 lint: $(STAMP) ## check style, types, layers and spelling
 	$(BIN)/ruff check .
@@ -73,8 +87,12 @@ format: $(STAMP) ## format the sources
 map: $(STAMP) ## draw the map of modules in ARCHITECTURE.md anew
 	$(BIN)/python -m tests.meta.rooms_map
 
-bench: $(STAMP) ## measure (BENCH_ARGS="...")
+bench: $(if $(filter 1,$(COMPILE)),$(COMPILED_STAMP),$(STAMP)) ## measure (COMPILE=1 for the compiled build; BENCH_ARGS="...")
+ifeq ($(COMPILE),1)
+	cd $(OUTSIDE) && ../bin/python -m bench.run $(BENCH_ARGS)
+else
 	$(BIN)/python -m bench.run $(BENCH_ARGS)
+endif
 
 sim: $(STAMP) ## simulate the whole broker with faults (SEED=n STEPS=m)
 	$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED)) --steps $(STEPS)
@@ -83,6 +101,7 @@ fuzz: $(STAMP) ## feed the parsers with anything (SECONDS=n SEED=n)
 	$(BIN)/python -m tests.fuzz.run $(if $(SEED),--seed $(SEED)) --seconds $(SECONDS)
 
 wheel: $(STAMP) ## build dist/*.whl (DAYBOOK_COMPILE=1 compiles the hot modules)
+	rm -rf build
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 build-compiled: $(COMPILED_STAMP) ## install the compiled broker into .venv-compiled

@@ -4,41 +4,59 @@ The compiled modules come from the same sources, which always run uncompiled too
 install stays uncompiled: in a checkout the sources must be what runs.
 """
 
+import ast
 import os
+import sys
 import tomllib
 from pathlib import Path
 
 from setuptools import setup
 
 ROOT = Path(__file__).resolve().parent
-PATTERNS = ("engine/*.py", "journal/*.py", "protocols/stomp/*.py")
-# Packages' tables of contents gain nothing, and classes made by msgspec's metaclass cannot be
-# native: such modules stay as they are.
-EXCLUDED_NAMES = ("__init__.py",)
-EXCLUDED_MARK = "msgspec.Struct"
+HOT = ("engine/*.py", "journal/*.py", "protocols/stomp/*.py")
+COLD = {
+    "__init__.py",  # a table of contents gains nothing
+}
+COMPILER = "mypy>=1.18"
 
 
-def hot_modules() -> list[str]:
-    found = (path for pattern in PATTERNS for path in sorted(ROOT.glob(pattern)))
+def loses_meaning(source: str) -> bool:
+    """Tell whether mypyc would change what the module means.
+
+    It drops the keyword arguments of classes (`frozen`, `omit_defaults`, `gc`, ...) without a word,
+    and takes the defaults of fields that msgspec makes for values of the field's type.
+    """
+    return any(
+        isinstance(node, ast.ClassDef) and (node.keywords or "msgspec.field(" in ast.unparse(node))
+        for node in ast.walk(ast.parse(source))
+    )
+
+
+def hot_modules(root: Path = ROOT) -> list[str]:
+    """Return the modules to compile, relative to the root."""
     return [
-        str(path.relative_to(ROOT))
-        for path in found
-        if path.name not in EXCLUDED_NAMES and EXCLUDED_MARK not in path.read_text("utf-8")
+        str(path.relative_to(root))
+        for pattern in HOT
+        for path in sorted(root.glob(pattern))
+        if path.name not in COLD and not loses_meaning(path.read_text("utf-8"))
     ]
 
 
 def compile_arguments() -> dict[str, object]:
+    """Return what setup() needs to compile; without the compiler, what is needed to get it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     # mypyc reads the types of what the modules import, so those packages are needed to build.
-    arguments: dict[str, object] = {"setup_requires": ["mypy>=1.18", *project["dependencies"]]}
+    arguments: dict[str, object] = {"setup_requires": [COMPILER, *project["dependencies"]]}
     try:
         from mypyc.build import mypycify  # noqa: PLC0415 (only a compiling build needs it)
     except ImportError:
-        # The frontend is still asking what the build requires; it gets the answer above.
+        if "egg_info" not in sys.argv:  # the question what the build requires is answered by that
+            raise
         return arguments
     os.chdir(ROOT)
     arguments["ext_modules"] = mypycify(["--strict", *hot_modules()], opt_level="3")
     return arguments
 
 
-setup(**(compile_arguments() if os.environ.get("DAYBOOK_COMPILE") == "1" else {}))
+if __name__ == "__main__":
+    setup(**(compile_arguments() if os.environ.get("DAYBOOK_COMPILE") == "1" else {}))

@@ -23,7 +23,15 @@ def draw(root: Path) -> str:
     lines: list[str] = []
     for room in tree.rooms(root):
         init = root / room / "__init__.py"
-        lines += ["", f"### {room}/", "", first_line(init), "", "| module | what it is |", "|---|---|"]
+        lines += [
+            "",
+            f"### {room}/",
+            "",
+            first_line(init),
+            "",
+            "| module | what it is |",
+            "|---|---|",
+        ]
         for path in tree.sources(root, room):
             if path != init:
                 name = str(path.relative_to(root)).removesuffix("__init__.py")

@@ -10,6 +10,7 @@ import venv
 import zipfile
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -77,6 +78,36 @@ def test_no_room_hides_a_module_of_the_standard_library() -> None:
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_the_console_scripts_start_from_anywhere(script: str) -> None:
     assert "Usage" in run(Path(sys.executable).with_name(script), "--help")
+
+
+def setup_script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("setup_script", tree.ROOT / "setup.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_is_hot_is_compiled() -> None:
+    compiled = setup_script().hot_modules()
+    assert {"engine/apply.py", "engine/core.py", "engine/delivery.py"} <= set(compiled)
+    # Its details leave out defaults on disk, which is said by a keyword of the class.
+    assert "engine/events.py" not in compiled
+    assert not [name for name in compiled if name.endswith("__init__.py")]
+
+
+@pytest.mark.parametrize(
+    ("source", "loses"),
+    [
+        ("class A(Struct, frozen=True):\n    x: int\n", True),
+        ("class A(Struct):\n    x: list[int] = msgspec.field(default_factory=list)\n", True),
+        ("class A(Struct):\n    x: int = 0\n", False),
+        ("def f(x: int) -> int:\n    return g(x, y=1)\n", False),
+    ],
+)
+def test_what_the_compiler_would_change_is_left_alone(source: str, loses: bool) -> None:
+    assert setup_script().loses_meaning(source) is loses
 
 
 @pytest.fixture(scope="module")
