@@ -1,0 +1,52 @@
+"""How the command lines end: with a sentence and an exit code, never with a traceback.
+
+0: fine. 1: found something wrong. 2: bad use. A reader that goes away (`| head`) is no mistake and
+ends the command in silence. Mistakes of our own code are not caught here.
+"""
+
+import errno
+from typing import Any, Final
+
+import click
+
+from engine.apply import MisfitError
+from journal.errors import JournalError
+from server.config import ConfigError
+
+EXIT_WRONG: Final = 1
+EXIT_BAD_USE: Final = 2
+
+
+class Failure(click.ClickException):
+    """Something is wrong that is not the user's way of calling: exit code 1."""
+
+    exit_code = EXIT_WRONG
+
+
+class Commands(click.Group):
+    """A group of commands that turns what disks, peers and configurations do into sentences."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ConfigError as error:
+            raise _bad_use(ctx, str(error)) from error
+        except (JournalError, MisfitError) as error:
+            raise Failure(str(error)) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise
+            raise Failure(describe(error)) from error
+
+
+def _bad_use(ctx: click.Context, text: str) -> click.UsageError:
+    problem = click.UsageError(text)
+    problem.ctx = None  # The usage line would not help: the problem is in a file or in a value.
+    assert problem.exit_code == EXIT_BAD_USE
+    return problem
+
+
+def describe(error: OSError) -> str:
+    """An error of the operating system as a sentence with the path that it is about."""
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {reason}" if error.filename else reason
