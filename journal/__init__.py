@@ -1,0 +1,1 @@
+"""The journal: append-only segments of hash-chained blocks. Knows bytes and LSNs, not messages."""

@@ -1,0 +1,42 @@
+"""What the journal stores in one go: rows, and the byte strings that belong to them.
+
+Must never know what a row means. The broker has its own class of the same shape; the journal reads
+nothing but these attributes.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class BatchLike(Protocol):
+    """The shape of a batch.
+
+    `rows[i]` is one packed row; `heaps[k]` holds the non-empty strings of heap `k` in row order;
+    `time` is microseconds since 1970 UTC, of the last event; `raw_bytes` is what it takes in memory,
+    for back-pressure.
+    """
+
+    first_lsn: int
+    rows: list[bytes]
+    time: int
+    raw_bytes: int
+
+    @property
+    def heaps(self) -> Sequence[list[bytes]]:
+        """One list of non-empty strings for each heap of the layout."""
+        ...
+
+
+class Batch:
+    """A plain batch, for tools and tests."""
+
+    __slots__ = ("first_lsn", "heaps", "raw_bytes", "rows", "time")
+
+    def __init__(
+        self, first_lsn: int, rows: list[bytes], heaps: Sequence[list[bytes]], time: int
+    ) -> None:
+        self.first_lsn = first_lsn
+        self.rows = rows
+        self.heaps = heaps
+        self.time = time
+        self.raw_bytes = sum(map(len, rows)) + sum(len(text) for heap in heaps for text in heap)

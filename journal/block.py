@@ -1,0 +1,298 @@
+"""A block: the rows and byte strings of one batch, as two compressed frames behind a header.
+
+Rows are stored column by column, transposed once when the block is made. Decoding is lazy: nothing
+is decompressed before somebody asks, and a scan of columns never touches the heap.
+
+Must never know: files, and what a column means beyond the summaries that the layout names.
+"""
+
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
+
+import zstandard
+
+from journal.batch import BatchLike
+from journal.format import (
+    BLOCK_HEADER_BYTES,
+    FLAG_MARK,
+    FRAME_BYTES_MAX,
+    BlockHeader,
+    Damage,
+    block_hash,
+    frame_crc,
+    header_salt,
+    pack_block_header,
+    unpack_block_header,
+)
+from journal.layout import WIDTHS, RowLayout
+
+COMPRESSION_LEVEL: Final = 1
+KIND_BITS: Final = 64
+_BLOOM_FACTOR: Final = 0x9E3779B97F4A7C15
+_Code: TypeAlias = Literal["B", "H", "I", "Q", "q"]
+_U64: Final = (1 << 64) - 1
+
+Event: TypeAlias = tuple[object, ...]
+"""(LSN, row, one byte string for each heap)."""
+
+
+class Summary(NamedTuple):
+    """What a footer says of the events of a block; all zero for a mark."""
+
+    time_min: int = 0
+    time_max: int = 0
+    message_min: int = 0
+    message_max: int = 0
+    kinds: int = 0
+    queues: int = 0
+
+
+class EncodedBlock(NamedTuple):
+    """A block ready to be written."""
+
+    header: BlockHeader
+    data: bytes
+    hash: bytes
+    summary: Summary
+
+
+class RawBlock(NamedTuple):
+    """A block as read: checked against its crcs, not decompressed. `hash` is its own."""
+
+    header: BlockHeader
+    offset: int
+    rows: bytes
+    heap: bytes
+    hash: bytes
+
+
+def kind_bit(kind: int) -> int:
+    """Bit of a kind in a footer's set; all kinds from 63 on share the last one."""
+    return 1 << min(kind, KIND_BITS - 1)
+
+
+def queue_bit(queue: int) -> int:
+    """Bit of a queue in a footer's bloom filter; queue 0 (none, or several) has bit 0 to itself."""
+    if queue == 0:
+        return 1
+    return 1 << (1 + ((queue * _BLOOM_FACTOR & _U64) >> 32) % 63)
+
+
+class BlockCodec:
+    """What encoding and decoding blocks of one layout need; not to be shared between threads."""
+
+    def __init__(self, layout: RowLayout, data_id: bytes) -> None:
+        self.layout: Final = layout
+        self.salt: Final = header_salt(data_id)
+        self.stored: Final = layout.stored()
+        self.row_bytes: Final = layout.stored_row_bytes()
+        self.heap_count: Final = len(layout.heaps)
+        self.kind: Final = layout.position(layout.kind_column)
+        self.time: Final = layout.position(layout.time_column)
+        self.message: Final = layout.position(layout.message_column)
+        self.queue: Final = layout.position(layout.queue_column)
+        self._compressor: Final = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
+        self._decompressor: Final = zstandard.ZstdDecompressor()
+
+    def encode(self, batch: BatchLike, previous_hash: bytes) -> EncodedBlock:
+        """Make the block of a batch; AssertionError if rows and heaps do not fit together."""
+        count = len(batch.rows)
+        columns = self._transpose(batch.rows)
+        heaps = [b"".join(strings) for strings in batch.heaps]
+        assert len(heaps) == self.heap_count, "a list of strings is needed for each heap"
+        lengths = columns[len(columns) - self.heap_count :]
+        for heap, column in zip(heaps, lengths, strict=True):
+            assert len(heap) == sum(column), "the rows claim another length than their strings have"
+        raw_rows = b"".join(columns)
+        raw_heap = b"".join(heaps)
+        assert len(raw_rows) == count * self.row_bytes <= FRAME_BYTES_MAX
+        assert len(raw_heap) <= FRAME_BYTES_MAX, "a batch is limited to 4 GiB"
+        rows = self._compressor.compress(raw_rows)
+        heap = self._compressor.compress(raw_heap) if raw_heap else b""
+        header = BlockHeader(
+            0, batch.first_lsn, batch.time, count,
+            len(raw_rows), len(rows), len(raw_heap), len(heap),
+            frame_crc(rows), frame_crc(heap), previous_hash,
+        )  # fmt: skip
+        return self._finish(header, rows, heap, self.summarise(columns))
+
+    def encode_mark(self, next_lsn: int, time: int, previous_hash: bytes) -> EncodedBlock:
+        """Make a mark: a block without events. `time` is microseconds since 1970 UTC."""
+        empty = frame_crc(b"")
+        header = BlockHeader(FLAG_MARK, next_lsn, time, 0, 0, 0, 0, 0, empty, empty, previous_hash)
+        return self._finish(header, b"", b"", Summary())
+
+    def _finish(
+        self, header: BlockHeader, rows: bytes, heap: bytes, summary: Summary
+    ) -> EncodedBlock:
+        packed = pack_block_header(header, self.salt)
+        data = b"".join((packed, rows, heap))
+        assert unpack_block_header(data[:BLOCK_HEADER_BYTES], self.salt) == header
+        assert len(data) == header.block_bytes
+        return EncodedBlock(header, data, block_hash(packed, rows, heap), summary)
+
+    def _transpose(self, rows: list[bytes]) -> list[memoryview]:
+        """Turn rows into columns: one strided copy for each."""
+        joined = b"".join(rows)
+        row_bytes = self.layout.row_bytes
+        assert len(joined) == len(rows) * row_bytes > 0, "rows of the wrong size"
+        views = {code: _typed(memoryview(joined), code) for code in WIDTHS}
+        columns = []
+        for _, code, offset in self.stored:
+            width = WIDTHS[code]
+            strided = views[code][offset // width :: row_bytes // width]
+            columns.append(_typed(memoryview(strided.tobytes()), code))
+        return columns
+
+    def columns(self, header: BlockHeader, rows: bytes) -> list[memoryview]:
+        """Decompress a rows frame; one view for each column, lengths last. Raises Damage."""
+        count = header.event_count
+        if header.rows_raw_bytes != count * self.row_bytes:
+            raise Damage("the rows frame has the wrong size for its number of events")
+        raw = memoryview(self._decompress(rows, header.rows_raw_bytes))
+        columns = []
+        start = 0
+        for _, code, _ in self.stored:
+            end = start + count * WIDTHS[code]
+            columns.append(_typed(raw[start:end], code))
+            start = end
+        assert start == len(raw)
+        return columns
+
+    def heap(self, header: BlockHeader, heap: bytes) -> bytes:
+        """Decompress a heap frame: all strings of the first heap, then of the next. Damage."""
+        return self._decompress(heap, header.heap_raw_bytes)
+
+    def _decompress(self, frame: bytes, raw_bytes: int) -> bytes:
+        if not frame and not raw_bytes:
+            return b""
+        try:
+            if zstandard.frame_content_size(frame) != raw_bytes:
+                raise Damage("a frame has another size than the block header says")
+            raw = self._decompressor.decompress(frame)
+        except zstandard.ZstdError as error:
+            raise Damage(f"a frame cannot be decompressed: {error}") from error
+        if len(raw) != raw_bytes:
+            raise Damage("a frame decompressed to another size than the block header says")
+        return raw
+
+    def summarise(self, columns: list[memoryview]) -> Summary:
+        """What a footer says of these columns."""
+        times = columns[self.time]
+        messages = set(columns[self.message])
+        messages.discard(0)
+        kinds = 0
+        for kind in set(columns[self.kind]):
+            kinds |= kind_bit(kind)
+        queues = 0
+        for queue in set(columns[self.queue]):
+            queues |= queue_bit(queue)
+        return Summary(
+            min(times),
+            max(times),
+            min(messages, default=0),
+            max(messages, default=0),
+            kinds,
+            queues,
+        )
+
+
+class Block:
+    """A block as readers get it; decoded only as far as asked for.
+
+    `segment` and `offset` say where it stands, `time` is microseconds since 1970 UTC. A mark has
+    a count of 0 and no events.
+    """
+
+    __slots__ = ("_codec", "_columns", "_raw", "count", "first_lsn", "segment", "time")
+
+    def __init__(self, codec: BlockCodec, raw: RawBlock, segment: str) -> None:
+        self._codec = codec
+        self._raw = raw
+        self._columns: list[memoryview] | None = None
+        self.segment = segment
+        self.first_lsn = raw.header.first_lsn
+        self.count = raw.header.event_count
+        self.time = raw.header.time
+
+    @property
+    def offset(self) -> int:
+        """Offset in the segment in bytes."""
+        return self._raw.offset
+
+    @property
+    def header(self) -> BlockHeader:
+        """The header as it stands on disk."""
+        return self._raw.header
+
+    @property
+    def hash(self) -> bytes:
+        """The block's hash, which the next block carries; empty when read without heap."""
+        return self._raw.hash
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether it is a block without events."""
+        return self.count == 0
+
+    @property
+    def last_lsn(self) -> int:
+        """LSN of the last event; of a mark, of the event before it."""
+        return self.first_lsn + self.count - 1
+
+    def columns(self) -> list[memoryview]:
+        """One typed view for each column in layout order, then one for the lengths of each heap."""
+        if self._columns is None:
+            self._columns = (
+                [_typed(memoryview(b""), code) for _, code, _ in self._codec.stored]
+                if self.is_mark
+                else self._codec.columns(self._raw.header, self._raw.rows)
+            )
+        return self._columns
+
+    def rows(self) -> Iterator[tuple[int, ...]]:
+        """The rows as tuples of their columns, without the lengths."""
+        columns = self.columns()
+        shared = columns[: len(columns) - self._codec.heap_count]
+        return zip(*[column.tolist() for column in shared], strict=True)
+
+    def heaps(self) -> list[memoryview]:
+        """For each heap, all its strings one after the other; not for a block read without heap."""
+        raw = memoryview(self._codec.heap(self._raw.header, self._raw.heap))
+        lengths = self.columns()[-self._codec.heap_count :]
+        ends = list(accumulate((sum(column) for column in lengths), initial=0))
+        if ends[-1] != len(raw):
+            raise Damage("the rows claim more or fewer bytes than the heap has")
+        return [raw[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+
+    def strings(self, position: int) -> Iterator[bytes]:
+        """The strings of one heap, one for each event, most of them often empty."""
+        heap = bytes(self.heaps()[position])
+        return _cut(heap, self.columns()[position - self._codec.heap_count])
+
+    def events(self) -> Iterator[Event]:
+        """(LSN, row, a byte string for each heap) for each event."""
+        lengths = self.columns()[-self._codec.heap_count :]
+        strings = [
+            _cut(bytes(heap), column) for heap, column in zip(self.heaps(), lengths, strict=True)
+        ]
+        lsns = range(self.first_lsn, self.first_lsn + self.count)
+        return zip(lsns, self.rows(), *strings, strict=True)
+
+
+def _typed(view: memoryview, code: str) -> memoryview:
+    """A view of bytes as native integers."""
+    return view.cast(cast(_Code, code))
+
+
+def _cut(heap: bytes, lengths: memoryview) -> Iterator[bytes]:
+    """Cut a heap into its strings."""
+    start = 0
+    for length in lengths.tolist():
+        if length:
+            end = start + length
+            yield heap[start:end]
+            start = end
+        else:
+            yield b""

@@ -1,0 +1,82 @@
+"""What can be wrong with a journal, each with what, where, and what would be right.
+
+    JournalError
+    ├── NoJournal       there is no journal in the directory
+    ├── Locked          another process works on the data directory
+    ├── WrongLayout     the rows are laid out otherwise than the caller says
+    ├── NewerFormat     written by a newer release
+    ├── Corruption      bytes that were durable do not check out; has segment, offset and LSN
+    ├── DiskFull        no room for the next segment; nothing was written, may be tried again
+    └── JournalFailed   a write or sync failed; fatal, never tried again
+
+Never here: mistakes of our own code. Those are AssertionErrors and stop the process.
+"""
+
+
+class JournalError(Exception):
+    """Base of everything that this package raises for files, disks and operators."""
+
+
+class NoJournal(JournalError):
+    """There is no journal in the directory."""
+
+
+class Locked(JournalError):
+    """Another process holds the lock of the data directory; `pid` is 0 if it is not known."""
+
+    def __init__(self, path: str, pid: int) -> None:
+        holder = f"process {pid}" if pid else "another process"
+        super().__init__(
+            f"{path} is locked by {holder}: only one broker may use a data directory. "
+            "Stop that process, or start with another data directory."
+        )
+        self.path = path
+        self.pid = pid
+
+
+class WrongLayout(JournalError):
+    """The journal was written with another row layout than the caller's."""
+
+
+class NewerFormat(JournalError):
+    """The segment's format version is above what this release can read."""
+
+    def __init__(self, segment: str, version: int, known: int) -> None:
+        super().__init__(
+            f"segment {segment} has format version {version}, this release reads up to {known}: "
+            "open the directory with the release that wrote it, or a later one."
+        )
+        self.segment = segment
+        self.version = version
+
+
+class Corruption(JournalError):
+    """Bytes that were once durable do not check out.
+
+    `segment` is the file's name, `offset` the byte in it, `lsn` the first LSN that is affected.
+    """
+
+    def __init__(self, segment: str, offset: int, lsn: int, what: str) -> None:
+        super().__init__(
+            f"segment {segment}, offset {offset} (LSN {lsn}): {what}. Nothing was changed. "
+            "Restore the segment from a copy; `journal verify` lists every damaged place."
+        )
+        self.segment = segment
+        self.offset = offset
+        self.lsn = lsn
+        self.what = what
+
+
+class DiskFull(JournalError):
+    """There is no room for the next segment; nothing was written and the batch may be tried again."""
+
+    def __init__(self, needed_bytes: int, error: OSError) -> None:
+        super().__init__(
+            f"no room for the next segment of {needed_bytes} bytes ({error}): free disk space or "
+            "raise the quota; the journal goes on by itself when there is room."
+        )
+        self.needed_bytes = needed_bytes
+
+
+class JournalFailed(JournalError):
+    """A write or sync failed. What reached the disk is unknown, so the journal takes nothing more."""

@@ -1,0 +1,362 @@
+"""Every byte of the journal on disk. The only module that knows an offset.
+
+docs/journal-format.md is the prose; its tables are compared with the fields here by a test.
+All integers are little endian. Must never know: files, and what a column means.
+
+A structure that does not check out raises Damage with what is wrong; callers, who know the segment
+and the offset, turn it into Corruption or take it for a torn tail.
+"""
+
+import hashlib
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+FORMAT_VERSION: Final = 1
+SEGMENT_SUFFIX: Final = ".seg"
+RESERVE_NAME: Final = "next.reserve"
+NAME_DIGITS: Final = 20
+HASH_BYTES: Final = 16
+DATA_ID_BYTES: Final = 16
+NO_HASH: Final = bytes(HASH_BYTES)
+"""Stands for the block before the first one."""
+FIRST_LSN: Final = 1
+PAGE_BYTES: Final = 4096
+
+SEGMENT_MAGIC: Final = b"DAYBOOK\n"
+BLOCK_MAGIC: Final = b"dbBL"
+FOOTER_MAGIC: Final = b"dbFT"
+TRAILER_MAGIC: Final = b"dbTR"
+
+FLAG_MARK: Final = 1
+"""Flag of a block without events."""
+
+SEGMENT_HEADER_FIELDS: Final = (
+    ("magic", "8s"),
+    ("format_version", "H"),
+    ("flags", "H"),
+    ("header_bytes", "I"),
+    ("first_lsn", "Q"),
+    ("data_id", "16s"),
+    ("previous_hash", "16s"),
+    ("segment_bytes", "Q"),
+    ("layout_bytes", "I"),
+    ("header_crc", "I"),
+)
+BLOCK_HEADER_FIELDS: Final = (
+    ("magic", "4s"),
+    ("flags", "H"),
+    ("reserved", "H"),
+    ("first_lsn", "Q"),
+    ("time", "q"),
+    ("event_count", "I"),
+    ("rows_raw_bytes", "I"),
+    ("rows_stored_bytes", "I"),
+    ("heap_raw_bytes", "I"),
+    ("heap_stored_bytes", "I"),
+    ("rows_crc", "I"),
+    ("heap_crc", "I"),
+    ("previous_hash", "16s"),
+    ("header_crc", "I"),
+)
+FOOTER_HEADER_FIELDS: Final = (
+    ("magic", "4s"),
+    ("block_count", "I"),
+    ("last_lsn", "Q"),
+)
+FOOTER_ENTRY_FIELDS: Final = (
+    ("offset", "Q"),
+    ("first_lsn", "Q"),
+    ("event_count", "I"),
+    ("rows_stored_bytes", "I"),
+    ("heap_stored_bytes", "I"),
+    ("heap_raw_bytes", "I"),
+    ("time_min", "q"),
+    ("time_max", "q"),
+    ("message_min", "Q"),
+    ("message_max", "Q"),
+    ("kinds", "Q"),
+    ("queues", "Q"),
+)
+TRAILER_FIELDS: Final = (
+    ("footer_offset", "Q"),
+    ("last_hash", "16s"),
+    ("footer_crc", "I"),
+    ("magic", "4s"),
+)
+
+
+def _struct(fields: tuple[tuple[str, str], ...]) -> Struct:
+    return Struct("<" + "".join(code for _, code in fields))
+
+
+SEGMENT_HEADER: Final = _struct(SEGMENT_HEADER_FIELDS)
+BLOCK_HEADER: Final = _struct(BLOCK_HEADER_FIELDS)
+FOOTER_HEADER: Final = _struct(FOOTER_HEADER_FIELDS)
+FOOTER_ENTRY: Final = _struct(FOOTER_ENTRY_FIELDS)
+TRAILER: Final = _struct(TRAILER_FIELDS)
+_CRC: Final = Struct("<I")
+
+SEGMENT_HEADER_BYTES: Final = 72
+SEGMENT_CRC_OFFSET: Final = 68
+BLOCK_HEADER_BYTES: Final = 72
+BLOCK_CRC_OFFSET: Final = 68
+FOOTER_HEADER_BYTES: Final = 16
+FOOTER_ENTRY_BYTES: Final = 80
+TRAILER_BYTES: Final = 32
+TRAILER_CRC_OFFSET: Final = 24
+FRAME_BYTES_MAX: Final = (1 << 32) - 1
+
+assert SEGMENT_HEADER.size == SEGMENT_HEADER_BYTES == SEGMENT_CRC_OFFSET + _CRC.size
+assert BLOCK_HEADER.size == BLOCK_HEADER_BYTES == BLOCK_CRC_OFFSET + _CRC.size
+assert FOOTER_HEADER.size == FOOTER_HEADER_BYTES
+assert FOOTER_ENTRY.size == FOOTER_ENTRY_BYTES
+assert TRAILER.size == TRAILER_BYTES == TRAILER_CRC_OFFSET + _CRC.size + len(TRAILER_MAGIC)
+assert len(BLOCK_MAGIC) == len(FOOTER_MAGIC) == len(TRAILER_MAGIC) == 4
+assert len(SEGMENT_MAGIC) == 8
+
+
+class Damage(Exception):  # noqa: N818 - it is no error until somebody knows where it was found
+    """A structure does not check out; the text says why."""
+
+
+class UnknownVersion(Exception):  # noqa: N818 - as Damage
+    """A sound segment header of a format version above ours."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"format version {version}")
+        self.version = version
+
+
+class SegmentHeader(NamedTuple):
+    """What stands at the head of a segment. `layout` is the JSON of the row layout."""
+
+    first_lsn: int
+    data_id: bytes
+    previous_hash: bytes
+    segment_bytes: int
+    header_bytes: int
+    layout: bytes
+
+
+class BlockHeader(NamedTuple):
+    """What stands at the head of a block; the fields of the table, without magic and crc."""
+
+    flags: int
+    first_lsn: int
+    time: int
+    event_count: int
+    rows_raw_bytes: int
+    rows_stored_bytes: int
+    heap_raw_bytes: int
+    heap_stored_bytes: int
+    rows_crc: int
+    heap_crc: int
+    previous_hash: bytes
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of the whole block on disk."""
+        return BLOCK_HEADER_BYTES + self.rows_stored_bytes + self.heap_stored_bytes
+
+    @property
+    def next_lsn(self) -> int:
+        """First LSN of the block that follows."""
+        return self.first_lsn + self.event_count
+
+
+class FooterEntry(NamedTuple):
+    """What a footer says of one block; in the order of the table."""
+
+    offset: int
+    first_lsn: int
+    event_count: int
+    rows_stored_bytes: int
+    heap_stored_bytes: int
+    heap_raw_bytes: int
+    time_min: int
+    time_max: int
+    message_min: int
+    message_max: int
+    kinds: int
+    queues: int
+
+    @property
+    def end(self) -> int:
+        """Offset of the first byte after the block."""
+        return self.offset + BLOCK_HEADER_BYTES + self.rows_stored_bytes + self.heap_stored_bytes
+
+
+class Footer(NamedTuple):
+    """The footer of a sealed segment."""
+
+    footer_offset: int
+    last_lsn: int
+    last_hash: bytes
+    entries: tuple[FooterEntry, ...]
+
+
+def segment_name(first_lsn: int) -> str:
+    """Name of the segment that begins with this LSN."""
+    assert first_lsn >= FIRST_LSN
+    return f"{first_lsn:0{NAME_DIGITS}d}{SEGMENT_SUFFIX}"
+
+
+def segment_first_lsn(name: str) -> int | None:
+    """First LSN of the segment of this name; None if it is not the name of a segment."""
+    digits, suffix = name[:NAME_DIGITS], name[NAME_DIGITS:]
+    if suffix != SEGMENT_SUFFIX or not (digits.isascii() and digits.isdigit()):
+        return None
+    return int(digits) or None
+
+
+def header_salt(data_id: bytes) -> int:
+    """Start value of the crcs of block headers and footers.
+
+    It keeps a copy of somebody's segment, sent as a message, from being taken for our blocks.
+    """
+    assert len(data_id) == DATA_ID_BYTES
+    return int(crc32c(data_id))
+
+
+def block_hash(header: bytes, rows: bytes | memoryview, heap: bytes | memoryview) -> bytes:
+    """Hash of a block, as the next one carries it."""
+    digest = hashlib.sha256(header)
+    digest.update(rows)
+    digest.update(heap)
+    return digest.digest()[:HASH_BYTES]
+
+
+def segment_header_bytes(layout_bytes: int) -> int:
+    """Size of a segment header with a layout of that size: whole pages."""
+    return -(-(SEGMENT_HEADER_BYTES + layout_bytes) // PAGE_BYTES) * PAGE_BYTES
+
+
+def pack_segment_header(
+    *, first_lsn: int, data_id: bytes, previous_hash: bytes, segment_bytes: int, layout: bytes
+) -> bytes:
+    """Bytes of a segment header, padded with zeros to whole pages."""
+    assert len(data_id) == DATA_ID_BYTES and len(previous_hash) == HASH_BYTES
+    size = segment_header_bytes(len(layout))
+    fixed = SEGMENT_HEADER.pack(
+        SEGMENT_MAGIC, FORMAT_VERSION, 0, size, first_lsn, data_id, previous_hash,
+        segment_bytes, len(layout), 0,
+    )  # fmt: skip
+    packed = bytearray((fixed + layout).ljust(size, b"\0"))
+    _CRC.pack_into(packed, SEGMENT_CRC_OFFSET, crc32c(packed))
+    return bytes(packed)
+
+
+def peek_segment_header_bytes(start: bytes) -> int:
+    """Size of the whole header, from its first bytes; Damage if they begin no segment."""
+    if len(start) < SEGMENT_HEADER_BYTES:
+        raise Damage("the file is too short for a segment header")
+    fields = SEGMENT_HEADER.unpack_from(start)
+    size: int = fields[3]
+    if fields[0] != SEGMENT_MAGIC:
+        raise Damage("the segment header does not begin with the magic of a segment")
+    if size % PAGE_BYTES or not PAGE_BYTES <= size <= 1 << 20:
+        raise Damage(f"the segment header claims a size of {size} bytes")
+    return size
+
+
+def unpack_segment_header(packed: bytes) -> SegmentHeader:
+    """Read a whole segment header; raises Damage or UnknownVersion.
+
+    The place and reach of the crc are the same in every version, for ever.
+    """
+    size = peek_segment_header_bytes(packed)
+    if len(packed) != size:
+        raise Damage("the file is too short for its segment header")
+    (
+        _, version, flags, _, first_lsn, data_id, previous_hash, segment_bytes, layout_bytes, crc,
+    ) = SEGMENT_HEADER.unpack_from(packed)  # fmt: skip
+    blank = bytearray(packed)
+    _CRC.pack_into(blank, SEGMENT_CRC_OFFSET, 0)
+    if crc32c(blank) != crc:
+        raise Damage("the crc of the segment header does not match")
+    if version > FORMAT_VERSION:
+        raise UnknownVersion(version)
+    if version == 0 or flags or layout_bytes > size - SEGMENT_HEADER_BYTES:
+        raise Damage("the segment header has impossible fields")
+    layout = packed[SEGMENT_HEADER_BYTES : SEGMENT_HEADER_BYTES + layout_bytes]
+    return SegmentHeader(first_lsn, data_id, previous_hash, segment_bytes, size, layout)
+
+
+def pack_block_header(header: BlockHeader, salt: int) -> bytes:
+    """Bytes of a block header, with its crc."""
+    fixed = BLOCK_HEADER.pack(BLOCK_MAGIC, header[0], 0, *header[1:], 0)[:BLOCK_CRC_OFFSET]
+    return fixed + _CRC.pack(crc32c(fixed, salt))
+
+
+def unpack_block_header(packed: bytes, salt: int) -> BlockHeader:
+    """Read a block header; raises Damage."""
+    if len(packed) < BLOCK_HEADER_BYTES:
+        raise Damage("the file ends within a block header")
+    fields = BLOCK_HEADER.unpack(packed)
+    if fields[0] != BLOCK_MAGIC:
+        raise Damage("no block begins here")
+    if crc32c(packed[:BLOCK_CRC_OFFSET], salt) != fields[-1]:
+        raise Damage("the crc of the block header does not match")
+    header = BlockHeader(fields[1], *fields[3:13])
+    if (
+        header.flags & ~FLAG_MARK
+        or fields[2]
+        or (header.event_count == 0) != (header.flags == FLAG_MARK)
+    ):
+        raise Damage("the block header has impossible fields")
+    return header
+
+
+def frame_crc(frame: bytes | memoryview) -> int:
+    """Crc of a stored frame."""
+    return int(crc32c(frame))
+
+
+def footer_bytes(block_count: int) -> int:
+    """Size of a footer for that many blocks."""
+    return FOOTER_HEADER_BYTES + block_count * FOOTER_ENTRY_BYTES + TRAILER_BYTES
+
+
+def pack_footer(footer: Footer, salt: int) -> bytes:
+    """Bytes of a footer, from its magic to the end of the trailer."""
+    parts = [FOOTER_HEADER.pack(FOOTER_MAGIC, len(footer.entries), footer.last_lsn)]
+    parts += [FOOTER_ENTRY.pack(*entry) for entry in footer.entries]
+    trailer = TRAILER.pack(footer.footer_offset, footer.last_hash, 0, TRAILER_MAGIC)
+    parts.append(trailer[:TRAILER_CRC_OFFSET])
+    covered = b"".join(parts)
+    return covered + _CRC.pack(crc32c(covered, salt)) + TRAILER_MAGIC
+
+
+def peek_footer_bytes(start: bytes) -> int:
+    """Size of the footer that begins with these bytes; Damage if none does."""
+    if len(start) < FOOTER_HEADER_BYTES or start[:4] != FOOTER_MAGIC:
+        raise Damage("no footer begins here")
+    return footer_bytes(FOOTER_HEADER.unpack_from(start)[1])
+
+
+def peek_footer_offset(trailer: bytes) -> int:
+    """Offset of the footer that ends with these bytes; Damage if none does."""
+    if len(trailer) != TRAILER_BYTES or trailer[-4:] != TRAILER_MAGIC:
+        raise Damage("the segment does not end in a trailer")
+    offset: int = TRAILER.unpack(trailer)[0]
+    return offset
+
+
+def unpack_footer(packed: bytes, salt: int) -> Footer:
+    """Read a whole footer; raises Damage."""
+    if peek_footer_bytes(packed) != len(packed):
+        raise Damage("the footer has the wrong size")
+    _, block_count, last_lsn = FOOTER_HEADER.unpack_from(packed)
+    offset, last_hash, crc, magic = TRAILER.unpack(packed[-TRAILER_BYTES:])
+    end_covered = len(packed) - TRAILER_BYTES + TRAILER_CRC_OFFSET
+    if magic != TRAILER_MAGIC or crc32c(packed[:end_covered], salt) != crc:
+        raise Damage("the crc of the footer does not match")
+    entries = packed[FOOTER_HEADER_BYTES : FOOTER_HEADER_BYTES + block_count * FOOTER_ENTRY_BYTES]
+    return Footer(
+        offset,
+        last_lsn,
+        last_hash,
+        tuple(map(FooterEntry._make, FOOTER_ENTRY.iter_unpack(entries))),
+    )

@@ -1,0 +1,320 @@
+"""The journal: appending blocks to the newest segment, and rolling over to the next one.
+
+Synchronous: `append` returns when the block is durable. Threads are the business of
+`journal.writer`; one thread at a time may call what changes the journal, `next_lsn` and `durable_lsn`
+may be read from any.
+
+Fault model: an error of a write or sync is fatal, for what reached the disk is unknown; it is never
+tried again. A full disk can only be met when room for a segment is reserved, before anything
+depends on it. One segment is always reserved ahead, so that the last segment's worth of events can
+still be written when the disk is full.
+
+Must never know: what a column means, what time it is, randomness.
+"""
+
+import errno
+from collections.abc import Callable
+from typing import Final
+
+from journal.batch import BatchLike
+from journal.block import BlockCodec, EncodedBlock
+from journal.disk import Disk, File, write_all
+from journal.errors import Corruption, DiskFull, JournalError, JournalFailed, NoJournal
+from journal.format import (
+    FIRST_LSN,
+    NO_HASH,
+    RESERVE_NAME,
+    Damage,
+    Footer,
+    FooterEntry,
+    footer_bytes,
+    pack_footer,
+    pack_segment_header,
+    segment_header_bytes,
+    segment_name,
+    unpack_footer,
+)
+from journal.layout import RowLayout, check_layout
+from journal.repair import Repair, Tail, find_tail, footer_entry
+from journal.segment import Segment, check_segment, open_segment, segment_names
+
+SEGMENT_BYTES: Final = 64 << 20
+SEGMENT_BYTES_MIN: Final = 8192
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+def no_clock() -> float:
+    """Clock of a journal whose syncs nobody measures."""
+    return 0.0
+
+
+class Journal:
+    """An open journal. Made by `create` or `open`.
+
+    `next_lsn` is the LSN that the next event gets, `durable_lsn` the highest that survives a power cut.
+    `disk_full` is set while no segment could be reserved ahead. `sync_seconds` is how long the last
+    fdatasync took, by the clock given.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        layout: RowLayout,
+        data_id: bytes,
+        segment_bytes: int,
+        clock: Callable[[], float],
+    ) -> None:
+        check_layout(layout)
+        if segment_bytes < SEGMENT_BYTES_MIN:
+            raise ValueError(f"segment_bytes is {segment_bytes}, it must be {SEGMENT_BYTES_MIN} up")
+        self.layout: Final = layout
+        self.data_id: Final = data_id
+        self.next_lsn = FIRST_LSN
+        self.disk_full: DiskFull | None = None
+        self.sync_seconds = 0.0
+        self._disk: Final = disk
+        self._clock: Final = clock
+        self._codec: Final = BlockCodec(layout, data_id)
+        self._segment_bytes: Final = segment_bytes
+        self._file: File | None = None
+        self._name = ""
+        self._offset = 0
+        self._capacity = 0
+        self._entries: list[FooterEntry] = []
+        self._last_hash = NO_HASH
+        self._last_is_mark = False
+        self._sealed = True
+        self._failure: OSError | None = None
+
+    @classmethod
+    def create(
+        cls,
+        disk: Disk,
+        layout: RowLayout,
+        *,
+        data_id: bytes,
+        segment_bytes: int = SEGMENT_BYTES,
+        clock: Callable[[], float] = no_clock,
+    ) -> "Journal":
+        """Begin a journal in an empty directory. `data_id` is 16 random bytes.
+
+        Raises JournalError if there is a journal, DiskFull, JournalFailed.
+        """
+        if segment_names(disk):
+            raise JournalError("there is a journal in the directory already: open that one")
+        journal = cls(disk, layout, data_id, segment_bytes, clock)
+        try:
+            journal._roll(0)
+        except OSError as error:
+            raise journal._fail(error) from error
+        return journal
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        layout: RowLayout,
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        known_durable_lsn: int = 0,
+        clock: Callable[[], float] = no_clock,
+    ) -> "tuple[Journal, Repair]":
+        """Open the journal of a directory, cutting a torn tail.
+
+        `known_durable_lsn` is what a checkpoint knows to have been durable. Raises NoJournal, Corruption,
+        NewerFormat, WrongLayout, JournalFailed.
+        """
+        names = segment_names(disk)
+        if not names:
+            raise NoJournal("there is no journal in the directory: create one, or name another")
+        try:
+            file = disk.open_for_writing(names[-1])
+            segment = check_segment(file, names[-1], layout)
+            _check_predecessor(disk, names, segment)
+            journal = cls(disk, layout, segment.header.data_id, segment_bytes, clock)
+            tail = find_tail(segment, journal._codec, known_durable_lsn)
+            # What a killed process wrote may be in the page cache only; from here on it counts.
+            file.fdatasync()
+        except OSError as error:
+            raise JournalFailed(f"the journal cannot be opened: {error}") from error
+        journal._continue_at(segment, tail)
+        journal.reserve()
+        return journal, tail.repair
+
+    def _continue_at(self, segment: Segment, tail: Tail) -> None:
+        self._file = segment.file
+        self._name = segment.name
+        self._capacity = segment.file.size()
+        self._entries = tail.entries
+        self._offset = tail.offset
+        self._last_hash = tail.last_hash
+        self._last_is_mark = tail.last_is_mark
+        self._sealed = tail.sealed
+        self.next_lsn = tail.next_lsn
+
+    @property
+    def durable_lsn(self) -> int:
+        """The highest LSN that survives a power cut; 0 if there is none."""
+        return self.next_lsn - 1
+
+    @property
+    def segment(self) -> str:
+        """Name of the newest segment."""
+        return self._name
+
+    @property
+    def last_hash(self) -> bytes:
+        """Hash of the last block, which stands for all of history."""
+        return self._last_hash
+
+    def append(self, batch: BatchLike) -> None:
+        """Write a batch as one block and sync it.
+
+        Raises DiskFull (nothing was written: the same batch may be tried again) and JournalFailed
+        (fatal).
+        """
+        self._check_usable()
+        assert batch.first_lsn == self.next_lsn, "a batch must go on where the last one ended"
+        block = self._codec.encode(batch, self._last_hash)
+        self._write(block)
+        self._last_is_mark = False
+
+    def mark(self, time: int) -> None:
+        """Append a block without events, unless the last one is such; raises as `append`.
+
+        It shows that the block before it was durable, so damage there is never taken for a torn tail.
+        """
+        self._check_usable()
+        if not self._last_is_mark:
+            self._write(self._codec.encode_mark(self.next_lsn, time, self._last_hash))
+            self._last_is_mark = True
+
+    def reserve(self) -> bool:
+        """Reserve room for the next segment; answers whether there is some, see `disk_full`."""
+        self._check_usable()
+        try:
+            self._reserve_file(self._segment_bytes).close()
+        except DiskFull as full:
+            self.disk_full = full
+            return False
+        except OSError as error:
+            raise self._fail(error) from error
+        return True
+
+    def close(self) -> None:
+        """Close the files. A clean stop appends a mark before."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            raise JournalFailed(f"the journal has failed before: {self._failure}")
+        assert self._file is not None, "the journal is closed"
+
+    def _fail(self, error: OSError) -> JournalFailed:
+        self._failure = error
+        return JournalFailed(
+            f"writing the journal failed in segment {self._name or 'one'} at offset "
+            f"{self._offset}: {error}. What reached the disk is unknown; stop, check the disk, "
+            "start again."
+        )
+
+    def _write(self, block: EncodedBlock) -> None:
+        """Write a block, sync it, and go on behind it."""
+        assert block.header.first_lsn == self.next_lsn
+        assert block.header.previous_hash == self._last_hash
+        size = len(block.data)
+        try:
+            if self._offset + size + footer_bytes(len(self._entries) + 1) > self._capacity:
+                self._roll(size)
+            assert self._file is not None and not self._sealed
+            write_all(self._file, block.data, self._offset)
+            begun = self._clock()
+            self._file.fdatasync()
+            self.sync_seconds = self._clock() - begun
+        except OSError as error:
+            raise self._fail(error) from error
+        self._entries.append(footer_entry(block, self._offset, block.summary))
+        self._offset += size
+        self._last_hash = block.hash
+        self.next_lsn = block.header.next_lsn
+        assert self._offset + footer_bytes(len(self._entries)) <= self._capacity
+
+    def _roll(self, block_bytes: int) -> None:
+        """Seal the newest segment and begin one that has room for a block of this size.
+
+        A segment gets its name when its header is durable, so one with a bad header is never a torn one.
+        """
+        layout = self.layout.encode()
+        header_bytes = segment_header_bytes(len(layout))
+        size = max(self._segment_bytes, header_bytes + block_bytes + footer_bytes(1))
+        file = self._reserve_file(size)
+        header = pack_segment_header(
+            first_lsn=self.next_lsn,
+            data_id=self.data_id,
+            previous_hash=self._last_hash,
+            segment_bytes=size,
+            layout=layout,
+        )
+        assert len(header) == header_bytes
+        write_all(file, header, 0)
+        file.fdatasync()
+        if not self._sealed:
+            self._seal()
+        name = segment_name(self.next_lsn)
+        self._disk.rename(RESERVE_NAME, name)
+        self._disk.sync_directory()
+        if self._file is not None:
+            self._file.close()
+        self._file, self._name, self._capacity = file, name, file.size()
+        self._offset, self._entries, self._sealed = header_bytes, [], False
+        self.reserve()
+
+    def _reserve_file(self, size: int) -> File:
+        """The open reserve file, of at least this size; raises DiskFull."""
+        try:
+            file = self._disk.open_for_writing(RESERVE_NAME)
+            try:
+                if file.size() < size:
+                    file.allocate(size)
+            except OSError:
+                file.close()
+                raise
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise DiskFull(size, error) from error
+            raise
+        self.disk_full = None
+        return file
+
+    def _seal(self) -> None:
+        """Write the footer, for which room was kept, and give back the rest of the reserved room."""
+        assert self._file is not None
+        footer = Footer(self._offset, self.next_lsn - 1, self._last_hash, tuple(self._entries))
+        packed = pack_footer(footer, self._codec.salt)
+        assert unpack_footer(packed, self._codec.salt) == footer
+        assert self._offset + len(packed) <= self._capacity
+        write_all(self._file, packed, self._offset)
+        self._file.truncate(self._offset + len(packed))
+        self._file.fdatasync()
+        self._sealed = True
+
+
+def _check_predecessor(disk: Disk, names: list[str], newest: Segment) -> None:
+    """Check that the newest segment follows the one before it, by that one's footer."""
+    if len(names) < 2:
+        return
+    previous = open_segment(disk, names[-2])
+    try:
+        footer = previous.footer()
+    except Damage:
+        # Footers are derived; `verify` reports a damaged one, and readers do without.
+        return
+    finally:
+        previous.close()
+    header = newest.header
+    if footer.last_lsn + 1 != header.first_lsn or footer.last_hash != header.previous_hash:
+        raise Corruption(
+            newest.name, 0, header.first_lsn, f"it does not follow segment {previous.name}"
+        )

@@ -1,0 +1,92 @@
+"""How a row is laid out: the only thing the journal is told about what it stores.
+
+The layout is written into the header of every segment, so a segment explains itself. This module
+must never know what a column means; it is told which ones footers summarise.
+"""
+
+import sys
+from typing import Final
+
+import msgspec
+
+WIDTHS: Final[dict[str, int]] = {"B": 1, "H": 2, "I": 4, "Q": 8, "q": 8}
+"""Struct code to width in bytes of every kind of column."""
+
+LENGTH_CODE: Final = "I"
+"""Code of the length columns, one for each heap."""
+
+# Columns are moved about as native integers. Every format on disk is little endian.
+assert sys.byteorder == "little", "Daybook runs on little endian machines only"
+
+
+class RowLayout(msgspec.Struct, frozen=True):
+    """Columns of a row and its heaps.
+
+    `columns` are (name, struct code, offset in bytes); heap `i` has its length as u32 at
+    `lengths_offset + 4 * i`. The four named columns are summarised in footers: kinds as a bit set,
+    time and non-zero messages by lowest and highest, queues as a 64-bit bloom filter.
+    """
+
+    columns: tuple[tuple[str, str, int], ...]
+    heaps: tuple[str, ...]
+    row_bytes: int
+    lengths_offset: int
+    kind_column: str
+    time_column: str
+    message_column: str
+    queue_column: str
+
+    def stored(self) -> tuple[tuple[str, str, int], ...]:
+        """All columns in the order in which a block stores them: the columns, then the lengths."""
+        lengths = tuple(
+            (f"{heap}_bytes", LENGTH_CODE, self.lengths_offset + 4 * position)
+            for position, heap in enumerate(self.heaps)
+        )
+        return self.columns + lengths
+
+    def stored_row_bytes(self) -> int:
+        """Bytes that one row takes in a rows frame before compression: without the spare bytes."""
+        return sum(WIDTHS[code] for _, code, _ in self.stored())
+
+    def position(self, column: str) -> int:
+        """Position of a column in a row; ValueError if there is none of that name."""
+        return [name for name, _, _ in self.columns].index(column)
+
+    def encode(self) -> bytes:
+        """The layout as JSON, as it stands in a segment header."""
+        return msgspec.json.encode(self)
+
+
+def decode_layout(encoded: bytes) -> RowLayout:
+    """Read a layout from a segment header; ValueError if it is none or cannot be right."""
+    layout = msgspec.json.decode(encoded, type=RowLayout)
+    check_layout(layout)
+    return layout
+
+
+def check_layout(layout: RowLayout) -> None:
+    """Check that columns lie in the row, aligned and apart, and that summaries name columns.
+
+    Raises ValueError with the first thing that is wrong.
+    """
+    used = bytearray(layout.row_bytes)
+    for name, code, offset in layout.stored():
+        width = WIDTHS.get(code)
+        if width is None:
+            raise ValueError(f"column {name}: code {code!r} is none of {' '.join(WIDTHS)}")
+        if offset < 0 or offset % width or offset + width > layout.row_bytes:
+            raise ValueError(f"column {name}: offset {offset} is not a place in the row")
+        if any(used[offset : offset + width]):
+            raise ValueError(f"column {name}: overlaps another column")
+        used[offset : offset + width] = bytes([1]) * width
+    if layout.row_bytes % 8:
+        raise ValueError(f"row_bytes is {layout.row_bytes}, which is not a multiple of 8")
+    names = {name for name, _, _ in layout.columns}
+    for name in (
+        layout.kind_column,
+        layout.time_column,
+        layout.message_column,
+        layout.queue_column,
+    ):
+        if name not in names:
+            raise ValueError(f"summary of {name!r}: there is no such column")

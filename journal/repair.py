@@ -1,0 +1,146 @@
+"""Judging the newest segment at open: where the journal ends, and whether a tail was torn.
+
+Fault model: the process or the machine may have died at any moment. One block is in flight at a time, so
+only what was written last can be torn. Damage is a torn tail only if nothing shows that it was once
+durable: no sound block or footer behind it, no LSN that a checkpoint vouches for. Then it is
+cut. Everything else is Corruption, and nothing is changed.
+
+Must never know: what a column means.
+"""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from journal.block import BlockCodec, EncodedBlock, RawBlock, Summary
+from journal.disk import write_all
+from journal.errors import Corruption
+from journal.format import Damage, FooterEntry
+from journal.segment import Behind, Segment, look_behind
+
+_ZERO_BYTES: Final = 1 << 20
+
+
+class Repair(msgspec.Struct, frozen=True):
+    """What opening did to the newest segment. `cut_bytes` is 0 if there was nothing to cut."""
+
+    segment: str
+    cut_offset: int = 0
+    cut_bytes: int = 0
+    reason: str = ""
+
+
+class Tail(NamedTuple):
+    """Where the journal ends: the state from which appending goes on."""
+
+    entries: list[FooterEntry]
+    offset: int
+    next_lsn: int
+    last_hash: bytes
+    last_is_mark: bool
+    sealed: bool
+    repair: Repair
+
+
+def footer_entry(block: RawBlock | EncodedBlock, offset: int, summary: Summary) -> FooterEntry:
+    """The entry of a block in the footer of its segment."""
+    header = block.header
+    return FooterEntry(
+        offset,
+        header.first_lsn,
+        header.event_count,
+        header.rows_stored_bytes,
+        header.heap_stored_bytes,
+        header.heap_raw_bytes,
+        *summary,
+    )
+
+
+def summary_of(codec: BlockCodec, block: RawBlock) -> Summary:
+    """Summary of a block that was read; raises Damage if its rows cannot be decoded."""
+    if block.header.event_count == 0:
+        return Summary()
+    return codec.summarise(codec.columns(block.header, block.rows))
+
+
+def check_link(block: RawBlock, expected_lsn: int, last_hash: bytes) -> None:
+    """Check that a sound block is the one that belongs here; raises Damage."""
+    header = block.header
+    if header.first_lsn != expected_lsn:
+        raise Damage(f"the block begins with LSN {header.first_lsn} instead of {expected_lsn}")
+    if header.previous_hash != last_hash:
+        raise Damage("the block does not carry the hash of the block before it")
+
+
+def find_tail(segment: Segment, codec: BlockCodec, known_durable_lsn: int) -> Tail:
+    """Walk the newest segment, cut a torn tail, and say where to go on; raises Corruption.
+
+    `known_durable_lsn` is what somebody else (a checkpoint) knows to have been durable.
+    """
+    entries: list[FooterEntry] = []
+    offset = segment.first_offset
+    lsn = segment.header.first_lsn
+    last_hash = segment.header.previous_hash
+    last_is_mark = False
+    while True:
+        try:
+            block = segment.block_at(offset, with_heap=True)
+        except Damage as damage:
+            reason = str(damage)
+            break
+        try:
+            # The block is sound, so it was not torn: if it does not belong here, that is damage.
+            check_link(block, lsn, last_hash)
+            entries.append(footer_entry(block, offset, summary_of(codec, block)))
+        except Damage as damage:
+            raise Corruption(segment.name, offset, lsn, str(damage)) from damage
+        offset += block.header.block_bytes
+        lsn = block.header.next_lsn
+        last_hash = block.hash
+        last_is_mark = block.header.event_count == 0
+    sealed = _is_sealed(segment, offset)
+    repair = Repair(segment.name)
+    if not sealed:
+        repair = _cut(segment, offset, lsn, known_durable_lsn, reason)
+    elif lsn - 1 < known_durable_lsn:
+        raise Corruption(segment.name, offset, lsn, _missing(known_durable_lsn))
+    return Tail(entries, offset, lsn, last_hash, last_is_mark, sealed, repair)
+
+
+def _is_sealed(segment: Segment, offset: int) -> bool:
+    try:
+        segment.footer_at(offset)
+    except Damage:
+        return False
+    return True
+
+
+def _missing(known_durable_lsn: int) -> str:
+    return f"the journal ends here although LSN {known_durable_lsn} is known to have been durable"
+
+
+def _cut(segment: Segment, offset: int, lsn: int, known_durable_lsn: int, reason: str) -> Repair:
+    """Overwrite a torn tail with zeros, or raise Corruption if it is none."""
+    behind = look_behind(segment, offset, lsn)
+    if behind.evidence_offset:
+        what = f"{reason}, though what follows at offset {behind.evidence_offset} is sound"
+        raise Corruption(segment.name, offset, lsn, what)
+    if lsn - 1 < known_durable_lsn:
+        raise Corruption(segment.name, offset, lsn, _missing(known_durable_lsn))
+    cut_bytes = behind.end - offset
+    assert cut_bytes >= 0
+    if cut_bytes == 0:
+        return Repair(segment.name)
+    _overwrite_with_zeros(segment, offset, behind)
+    return Repair(segment.name, offset, cut_bytes, reason)
+
+
+def _overwrite_with_zeros(segment: Segment, offset: int, behind: Behind) -> None:
+    """Blank the torn bytes. Cutting the file instead would give up room that is reserved."""
+    position = offset
+    while position < behind.end:
+        count = min(_ZERO_BYTES, behind.end - position)
+        write_all(segment.file, bytes(count), position)
+        position += count
+    segment.window.refresh()
+    assert look_behind(segment, offset, 1) == Behind(0, offset)

@@ -1,0 +1,241 @@
+"""Segments: creating, walking and judging them.
+
+Fault model: what is read may be anything. Structures that do not check out raise Damage; what that
+means (half-written, torn, corrupt) is decided by `look_behind`, from what follows the damage.
+
+Must never know: what a column means; when to append (that is `journal.journal`).
+"""
+
+from typing import Final, NamedTuple
+
+from journal.block import BlockCodec, RawBlock
+from journal.disk import Disk, File
+from journal.errors import Corruption, NewerFormat, WrongLayout
+from journal.format import (
+    BLOCK_HEADER_BYTES,
+    BLOCK_MAGIC,
+    FOOTER_HEADER_BYTES,
+    FOOTER_MAGIC,
+    FORMAT_VERSION,
+    SEGMENT_HEADER_BYTES,
+    TRAILER_BYTES,
+    Damage,
+    Footer,
+    SegmentHeader,
+    UnknownVersion,
+    block_hash,
+    frame_crc,
+    header_salt,
+    peek_footer_bytes,
+    peek_footer_offset,
+    peek_segment_header_bytes,
+    segment_first_lsn,
+    unpack_block_header,
+    unpack_footer,
+    unpack_segment_header,
+)
+from journal.layout import RowLayout, decode_layout
+
+CHUNK_BYTES: Final = 1 << 18
+_ZEROS: Final = bytes(CHUNK_BYTES)
+
+
+class Window:
+    """Reads a file by chunks, so that many small blocks cost few calls and little memory."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._start = 0
+        self._chunk = b""
+
+    def take(self, count: int, offset: int) -> bytes:
+        """Up to `count` bytes at `offset`; fewer only at the end of the file."""
+        start = offset - self._start
+        if start < 0 or start + count > len(self._chunk):
+            if count > CHUNK_BYTES:
+                return self._file.pread(count, offset)
+            self._chunk = self._file.pread(CHUNK_BYTES, offset)
+            self._start = offset
+            start = 0
+        return self._chunk[start : start + count]
+
+    def refresh(self) -> None:
+        """Forget what was read: the file may have changed."""
+        self._chunk = b""
+
+
+class Segment:
+    """An open segment, for reading. `name` is the file's."""
+
+    def __init__(self, file: File, name: str, header: SegmentHeader) -> None:
+        self.file: Final = file
+        self.name: Final = name
+        self.header: Final = header
+        self.salt: Final = header_salt(header.data_id)
+        self.window: Final = Window(file)
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the first block."""
+        return self.header.header_bytes
+
+    def block_at(self, offset: int, with_heap: bool) -> RawBlock:
+        """Read and check the block at this offset; raises Damage.
+
+        Without the heap neither its crc nor the block's hash can be known; the hash is empty.
+        """
+        take = self.window.take
+        packed = take(BLOCK_HEADER_BYTES, offset)
+        header = unpack_block_header(packed, self.salt)
+        offset_rows = offset + BLOCK_HEADER_BYTES
+        rows = take(header.rows_stored_bytes, offset_rows)
+        if len(rows) != header.rows_stored_bytes or frame_crc(rows) != header.rows_crc:
+            raise Damage("the crc of the rows frame does not match")
+        if not with_heap:
+            return RawBlock(header, offset, rows, b"", b"")
+        heap = take(header.heap_stored_bytes, offset_rows + header.rows_stored_bytes)
+        if len(heap) != header.heap_stored_bytes or frame_crc(heap) != header.heap_crc:
+            raise Damage("the crc of the heap frame does not match")
+        return RawBlock(header, offset, rows, heap, block_hash(packed, rows, heap))
+
+    def is_blank_at(self, offset: int) -> bool:
+        """Whether no block was ever begun here: zeros, or the end of the file."""
+        return not any(self.window.take(BLOCK_HEADER_BYTES, offset))
+
+    def footer_at(self, offset: int) -> Footer:
+        """Read the footer that begins here; raises Damage."""
+        size = peek_footer_bytes(self.window.take(FOOTER_HEADER_BYTES, offset))
+        if offset + size > self.file.size():
+            raise Damage("the file ends within the footer")
+        footer = unpack_footer(self.window.take(size, offset), self.salt)
+        if footer.footer_offset != offset:
+            raise Damage("the footer claims to stand elsewhere")
+        return footer
+
+    def begins_footer_at(self, offset: int) -> bool:
+        """Whether the magic of a footer stands here."""
+        return self.window.take(len(FOOTER_MAGIC), offset) == FOOTER_MAGIC
+
+    def footer(self) -> Footer:
+        """Read the footer from the end of the file, without walking; raises Damage."""
+        size = self.file.size()
+        trailer = self.file.pread(TRAILER_BYTES, max(0, size - TRAILER_BYTES))
+        offset = peek_footer_offset(trailer)
+        if not self.first_offset <= offset < size:
+            raise Damage("the trailer points outside of the segment")
+        footer = self.footer_at(offset)
+        return footer
+
+    def codec(self) -> BlockCodec:
+        """A codec for the layout in the header; raises Damage if that is no layout."""
+        try:
+            return BlockCodec(decode_layout(self.header.layout), self.header.data_id)
+        except ValueError as error:
+            raise Damage(f"the layout in the segment header makes no sense: {error}") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+
+def segment_names(disk: Disk) -> list[str]:
+    """Names of all segments, oldest first."""
+    return [name for name in disk.names() if segment_first_lsn(name) is not None]
+
+
+def read_segment_header(file: File) -> SegmentHeader:
+    """Read the header of an open segment; raises Damage or UnknownVersion."""
+    size = peek_segment_header_bytes(file.pread(SEGMENT_HEADER_BYTES, 0))
+    return unpack_segment_header(file.pread(size, 0))
+
+
+def open_segment(disk: Disk, name: str, layout: RowLayout | None = None) -> Segment:
+    """Open a segment for reading.
+
+    Raises Corruption, NewerFormat, and WrongLayout if it is not the layout given.
+    """
+    return check_segment(disk.open(name), name, layout)
+
+
+def check_segment(file: File, name: str, layout: RowLayout | None = None) -> Segment:
+    """As `open_segment`, for a file that is open; closes it if anything is wrong with it."""
+    first_lsn = segment_first_lsn(name)
+    assert first_lsn is not None
+    try:
+        header = read_segment_header(file)
+        if header.first_lsn != first_lsn:
+            raise Damage(f"the segment header says LSN {header.first_lsn}, the name {first_lsn}")
+        if layout is not None and header.layout != layout.encode():
+            raise WrongLayout(
+                f"segment {name} stores other columns than this program expects: open it with the "
+                "release that wrote it, or name another directory."
+            )
+        return Segment(file, name, header)
+    except Damage as damage:
+        file.close()
+        raise Corruption(name, 0, first_lsn, str(damage)) from damage
+    except UnknownVersion as unknown:
+        file.close()
+        raise NewerFormat(name, unknown.version, FORMAT_VERSION) from unknown
+    except WrongLayout:
+        file.close()
+        raise
+
+
+class Behind(NamedTuple):
+    """What follows a damaged place: the offset of a sound later block or footer (0 for none), and
+    the end of the last byte that is not zero.
+    """
+
+    evidence_offset: int
+    end: int
+
+
+def look_behind(segment: Segment, offset: int, expected_lsn: int) -> Behind:
+    """Search everything from `offset` on for a sound block or footer that comes later.
+
+    A header counts if its crc matches (it is salted with the data id, so a copy of another journal does
+    not) and its LSN is not below the expected one. Such a block could only be begun when the damaged
+    place was durable.
+    """
+    try:
+        footer = segment.footer()
+        if footer.footer_offset >= offset:
+            return Behind(footer.footer_offset, segment.file.size())
+    except Damage:
+        pass
+    end = offset
+    position = offset
+    while True:
+        chunk = segment.file.pread(CHUNK_BYTES, position)
+        if not chunk:
+            return Behind(0, end)
+        if chunk != _ZEROS[: len(chunk)]:
+            found = _sound_header(segment, chunk, position, offset, expected_lsn)
+            if found:
+                return Behind(found, segment.file.size())
+            used = len(chunk.rstrip(b"\0"))
+            end = position + used if used else end
+        if len(chunk) < CHUNK_BYTES:
+            return Behind(0, end)
+        # Headers may lie across the border of two chunks.
+        position += CHUNK_BYTES - BLOCK_HEADER_BYTES
+
+
+def _sound_header(
+    segment: Segment, chunk: bytes, position: int, damaged_offset: int, expected_lsn: int
+) -> int:
+    """Offset of the first sound header in the chunk, behind the damaged one; 0 for none."""
+    start = chunk.find(BLOCK_MAGIC)
+    while start >= 0:
+        if position + start > damaged_offset:
+            try:
+                header = unpack_block_header(
+                    chunk[start : start + BLOCK_HEADER_BYTES], segment.salt
+                )
+                if header.first_lsn >= expected_lsn:
+                    return position + start
+            except Damage:
+                pass
+        start = chunk.find(BLOCK_MAGIC, start + 1)
+    return 0
