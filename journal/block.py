@@ -7,7 +7,7 @@ Must never know: files, and what a column means beyond the summaries that the la
 """
 
 from collections.abc import Iterator
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 import zstandard
@@ -264,7 +264,7 @@ class Block:
         ends = list(accumulate((sum(column) for column in lengths), initial=0))
         if ends[-1] != len(raw):
             raise Damage("the rows claim more or fewer bytes than the heap has")
-        return [raw[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+        return [raw[start:end] for start, end in pairwise(ends)]
 
     def strings(self, position: int) -> Iterator[bytes]:
         """The strings of one heap, one for each event, most of them often empty."""

@@ -1,9 +1,9 @@
 """The journal's only way to files: the Disk protocol, a real one and one in memory.
 
 Fault model that callers must hold to: a write may be short; what was written since the last
-`fdatasync` may be lost, torn at 512-byte sectors or reordered by a power cut; a name that was created,
-renamed or removed is durable after `sync_directory`; a failed `fdatasync` must not be repeated,
-for the kernel may have dropped the pages. Any call may raise OSError.
+`fdatasync` may be lost, torn at 512-byte sectors or reordered by a power cut; a name that was
+created, renamed or removed is durable after `sync_directory`; a failed `fdatasync` must not be
+repeated, for the kernel may have dropped the pages. Any call may raise OSError.
 
 Must never know: segments, blocks, what the bytes are.
 """

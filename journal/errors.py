@@ -68,7 +68,7 @@ class Corruption(JournalError):
 
 
 class DiskFull(JournalError):
-    """There is no room for the next segment; nothing was written and the batch may be tried again."""
+    """No room for the next segment; nothing was written and the batch may be tried again."""
 
     def __init__(self, needed_bytes: int, error: OSError) -> None:
         super().__init__(
@@ -79,4 +79,4 @@ class DiskFull(JournalError):
 
 
 class JournalFailed(JournalError):
-    """A write or sync failed. What reached the disk is unknown, so the journal takes nothing more."""
+    """A write or sync failed. What reached the disk is unknown; nothing more is taken."""

@@ -117,11 +117,11 @@ assert len(BLOCK_MAGIC) == len(FOOTER_MAGIC) == len(TRAILER_MAGIC) == 4
 assert len(SEGMENT_MAGIC) == 8
 
 
-class Damage(Exception):  # noqa: N818 - it is no error until somebody knows where it was found
+class Damage(Exception):
     """A structure does not check out; the text says why."""
 
 
-class UnknownVersion(Exception):  # noqa: N818 - as Damage
+class UnknownVersion(Exception):
     """A sound segment header of a format version above ours."""
 
     def __init__(self, version: int) -> None:
@@ -237,7 +237,8 @@ def pack_segment_header(
     *, first_lsn: int, data_id: bytes, previous_hash: bytes, segment_bytes: int, layout: bytes
 ) -> bytes:
     """Bytes of a segment header, padded with zeros to whole pages."""
-    assert len(data_id) == DATA_ID_BYTES and len(previous_hash) == HASH_BYTES
+    assert len(data_id) == DATA_ID_BYTES
+    assert len(previous_hash) == HASH_BYTES
     size = segment_header_bytes(len(layout))
     fixed = SEGMENT_HEADER.pack(
         SEGMENT_MAGIC, FORMAT_VERSION, 0, size, first_lsn, data_id, previous_hash,

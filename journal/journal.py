@@ -1,8 +1,8 @@
 """The journal: appending blocks to the newest segment, and rolling over to the next one.
 
 Synchronous: `append` returns when the block is durable. Threads are the business of
-`journal.writer`; one thread at a time may call what changes the journal, `next_lsn` and `durable_lsn`
-may be read from any.
+`journal.writer`; one thread at a time may call what changes the journal, `next_lsn` and
+`durable_lsn` may be read from any.
 
 Fault model: an error of a write or sync is fatal, for what reached the disk is unknown; it is never
 tried again. A full disk can only be met when room for a segment is reserved, before anything
@@ -51,9 +51,9 @@ def no_clock() -> float:
 class Journal:
     """An open journal. Made by `create` or `open`.
 
-    `next_lsn` is the LSN that the next event gets, `durable_lsn` the highest that survives a power cut.
-    `disk_full` is set while no segment could be reserved ahead. `sync_seconds` is how long the last
-    fdatasync took, by the clock given.
+    `next_lsn` is the LSN that the next event gets, `durable_lsn` the highest that survives a
+    power cut. `disk_full` is set while no segment could be reserved ahead. `sync_seconds` is how
+    long the last fdatasync took, by the clock given.
     """
 
     def __init__(
@@ -121,8 +121,8 @@ class Journal:
     ) -> "tuple[Journal, Repair]":
         """Open the journal of a directory, cutting a torn tail.
 
-        `known_durable_lsn` is what a checkpoint knows to have been durable. Raises NoJournal, Corruption,
-        NewerFormat, WrongLayout, JournalFailed.
+        `known_durable_lsn` is what a checkpoint knows to have been durable. Raises NoJournal,
+        Corruption, NewerFormat, WrongLayout, JournalFailed.
         """
         names = segment_names(disk)
         if not names:
@@ -182,7 +182,8 @@ class Journal:
     def mark(self, time: int) -> None:
         """Append a block without events, unless the last one is such; raises as `append`.
 
-        It shows that the block before it was durable, so damage there is never taken for a torn tail.
+        It shows that the block before it was durable, so damage there is never taken for a torn
+        tail.
         """
         self._check_usable()
         if not self._last_is_mark:
@@ -228,7 +229,8 @@ class Journal:
         try:
             if self._offset + size + footer_bytes(len(self._entries) + 1) > self._capacity:
                 self._roll(size)
-            assert self._file is not None and not self._sealed
+            assert self._file is not None
+            assert not self._sealed
             write_all(self._file, block.data, self._offset)
             begun = self._clock()
             self._file.fdatasync()
@@ -244,7 +246,8 @@ class Journal:
     def _roll(self, block_bytes: int) -> None:
         """Seal the newest segment and begin one that has room for a block of this size.
 
-        A segment gets its name when its header is durable, so one with a bad header is never a torn one.
+        A segment gets its name when its header is durable, so one with a bad header is never a
+        torn one.
         """
         layout = self.layout.encode()
         header_bytes = segment_header_bytes(len(layout))
@@ -289,7 +292,7 @@ class Journal:
         return file
 
     def _seal(self) -> None:
-        """Write the footer, for which room was kept, and give back the rest of the reserved room."""
+        """Write the footer, for which room was kept, and give back the rest."""
         assert self._file is not None
         footer = Footer(self._offset, self.next_lsn - 1, self._last_hash, tuple(self._entries))
         packed = pack_footer(footer, self._codec.salt)

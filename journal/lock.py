@@ -1,7 +1,7 @@
 """The lock of a data directory: one broker at a time.
 
-The lock goes with the process, so a killed broker leaves none behind; the file stays and holds the pid
-of its last holder. Must never know: what is in the directory.
+The lock goes with the process, so a killed broker leaves none behind; the file stays and holds
+the pid of its last holder. Must never know: what is in the directory.
 """
 
 import fcntl

@@ -35,12 +35,13 @@ def read_blocks(
 ) -> Iterator[Block]:
     """Blocks (marks too) from the one that holds `from_lsn` to the one that holds `to_lsn`.
 
-    `layout` is what the caller expects, None takes what is there. Without `heaps` the blocks have rows
-    only, and the hash chain is not checked. `proven` holds a block back until something behind it shows
-    that it is durable. `follow` is called at the end of the journal; it waits a moment, and answers
-    whether to look again. History that retention took away is skipped.
+    `layout` is what the caller expects, None takes what is there. Without `heaps` the blocks have
+    rows only, and the hash chain is not checked. `proven` holds a block back until something
+    behind it shows that it is durable. `follow` is called at the end of the journal; it waits a
+    moment, and answers whether to look again. History that retention took away is skipped.
 
-    Raises NoJournal, Corruption, NewerFormat, WrongLayout, and JournalError for what cannot be read.
+    Raises NoJournal, Corruption, NewerFormat, WrongLayout, and JournalError for what cannot be
+    read.
     """
     reader = _Reader(disk, layout, heaps)
     held: Block | None = None

@@ -1,9 +1,9 @@
 """Judging the newest segment at open: where the journal ends, and whether a tail was torn.
 
-Fault model: the process or the machine may have died at any moment. One block is in flight at a time, so
-only what was written last can be torn. Damage is a torn tail only if nothing shows that it was once
-durable: no sound block or footer behind it, no LSN that a checkpoint vouches for. Then it is
-cut. Everything else is Corruption, and nothing is changed.
+Fault model: the process or the machine may have died at any moment. One block is in flight at a
+time, so only what was written last can be torn. Damage is a torn tail only if nothing shows that
+it was once durable: no sound block or footer behind it, no LSN that a checkpoint vouches for.
+Then it is cut. Everything else is Corruption, and nothing is changed.
 
 Must never know: what a column means.
 """

@@ -194,9 +194,9 @@ class Behind(NamedTuple):
 def look_behind(segment: Segment, offset: int, expected_lsn: int) -> Behind:
     """Search everything from `offset` on for a sound block or footer that comes later.
 
-    A header counts if its crc matches (it is salted with the data id, so a copy of another journal does
-    not) and its LSN is not below the expected one. Such a block could only be begun when the damaged
-    place was durable.
+    A header counts if its crc matches (it is salted with the data id, so a copy of another
+    journal does not) and its LSN is not below the expected one. Such a block could only be begun
+    when the damaged place was durable.
     """
     try:
         footer = segment.footer()

@@ -3,14 +3,19 @@
 Fault model: an error of the disk is fatal and reported once, after which nothing is written; an
 fdatasync is never tried again. A full disk is no error: the batch is kept and tried again.
 
-The callbacks are called from the writer's thread. Must never know: what is in a batch, what time it is
+Callbacks, called from the writer's thread: `on_durable(last_lsn)` when everything up to the LSN
+survives a power cut; `on_failure(error)`, once, when nothing more will be written;
+`on_disk_full(full)` when no segment could be reserved ahead (take no more messages, let consumers
+drain into the room that is left) and `on_disk_free()` when that is over.
+
+Must never know: what is in a batch, what time it is
 (durations come from a clock that the caller gives).
 """
 
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
-from typing import Final, Protocol
+from queue import Empty, SimpleQueue
+from typing import Final
 
 import msgspec
 
@@ -36,32 +41,30 @@ class WriterStats(msgspec.Struct, frozen=True):
     disk_full: str
 
 
-class Listener(Protocol):
-    """Who is told by a writer."""
+def ignore_disk_full(full: DiskFull) -> None:
+    """For those who do not want to hear of a full disk."""
 
-    def on_durable(self, last_lsn: int) -> None:
-        """Everything up to this LSN survives a power cut."""
-        ...
 
-    def on_failure(self, error: Exception) -> None:
-        """Nothing more will be written; called once."""
-        ...
-
-    def on_disk_full(self, full: DiskFull) -> None:
-        """No segment could be reserved ahead: take no more messages, let consumers drain."""
-        ...
-
-    def on_disk_free(self) -> None:
-        """There is room again after `on_disk_full`."""
-        ...
+def ignore_disk_free() -> None:
+    """For those who do not want to hear that a disk is no longer full."""
 
 
 class _Core:
     """What both writers do with one batch or mark."""
 
-    def __init__(self, journal: Journal, listener: Listener) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        on_durable: Callable[[int], None],
+        on_failure: Callable[[Exception], None],
+        on_disk_full: Callable[[DiskFull], None],
+        on_disk_free: Callable[[], None],
+    ) -> None:
         self.journal: Final = journal
-        self.listener: Final = listener
+        self.on_durable: Final = on_durable
+        self.on_failure: Final = on_failure
+        self.on_disk_full: Final = on_disk_full
+        self.on_disk_free: Final = on_disk_free
         self.told_full = False
         self.failed = False
         self.blocks = 0
@@ -89,20 +92,20 @@ class _Core:
             return
 
     def tell_room(self) -> None:
-        """Tell the listener when the room for the next segment is gone, or there again."""
+        """Tell when the room for the next segment is gone, or there again."""
         full = self.journal.disk_full
         if full is not None and not self.told_full:
             self.told_full = True
-            self.listener.on_disk_full(full)
+            self.on_disk_full(full)
         elif full is None and self.told_full:
             self.told_full = False
-            self.listener.on_disk_free()
+            self.on_disk_free()
 
     def fail(self, error: Exception) -> None:
-        """Tell the listener that nothing more will be written, once."""
+        """Tell that nothing more will be written, once."""
         if not self.failed:
             self.failed = True
-            self.listener.on_failure(error)
+            self.on_failure(error)
 
     def stats(self, pending_bytes: int) -> WriterStats:
         """Figures for status."""
@@ -124,8 +127,16 @@ class InlineWriter:
     Batches that met a full disk wait in a list until `retry`.
     """
 
-    def __init__(self, journal: Journal, listener: Listener) -> None:
-        self._core: Final = _Core(journal, listener)
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        on_durable: Callable[[int], None],
+        on_failure: Callable[[Exception], None],
+        on_disk_full: Callable[[DiskFull], None] = ignore_disk_full,
+        on_disk_free: Callable[[], None] = ignore_disk_free,
+    ) -> None:
+        self._core: Final = _Core(journal, on_durable, on_failure, on_disk_full, on_disk_free)
         self._waiting: list[BatchLike] = []
 
     @property
@@ -144,7 +155,7 @@ class InlineWriter:
         return self._core.failed
 
     def submit(self, batch: BatchLike) -> None:
-        """Write a batch now, and tell the listener; after a failure, nothing."""
+        """Write a batch now, and tell; after a failure, nothing."""
         self._waiting.append(batch)
         self.retry()
 
@@ -167,7 +178,7 @@ class InlineWriter:
             while self._waiting and not core.failed:
                 core.append(self._waiting[0])
                 del self._waiting[0]
-                core.listener.on_durable(core.journal.durable_lsn)
+                core.on_durable(core.journal.durable_lsn)
                 core.tell_room()
         except DiskFull:
             core.tell_room()
@@ -191,9 +202,16 @@ class ThreadWriter:
     """
 
     def __init__(
-        self, journal: Journal, listener: Listener, *, retry_seconds: float = RETRY_SECONDS
+        self,
+        journal: Journal,
+        *,
+        on_durable: Callable[[int], None],
+        on_failure: Callable[[Exception], None],
+        on_disk_full: Callable[[DiskFull], None] = ignore_disk_full,
+        on_disk_free: Callable[[], None] = ignore_disk_free,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        self._core: Final = _Core(journal, listener)
+        self._core: Final = _Core(journal, on_durable, on_failure, on_disk_full, on_disk_free)
         self._retry_seconds: Final = retry_seconds
         self._queue: Final[SimpleQueue[BatchLike | int | None]] = SimpleQueue()
         self._wake: Final = threading.Event()
@@ -226,7 +244,7 @@ class ThreadWriter:
         self._queue.put(batch)
 
     def mark(self, time: int) -> None:
-        """Queue a mark (microseconds since 1970 UTC), for when the broker is idle and before close."""
+        """Queue a mark (microseconds since 1970 UTC): when the broker is idle, and before close."""
         self._queue.put(time)
 
     def retry(self) -> None:
@@ -251,20 +269,16 @@ class ThreadWriter:
 
     def _run(self) -> None:
         core = self._core
-        while True:
-            item = self._next_item()
-            if item is None:
-                return
-            try:
+        try:
+            while (item := self._next_item()) is not None:
                 if isinstance(item, int):
                     core.mark(item)
-                elif not self._write(item):
-                    return
+                else:
+                    self._write(item)
                 core.tell_room()
-            # Whatever it was, and be it a mistake of ours: the broker must hear of it and stop.
-            except Exception as error:  # noqa: BLE001
-                core.fail(error)
-                return
+        # Whatever it was, and be it a mistake of ours: the broker must hear of it and stop.
+        except Exception as error:
+            core.fail(error)
 
     def _next_item(self) -> BatchLike | int | None:
         """The next thing to do; looks for room now and then while there is none."""
@@ -272,26 +286,24 @@ class ThreadWriter:
         while core.told_full:
             try:
                 return self._queue.get(timeout=self._retry_seconds)
-            except Exception:  # noqa: BLE001 - queue.Empty
+            except Empty:
                 core.journal.reserve()
                 core.tell_room()
         return self._queue.get()
 
-    def _write(self, batch: BatchLike) -> bool:
-        """Append a batch, waiting for room if need be; False if the writer was closed meanwhile."""
+    def _write(self, batch: BatchLike) -> None:
+        """Append a batch, waiting for room if need be; DiskFull if the writer is closing."""
         core = self._core
         while True:
             closing = self._closing
             try:
                 core.append(batch)
                 break
-            except DiskFull as full:
+            except DiskFull:
                 core.tell_room()
                 if closing:
-                    core.fail(full)
-                    return False
+                    raise
             self._wake.wait(self._retry_seconds)
             self._wake.clear()
         self._bytes_out += batch.raw_bytes
-        core.listener.on_durable(core.journal.durable_lsn)
-        return True
+        core.on_durable(core.journal.durable_lsn)
