@@ -1,0 +1,34 @@
+"""What goes wrong in a session, and becomes an ERROR frame. Must never know a socket."""
+
+from engine.refusals import Refusal
+
+
+class StompError(Exception):
+    """The peer asked for something that cannot be: `what` is wrong, `advice` says what is right.
+
+    `versions` is set when the two sides have no version in common: the ERROR then lists ours.
+    """
+
+    def __init__(self, what: str, advice: str = "", versions: bool = False) -> None:
+        super().__init__(what)
+        self.what = what
+        self.advice = advice
+        self.versions = versions
+
+
+class UndefinedEscape(StompError):
+    """A header line has an escape that the version of the session does not have."""
+
+
+class UnknownDelivery(StompError):
+    """An ACK or NACK names a delivery that is not in flight."""
+
+
+def refused(refusal: Refusal) -> StompError:
+    """The error that tells a refusal of the broker."""
+    return StompError(refusal.text)
+
+
+def shortened(text: str, limit: int = 100) -> str:
+    """The text in quotes, cut so that a hostile one does not blow up the error."""
+    return repr(text) if len(text) <= limit else repr(text[:limit]) + " (cut)"

@@ -1,0 +1,254 @@
+"""Frames as bytes: heads taken apart, limits of what a peer may send, frames that the broker makes.
+
+The head of a frame is its command and header lines, without the blank line. Must never know what a
+header means, except `receipt` and `content-length`, which every frame may have.
+"""
+
+from typing import Final
+
+from protocols.stomp.errors import StompError, shortened
+from protocols.stomp.options import StompOptions
+from protocols.stomp.versions import V10, canonical, escape, unescape
+
+UNTIL_NUL: Final = -1
+"""Length of a body that ends at the first NUL because no content-length was given."""
+
+_LONGEST_COMMAND: Final = 32
+_CONNECTING: Final = ("CONNECT", "STOMP")
+
+
+class HeaderLine:
+    """A header line received: name and value as meant, and the line as `engine.headers` has it."""
+
+    __slots__ = ("canonical", "name", "value")
+
+    def __init__(self, name: str, value: str, canonical_line: bytes) -> None:
+        self.name: str = name
+        self.value: str = value
+        self.canonical: bytes = canonical_line
+
+
+class Head:
+    """A head taken apart: command, header lines in order, and by name the value that counts."""
+
+    __slots__ = ("command", "lines", "values")
+
+    def __init__(self, command: str, lines: list[HeaderLine]) -> None:
+        self.command: str = command
+        self.lines: list[HeaderLine] = lines
+        self.values: dict[str, str] = {}
+        for line in lines:
+            self.values.setdefault(line.name, line.value)
+
+
+def parse_head(head: bytes, version: int, options: StompOptions) -> Head:
+    """Take a head apart, the receipt already cut out. Raises StompError for what is wrong in it.
+
+    CONNECT and STOMP are never escaped. In 1.0, where blanks around values are customary, they
+    are not part of what the value means.
+    """
+    parts = head.split(b"\n")
+    command = _command(parts[0])
+    if command in _CONNECTING:
+        version = V10
+    if len(parts) - 1 > options.max_headers:
+        raise StompError(
+            f"{command} has {len(parts) - 1} headers, the limit is {options.max_headers}",
+            "send fewer headers, or raise max-headers in the broker's configuration",
+        )
+    lines = []
+    for raw in parts[1:]:
+        check_line_length(len(raw), options)
+        name, colon, value = raw.partition(b":")
+        if not colon:
+            raise StompError(f"header line without a colon: {_shown(raw)}", "write name:value")
+        if not name:
+            raise StompError(f"header without a name: {_shown(raw)}", "write name:value")
+        meaning = _text(unescape(value, version), raw)
+        lines.append(
+            HeaderLine(
+                _text(unescape(name, version), raw),
+                meaning.strip() if version == V10 else meaning,
+                canonical(raw, version),
+            )
+        )
+    return Head(command, lines)
+
+
+def _command(raw: bytes) -> str:
+    if len(raw) > _LONGEST_COMMAND or not raw.isalpha():
+        raise StompError(
+            f"unknown command {_shown(raw)}", "a frame begins with a STOMP command in capitals"
+        )
+    return raw.decode("ascii")
+
+
+def _text(raw: bytes, line: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise StompError(
+            f"header line is not UTF-8: {_shown(line)}", "encode headers in UTF-8"
+        ) from None
+
+
+def _shown(raw: bytes) -> str:
+    return shortened(raw[:200].decode("utf-8", "replace"))
+
+
+def check_line_length(length: int, options: StompOptions) -> None:
+    """Raise StompError when a header line is longer than allowed."""
+    if length > options.max_header_length:
+        raise StompError(
+            f"a header line has {length} bytes, the limit is {options.max_header_length}",
+            "send shorter headers, or raise max-header-length in the broker's configuration",
+        )
+
+
+def check_receipt(receipt: bytes, version: int, options: StompOptions) -> None:
+    """Raise StompError when a receipt id could not be given back as it is."""
+    check_line_length(len(receipt) + len(b"receipt:"), options)
+    if b"\0" in receipt:
+        raise no_blank_line()
+    _text(unescape(receipt, version), receipt)
+
+
+def no_blank_line() -> StompError:
+    """The error for a frame whose NUL comes before its headers have ended."""
+    return StompError(
+        "frame without a blank line after its headers",
+        "end headers by an empty line; lines end in LF, from STOMP 1.2 on also in CR LF",
+    )
+
+
+def cut_receipt(head: bytes) -> tuple[bytes, bytes | None]:
+    """The head without its receipt line, and the receipt id as received, None if there is none."""
+    at = head.find(b"\nreceipt:")
+    if at < 0:
+        return head, None
+    end = head.find(b"\n", at + 9)
+    if end < 0:
+        return head[:at], head[at + 9 :]
+    return head[:at] + head[end:], head[at + 9 : end]
+
+
+def without_carriage_returns(head: bytes) -> bytes:
+    """A head with CR LF line ends as one with LF. Raises StompError on a CR anywhere else."""
+    if head.endswith(b"\r"):
+        head = head[:-1]
+    plain = head.replace(b"\r\n", b"\n")
+    if b"\r" in plain:
+        raise StompError(
+            "carriage return inside a header line", "escape it as \\r, or end the line by CR LF"
+        )
+    return plain
+
+
+def content_length(head: Head, options: StompOptions) -> int:
+    """Length of the body, or UNTIL_NUL. Raises StompError if it is no number or too much."""
+    given = head.values.get("content-length")
+    if given is None:
+        return UNTIL_NUL
+    length = number(given)
+    if length is None:
+        raise StompError(
+            f"content-length is {shortened(given)}", "give the number of bytes of the body"
+        )
+    if length > options.max_data_length:
+        raise body_too_long(f"{length}", options)
+    return length
+
+
+def body_too_long(size: str, options: StompOptions) -> StompError:
+    """The error for a body above the limit."""
+    return StompError(
+        f"the body has {size} bytes, the limit is {options.max_data_length}",
+        "send less, or raise max-data-length in the broker's configuration",
+    )
+
+
+def number(text: str) -> int | None:
+    """A whole number of at most 18 digits without a sign, or None."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
+def truth(head: Head, name: str, default: bool) -> bool:
+    """A header that says true or false. Raises StompError if it says anything else."""
+    given = head.values.get(name)
+    if given is None:
+        return default
+    if given not in ("true", "false"):
+        raise StompError(f"{name} is {shortened(given)}", f"write {name}:true or {name}:false")
+    return given == "true"
+
+
+def required(head: Head, name: str) -> str:
+    """The value of a header that the command needs. Raises StompError if it is missing or empty."""
+    value = head.values.get(name)
+    if not value:
+        raise StompError(f"{head.command} without {name}", f"give the header {name}")
+    return value
+
+
+def error_frame(error: StompError, where: str, receipt: bytes | None, version: int) -> bytes:
+    """ERROR: what is wrong, in which frame, and what would be right."""
+    body = error.what + "\n"
+    if where:
+        body += f"Where: {where}\n"
+    if error.advice:
+        body += f"What would be right: {error.advice}\n"
+    content = body.encode("utf-8", "replace")
+    head = b"ERROR\nmessage:" + escape(error.what.encode("utf-8", "replace"), version) + b"\n"
+    if receipt is not None:
+        head += b"receipt-id:" + receipt + b"\n"
+    if error.versions:
+        head += b"version:1.0,1.1,1.2\n"
+    head += b"content-type:text/plain\ncontent-length:%d\n\n" % len(content)
+    return head + content + b"\0"
+
+
+class Gathering:
+    """The body of a frame that is too big for one read: kept in pieces until it is whole.
+
+    `length` is what content-length said, or UNTIL_NUL. No byte is looked at twice.
+    """
+
+    __slots__ = ("head", "length", "pieces", "size")
+
+    def __init__(self, head: bytes, length: int, piece: bytes) -> None:
+        self.head: bytes = head
+        self.length: int = length
+        self.pieces: list[bytes] = [piece]
+        self.size: int = len(piece)
+
+    def add(self, data: bytes, options: StompOptions) -> int:
+        """Take what belongs to the body; answers how much, with the NUL, or -1 for more to come.
+
+        Raises StompError if the body is over the limit or no NUL follows it.
+        """
+        if self.length == UNTIL_NUL:
+            end = data.find(b"\0")
+            if self.size + (end if end >= 0 else len(data)) > options.max_data_length:
+                raise body_too_long(f"more than {options.max_data_length}", options)
+        else:
+            end = self.length - self.size
+            if end >= len(data):
+                end = -1
+            elif data[end] != 0:
+                raise wrong_length(self.length)
+        piece = data if end < 0 else data[:end]
+        self.pieces.append(piece)
+        self.size += len(piece)
+        return end + 1 if end >= 0 else -1
+
+    def body(self) -> bytes:
+        """The whole body."""
+        return b"".join(self.pieces)
+
+
+def wrong_length(length: int) -> StompError:
+    """The error for a body that is longer than its content-length."""
+    return StompError(
+        f"no NUL after the {length} bytes of body that content-length announced",
+        "content-length counts the bytes of the body, without the NUL that ends the frame",
+    )

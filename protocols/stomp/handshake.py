@@ -1,0 +1,85 @@
+"""CONNECT and STOMP: what the two sides agree on before anything else.
+
+Must never know users or passcodes: it hands them on.
+"""
+
+from protocols.stomp.errors import StompError, shortened
+from protocols.stomp.frames import Head, number
+from protocols.stomp.options import StompOptions
+from protocols.stomp.versions import ALL, NAMES, TEXTS, V10, escape
+
+
+class Handshake:
+    """What a CONNECT asked for and what was agreed: version, login, heart-beats in milliseconds.
+
+    `send_ms` is how often the broker must be heard, `receive_ms` how often the client promised
+    to be; 0 for not at all.
+    """
+
+    __slots__ = (
+        "client_id", "login", "offer", "passcode", "receive_ms", "send_ms", "version",
+    )  # fmt: skip
+
+    def __init__(self, head: Head, options: StompOptions) -> None:
+        self.version: int = negotiate(head.values.get("accept-version"))
+        _check_host(head.values.get("host"), self.version, options)
+        self.login: str = head.values.get("login", "")
+        self.passcode: str = head.values.get("passcode", "")
+        self.client_id: str = head.values.get("client-id", "")
+        self.send_ms: int = 0
+        self.receive_ms: int = 0
+        self.offer: str = f"{options.heart_beat_send_ms},{options.heart_beat_receive_ms}"
+        if self.version != V10:
+            can, wants = _heart_beat(head.values.get("heart-beat", "0,0"))
+            if wants and options.heart_beat_send_ms:
+                self.send_ms = max(wants, options.heart_beat_send_ms)
+            if can and options.heart_beat_receive_ms:
+                self.receive_ms = max(can, options.heart_beat_receive_ms)
+
+    def connected(self, session: str, server: str) -> bytes:
+        """The frame CONNECTED; it is never escaped, so what cannot stand in a line is left out."""
+        frame = f"CONNECTED\nversion:{TEXTS[self.version]}\nsession:{session}\nserver:"
+        encoded = frame.encode() + escape(server.encode(), V10) + b"\n"
+        if self.version != V10:
+            encoded += b"heart-beat:" + self.offer.encode() + b"\n"
+        return encoded + b"\n\0"
+
+
+def negotiate(accepted: str | None) -> int:
+    """The highest version that both sides know; none given means 1.0. Raises StompError."""
+    if accepted is None:
+        return V10
+    common = [NAMES[name.strip()] for name in accepted.split(",") if name.strip() in NAMES]
+    if not common:
+        raise StompError(
+            f"no common version: accept-version is {shortened(accepted)}",
+            f"the broker speaks {ALL}",
+            versions=True,
+        )
+    return max(common)
+
+
+def _check_host(host: str | None, version: int, options: StompOptions) -> None:
+    if version == V10:
+        return
+    if not host:
+        raise StompError(
+            f"CONNECT without host, which STOMP {TEXTS[version]} requires",
+            "give the name of the virtual host in the header host",
+        )
+    if options.hosts and host not in options.hosts:
+        raise StompError(
+            f"no virtual host is named {shortened(host)}",
+            "connect with one of the names listed in hosts of the acceptor",
+        )
+
+
+def _heart_beat(given: str) -> tuple[int, int]:
+    can, comma, wants = given.partition(",")
+    sends, receives = number(can.strip()), number(wants.strip())
+    if not comma or sends is None or receives is None:
+        raise StompError(
+            f"heart-beat is {shortened(given)}",
+            "write heart-beat:X,Y with two numbers of milliseconds",
+        )
+    return sends, receives

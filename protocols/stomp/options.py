@@ -1,0 +1,57 @@
+"""What an acceptor configures about STOMP. Must never know where the values come from."""
+
+import msgspec
+
+KIB = 1024
+MIB = 1024 * 1024
+
+
+class StompOptions(
+    msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True
+):
+    """Limits in bytes, times in milliseconds; configuration spells the keys with hyphens.
+
+    `max_frame_head` bounds command and headers of a frame together, `max_early_data` what a peer
+    may send before it is logged in. `heart_beat_send_ms` is the shortest time between heart-beats
+    that the broker offers, `heart_beat_receive_ms` the one it asks for; 0 turns that way off. A
+    peer is given up when nothing came from it for `heart_beat_grace` times what was agreed. `hosts`
+    lists the virtual host names that CONNECT may give, empty for any. `room` is how many bytes of
+    deliveries of a connection may be on their way to its socket.
+    """
+
+    max_header_length: int = 10 * KIB
+    max_headers: int = 1000
+    max_frame_head: int = MIB
+    max_data_length: int = 100 * MIB
+    max_early_data: int = MIB
+    max_subscriptions: int = 10_000
+    die_delay_ms: int = 250
+    connect_timeout_ms: int = 10_000
+    heart_beat_send_ms: int = 1_000
+    heart_beat_receive_ms: int = 10_000
+    heart_beat_grace: float = 2.0
+    default_persistent: bool = True
+    hosts: tuple[str, ...] = ()
+    queue_prefix: str = "/queue/"
+    topic_prefix: str = "/topic/"
+    dsub_prefix: str = "/dsub/"
+    room: int = MIB
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could work with, naming the key."""
+        for name in (
+            "max_header_length", "max_headers", "max_frame_head", "max_data_length",
+            "max_early_data", "max_subscriptions", "die_delay_ms", "connect_timeout_ms",
+            "heart_beat_send_ms", "heart_beat_receive_ms",
+        ):  # fmt: skip
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name.replace('_', '-')} must be 0 or more")
+        if self.room < 1:
+            raise ValueError("room must be at least 1 byte")
+        if self.heart_beat_grace < 1.0:
+            raise ValueError("heart-beat-grace must be 1.0 or more")
+        prefixes = (self.queue_prefix, self.topic_prefix, self.dsub_prefix)
+        if "" in prefixes or len(set(prefixes)) < len(prefixes):
+            raise ValueError(
+                "queue-prefix, topic-prefix and dsub-prefix must differ and must not be empty"
+            )

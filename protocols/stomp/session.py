@@ -1,0 +1,563 @@
+"""A STOMP session: bytes of one connection in, commands to the broker, bytes out.
+
+Sans-IO: it must never know sockets, clocks, tasks or disks. Time comes with every call, in
+microseconds since 1970; output is collected in `out` together with the LSN that has to be durable
+before it may leave. Whatever the peer sends ends in commands or in one ERROR frame, never in
+an exception.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from engine.commands import (
+    Acknowledge,
+    CloseConnection,
+    Command,
+    OpenConnection,
+    RefuseConnection,
+    Send,
+)
+from engine.events import AUTHENTICATION, DISCONNECTED, PROTOCOL_ERROR, TIMEOUT
+from engine.refusals import Refusal
+from protocols.stomp import states
+from protocols.stomp.actions import ACTIONS, not_now, unknown_delivery
+from protocols.stomp.errors import StompError, refused
+from protocols.stomp.frames import (
+    UNTIL_NUL,
+    Gathering,
+    Head,
+    body_too_long,
+    check_receipt,
+    content_length,
+    cut_receipt,
+    error_frame,
+    no_blank_line,
+    parse_head,
+    required,
+    without_carriage_returns,
+    wrong_length,
+)
+from protocols.stomp.handshake import Handshake
+from protocols.stomp.options import StompOptions
+from protocols.stomp.sending import SendPlan, prepare
+from protocols.stomp.subscription import Subscription
+from protocols.stomp.versions import TEXTS, V10, V12
+
+_LINE_ENDS: Final = (10, 13)
+_A: Final = 65
+_S: Final = 83
+
+_BLANK_LINE: Final = b"\n\n"
+_BLANK_LINE_CR: Final = b"\n\r\n"
+
+_PLANS_MAX: Final = 512
+_PLAN_KEY_BYTES_MAX: Final = 2048
+_SMALL_BYTES: Final = 16 * 1024
+"""Up to here the beginning of a frame is kept as it is and read again; above, in pieces."""
+
+_SIMPLE_RECEIPT_BYTES: Final = 64
+_US_PER_MS: Final = 1000
+
+
+class BrokerPort(Protocol):
+    """What a session needs of the broker: the answer is a Refusal or the LSN to wait for."""
+
+    def handle(self, command: Command, now: int) -> int | Refusal:
+        """Carry out a command at this time in microseconds."""
+        ...
+
+
+class Session:
+    """One connection's conversation. The owner of the connection
+
+    - calls `tick` right after making it, again whenever `next_deadline` (microseconds, 0 for none)
+      has come, and reads the new `next_deadline` after `tick` and `authenticated`;
+    - after each call takes `out` and `gate`: the bytes may leave when LSN `gate` is durable;
+    - when `login_request` (login, passcode, client id) appears, answers by `authenticated`;
+    - when `closing` is set, closes the connection `close_delay_ms` after its output has left;
+    - calls `connection_lost` when the connection ended, for whatever reason.
+    """
+
+    __slots__ = (
+        "_broker", "_connect_by", "_gathering", "_handshake", "_head", "_heard", "_held",
+        "_held_bytes", "_next_send", "_peer", "_plans", "_receive_within", "_rest", "_scanned",
+        "_send_every", "_server_name", "_user", "by_key", "by_serial", "close_delay_ms",
+        "closing", "connection", "gate", "handle", "has_spoken", "latest", "login_request",
+        "next_deadline", "options", "out", "serials", "state", "version",
+    )  # fmt: skip
+
+    def __init__(
+        self, broker: BrokerPort, options: StompOptions, peer: str, server_name: str
+    ) -> None:
+        self._broker: BrokerPort = broker
+        self.handle: Callable[[Command, int], int | Refusal] = broker.handle
+        self.options: StompOptions = options
+        self._peer: str = peer
+        self._server_name: str = server_name
+        self.state: str = states.NEW
+        self.version: int = V10
+        self.connection: int = 0
+        self.out: list[bytes] = []
+        self.gate: int = 0
+        self.closing: bool = False
+        self.close_delay_ms: int = 0
+        self.login_request: tuple[str, str, str] | None = None
+        self._handshake: Handshake | None = None
+        self._user: str = ""
+        # Input that is not yet a frame.
+        self._rest: bytearray = bytearray()
+        self._scanned: int = -1
+        self._gathering: Gathering | None = None
+        self._held: list[bytes] = []
+        self._held_bytes: int = 0
+        self._head: bytes = b""
+        # Subscriptions by their key (id, destination in 1.0) and by serial; prepared SENDs by head.
+        self.by_key: dict[tuple[str, str], Subscription] = {}
+        self.by_serial: dict[bytes, Subscription] = {}
+        self.serials: int = 0
+        self.latest: Subscription | None = None
+        self._plans: dict[bytes, SendPlan] = {}
+        # Time, in microseconds.
+        self.next_deadline: int = 0
+        self.has_spoken: bool = False
+        self._heard: int = 0
+        self._connect_by: int = 0
+        self._send_every: int = 0
+        self._next_send: int = 0
+        self._receive_within: int = 0
+
+    # ---------------------------------------------------------------- input
+
+    def receive(self, data: bytes, now: int) -> None:
+        """Take bytes of the peer, cut anywhere. Input after the end of the session is ignored."""
+        self._heard = now
+        if self.closing or not data:
+            return
+        self._head = b""
+        try:
+            if self.state == states.AUTHENTICATING:
+                self._hold(data)
+            else:
+                self._feed(data, now)
+        except StompError as error:
+            self._fail(error, PROTOCOL_ERROR, now)
+        if self.out:
+            self.has_spoken = True
+
+    def _feed(self, data: bytes, now: int) -> None:
+        if self._gathering is not None:
+            data = self._gather(self._gathering, data, now)
+        elif self._rest:
+            data = self._with_rest(data)
+        position = 0
+        size = len(data)
+        reach = self.options.max_frame_head + len(_BLANK_LINE)
+        plans = self._plans
+        while position < size:
+            first = data[position]
+            if first in _LINE_ENDS:
+                position += 1
+                continue
+            end = data.find(_BLANK_LINE, position, position + reach)
+            head = data[position:end] if end >= 0 else b""
+            body_at = end + 2
+            if end < 0 or b"\r" in head:
+                head, body_at = self._find_head(data, position)
+                if body_at < 0:
+                    return
+            self._head = head
+            key = head
+            receipt: bytes | None = None
+            at = head.find(b"\nreceipt:")
+            if at >= 0:
+                line_end = head.find(b"\n", at + 9)
+                if line_end < 0:
+                    key, receipt = head[:at], head[at + 9 :]
+                else:
+                    key, receipt = head[:at] + head[line_end:], head[at + 9 : line_end]
+                if not receipt.isalnum() or len(receipt) > _SIMPLE_RECEIPT_BYTES:
+                    self._check_receipt(receipt)
+            plan = plans.get(key)
+            if plan is None and first == _S and key.startswith(b"SEND\n"):
+                plan = self._prepare(key)
+            if plan is not None:
+                stop = self._body_end(data, body_at, plan.length)
+                if stop < 0:
+                    self._wait_for_body(data, position, body_at, plan.length)
+                    return
+                self._send(plan, data[body_at:stop], receipt, now)
+                position = stop + 1
+                continue
+            if body_at >= size:
+                self._keep(data, position, -1)
+                return
+            if first == _A and data[body_at] == 0 and self._acknowledge(key, receipt, now):
+                position = body_at + 1
+                continue
+            self._command(key, receipt, data[body_at], now)
+            position = body_at + 1
+            if self.state != states.CONNECTED:
+                if self.state == states.AUTHENTICATING:
+                    self._hold(data[position:])
+                return
+
+    def _find_head(self, data: bytes, position: int) -> tuple[bytes, int]:
+        """The head that begins here and where its body begins; -1 when there is more to come.
+
+        The way of everything unusual: CR LF, heads that are not complete, heads that never end.
+        """
+        limit = self.options.max_frame_head
+        region = data[position : position + limit + len(_BLANK_LINE_CR)]
+        may_return = self._may_return()
+        end = region.find(_BLANK_LINE)
+        body_at = end + len(_BLANK_LINE)
+        if may_return:
+            other = region.find(_BLANK_LINE_CR)
+            if other >= 0 and (end < 0 or other < end):
+                end, body_at = other, other + len(_BLANK_LINE_CR)
+        nul = region.find(b"\0", 0, end if end >= 0 else len(region))
+        if nul >= 0:
+            self._head = region[:nul]
+            raise no_blank_line()
+        if end < 0 or end > limit:
+            if len(region) < limit + len(_BLANK_LINE_CR):
+                self._keep(data, position, max(0, len(region) - 2))
+                return b"", -1
+            raise StompError(
+                f"command and headers of a frame are longer than {limit} bytes",
+                "send less, or raise max-frame-head in the broker's configuration",
+            )
+        head = region[:end]
+        self._head = head
+        return without_carriage_returns(head) if may_return else head, position + body_at
+
+    def _may_return(self) -> bool:
+        """Whether lines may end in CR LF: in 1.2, and before the version is known."""
+        return self.version == V12 or self.state == states.NEW
+
+    def _keep(self, data: bytes, position: int, scanned: int) -> None:
+        """Keep the beginning of a frame; the search for its head's end goes on at `scanned`."""
+        self._rest += data[position:]
+        self._scanned = scanned
+
+    def _with_rest(self, data: bytes) -> bytes:
+        """What was kept and the new bytes, or nothing as long as the head cannot be complete."""
+        rest = self._rest
+        rest += data
+        scanned = self._scanned
+        if (
+            scanned >= 0
+            and len(rest) <= self.options.max_frame_head
+            and rest.find(_BLANK_LINE, scanned) < 0
+            and rest.find(b"\0", scanned) < 0
+            and (not self._may_return() or rest.find(_BLANK_LINE_CR, scanned) < 0)
+        ):
+            self._scanned = max(0, len(rest) - 2)
+            return b""
+        whole = bytes(rest)
+        rest.clear()
+        return whole
+
+    def _body_end(self, data: bytes, body_at: int, length: int) -> int:
+        """Where the NUL of the frame is, or -1 when it has not come yet."""
+        if length == UNTIL_NUL:
+            stop = data.find(b"\0", body_at)
+            if stop - body_at > self.options.max_data_length:
+                raise body_too_long(f"more than {self.options.max_data_length}", self.options)
+            return stop
+        stop = body_at + length
+        if stop >= len(data):
+            return -1
+        if data[stop] != 0:
+            raise wrong_length(length)
+        return stop
+
+    def _wait_for_body(self, data: bytes, position: int, body_at: int, length: int) -> None:
+        limit = self.options.max_data_length
+        if length == UNTIL_NUL and len(data) - body_at > limit:
+            raise body_too_long(f"more than {limit}", self.options)
+        if len(data) - position <= _SMALL_BYTES:
+            self._keep(data, position, -1)
+        else:
+            self._gathering = Gathering(self._head, length, data[body_at:])
+
+    def _gather(self, gathering: Gathering, data: bytes, now: int) -> bytes:
+        """Go on with a big body; answers what follows its frame."""
+        self._head = gathering.head
+        taken = gathering.add(data, self.options)
+        if taken < 0:
+            return b""
+        self._gathering = None
+        key, receipt = cut_receipt(gathering.head)
+        self._send(self._plans.get(key) or self._prepare(key), gathering.body(), receipt, now)
+        return data[taken:]
+
+    def _hold(self, data: bytes) -> None:
+        """Keep what comes before the login is decided."""
+        self._held_bytes += len(data)
+        if self._held_bytes > self.options.max_early_data:
+            raise StompError(
+                f"more than {self.options.max_early_data} bytes before CONNECTED",
+                "wait for CONNECTED, or raise max-early-data in the broker's configuration",
+            )
+        self._held.append(data)
+
+    def _check_receipt(self, receipt: bytes) -> None:
+        if b"\0" in self._head:
+            raise no_blank_line()
+        check_receipt(receipt, self.version, self.options)
+
+    # ---------------------------------------------------------------- hot commands
+
+    def _prepare(self, key: bytes) -> SendPlan:
+        if b"\0" in key:
+            raise no_blank_line()
+        if self.state != states.CONNECTED:
+            raise not_now(states.TOO_EARLY, "SEND")
+        plan = prepare(key, self.version, self.options)
+        if len(key) <= _PLAN_KEY_BYTES_MAX:
+            if len(self._plans) >= _PLANS_MAX:
+                self._plans.clear()
+            self._plans[key] = plan
+        return plan
+
+    def _send(self, plan: SendPlan, body: bytes, receipt: bytes | None, now: int) -> None:
+        expires = plan.expires
+        headers = plan.headers
+        if plan.ttl:
+            by_ttl = now // _US_PER_MS + plan.ttl
+            expires = min(expires, by_ttl) if expires else by_ttl
+            headers = b"%bexpires:%d\n" % (headers, expires)
+        answer = self.handle(
+            Send(
+                self.connection, plan.address, headers, body, plan.routing_type, plan.queue,
+                plan.priority, plan.persistent, expires, plan.transaction,
+            ),
+            now,
+        )  # fmt: skip
+        if isinstance(answer, Refusal):
+            raise refused(answer)
+        if receipt is not None:
+            self.out.append(b"RECEIPT\nreceipt-id:" + receipt + b"\n\n\0")
+            if answer > self.gate:
+                self.gate = answer
+
+    def _acknowledge(self, key: bytes, receipt: bytes | None, now: int) -> bool:
+        """Carry out an ACK of STOMP 1.2 with nothing but its id; False: take the general way."""
+        if self.version != V12 or not key.startswith(b"ACK\nid:"):
+            return False
+        dash = key.find(b"-", 7)
+        subscription = self.by_serial.get(key[7:dash])
+        number = key[dash + 1 :]
+        if (
+            subscription is None
+            or not subscription.acknowledges
+            or not number.isdigit()
+            or len(number) > 18
+        ):
+            return False
+        answer = self.handle(
+            Acknowledge(subscription.consumer, int(number), subscription.cumulative, None), now
+        )
+        if isinstance(answer, Refusal):
+            raise unknown_delivery("ACK", key[7:].decode(), answer)
+        if receipt is not None:
+            self._receipt(receipt, answer)
+        return True
+
+    def _receipt(self, receipt: bytes | None, answer: int) -> None:
+        if receipt is not None:
+            self.out.append(b"RECEIPT\nreceipt-id:" + receipt + b"\n\n\0")
+            if answer > self.gate:
+                self.gate = answer
+
+    # ---------------------------------------------------------------- all commands
+
+    def _command(self, key: bytes, receipt: bytes | None, terminator: int, now: int) -> None:
+        if b"\0" in self._head:
+            raise no_blank_line()
+        head = parse_head(key, self.version, self.options)
+        action = states.TABLE.get((self.state, head.command))
+        if action is None or (head.command == "NACK" and self.version == V10):
+            raise StompError(
+                f"unknown command {head.command} in STOMP {TEXTS[self.version]}",
+                "a frame begins with a STOMP command in capitals",
+            )
+        if action == "SEND":
+            required(head, "destination")  # Only a SEND without any header comes this way.
+        if action not in ACTIONS and action != "CONNECT":
+            raise not_now(action, head.command)
+        if content_length(head, self.options) > 0 or terminator != 0:
+            raise StompError(f"{head.command} has a body", "only SEND may have a body")
+        if action == "CONNECT":
+            self._connect(head, now)
+        else:
+            self._receipt(receipt, ACTIONS[action](self, head, now))
+
+    def do(self, command: Command, now: int) -> int:
+        """Have the broker carry out a command; a refusal is raised as StompError."""
+        answer = self.handle(command, now)
+        if isinstance(answer, Refusal):
+            raise refused(answer)
+        return answer
+
+    def _connect(self, head: Head, now: int) -> None:
+        """CONNECT or STOMP: agree on a version, then ask for the login to be checked."""
+        try:
+            self._handshake = Handshake(head, self.options)
+        except StompError as error:
+            self._refuse(PROTOCOL_ERROR, head.values.get("login", ""), error.what, now)
+            raise
+        shake = self._handshake
+        self.version = shake.version
+        self.state = states.AUTHENTICATING
+        self.login_request = (shake.login, shake.passcode, shake.client_id)
+
+    def _refuse(self, reason: int, user: str, text: str, now: int) -> None:
+        self.handle(RefuseConnection(reason, self._protocol(), self._peer, user, text), now)
+
+    def _protocol(self) -> str:
+        return f"STOMP {TEXTS[self.version]}"
+
+    # ---------------------------------------------------------------- login, time, the end
+
+    def authenticated(self, user: str | None, text: str, now: int) -> None:
+        """The answer to `login_request`: the user's name, or None and the reason for people."""
+        shake = self._handshake
+        if self.closing or self.login_request is None or shake is None:
+            return
+        self.login_request = None
+        try:
+            if user is None:
+                self._refuse(AUTHENTICATION, shake.login, text, now)
+                raise StompError(text or "login refused", "give a valid login and passcode")
+            self._opened(shake, user, now)
+        except StompError as error:
+            self._head = b"CONNECT"
+            self._fail(error, PROTOCOL_ERROR, now)
+            return
+        held = b"".join(self._held)
+        self._held.clear()
+        self.receive(held, now)
+
+    def _opened(self, shake: Handshake, user: str, now: int) -> None:
+        answer = self.do(
+            OpenConnection(self._protocol(), self._peer, user, shake.client_id, self.options.room),
+            now,
+        )
+        self.connection = answer
+        self.state = states.CONNECTED
+        self.out.append(shake.connected(str(answer), self._server_name))
+        self.gate = max(self.gate, answer)
+        self._heard = now
+        # Looked at five times in two intervals, so that a silence never gets longer than agreed.
+        self._send_every = shake.send_ms * _US_PER_MS * 2 // 5
+        self._next_send = now + self._send_every
+        self._receive_within = int(shake.receive_ms * _US_PER_MS * self.options.heart_beat_grace)
+        self.has_spoken = True
+        self._schedule()
+
+    def tick(self, now: int) -> None:
+        """Do what time asks for: heart-beats out, silence of the peer, a login that never comes."""
+        if self.closing:
+            return
+        if self.state != states.CONNECTED:
+            self._tick_before_login(now)
+            return
+        if self._receive_within and now - self._heard >= self._receive_within:
+            self._head = b""
+            silence_ms = (now - self._heard) // _US_PER_MS
+            self._fail(
+                StompError(
+                    f"nothing was heard for {silence_ms} ms",
+                    "send the heart-beats that were agreed",
+                ),
+                TIMEOUT,
+                now,
+            )
+            return
+        if self._send_every and now >= self._next_send:
+            if self.has_spoken:
+                self.has_spoken = False
+            else:
+                self.out.append(b"\n")
+                self.has_spoken = True
+            self._next_send = now + self._send_every
+        self._schedule()
+
+    def _tick_before_login(self, now: int) -> None:
+        timeout_ms = self.options.connect_timeout_ms
+        if not timeout_ms:
+            return
+        if not self._connect_by:
+            self._connect_by = now + timeout_ms * _US_PER_MS
+        elif now >= self._connect_by:
+            self._head = b""
+            self._fail(
+                StompError(
+                    f"not connected within {timeout_ms} ms",
+                    "send CONNECT in time, or raise connect-timeout-ms in the configuration",
+                ),
+                TIMEOUT,
+                now,
+            )
+            return
+        self.next_deadline = self._connect_by
+
+    def _schedule(self) -> None:
+        receive_by = self._heard + self._receive_within if self._receive_within else 0
+        send_at = self._next_send if self._send_every else 0
+        self.next_deadline = (
+            min(receive_by, send_at) if receive_by and send_at else receive_by or send_at
+        )
+
+    def connection_lost(self, now: int, reason: int = DISCONNECTED, text: str = "") -> None:
+        """The connection is gone; the broker is told unless the session had ended before."""
+        if self.connection:
+            self.handle(CloseConnection(self.connection, reason, text), now)
+            self.connection = 0
+        self.end(0)
+
+    def _fail(self, error: StompError, reason: int, now: int) -> None:
+        """Write the ERROR frame and end the session; what the peer still sends is not processed."""
+        head = self._head.partition(b"\0")[0]
+        receipt = cut_receipt(head)[1]
+        if receipt is not None:
+            try:
+                receipt = receipt.removesuffix(b"\r") if self.version == V12 else receipt
+                check_receipt(receipt, self.version, self.options)
+            except StompError:
+                receipt = None
+        self.out.append(error_frame(error, _where(head), receipt, self.version))
+        if self.connection:
+            self.handle(CloseConnection(self.connection, reason, error.what), now)
+            self.connection = 0
+        self.end(self.options.die_delay_ms)
+
+    def end(self, delay_ms: int) -> None:
+        """End the session; its connection is to be closed so long after its output has left."""
+        if not self.closing:
+            self.closing = True
+            self.close_delay_ms = delay_ms
+        self.state = states.CLOSED
+        self.next_deadline = 0
+        self.login_request = None
+        for subscription in self.by_key.values():
+            subscription.is_open = False
+        self.by_key.clear()
+        self.by_serial.clear()
+        self._plans.clear()
+        self._held.clear()
+        self._rest.clear()
+        self._gathering = None
+        self.latest = None
+
+
+def _where(head: bytes) -> str:
+    """Which frame it was, for people; never a header that could hold a secret."""
+    lines = head.split(b"\n")
+    shown = lines[0][:40]
+    for line in lines[1:]:
+        if line.startswith((b"destination:", b"id:", b"transaction:", b"message-id:")):
+            shown += b" " + line[:100]
+    return shown.decode("utf-8", "replace")

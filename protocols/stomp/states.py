@@ -1,0 +1,61 @@
+"""The life of a connection as one table: what each command does in each state.
+
+A pair that is not in the table does not exist: the session reports an unknown command. Must never
+know how an action is carried out.
+"""
+
+from typing import Final
+
+NEW: Final = "new"
+AUTHENTICATING: Final = "authenticating"
+CONNECTED: Final = "connected"
+CLOSED: Final = "closed"
+STATES: Final = (NEW, AUTHENTICATING, CONNECTED, CLOSED)
+
+CLIENT_COMMANDS: Final = (
+    "CONNECT", "STOMP", "SEND", "SUBSCRIBE", "UNSUBSCRIBE", "ACK", "NACK",
+    "BEGIN", "COMMIT", "ABORT", "DISCONNECT",
+)  # fmt: skip
+SERVER_COMMANDS: Final = ("CONNECTED", "MESSAGE", "RECEIPT", "ERROR")
+
+# Actions that are no command of their own.
+HOLD: Final = "hold"  # kept until the login is decided
+IGNORE: Final = "ignore"  # the connection is over
+TOO_EARLY: Final = "too-early"  # not logged in yet
+TWICE: Final = "twice"  # logged in already
+NOT_FOR_CLIENTS: Final = "not-for-clients"  # a frame that only brokers send
+
+TABLE: Final[dict[tuple[str, str], str]] = {
+    (NEW, "CONNECT"): "CONNECT",
+    (NEW, "STOMP"): "CONNECT",
+    (NEW, "SEND"): TOO_EARLY,
+    (NEW, "SUBSCRIBE"): TOO_EARLY,
+    (NEW, "UNSUBSCRIBE"): TOO_EARLY,
+    (NEW, "ACK"): TOO_EARLY,
+    (NEW, "NACK"): TOO_EARLY,
+    (NEW, "BEGIN"): TOO_EARLY,
+    (NEW, "COMMIT"): TOO_EARLY,
+    (NEW, "ABORT"): TOO_EARLY,
+    (NEW, "DISCONNECT"): TOO_EARLY,
+    (CONNECTED, "CONNECT"): TWICE,
+    (CONNECTED, "STOMP"): TWICE,
+    (CONNECTED, "SEND"): "SEND",
+    (CONNECTED, "SUBSCRIBE"): "SUBSCRIBE",
+    (CONNECTED, "UNSUBSCRIBE"): "UNSUBSCRIBE",
+    (CONNECTED, "ACK"): "ACK",
+    (CONNECTED, "NACK"): "NACK",
+    (CONNECTED, "BEGIN"): "BEGIN",
+    (CONNECTED, "COMMIT"): "COMMIT",
+    (CONNECTED, "ABORT"): "ABORT",
+    (CONNECTED, "DISCONNECT"): "DISCONNECT",
+    **{
+        (state, command): NOT_FOR_CLIENTS
+        for state in (NEW, CONNECTED)
+        for command in SERVER_COMMANDS
+    },
+    **{
+        (state, command): action
+        for state, action in ((AUTHENTICATING, HOLD), (CLOSED, IGNORE))
+        for command in CLIENT_COMMANDS + SERVER_COMMANDS
+    },
+}  # fmt: skip

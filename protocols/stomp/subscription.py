@@ -1,0 +1,87 @@
+"""A subscription: what the broker hands deliveries to, and what turns them into MESSAGE frames.
+
+Must never know queues or decide anything: a delivery that arrives here was decided.
+"""
+
+from typing import TYPE_CHECKING, Protocol
+
+from protocols.stomp.subscribing import AUTO, CLIENT, SubscribeRequest
+from protocols.stomp.versions import V10, V12, escape, express
+
+if TYPE_CHECKING:
+    from protocols.stomp.session import Session
+
+
+class DeliveredMessage(Protocol):
+    """What a delivery needs of a message; `headers` is a block of `engine.headers`."""
+
+    id: int
+    headers: bytes
+    body: bytes
+
+
+class Subscription:
+    """One SUBSCRIBE of a session. `serial` numbers them within the connection and begins ack ids.
+
+    `consumer` is the broker's id for it, set once it is attached. `is_open` is false after
+    UNSUBSCRIBE and after the end of the session: later deliveries are not written.
+    """
+
+    __slots__ = (
+        "_after_id", "_before_id", "_destination_line", "_is_plain", "acknowledges", "consumer",
+        "cumulative", "id", "is_durable", "is_open", "key", "serial", "session",
+    )  # fmt: skip
+
+    def __init__(self, session: "Session", serial: int, request: SubscribeRequest) -> None:
+        version = session.version
+        self.session: Session = session
+        self.serial: int = serial
+        self.id: str | None = request.id
+        self.key: tuple[str, str] = request.key
+        self.consumer: int = 0
+        self.acknowledges: bool = request.ack_mode != AUTO
+        self.cumulative: bool = request.ack_mode == CLIENT
+        self.is_durable: bool = request.durable_name is not None
+        self.is_open: bool = True
+        self._is_plain: bool = version == V12
+        before = b"MESSAGE\n"
+        if request.id is not None:
+            before += b"subscription:" + escape(request.id.encode(), version) + b"\n"
+        self._before_id: bytes = before + b"message-id:"
+        self._after_id: bytes = (
+            b"\nack:%d-" % serial if self.acknowledges and version == V12 else b""
+        )
+        self._destination_line: bytes = (
+            b"destination:" + escape(request.destination.encode(), version) + b"\n"
+        )
+
+    def deliver(self, message: DeliveredMessage, count: int, gate: int) -> None:
+        """Write MESSAGE for the count-th delivery; it waits until LSN `gate` is durable."""
+        if not self.is_open:
+            return
+        session = self.session
+        headers = message.headers
+        if not self._is_plain:
+            headers = self._for_older(headers)
+        if count > 1:
+            headers = b"redelivered:true\ndelivery-count:%d\n%b" % (count, headers)
+        if not headers.startswith(b"destination:") and b"\ndestination:" not in headers:
+            headers = self._destination_line + headers
+        number = message.id
+        if self._after_id:
+            frame = b"%b%d%b%d\n%b\n%b\0" % (
+                self._before_id, number, self._after_id, number, headers, message.body,
+            )  # fmt: skip
+        else:
+            frame = b"%b%d\n%b\n%b\0" % (self._before_id, number, headers, message.body)
+        session.out.append(frame)
+        session.has_spoken = True
+        if gate > session.gate:
+            session.gate = gate
+
+    def _for_older(self, headers: bytes) -> bytes:
+        version = self.session.version
+        if version == V10:
+            # Its ACK names a message only, so the session has to look for the subscription.
+            self.session.latest = self
+        return express(headers, version) if b"\\" in headers else headers
