@@ -28,6 +28,10 @@ class TomlError(Exception):
     """The file cannot be read or is not TOML; the text names the file and, if known, the line."""
 
 
+class TomlMissing(TomlError):
+    """There is no such file."""
+
+
 class TomlSource:
     """A parsed document: `data` as the standard library gives it, and the line of every place."""
 
@@ -48,9 +52,11 @@ class TomlSource:
 
 
 def read_toml(path: Path) -> TomlSource:
-    """Read and parse a file. Raises TomlError."""
+    """Read and parse a file. Raises TomlError, of which TomlMissing is one."""
     try:
         text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise TomlMissing(f"{path}: cannot be read: there is no such file") from None
     except OSError as error:
         raise TomlError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

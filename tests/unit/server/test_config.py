@@ -299,7 +299,7 @@ def test_all_problems_are_told_at_once(write: Writer) -> None:
 
 
 def test_a_file_that_is_missing_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"missing\.toml: cannot be read: No such file"):
+    with pytest.raises(ConfigError, match=r"missing\.toml: cannot be read: there is no such file"):
         load(tmp_path / "missing.toml")
 
 

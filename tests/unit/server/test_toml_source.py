@@ -143,7 +143,7 @@ def test_what_is_not_toml_is_refused_with_its_line() -> None:
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TomlError, match="cannot be read: No such file"):
+    with pytest.raises(TomlError, match="cannot be read: there is no such file"):
         read_toml(tmp_path / "missing.toml")
     with pytest.raises(TomlError, match="cannot be read: Is a directory"):
         read_toml(tmp_path)

@@ -1,0 +1,148 @@
+"""Structured logs on standard error: for people on a terminal, JSON lines otherwise.
+
+This module must never let a secret through: values under telling names are masked, and tracebacks
+carry no local variables. It must never let a peer's text act on a terminal: what is not printable
+is escaped.
+
+Fault model: standard error may be closed, a broken pipe or a full disk. A line that cannot be
+written is lost; the broker goes on.
+"""
+
+import logging
+import sys
+from collections.abc import MutableMapping
+from contextlib import suppress
+from typing import Any, Final, TextIO, cast
+
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+MASK: Final = "***"
+_SECRETS: Final = ("passcode", "password", "passwd", "secret", "token", "credential")
+_threshold = logging.INFO
+
+
+class _Lines:
+    """Writes finished lines; takes the place of structlog's logger of the same duty."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def msg(self, message: str) -> None:
+        # ValueError is what a closed stream raises.
+        with suppress(OSError, ValueError):
+            self._stream.write(message + "\n")
+            self._stream.flush()
+
+    debug = info = warning = warn = error = critical = exception = fatal = log = msg
+
+
+class _StandardLibraryHandler(logging.Handler):
+    """Takes what libraries log (asyncio above all) into the same stream of lines."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = record.levelname.lower() if record.levelname.lower() in LEVELS else "error"
+        write = getattr(logger(record.name), level)
+        write(record.getMessage(), exc_info=record.exc_info)
+
+
+def configure(level: str, format: str, stream: TextIO | None = None) -> None:
+    """Set logging up for this process. Level and format are those of the section [log].
+
+    `stream` is standard error unless given. May be called again.
+    """
+    set_level(level)
+    stream = stream if stream is not None else sys.stderr
+    terminal = _is_terminal(stream)
+    human = format == "human" or (format == "auto" and terminal)
+    structlog.configure(
+        processors=[
+            _drop_below_threshold,
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _mask_secrets,
+            *(_for_people(colors=terminal) if human else _for_machines()),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        logger_factory=lambda *_: _Lines(stream),
+        cache_logger_on_first_use=False,
+    )
+    root = logging.getLogger()
+    for handler in [one for one in root.handlers if isinstance(one, _StandardLibraryHandler)]:
+        root.removeHandler(handler)
+    root.addHandler(_StandardLibraryHandler(logging.WARNING))
+
+
+def set_level(level: str) -> None:
+    """Change the level ("debug", "info", "warning", "error") of all loggers, at any time."""
+    global _threshold  # noqa: PLW0603 - the level belongs to the process, as its standard error does
+    _threshold = LEVELS[level]
+
+
+def logger(name: str, **values: object) -> FilteringBoundLogger:
+    """A logger for a part of the broker; `values` go into each of its lines."""
+    return cast("FilteringBoundLogger", structlog.get_logger(part=name, **values))
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:
+        return False
+
+
+def _for_people(*, colors: bool) -> list[Processor]:
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=colors, exception_formatter=structlog.dev.plain_traceback
+    )
+    return [_escape_unprintable, renderer]
+
+
+def _for_machines() -> list[Processor]:
+    transformer = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+    return [
+        structlog.processors.ExceptionRenderer(transformer),
+        structlog.processors.JSONRenderer(ensure_ascii=True),
+    ]
+
+
+def _drop_below_threshold(_: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    # "exception" and "critical" are not in the table and always pass.
+    if LEVELS.get(method, logging.CRITICAL) < _threshold:
+        raise structlog.DropEvent
+    return event
+
+
+def _mask_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    return _masked(event)
+
+
+def _masked(values: MutableMapping[str, Any]) -> dict[str, Any]:
+    masked: dict[str, Any] = {}
+    for key, value in values.items():
+        if any(word in str(key).lower() for word in _SECRETS):
+            masked[key] = MASK
+        else:
+            masked[key] = _masked(value) if isinstance(value, dict) else value
+    return masked
+
+
+def _escape_unprintable(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    return {
+        key: _printable(value) if isinstance(value, str) else value for key, value in event.items()
+    }
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text
+    )

@@ -1,0 +1,230 @@
+"""Who may log in: logins with salted, slow hashes of their passcodes, in a file.
+
+This module must never keep, log or write a passcode, and knows nothing of connections.
+
+Fault model: the file is replaced whole (written beside, fsynced, renamed, folder fsynced), so a
+crash leaves the old file or the new one. Several processes may change it: they take turns by a
+lock on its folder. A damaged file is an error, never an empty list of users, because an empty
+list lets guests in.
+"""
+
+import fcntl
+import hmac
+import os
+import secrets
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+import argon2
+import msgspec
+
+from server.toml_source import TomlError, TomlMissing, TomlSource, read_toml
+
+GUEST: Final = "guest"
+"""Login and passcode for the first steps; see `Users.allows_guest`."""
+
+LOGIN_LENGTH_MAX: Final = 255
+_HEADER: Final = """\
+# The users of this broker with hashes of their passcodes, written by `daybook user`.
+# The broker reads it at its start and on SIGHUP.
+
+[users]
+"""
+
+# One verification takes 19 MiB and some 20 ms, what OWASP asks for at least: enough to make
+# guessing dear, little enough that a herd of clients does not cost the broker its memory.
+_HASHER: Final = argon2.PasswordHasher(
+    time_cost=2, memory_cost=19_456, parallelism=1, hash_len=32, salt_len=16
+)
+
+
+class UsersError(Exception):
+    """The users file or a change to it is wrong; the text says what and where, and what to do."""
+
+
+class Users:
+    """The users in force, read from a file. `verify` may run in any thread; changes in one."""
+
+    def __init__(self, path: Path | str) -> None:
+        """Without any user; see `load`."""
+        self.path = Path(os.path.realpath(path))
+        self._hashes: dict[str, str] = {}
+        self._key = secrets.token_bytes(32)
+        self._verified: dict[str, tuple[str, bytes]] = {}
+        self._nobody = _hash_of_nobody()
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Users":
+        """Read the users file; one that does not exist has no users. Raises UsersError."""
+        users = cls(path)
+        users.reload()
+        return users
+
+    def reload(self) -> None:
+        """Read the file again. Raises UsersError, and then the users stay as they were."""
+        self._hashes = _read(self.path)
+        self._verified = {}
+
+    def logins(self) -> list[str]:
+        """All logins, in order."""
+        return sorted(self._hashes)
+
+    def warnings(self) -> list[str]:
+        """What an operator should know about the file, in sentences."""
+        try:
+            mode = self.path.stat().st_mode & 0o777
+        except OSError:
+            return []
+        if not mode & 0o077:
+            return []
+        return [f"{self.path}: others may use it (mode {mode:04o}); `chmod 600` it"]
+
+    def add(self, login: str, passcode: str) -> None:
+        """Add a user and write the file. Slow by design. Raises UsersError."""
+        if not login or len(login) > LOGIN_LENGTH_MAX or login != login.strip():
+            raise UsersError(
+                f"the login {login!r} must have 1 to {LOGIN_LENGTH_MAX} characters"
+                " and neither begin nor end with a space"
+            )
+        if not login.isprintable():
+            raise UsersError(f"the login {login!r} must not hold control characters")
+        if not passcode:
+            raise UsersError("the passcode is empty; give one that is hard to guess")
+        hashed = _HASHER.hash(_bytes(passcode))
+        with self._changing() as hashes:
+            if login in hashes:
+                raise UsersError(f"the user {login!r} exists already in {self.path}")
+            hashes[login] = hashed
+
+    def remove(self, login: str) -> None:
+        """Remove a user and write the file. Raises UsersError."""
+        with self._changing() as hashes:
+            if login not in hashes:
+                raise UsersError(f"there is no user {login!r} in {self.path}")
+            del hashes[login]
+
+    def verify(self, login: str, passcode: str) -> bool:
+        """Whether the passcode is that of the user.
+
+        Blocks for some 20 ms, or not at all if the same passcode was right before. A login that
+        does not exist takes as long as a wrong passcode.
+        """
+        hashed = self._hashes.get(login)
+        digest = blake2b(_bytes(passcode), key=self._key).digest()
+        verified = self._verified.get(login)
+        if (
+            verified is not None
+            and verified[0] == hashed
+            and hmac.compare_digest(verified[1], digest)
+        ):
+            return True
+        try:
+            _HASHER.verify(hashed or self._nobody, _bytes(passcode))
+        except argon2.exceptions.VerificationError:
+            return False
+        if hashed is None:
+            return False
+        # Kept with the hash that it was checked against: if the file was reloaded meanwhile, or
+        # will be, what is remembered here no longer fits and is not used.
+        self._verified[login] = (hashed, digest)
+        return True
+
+    def allows_guest(self, peer_is_loopback: bool) -> bool:
+        """Whether guest/guest is let in: from this machine, and until there is a real user."""
+        return peer_is_loopback and not self._hashes
+
+    def admits(self, login: str, passcode: str, *, peer_is_loopback: bool) -> bool:
+        """Whether to let a peer in: as a user, or as the guest. Blocks as `verify` does."""
+        if self.allows_guest(peer_is_loopback) and (login, passcode) == (GUEST, GUEST):
+            return True
+        return self.verify(login, passcode)
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, str]]:
+        """Give the newest contents of the file to be changed, and write them afterwards."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise UsersError(f"{self.path}: cannot be written: {error.strerror}") from None
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            hashes = _read(self.path)
+            yield hashes
+            _replace(self.path, folder, hashes)
+        finally:
+            os.close(folder)
+        self._hashes = hashes
+
+
+def _bytes(passcode: str) -> bytes:
+    return passcode.encode("utf-8", "surrogatepass")
+
+
+def _hash_of_nobody() -> str:
+    """A hash that costs as much to check as a real one and that no passcode fits."""
+    salt = b64encode(secrets.token_bytes(_HASHER.salt_len)).decode().rstrip("=")
+    digest = b64encode(secrets.token_bytes(_HASHER.hash_len)).decode().rstrip("=")
+    costs = f"m={_HASHER.memory_cost},t={_HASHER.time_cost},p={_HASHER.parallelism}"
+    return f"$argon2id$v=19${costs}${salt}${digest}"
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        source = read_toml(path)
+    except TomlMissing:
+        return {}
+    except TomlError as error:
+        raise UsersError(f"{error}; the users file is damaged or not readable") from None
+    for key in source.data:
+        if key != "users":
+            raise UsersError(f"{source.where((key,))}: unknown key {key!r}; there is only [users]")
+    # A file cut off before its table must not pass for one without users.
+    users = source.data.get("users")
+    if not isinstance(users, dict):
+        raise UsersError(f"{path}: the section [users] is missing; the users file is damaged")
+    for login, hashed in users.items():
+        _check_hash(source, login, hashed)
+    return dict(users)
+
+
+def _check_hash(source: TomlSource, login: str, hashed: object) -> None:
+    try:
+        argon2.extract_parameters(str(hashed))
+    except argon2.exceptions.InvalidHashError:
+        where = source.where(("users", login))
+        raise UsersError(
+            f"{where}: the hash of the user {login!r} is damaged; remove the line and add the user"
+            " again with `daybook user add`"
+        ) from None
+
+
+def _replace(path: Path, folder: int, hashes: dict[str, str]) -> None:
+    """Write the file so that a crash leaves either the old one or the new one."""
+    lines = [f"{_quoted(login)} = {_quoted(hashed)}\n" for login, hashed in sorted(hashes.items())]
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        owner = (path if path.exists() else path.parent).stat()
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(file, "w", encoding="utf-8") as stream:
+            if os.geteuid() == 0:
+                # An administrator's change must leave the file readable by the broker's user.
+                os.fchown(file, owner.st_uid, owner.st_gid)
+            stream.write(_HEADER + "".join(lines))
+            stream.flush()
+            os.fsync(file)
+        temporary.replace(path)
+        os.fsync(folder)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise UsersError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _quoted(text: str) -> str:
+    """A TOML string. Logins and hashes are printable, for which JSON's escapes are TOML's."""
+    return msgspec.json.encode(text).decode()
