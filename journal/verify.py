@@ -1,0 +1,262 @@
+"""Checking a journal whole: crcs, the hash chain across segments, LSNs, footers against blocks.
+
+Goes on behind damage as well as it can, so that one report names every damaged place. Bytes at
+the very end that nothing shows to have been durable are no fault but the `tail`: torn, or being
+written now.
+
+Must never know: what a column means.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+
+import msgspec
+
+from journal.block import Block, BlockCodec, RawBlock
+from journal.disk import Disk
+from journal.errors import NewerFormat, NoJournal
+from journal.format import (
+    BLOCK_HEADER_BYTES,
+    FORMAT_VERSION,
+    Damage,
+    Footer,
+    FooterEntry,
+    SegmentHeader,
+    UnknownVersion,
+    segment_first_lsn,
+    unpack_block_header,
+)
+from journal.repair import check_link, footer_entry, summary_of
+from journal.segment import Segment, look_behind, read_segment_header, segment_names
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """A damaged place: file, byte in it, first LSN that is affected (as far as known), and what."""
+
+    segment: str
+    offset: int
+    lsn: int
+    what: str
+
+
+class Report(msgspec.Struct):
+    """What `verify` found. `tail` is an unfinished last block; it is cut at the next start."""
+
+    segments: int = 0
+    blocks: int = 0
+    marks: int = 0
+    events: int = 0
+    first_lsn: int = 0
+    last_lsn: int = 0
+    last_hash: str = ""
+    faults: list[Fault] = []
+    tail: Fault | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no fault."""
+        return not self.faults
+
+
+def verify(disk: Disk, *, progress: Callable[[int], None] | None = None) -> Report:
+    """Check the whole journal; `progress` is called with the number of bytes just checked.
+
+    Damage is in the report. Raises NoJournal, NewerFormat and OSError.
+    """
+    names = segment_names(disk)
+    if not names:
+        raise NoJournal("there is no journal in the directory")
+    verifier = _Verifier(disk, names, progress)
+    for name in names:
+        verifier.check(name)
+    return verifier.report
+
+
+class _Verifier:
+    """Where the walk stands. `last_hash` and `lsn` are empty and 0 behind damage: unknown."""
+
+    def __init__(
+        self, disk: Disk, names: list[str], progress: Callable[[int], None] | None
+    ) -> None:
+        self.report = Report()
+        self._disk = disk
+        self._names = names
+        self._progress = progress
+        self._reference = self._first_sound_header()
+        self._name = ""
+        self._lsn = 0
+        self._last_hash = b""
+
+    def _first_sound_header(self) -> SegmentHeader | None:
+        """Any sound header: it tells data id and layout where a damaged one does not."""
+        for name in self._names:
+            file = self._disk.open(name)
+            try:
+                return read_segment_header(file)
+            except Damage:
+                continue
+            except UnknownVersion as unknown:
+                raise NewerFormat(name, unknown.version, FORMAT_VERSION) from unknown
+            finally:
+                file.close()
+        return None
+
+    def _fault(self, offset: int, what: str) -> None:
+        self.report.faults.append(Fault(self._name, offset, self._lsn, what))
+
+    def check(self, name: str) -> None:
+        """Check one segment."""
+        self._name = name
+        self.report.segments += 1
+        first_lsn = segment_first_lsn(name) or 0
+        if self._lsn and self._lsn != first_lsn:
+            self._fault(0, f"LSN {self._lsn} should follow: blocks or a segment are missing")
+        self._lsn = first_lsn
+        self.report.first_lsn = self.report.first_lsn or first_lsn
+        file = self._disk.open(name)
+        try:
+            header = self._header(read_segment_header(file), first_lsn)
+        except Damage as damage:
+            self._fault(0, str(damage))
+            if self._reference is None:
+                file.close()
+                return
+            header = self._reference._replace(first_lsn=first_lsn)
+        except UnknownVersion as unknown:
+            file.close()
+            raise NewerFormat(name, unknown.version, FORMAT_VERSION) from unknown
+        segment = Segment(file, name, header)
+        try:
+            self._walk(segment, segment.codec())
+        except Damage as damage:
+            self._fault(0, str(damage))
+        finally:
+            segment.close()
+
+    def _header(self, header: SegmentHeader, first_lsn: int) -> SegmentHeader:
+        """Check a sound header against name and predecessor."""
+        assert self._reference is not None
+        if header.first_lsn != first_lsn:
+            self._fault(0, f"the segment header says LSN {header.first_lsn}, the name {first_lsn}")
+        if header.data_id != self._reference.data_id:
+            self._fault(0, "the segment belongs to another data directory")
+        if header.layout != self._reference.layout:
+            self._fault(0, "the segment stores other columns than the first one")
+        if self._last_hash and header.previous_hash != self._last_hash:
+            self._fault(0, "the segment does not carry the hash of the last block before it")
+        self._last_hash = header.previous_hash
+        return header
+
+    def _walk(self, segment: Segment, codec: BlockCodec) -> None:
+        """Check all blocks of a segment, then its footer."""
+        footer, problem = _footer_of(segment)
+        faults_before = len(self.report.faults)
+        entries: list[FooterEntry] = []
+        offset = segment.first_offset
+        while footer is None or offset < footer.footer_offset:
+            try:
+                block = self._block(segment, offset)
+            except Damage as damage:
+                offset = self._behind(segment, footer, offset, str(damage))
+                if offset == 0:
+                    break
+                continue
+            self._sound_block(codec, block, entries)
+            offset += block.header.block_bytes
+            if self._progress is not None:
+                self._progress(block.header.block_bytes)
+        if footer is None and self._name != self._names[-1]:
+            self._fault(segment.file.size(), f"the footer is damaged: {problem}")
+        if footer is not None and len(self.report.faults) == faults_before:
+            self._check_footer(footer, entries)
+
+    def _block(self, segment: Segment, offset: int) -> RawBlock:
+        """The block, read again if need be: a writer may just have finished it. Raises Damage."""
+        try:
+            return segment.block_at(offset, with_heap=True)
+        except Damage:
+            segment.window.refresh()
+            return segment.block_at(offset, with_heap=True)
+
+    def _sound_block(self, codec: BlockCodec, block: RawBlock, entries: list[FooterEntry]) -> None:
+        """Check that a block whose crcs match belongs here and can be decoded."""
+        header = block.header
+        try:
+            check_link(
+                block,
+                self._lsn or header.first_lsn,
+                self._last_hash or header.previous_hash,
+            )
+            entries.append(footer_entry(block, block.offset, summary_of(codec, block)))
+            Block(codec, block, self._name).heaps()
+        except Damage as damage:
+            self._fault(block.offset, str(damage))
+        self._lsn = header.next_lsn
+        self._last_hash = block.hash
+        self._count(header.event_count)
+
+    def _count(self, event_count: int) -> None:
+        report = self.report
+        report.events += event_count
+        report.blocks += event_count > 0
+        report.marks += event_count == 0
+        report.last_lsn = self._lsn - 1
+        report.last_hash = self._last_hash.hex()
+
+    def _behind(self, segment: Segment, footer: Footer | None, offset: int, what: str) -> int:
+        """Report a place where no sound block begins; where to go on, 0 if that was the end."""
+        if footer is None:
+            end = self._end(segment, offset, what)
+            if end is not None:
+                return end
+        self._fault(offset, what)
+        self._last_hash = b""
+        try:
+            packed = segment.window.take(BLOCK_HEADER_BYTES, offset)
+            header = unpack_block_header(packed, segment.salt)
+            self._lsn = header.next_lsn
+            return offset + header.block_bytes
+        except Damage:
+            pass
+        if footer is not None:
+            position = bisect_right(footer.entries, offset, key=lambda entry: entry.offset)
+            if position < len(footer.entries):
+                self._lsn = footer.entries[position].first_lsn
+                return footer.entries[position].offset
+            self._lsn = footer.last_lsn + 1
+            self._last_hash = footer.last_hash
+            return 0
+        evidence = look_behind(segment, offset, self._lsn).evidence_offset
+        self._lsn = 0
+        return evidence
+
+    def _end(self, segment: Segment, offset: int, what: str) -> int | None:
+        """Whether the segment without footer ends here: 0 if so, None if this is damage.
+
+        Also the offset itself, if the writer has finished the block meanwhile.
+        """
+        behind = look_behind(segment, offset, self._lsn)
+        if behind.evidence_offset:
+            segment.window.refresh()
+            try:
+                segment.block_at(offset, with_heap=True)
+            except Damage:
+                return 0 if behind.evidence_offset == offset else None
+            return offset
+        if behind.end > offset and self._name == self._names[-1]:
+            self.report.tail = Fault(self._name, offset, self._lsn, what)
+        return 0
+
+    def _check_footer(self, footer: Footer, entries: list[FooterEntry]) -> None:
+        """Check what a footer says against the blocks."""
+        if footer.entries != tuple(entries):
+            self._fault(footer.footer_offset, "the footer lists other blocks than there are")
+        elif footer.last_lsn != self._lsn - 1 or footer.last_hash != self._last_hash:
+            self._fault(footer.footer_offset, "the footer ends with another block than the last")
+
+
+def _footer_of(segment: Segment) -> tuple[Footer | None, str]:
+    try:
+        return segment.footer(), ""
+    except Damage as damage:
+        return None, str(damage)
