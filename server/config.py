@@ -14,6 +14,7 @@ import msgspec
 
 from engine import settings
 from engine.settings import Matches
+from protocols.stomp.options import StompOptions
 from server import options
 from server.config_source import Block, Given, Source, literal, read_file, read_flags
 from server.options import Invalid, Option, Value, unknown
@@ -74,7 +75,10 @@ class AcceptorConfig(msgspec.Struct, frozen=True):
     heart_beat_receive: int
     max_headers: int
     max_header_length: int
+    max_frame_head: int
     max_data_length: int
+    max_early_data: int
+    max_subscriptions: int
     default_persistent: bool
     queue_prefix: str
     topic_prefix: str
@@ -219,16 +223,24 @@ class _Builder:
         before = len(self.problems)
         rows = [self.values(block, options.ACCEPTOR, "acceptor.") for block in blocks]
         names = {row["name"] for row in rows}
-        for row in rows:
+        for block, row in zip(blocks, rows, strict=True):
             row["host"], row["port"] = options.split_listen(row.pop("listen"))
             if not row["name"]:
                 row["name"] = _free_name(row["protocol"], names)
                 names.add(row["name"])
             built.append(AcceptorConfig(**row))
+            self.check_stomp(block, built[-1])
         if len(self.problems) == before:
             self.unique(blocks, [acceptor.name for acceptor in built], "acceptor.name")
             self.unique_endpoints(blocks, built)
         return tuple(built)
+
+    def check_stomp(self, block: Block, acceptor: AcceptorConfig) -> None:
+        """Ask the protocol whether the values, right one by one, also go together."""
+        try:
+            stomp_options(acceptor)
+        except ValueError as error:
+            self.problem(block.where, f"acceptor {acceptor.name!r}: {error}")
 
     def unique_endpoints(
         self, blocks: Sequence[Block], acceptors: Sequence[AcceptorConfig]
@@ -336,6 +348,27 @@ def default_of(option: Option) -> Value:
 def show(value: object) -> str:
     """A value as it would be written in the file."""
     return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def stomp_options(acceptor: AcceptorConfig) -> StompOptions:
+    """The part of an acceptor's configuration that its STOMP sessions need."""
+    return StompOptions(
+        max_header_length=acceptor.max_header_length,
+        max_headers=acceptor.max_headers,
+        max_frame_head=acceptor.max_frame_head,
+        max_data_length=acceptor.max_data_length,
+        max_early_data=acceptor.max_early_data,
+        max_subscriptions=acceptor.max_subscriptions,
+        die_delay_ms=acceptor.die_delay,
+        connect_timeout_ms=acceptor.connect_timeout,
+        heart_beat_send_ms=acceptor.heart_beat_send,
+        heart_beat_receive_ms=acceptor.heart_beat_receive,
+        default_persistent=acceptor.default_persistent,
+        hosts=acceptor.hosts,
+        queue_prefix=acceptor.queue_prefix,
+        topic_prefix=acceptor.topic_prefix,
+        room=acceptor.buffer_size,
+    )
 
 
 def effective(old: Config, new: Config) -> Config:

@@ -345,7 +345,7 @@ ACCEPTOR: Final = (
     Option(
         "die-delay",
         duration(0),
-        5_000,
+        250,
         "How long a connection stays open after an ERROR, so that the client can read it.",
         live=True,
     ),
@@ -359,7 +359,7 @@ ACCEPTOR: Final = (
     Option(
         "heart-beat-receive",
         duration(0),
-        1_000,
+        10_000,
         "The shortest interval at which the broker asks for heart-beats; 0: none.",
         live=True,
     ),
@@ -372,10 +372,31 @@ ACCEPTOR: Final = (
         live=True,
     ),
     Option(
+        "max-frame-head",
+        size(1 << 10, GIB),
+        "1MiB",
+        "Length of command and headers of a frame together.",
+        live=True,
+    ),
+    Option(
         "max-data-length",
         size(0, 4 * GIB),
         "100MiB",
         "Length of the body of a frame.",
+        live=True,
+    ),
+    Option(
+        "max-early-data",
+        size(1 << 10, GIB),
+        "1MiB",
+        "What a peer may send before it is logged in.",
+        live=True,
+    ),
+    Option(
+        "max-subscriptions",
+        count(1, 10_000_000),
+        10_000,
+        "Subscriptions of one connection.",
         live=True,
     ),
     Option(

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from engine import settings
+from protocols.stomp.options import StompOptions
 from server import options
 from server.config import (
     Config,
@@ -16,6 +17,7 @@ from server.config import (
     effective,
     load,
     show,
+    stomp_options,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -75,6 +77,25 @@ def test_the_defaults() -> None:
             "max-delivery-attempts": 10,
         }
     }
+
+
+def test_the_defaults_of_an_acceptor_are_those_of_its_protocol() -> None:
+    assert stomp_options(load().acceptors[0]) == StompOptions()
+
+
+def test_an_acceptor_tells_its_protocol_everything() -> None:
+    flags = ["max-headers=2", "max-header-length=100", "max-frame-head=2KiB", "die-delay=1s"]
+    flags += ["max-data-length=3", "max-early-data=4KiB", "max-subscriptions=5"]
+    flags += ["connect-timeout=6s", "heart-beat-send=7", "heart-beat-receive=8", 'hosts=["h"]']
+    flags += ["default-persistent=false", "queue-prefix=q/", "topic-prefix=t/", "buffer-size=9KiB"]
+    config = load(None, [f"acceptor.{flag}" for flag in flags])
+    given = msgspec.structs.asdict(stomp_options(config.acceptors[0]))
+    same = {
+        name
+        for name, value in msgspec.structs.asdict(StompOptions()).items()
+        if given[name] == value
+    }
+    assert same == {"heart_beat_grace", "dsub_prefix"}
 
 
 def test_every_default_of_the_tables_is_valid_and_has_a_field() -> None:
