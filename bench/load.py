@@ -11,7 +11,7 @@ from contextlib import closing
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -58,10 +58,20 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
     elapsed_s: float
     rate: float
+    broker_cpu_us: float
     producer_cpu_us: float
     consumer_cpu_us: float
     p50_us: float = 0.0
     p99_us: float = 0.0
+
+
+class Broker(Protocol):
+    """What a measurement needs to know of the broker it measures."""
+
+    endpoint: Endpoint
+
+    def cpu_s(self) -> float:
+        """Return the processor seconds that the broker has used so far."""
 
 
 class _Job(msgspec.Struct, frozen=True):
@@ -69,139 +79,156 @@ class _Job(msgspec.Struct, frozen=True):
     task: Task
 
 
-def measure(mode: str, endpoint: Endpoint, queue: str, plan: Plan) -> Measurement:
-    """Run one mode against the broker at `endpoint`, on the empty queue named `queue`.
+class _Ran(msgspec.Struct, frozen=True):
+    outcomes: list[Outcome]
+    broker_cpu_s: float
+
+
+def measure(mode: str, broker: Broker, queue: str, plan: Plan) -> Measurement:
+    """Run one mode against `broker`, on the empty queue named `queue`.
 
     Raises LoadError if anything that the broker said or delivered was wrong.
     """
+    load = _Load(mode, broker, queue, plan)
     if mode == "send":
-        return _measure_send(endpoint, queue, plan)
+        return load.send()
     if mode == "pipe":
-        return _measure_pipe(endpoint, [f"/queue/{queue}"], 1, plan)
+        return load.pipe(pairs=1, queues=1)
     if mode == "pipe-4":
-        names = [f"/queue/{queue}.{number}" for number in range(plan.queues)]
-        return _measure_pipe(endpoint, names, 4, plan)
+        return load.pipe(pairs=4, queues=plan.queues)
     if mode == "drain":
-        return _measure_drain(endpoint, queue, plan)
+        return load.drain()
     if mode == "roundtrip":
-        return _measure_round_trip(endpoint, queue, plan)
+        return load.round_trip()
     raise LoadError(f"there is no mode {mode!r}; the modes are {', '.join(MODES)}")
 
 
-def _task(endpoint: Endpoint, destination: str, label: str, plan: Plan) -> Task:
-    return Task(
-        endpoint=endpoint,
-        destination=destination,
-        label=label,
-        seed=plan.seed,
-        body_bytes=plan.body_bytes,
-        stall_s=plan.stall_s,
-        window=plan.window,
-        prefetch=plan.prefetch,
-    )
+class _Load:
+    """The workers of one measurement."""
 
+    def __init__(self, mode: str, broker: Broker, queue: str, plan: Plan) -> None:
+        self._mode = mode
+        self._broker = broker
+        self._destination = f"/queue/{queue}"
+        self._plan = plan
 
-def _producer(endpoint: Endpoint, destination: str, plan: Plan, number: int, count: int) -> _Job:
-    task = _task(endpoint, destination, f"producer {number}", plan)
-    return _Job(produce, msgspec.structs.replace(task, producer=number, count=count))
+    def send(self) -> Measurement:
+        """Measure one producer alone."""
+        ran = self._run([self._producer(self._destination, 0, self._plan.messages)])
+        return self._result(ran, [], ran.outcomes, self._plan.messages)
 
+    def pipe(self, *, pairs: int, queues: int) -> Measurement:
+        """Measure `pairs` producers and as many consumers at the same time."""
+        share = self._plan.messages // pairs
+        destinations = [f"{self._destination}.{number}" for number in range(queues)]
+        tallies = [_new_tally(share * pairs // queues) for _ in destinations]
+        jobs = []
+        for number in range(pairs):
+            at = number % queues
+            jobs.append(self._consumer(destinations[at], number, tallies[at]))
+        for number in range(pairs):
+            jobs.append(self._producer(destinations[number % queues], number, share))
+        ran = self._run(jobs)
+        for tally in tallies:
+            tally.close()
+        consumers, producers = ran.outcomes[:pairs], ran.outcomes[pairs:]
+        check_exactly_once(consumers, dict.fromkeys(range(pairs), share))
+        for destination in destinations:
+            check_empty(self._broker.endpoint, destination, self._plan.stall_s)
+        return self._result(ran, consumers, producers, share * pairs)
 
-def _consumer(endpoint: Endpoint, destination: str, plan: Plan, number: int, tally: Tally) -> _Job:
-    task = _task(endpoint, destination, f"consumer {number}", plan)
-    return _Job(partial(consume, tally=tally), task)
+    def drain(self) -> Measurement:
+        """Load a backlog, then measure one consumer alone."""
+        messages = self._plan.messages
+        self._run([self._producer(self._destination, 0, messages)])
+        with closing(_new_tally(messages)) as tally:
+            ran = self._run([self._consumer(self._destination, 0, tally)])
+        check_exactly_once(ran.outcomes, {0: messages})
+        check_empty(self._broker.endpoint, self._destination, self._plan.stall_s)
+        return self._result(ran, ran.outcomes, [], messages)
+
+    def round_trip(self) -> Measurement:
+        """Measure the time from one SEND to its RECEIPT, one at a time."""
+        task = self._task(self._destination, "round trip")
+        task = msgspec.structs.replace(task, count=self._plan.round_trips)
+        ran = self._run([_Job(round_trip, task)])
+        found = self._result(ran, [], ran.outcomes, self._plan.round_trips)
+        ordered = sorted(ran.outcomes[0].latencies_us)
+        return msgspec.structs.replace(
+            found, p50_us=ordered[len(ordered) // 2], p99_us=ordered[len(ordered) * 99 // 100]
+        )
+
+    def _task(self, destination: str, label: str) -> Task:
+        return Task(
+            endpoint=self._broker.endpoint,
+            destination=destination,
+            label=label,
+            seed=self._plan.seed,
+            body_bytes=self._plan.body_bytes,
+            stall_s=self._plan.stall_s,
+            window=self._plan.window,
+            prefetch=self._plan.prefetch,
+        )
+
+    def _producer(self, destination: str, number: int, count: int) -> _Job:
+        task = self._task(destination, f"producer {number}")
+        return _Job(produce, msgspec.structs.replace(task, producer=number, count=count))
+
+    def _consumer(self, destination: str, number: int, tally: Tally) -> _Job:
+        task = self._task(destination, f"consumer {number}")
+        return _Job(partial(consume, tally=tally), task)
+
+    def _result(
+        self, ran: _Ran, consumers: list[Outcome], producers: list[Outcome], messages: int
+    ) -> Measurement:
+        started = min(one.started for one in ran.outcomes)
+        elapsed = max(one.ended for one in ran.outcomes) - started
+        return Measurement(
+            mode=self._mode,
+            messages=messages,
+            elapsed_s=elapsed,
+            rate=messages / elapsed,
+            broker_cpu_us=ran.broker_cpu_s / messages * 1e6,
+            producer_cpu_us=sum(one.cpu_s for one in producers) / messages * 1e6,
+            consumer_cpu_us=sum(one.cpu_s for one in consumers) / messages * 1e6,
+        )
+
+    def _run(self, jobs: list[_Job]) -> _Ran:
+        """Run every job in a process of its own; they start together, and verify together."""
+        processes: list[BaseProcess] = []
+        channels: list[Connection] = []
+        try:
+            for job in jobs:
+                ours, theirs = _FORK.Pipe()
+                process = _FORK.Process(target=run_worker, args=(job.work, job.task, theirs))
+                processes.append(process)
+                process.start()
+                theirs.close()
+                channels.append(ours)
+            deadline = time.monotonic() + self._plan.limit_s
+            _collect(jobs, channels, deadline)
+            cpu_s = self._broker.cpu_s()
+            _release(channels)
+            _collect(jobs, channels, deadline)
+            cpu_s = self._broker.cpu_s() - cpu_s
+            _release(channels)
+            outcomes = [_outcome(said) for said in _collect(jobs, channels, deadline)]
+            return _Ran(outcomes, cpu_s)
+        finally:
+            for worker in processes:
+                worker.kill()
+                worker.join()
+            for channel in channels:
+                channel.close()
 
 
 def _new_tally(count: int) -> Tally:
     return Tally(_FORK.Value("q", count))
 
 
-def _measure_send(endpoint: Endpoint, queue: str, plan: Plan) -> Measurement:
-    job = _producer(endpoint, f"/queue/{queue}", plan, 0, plan.messages)
-    return _result("send", _run([job], plan), [], plan.messages)
-
-
-def _measure_pipe(
-    endpoint: Endpoint, destinations: list[str], pairs: int, plan: Plan
-) -> Measurement:
-    """Measure `pairs` producers and as many consumers at the same time."""
-    share = plan.messages // pairs
-    tallies = [_new_tally(share * pairs // len(destinations)) for _ in destinations]
-    jobs = []
-    for number in range(pairs):
-        at = number % len(destinations)
-        jobs.append(_consumer(endpoint, destinations[at], plan, number, tallies[at]))
-    for number in range(pairs):
-        destination = destinations[number % len(destinations)]
-        jobs.append(_producer(endpoint, destination, plan, number, share))
-    outcomes = _run(jobs, plan)
-    for tally in tallies:
-        tally.close()
-    check_exactly_once(outcomes[:pairs], dict.fromkeys(range(pairs), share))
-    for destination in destinations:
-        check_empty(endpoint, destination, plan.stall_s)
-    mode = "pipe" if pairs == 1 else f"pipe-{pairs}"
-    return _result(mode, outcomes[pairs:], outcomes[:pairs], share * pairs)
-
-
-def _measure_drain(endpoint: Endpoint, queue: str, plan: Plan) -> Measurement:
-    destination = f"/queue/{queue}"
-    _run([_producer(endpoint, destination, plan, 0, plan.messages)], plan)
-    with closing(_new_tally(plan.messages)) as tally:
-        outcomes = _run([_consumer(endpoint, destination, plan, 0, tally)], plan)
-    check_exactly_once(outcomes, {0: plan.messages})
-    check_empty(endpoint, destination, plan.stall_s)
-    return _result("drain", [], outcomes, plan.messages)
-
-
-def _measure_round_trip(endpoint: Endpoint, queue: str, plan: Plan) -> Measurement:
-    task = _task(endpoint, f"/queue/{queue}", "round trip", plan)
-    job = _Job(round_trip, msgspec.structs.replace(task, count=plan.round_trips))
-    outcomes = _run([job], plan)
-    found = _result("roundtrip", outcomes, [], plan.round_trips)
-    ordered = sorted(outcomes[0].latencies_us)
-    return msgspec.structs.replace(
-        found, p50_us=ordered[len(ordered) // 2], p99_us=ordered[len(ordered) * 99 // 100]
-    )
-
-
-def _result(
-    mode: str, producers: list[Outcome], consumers: list[Outcome], messages: int
-) -> Measurement:
-    everybody = producers + consumers
-    elapsed = max(one.ended for one in everybody) - min(one.started for one in everybody)
-    return Measurement(
-        mode=mode,
-        messages=messages,
-        elapsed_s=elapsed,
-        rate=messages / elapsed,
-        producer_cpu_us=sum(one.cpu_s for one in producers) / messages * 1e6,
-        consumer_cpu_us=sum(one.cpu_s for one in consumers) / messages * 1e6,
-    )
-
-
-def _run(jobs: list[_Job], plan: Plan) -> list[Outcome]:
-    """Run every job in a process of its own, released together; return outcomes in order."""
-    processes: list[BaseProcess] = []
-    channels: list[Connection] = []
-    try:
-        for job in jobs:
-            ours, theirs = _FORK.Pipe()
-            process = _FORK.Process(target=run_worker, args=(job.work, job.task, theirs))
-            processes.append(process)
-            process.start()
-            theirs.close()
-            channels.append(ours)
-        deadline = time.monotonic() + plan.limit_s
-        _collect(jobs, channels, deadline)
-        for channel in channels:
-            channel.send(b"start")
-        return [_outcome(said) for said in _collect(jobs, channels, deadline)]
-    finally:
-        for worker in processes:
-            worker.kill()
-            worker.join()
-        for channel in channels:
-            channel.close()
+def _release(channels: list[Connection]) -> None:
+    for channel in channels:
+        channel.send(b"go on")
 
 
 def _outcome(said: object) -> Outcome:

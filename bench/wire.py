@@ -51,6 +51,13 @@ class Wire:
         self._socket.setblocking(False)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
+        try:
+            self._log_in(endpoint)
+        except LoadError:
+            self.close()
+            raise
+
+    def _log_in(self, endpoint: Endpoint) -> None:
         self.put(
             (
                 f"CONNECT\naccept-version:1.2\nhost:{endpoint.virtual_host}\n"

@@ -8,9 +8,11 @@ the bottleneck.
 
 import os
 import resource
+import signal
 import time
 from array import array
 from collections.abc import Callable
+from contextlib import closing
 from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import Synchronized
 from typing import Final, cast
@@ -21,6 +23,7 @@ from bench.frames import LoadError, SendFrames, check_body, check_receipts, mess
 from bench.wire import Endpoint, Wire
 
 _SEQUENCE_BITS: Final = 32
+_MEETING_S: Final = 600.0
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -82,7 +85,7 @@ def _cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def produce(task: Task, wait_for_start: Callable[[], None]) -> Outcome:
+def produce(task: Task, meet: Callable[[], None]) -> Outcome:
     """Send `count` messages, at most `window` of them without their receipt."""
     frames = SendFrames(
         task.destination,
@@ -91,13 +94,13 @@ def produce(task: Task, wait_for_start: Callable[[], None]) -> Outcome:
         body_bytes=task.body_bytes,
         seed=task.seed,
     )
-    wire = Wire(task.endpoint, task.label, task.stall_s)
-    wait_for_start()
-    cpu, started = _cpu_s(), time.monotonic()
-    blocks = _send_all(wire, frames, task.window)
-    ended, cpu = time.monotonic(), _cpu_s() - cpu
+    with closing(Wire(task.endpoint, task.label, task.stall_s)) as wire:
+        meet()
+        cpu, started = _cpu_s(), time.monotonic()
+        blocks = _send_all(wire, frames, task.window)
+        ended, cpu = time.monotonic(), _cpu_s() - cpu
+        meet()
     check_receipts(blocks, task.count)
-    wire.close()
     return Outcome(started, ended, cpu, task.count)
 
 
@@ -121,7 +124,7 @@ def _send_all(wire: Wire, frames: SendFrames, window: int) -> list[bytes]:
     return blocks
 
 
-def round_trip(task: Task, wait_for_start: Callable[[], None]) -> Outcome:
+def round_trip(task: Task, meet: Callable[[], None]) -> Outcome:
     """Send one message at a time and measure the time from the send to its receipt."""
     frames = SendFrames(
         task.destination,
@@ -130,43 +133,45 @@ def round_trip(task: Task, wait_for_start: Callable[[], None]) -> Outcome:
         body_bytes=task.body_bytes,
         seed=task.seed,
     )
-    wire = Wire(task.endpoint, task.label, task.stall_s)
-    size, blocks, latencies = frames.frame_bytes, [], []
-    wait_for_start()
-    cpu, started = _cpu_s(), time.monotonic()
-    for at in range(0, task.count * size, size):
-        sent_at = time.perf_counter()
-        wire.put(bytes(frames.view[at : at + size]))
-        block = b""
-        while not block:
-            block = wire.receive(lambda: "the receipt of one message")
-        latencies.append((time.perf_counter() - sent_at) * 1e6)
-        blocks.append(block)
-    ended, cpu = time.monotonic(), _cpu_s() - cpu
+    size = frames.frame_bytes
+    blocks: list[bytes] = []
+    latencies: list[float] = []
+    with closing(Wire(task.endpoint, task.label, task.stall_s)) as wire:
+        meet()
+        cpu, started = _cpu_s(), time.monotonic()
+        for at in range(0, task.count * size, size):
+            sent_at = time.perf_counter()
+            wire.put(bytes(frames.view[at : at + size]))
+            block = b""
+            while not block:
+                block = wire.receive(lambda: "the receipt of one message")
+            latencies.append((time.perf_counter() - sent_at) * 1e6)
+            blocks.append(block)
+        ended, cpu = time.monotonic(), _cpu_s() - cpu
+        meet()
     check_receipts(blocks, task.count)
-    wire.close()
     return Outcome(started, ended, cpu, task.count, latencies_us=tuple(latencies))
 
 
-def consume(task: Task, wait_for_start: Callable[[], None], tally: Tally) -> Outcome:
+def consume(task: Task, meet: Callable[[], None], tally: Tally) -> Outcome:
     """Receive and acknowledge, one ACK frame for each message, until the group has them all.
 
     The clock stops when the broker has confirmed a DISCONNECT, and with it every ACK before.
     """
-    wire = Wire(task.endpoint, task.label, task.stall_s)
-    wire.watch(tally.done)
     subscribe = (
         f"SUBSCRIBE\nid:0\ndestination:{task.destination}\nack:client-individual\n"
         f"{task.endpoint.prefetch_header}:{task.prefetch}\n\n\0"
     ).encode()
-    wait_for_start()
-    cpu, started = _cpu_s(), time.monotonic()
-    wire.put(subscribe)
-    blocks = receive_all(wire, tally)
-    wire.fence("DISCONNECT\n\n", "bye")
-    ended, cpu = time.monotonic(), _cpu_s() - cpu
+    with closing(Wire(task.endpoint, task.label, task.stall_s)) as wire:
+        wire.watch(tally.done)
+        meet()
+        cpu, started = _cpu_s(), time.monotonic()
+        wire.put(subscribe)
+        blocks = receive_all(wire, tally)
+        wire.fence("DISCONNECT\n\n", "bye")
+        ended, cpu = time.monotonic(), _cpu_s() - cpu
+        meet()
     keys = _verified_keys(blocks, task.body_bytes)
-    wire.close()
     return Outcome(started, ended, cpu, len(keys), keys=keys.tobytes())
 
 
@@ -246,30 +251,40 @@ def check_empty(endpoint: Endpoint, destination: str, stall_s: float) -> None:
 
     A marker is sent to the queue: were anything left, it would be delivered before the marker.
     """
-    wire = Wire(endpoint, "check", stall_s)
-    wire.fence(f"SEND\ndestination:{destination}\n\nmarker", "marker")
-    wire.put(f"SUBSCRIBE\nid:0\ndestination:{destination}\nack:client-individual\n\n\0".encode())
-    block = b""
-    while not block:
-        block = wire.receive(lambda: "the marker, which should be alone in the queue")
-    if message_bodies(block)[0] != b"marker":
-        raise LoadError(f"an acknowledged message came back: {block[:300]!r}")
-    wire.put(b"ACK\nid:" + ack_ids(block)[0] + b"\n\n\0")
-    wire.fence("DISCONNECT\n\n", "bye")
-    wire.close()
+    subscribe = f"SUBSCRIBE\nid:0\ndestination:{destination}\nack:client-individual\n\n\0"
+    with closing(Wire(endpoint, "check", stall_s)) as wire:
+        wire.fence(f"SEND\ndestination:{destination}\n\nmarker", "marker")
+        wire.put(subscribe.encode())
+        block = b""
+        while not block:
+            block = wire.receive(lambda: "the marker, which should be alone in the queue")
+        if message_bodies(block)[0] != b"marker":
+            raise LoadError(f"an acknowledged message came back: {block[:300]!r}")
+        wire.put(b"ACK\nid:" + ack_ids(block)[0] + b"\n\n\0")
+        wire.fence("DISCONNECT\n\n", "bye")
 
 
 def run_worker(
     work: Callable[[Task, Callable[[], None]], Outcome], task: Task, channel: Connection
 ) -> None:
-    """Run one loop in this process: report ready, wait for the start, report the outcome."""
+    """Run one loop in this process and report its outcome, or what went wrong.
 
-    def wait_for_start() -> None:
+    The loop calls `meet` twice, to wait for all the others: before its clock starts, and before
+    it verifies, so that nobody verifies while another one is still being timed.
+    """
+
+    # The parent decides what an interrupt means, and ends its workers itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def meet() -> None:
         channel.send(b"ready")
+        if not channel.poll(_MEETING_S):
+            raise LoadError(f"{task.label}: the others did not come within {_MEETING_S:g} s")
         cast(bytes, channel.recv())
 
     try:
-        channel.send(work(task, wait_for_start))
+        channel.send(work(task, meet))
     except LoadError as error:
         channel.send(f"{error}")
     finally:

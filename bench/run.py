@@ -1,0 +1,235 @@
+"""The command line of the benchmark: `python -m bench.run`.
+
+Runs are interleaved (for each run and mode, every target in turn), so that a disturbance of the
+machine falls on all targets alike, and every single measurement starts its broker anew on an
+empty data directory.
+"""
+
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import click
+import msgspec
+from rich.console import Console
+
+from bench.frames import LoadError
+from bench.load import MODES, Plan, measure
+from bench.report import Machine, Sample, describe_machine, print_report, summarise
+from bench.targets import TARGETS, Target, TargetError, target
+
+_PEERS: Final = ("rabbitmq", "activemq")
+_TABLE_COLUMNS: Final = 130
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What `--json` writes."""
+
+    machine: Machine
+    plan: Plan
+    peer_messages: int
+    samples: list[Sample]
+    notes: list[str]
+    failures: list[str]
+
+
+class Names(click.ParamType["tuple[str, ...]"]):
+    """A comma-separated list of names out of a fixed set."""
+
+    name = "names"
+
+    def __init__(self, allowed: tuple[str, ...]) -> None:
+        """Allow only the names in `allowed`."""
+        self._allowed = allowed
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Split and check the list; part of click's interface."""
+        names = tuple(name.strip() for name in str(value).split(",") if name.strip())
+        for name in names:
+            if name not in self._allowed:
+                self.fail(f"{name!r} is not one of {', '.join(self._allowed)}", param, ctx)
+        if not names:
+            self.fail(f"give at least one of {', '.join(self._allowed)}", param, ctx)
+        return tuple(dict.fromkeys(names))
+
+
+class Session:
+    """One invocation: measures, and collects samples and failures."""
+
+    def __init__(self, plan: Plan, peer_messages: int, warm_up: int, directory: Path) -> None:
+        """Keep every data directory below `directory`."""
+        self._plan = plan
+        self._peer_messages = peer_messages
+        self._warm_up = warm_up
+        self._directory = directory
+        self.samples: list[Sample] = []
+        self.failures: list[str] = []
+
+    def measure(self, one: Target, mode: str, run: int) -> None:
+        """Start `one` afresh, warm it up, measure it in `mode` and stop it."""
+        plan = self._plan
+        # A backlog is a size that is the same for everybody; elsewhere slow peers send fewer.
+        if one.name in _PEERS and mode != "drain":
+            plan = msgspec.structs.replace(plan, messages=self._peer_messages)
+        try:
+            with tempfile.TemporaryDirectory(
+                prefix=f"bench-{one.name}-", dir=self._directory, ignore_cleanup_errors=True
+            ) as data:
+                sample = self._measure_in(Path(data), one, mode, run, plan)
+        except (LoadError, TargetError) as error:
+            self.failures.append(f"{mode}, {one.name}, run {run}: {error}")
+            click.echo(f"FAILED: {self.failures[-1]}", err=True)
+            return
+        self.samples.append(sample)
+        shown = f"p50 {sample.p50_us:.0f} us" if mode == "roundtrip" else f"{sample.rate:,.0f}/s"
+        click.echo(f"run {run}: {mode:9} {one.name:17} {shown}", err=True)
+
+    def _measure_in(self, data: Path, one: Target, mode: str, run: int, plan: Plan) -> Sample:
+        running = one.start(data)
+        try:
+            if self._warm_up:
+                warm = msgspec.structs.replace(plan, messages=self._warm_up)
+                measure("pipe", running, "warm-up", warm)
+            found = measure(mode, running, "bench", plan)
+        finally:
+            running.stop()
+        return Sample(
+            target=one.name,
+            run=run,
+            mode=mode,
+            messages=found.messages,
+            rate=found.rate,
+            elapsed_s=found.elapsed_s,
+            broker_cpu_us=found.broker_cpu_us,
+            producer_cpu_us=found.producer_cpu_us,
+            consumer_cpu_us=found.consumer_cpu_us,
+            p50_us=found.p50_us,
+            p99_us=found.p99_us,
+        )
+
+
+def _present(
+    names: tuple[str, ...], settings: tuple[str, ...], python: str | None
+) -> tuple[list[Target], list[str]]:
+    """Return the targets that can be started, and a note for each that cannot."""
+    present, notes = [], []
+    for name in names:
+        one = target(name, settings, python)
+        missing = one.missing()
+        if missing:
+            notes.append(f"{name} was not measured: {missing}")
+        else:
+            present.append(one)
+    return present, notes
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """Leave through `finally`, so that no broker is left running."""
+    sys.exit(128 + number)
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--modes", type=Names(MODES), default=",".join(MODES), help="What to measure.")
+@click.option("--targets", type=Names(TARGETS), default=",".join(TARGETS), help="Of which brokers.")
+@click.option("--runs", type=click.IntRange(1, 100), default=3, help="Interleaved runs.")
+@click.option(
+    "--messages",
+    type=click.IntRange(1000, 5_000_000),
+    default=100_000,
+    help="Messages in a measurement; the backlog of drain.",
+)
+@click.option(
+    "--peer-messages",
+    type=click.IntRange(1000, 5_000_000),
+    default=30_000,
+    help="The same for RabbitMQ and ActiveMQ, except for drain.",
+)
+@click.option("--round-trips", type=click.IntRange(10), default=2000, help="Of roundtrip.")
+@click.option("--warm-up", type=click.IntRange(0), default=5000, help="Messages before the clock.")
+@click.option("--body-bytes", type=click.IntRange(200), default=256, help="Size of a body.")
+@click.option("--window", type=click.IntRange(1), default=1000, help="SENDs without a receipt.")
+@click.option("--prefetch", type=click.IntRange(1), default=1000, help="MESSAGEs without an ACK.")
+@click.option("--queues", type=click.Choice(("1", "2", "4")), default="1", help="Of pipe-4.")
+@click.option("--stall", type=float, default=30.0, help="Seconds of silence that are a failure.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="For daybook.")
+@click.option("--python", help="Interpreter whose installed Daybook is measured.")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path(tempfile.gettempdir()),
+    help="Where data directories are made: the disk that is measured.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write every sample to this file.",
+)
+def main(
+    modes: tuple[str, ...],
+    targets: tuple[str, ...],
+    runs: int,
+    messages: int,
+    peer_messages: int,
+    round_trips: int,
+    warm_up: int,
+    body_bytes: int,
+    window: int,
+    prefetch: int,
+    queues: str,
+    stall: float,
+    settings: tuple[str, ...],
+    python: str | None,
+    data: Path,
+    json_file: Path | None,
+) -> None:
+    """Measure brokers against each other and against the floor.
+
+    Exit codes: 0 all was measured and verified, 1 a broker failed or was found wrong, 2 bad use
+    or nothing to measure. A broker that is not installed is left out and named in the notes.
+    """
+    signal.signal(signal.SIGTERM, _end)
+    plan = Plan(
+        messages=messages,
+        round_trips=round_trips,
+        body_bytes=body_bytes,
+        window=window,
+        prefetch=prefetch,
+        queues=int(queues),
+        stall_s=stall,
+    )
+    present, notes = _present(targets, settings, python)
+    if not present:
+        raise click.UsageError("; ".join(notes))
+    machine = describe_machine(data)
+    session = Session(plan, peer_messages, warm_up, data)
+    started = time.monotonic()
+    for run in range(1, runs + 1):
+        for mode in modes:
+            for one in present:
+                session.measure(one, mode, run)
+    click.echo(f"measured for {time.monotonic() - started:.0f} s", err=True)
+    notes += [f"FAILED: {failure}" for failure in session.failures]
+    console = Console(width=_TABLE_COLUMNS, highlight=False)
+    print_report(console, machine, summarise(session.samples), notes)
+    if json_file is not None:
+        record = Record(
+            machine=machine,
+            plan=plan,
+            peer_messages=peer_messages,
+            samples=session.samples,
+            notes=notes,
+            failures=session.failures,
+        )
+        json_file.write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+    sys.exit(1 if session.failures else 0)
+
+
+if __name__ == "__main__":
+    main()

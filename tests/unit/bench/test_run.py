@@ -1,0 +1,82 @@
+"""The whole benchmark, small, against the floor: a real process, real sockets, a real disk."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from bench import run, targets
+from bench.load import MODES
+from bench.run import Record
+
+
+@pytest.fixture(autouse=True)
+def _same_signal_handler() -> Iterator[None]:
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, handler)
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(run.main, arguments)
+    return result.exit_code, result.output
+
+
+def test_the_floor_passes_every_verification_in_every_mode(tmp_path: Path) -> None:
+    file = tmp_path / "samples.json"
+    sizes = ("--messages", "4000", "--round-trips", "20", "--warm-up", "100", "--queues", "2")
+    code, output = invoke(
+        *("--targets", "floor", "--runs", "1", "--data", str(tmp_path)),
+        *("--json", str(file), *sizes),
+    )
+    assert code == 0, output
+    record = msgspec.json.decode(file.read_bytes(), type=Record)
+    assert [one.mode for one in record.samples] == list(MODES)
+    assert [one.messages for one in record.samples] == [4000, 4000, 4000, 4000, 20]
+    assert all(one.rate == pytest.approx(one.messages / one.elapsed_s) for one in record.samples)
+    assert record.samples[-1].p99_us >= record.samples[-1].p50_us > 0
+    assert record.failures == []
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_broker_that_does_not_start_is_a_failure_with_its_last_words(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'no such module'\nexit 3\n")
+    python.chmod(0o755)
+    code, output = invoke(
+        *("--targets", "floor,daybook", "--modes", "send", "--runs", "1", "--messages", "1000"),
+        *("--warm-up", "0", "--data", str(tmp_path), "--python", str(python)),
+    )
+    assert code == 1
+    assert "daybook exited with 3 before it was ready; it printed:\nno such module" in output
+    assert "| send | floor  |" in output
+
+
+def test_what_is_not_installed_is_left_out_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "_RABBITMQ", tmp_path / "none")
+    code, output = invoke(
+        *("--targets", "rabbitmq,floor", "--modes", "send", "--runs", "1"),
+        *("--messages", "1000", "--warm-up", "0", "--data", str(tmp_path)),
+    )
+    assert code == 0
+    assert "rabbitmq was not measured: not installed; run: sudo sh bench/peers.sh" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--modes", "pipe,fast"), "'fast' is not one of send, pipe, pipe-4, drain, roundtrip"),
+        (("--targets", "kafka"), "'kafka' is not one of floor, daybook"),
+        (("--targets", ","), "give at least one of floor"),
+        (("--targets", "daybook", "--python", "/none/python"), "no interpreter /none/python"),
+    ],
+)
+def test_bad_use_is_exit_code_2(arguments: tuple[str, ...], said: str) -> None:
+    code, output = invoke(*arguments)
+    assert code == 2
+    assert said in output
