@@ -1,10 +1,13 @@
 """The configuration: defaults, the file, flags, errors with their places, and reloads."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine import settings
 from protocols.stomp.options import StompOptions
@@ -482,3 +485,50 @@ def test_the_documentation_has_exactly_the_keys_of_the_tables() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text()
     found = re.findall(r"^(?:## `(\[+[a-z-]+\]+)`.*|(\| `[a-z-]+` \|.*\|))$", text, re.MULTILINE)
     assert [heading or row for heading, row in found] == rows()
+
+
+_pieces = st.sampled_from(
+    [
+        *DEFAULT_FILE.read_text().splitlines(keepends=True),
+        "[[acceptor]]\n",
+        "[acceptor]\n",
+        "a.b=1\n",
+    ]
+    + [
+        "journal.log = 1\n",
+        "broker = 3\n",
+        "[[journal]]\n",
+        "match = 1\n",
+        "x = inf\n",
+        "'' = {}\n",
+    ]
+)
+
+
+def problems_of(
+    path: Path | None, overrides: Sequence[str] = (), listen: Sequence[str] = ()
+) -> list[str]:
+    """Problems of a configuration; anything but ConfigError is a failure of the test."""
+    try:
+        assert load(path, overrides, listen).acceptors
+    except ConfigError as error:
+        return list(error.problems)
+    return []
+
+
+@given(st.lists(_pieces | st.text(max_size=5), max_size=12).map("".join))
+def test_any_file_is_a_configuration_or_one_documented_error(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.toml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    for problem in problems_of(path):
+        assert re.match(rf"{re.escape(str(path))}(:[0-9]+)?: .", problem)
+
+
+@given(st.text(max_size=12) | _pieces)
+def test_any_flag_is_taken_or_one_documented_error(text: str) -> None:
+    for problem in problems_of(None, [text]) + problems_of(None, [f"max-connections={text}"]):
+        assert problem.startswith("--set ")
+    for problem in problems_of(None, [], [text]):
+        assert problem.startswith("--listen ")
