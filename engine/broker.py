@@ -21,13 +21,15 @@ from engine import (
 )
 from engine.core import Core, Options
 from engine.pending import Pending
-from engine.refusals import Refusal
+from engine.refusals import Code, Refusal
 from engine.state import State
 
 Handler: TypeAlias = Callable[[Core, Any], int | Refusal]
 
 
 def _send(core: Core, command: commands.Send) -> int | Refusal:
+    if core.blocked:
+        return Refusal(Code.LIMIT, core.blocked)
     if command.transaction is not None:
         return transactions.add_send(core, command)
     if not 0 <= command.priority <= 9:

@@ -45,6 +45,7 @@ class Core:
         self.touched: dict[int, Queue] = {}
         self.effects: list[tuple[Consumer, Message, int, int]] = []
         self.more_due = False
+        self.blocked = ""
 
     def emit(self, row: Row, detail: bytes = b"", headers: bytes = b"", body: bytes = b"") -> int:
         """Record an event and apply it; return its LSN, 0 for one that is not journaled.

@@ -45,6 +45,7 @@ HEAPS: Final = ("detail", "headers", "body")
 """Variable-length parts of an event; the row holds the length of each as a u32 from offset 56."""
 
 ROW_BYTES: Final = 72
+LENGTHS_OFFSET: Final = 56
 PACK_FORMAT: Final = "<BBHIIBBxxQQQQqIII4x"
 ROW_STRUCT: Final = Struct(PACK_FORMAT)
 assert ROW_STRUCT.size == ROW_BYTES

@@ -19,7 +19,11 @@ class BatchLike(Protocol):
     first_lsn: int
     rows: list[bytes]
     time: int
-    raw_bytes: int
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes in memory, rows and heaps together."""
+        ...
 
     @property
     def heaps(self) -> Sequence[list[bytes]]:

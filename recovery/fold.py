@@ -1,0 +1,58 @@
+"""Folding blocks of the journal into the state, with the engine's own `apply`.
+
+Used by start-up, `journal verify` and everything else that asks what the state was at an LSN. It
+reads what it is given and writes nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+from engine.apply import APPLY, MisfitError
+from engine.events import BY_NUMBER, Row
+from engine.state import State
+from journal.block import Block
+
+
+class FoldError(Exception):
+    """An event does not fit the state, or is of a kind that this version does not know."""
+
+
+def fold_block(block: Block, state: State, to_lsn: int | None = None) -> int:
+    """Apply the events of a block, up to `to_lsn` if given; return the LSN of the last one applied.
+
+    Raises FoldError naming the event.
+    """
+    apply = APPLY
+    applied = block.first_lsn - 1
+    row: tuple[int, ...] = (0,)
+    events = cast(Iterator[tuple[int, Row, bytes, bytes, bytes]], block.events())
+    try:
+        for lsn, row, detail, headers, body in events:
+            if to_lsn is not None and lsn > to_lsn:
+                break
+            apply[row[0]](state, lsn, row, detail, headers, body)
+            applied = lsn
+    except (KeyError, ValueError, IndexError, MisfitError) as error:
+        raise FoldError(_describe(block, applied + 1, row[0], error)) from error
+    return applied
+
+
+def _describe(block: Block, lsn: int, kind: int, error: Exception) -> str:
+    where = f"event {lsn} (segment {block.segment}, block at offset {block.offset})"
+    if kind not in BY_NUMBER:
+        return (
+            f"{where} is of kind {kind}, which this version does not know: use the version of "
+            "Daybook that wrote the journal, or a newer one"
+        )
+    return f"{where}, {BY_NUMBER[kind].name}, does not fit the state before it: {error}"
+
+
+def fold(blocks: Iterable[Block], state: State, to_lsn: int | None = None) -> int:
+    """Apply all blocks, up to `to_lsn` if given; return the last LSN applied, 0 for none."""
+    applied = 0
+    for block in blocks:
+        if block.count:
+            applied = fold_block(block, state, to_lsn)
+        if to_lsn is not None and applied >= to_lsn:
+            break
+    return applied

@@ -1,0 +1,357 @@
+"""The hub: where sessions, engine, outbox and journal writer meet. No asyncio, no sockets, no
+threads.
+
+Data flow of a turn (ADR 3): bytes that arrived were turned into commands by `received`; `turn`
+dispatches once for all of them, lets the sessions encode the deliveries, puts all output into the
+outbox, and closes the block if the disk is idle or the block is full. `durable` lets go what
+waited, and closes the next block first, so that the disk is never idle while there is work. The
+caller (listeners, or the simulator) supplies transports, time and the scheduling of turns; it calls
+everything from one thread.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from engine.broker import Broker
+from engine.commands import Command, ExpireDue, Room, Stop
+from engine.refusals import Refusal
+from journal.batch import BatchLike
+from protocols.stomp import Session
+from server.outbox import Outbox
+from server.peer import Peer
+
+
+class Writer(Protocol):
+    """What the hub needs of the journal's writer."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes submitted and not durable."""
+        ...
+
+    def submit(self, batch: BatchLike) -> None:
+        """Write a batch as a block; `Hub.durable` is called when it is safe."""
+        ...
+
+    def mark(self, time: int) -> None:
+        """Append a block without events when everything else is done."""
+        ...
+
+
+class LoginRequest(msgspec.Struct, frozen=True):
+    """Who wants to log in, and from where."""
+
+    login: str
+    passcode: str
+    client_id: str
+    is_loopback: bool
+
+
+class HubOptions(msgspec.Struct):
+    """Bounds and periods; bytes and microseconds."""
+
+    block_bytes: int = 256 * 1024
+    max_pending_bytes: int = 32 * 1024 * 1024
+    expiry_scan_us: int = 30_000_000
+    idle_mark_us: int = 1_000_000
+
+
+class Hub:
+    """All connections of a broker. `schedule` must call `turn` soon; `authenticate` must answer a
+    LoginRequest by calling what it is given with (user or None, text)."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        writer: Writer,
+        options: HubOptions,
+        *,
+        clock: Callable[[], int],
+        schedule: Callable[[], None],
+        authenticate: Callable[[LoginRequest, Callable[[str | None, str], None]], None],
+    ) -> None:
+        self.broker: Final = broker
+        self.writer: Final = writer
+        self.options = options
+        self.outbox: Final = Outbox(broker.lsn)
+        self.peers: Final[set[Peer]] = set()
+        self.failure: Exception | None = None
+        self.stopping = False
+        self.extra_status: Callable[[], dict[str, Any]] = dict
+        self._clock: Final = clock
+        self._schedule: Final = schedule
+        self._authenticate: Final = authenticate
+        self._scheduled = False
+        self._active: dict[Peer, None] = {}
+        self._released: dict[Peer, None] = {}
+        self._by_connection: dict[int, Peer] = {}
+        self._paused: set[Peer] = set()
+        self._deadlines: list[tuple[int, int, Peer]] = []
+        self._serial = 0
+        self._next_expiry = clock() + options.expiry_scan_us
+        self._last_event = clock()
+        self._marked_lsn = -1
+
+    # ---- what transports call
+
+    def opened(self, peer: Peer) -> None:
+        """A peer connected."""
+        self.peers.add(peer)
+        peer.session.tick(self._clock())
+        self._after(peer)
+
+    def received(self, peer: Peer, data: bytes) -> None:
+        """Bytes came from a peer."""
+        if self.failure is not None or self.stopping or peer.closed:
+            return
+        peer.session.receive(data, self._clock())
+        self._after(peer)
+        if (
+            self.writer.pending_bytes + self.broker.pending.heap_bytes
+            > self.options.max_pending_bytes
+            or peer.output_bytes() > peer.output_limit
+        ):
+            self._pause(peer)
+
+    def drained(self, peer: Peer) -> None:
+        """The transport of a peer, which was full, has room again."""
+        self._make_room(peer)
+        if peer in self._paused:
+            self._resume()
+        self._soon()
+
+    def lost(self, peer: Peer) -> None:
+        """The connection of a peer is gone."""
+        if peer.closed:
+            return
+        peer.closed = True
+        self.peers.discard(peer)
+        self._paused.discard(peer)
+        self._by_connection.pop(peer.connection, None)
+        if self.failure is None and not self.stopping:
+            peer.session.connection_lost(self._clock())
+            self._soon()
+
+    def request(
+        self, command: Command, callback: Callable[[int | Refusal], None] | None = None
+    ) -> None:
+        """Carry out an administrator's command; `callback` gets the answer when it may leave."""
+        answer = self.broker.handle(command, self._clock())
+        if callback is not None:
+            if isinstance(answer, Refusal):
+                callback(answer)
+            else:
+                lsn = answer
+                self.outbox.call(lambda: callback(lsn), lsn)
+        self._soon()
+
+    def stop(self, callback: Callable[[int | Refusal], None]) -> None:
+        """Take nothing more from peers, decide the stop, and call back when it is durable."""
+        self.turn()
+        self.stopping = True
+        self.request(Stop(), callback)
+
+    def status(self) -> dict[str, Any]:
+        """What is going on, for `daybook status`."""
+        state = self.broker.state
+        return {
+            "lsn": self.broker.lsn,
+            "durable_lsn": self.outbox.durable_lsn,
+            "connections": len(state.connections),
+            "consumers": len(state.consumers),
+            "addresses": len(state.addresses),
+            "queues": len(state.queues),
+            "messages_ready": sum(queue.ready_count for queue in state.queues.values()),
+            "messages_in_flight": sum(
+                len(consumer.unacked) for consumer in state.consumers.values()
+            ),
+            "pending_bytes": self.writer.pending_bytes + self.broker.pending.raw_bytes,
+            "peers_paused": len(self._paused),
+            **self.extra_status(),
+        }
+
+    # ---- what the writer calls (through whoever brings its calls to this thread)
+
+    def durable(self, lsn: int) -> None:
+        """Everything up to this LSN is on disk."""
+        if lsn <= self.outbox.durable_lsn or self.failure is not None:
+            return
+        if self.outbox.blocks_in_flight <= 1:
+            self._close_block()
+        for outlet in self.outbox.durable(lsn):
+            assert isinstance(outlet, Peer)
+            self._settle_output(outlet)
+        self._resume()
+        if self.broker.touched or self.broker.effects:
+            self._soon()
+
+    def failed(self, error: Exception) -> None:
+        """The journal takes nothing more: nothing may be said any more either."""
+        self.failure = error
+
+    def disk_full(self, text: str) -> None:
+        """Take no more messages (consumers may drain); empty text: take them again."""
+        self.broker.blocked = text
+
+    # ---- turns
+
+    def turn(self) -> None:
+        """Dispatch, encode, put output into the outbox, close the block if it is time."""
+        self._scheduled = False
+        if self.failure is not None:
+            return
+        broker = self.broker
+        broker.dispatch(self._clock())
+        if broker.effects:
+            self._deliver()
+        if self._active:
+            active = self._active
+            self._active = {}
+            for peer in active:
+                self._flush(peer)
+        if self._released:
+            released = self._released
+            self._released = {}
+            for peer in released:
+                self._settle_output(peer)
+        pending = broker.pending
+        if pending.rows and (
+            self.outbox.blocks_in_flight == 0 or pending.raw_bytes >= self.options.block_bytes
+        ):
+            self._close_block()
+        if broker.touched:
+            self._soon()
+
+    def tick(self) -> None:
+        """Do what time asks for: heart-beats, expiry, marks. Call it about ten times a second."""
+        if self.stopping or self.failure is not None:
+            return
+        now = self._clock()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            deadline, _, peer = heappop(self._deadlines)
+            if peer.closed or peer.deadline != deadline:
+                continue
+            peer.deadline = 0
+            peer.session.tick(now)
+            self._after(peer)
+        if self.options.expiry_scan_us > 0 and now >= self._next_expiry:
+            self.broker.handle(ExpireDue(), now)
+            if not self.broker.more_due:
+                self._next_expiry = now + self.options.expiry_scan_us
+            self._soon()
+        self._mark_if_idle(now)
+
+    def _mark_if_idle(self, now: int) -> None:
+        lsn = self.outbox.durable_lsn
+        idle = lsn == self.broker.lsn and now - self._last_event >= self.options.idle_mark_us
+        if idle and lsn != self._marked_lsn and self.failure is None:
+            self._marked_lsn = lsn
+            self.writer.mark(now)
+
+    def _soon(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._schedule()
+
+    def _close_block(self) -> None:
+        batch = self.broker.take()
+        if batch is None:
+            return
+        self.outbox.close(batch.last_lsn)
+        self._last_event = batch.time
+        self.writer.submit(batch)
+
+    def _deliver(self) -> None:
+        effects = self.broker.effects
+        self.broker.effects = []
+        last = None
+        for consumer, message, delivery_count, gate in effects:
+            consumer.receiver.deliver(message, delivery_count, gate)
+            if consumer is not last:
+                last = consumer
+                peer = self._by_connection.get(consumer.connection_id)
+                if peer is not None:
+                    self._active[peer] = None
+
+    # ---- one peer
+
+    def _after(self, peer: Peer) -> None:
+        """See to what a session wants after it was called."""
+        session = peer.session
+        self._active[peer] = None
+        if session.login_request is not None:
+            self._begin_login(peer)
+        if session.next_deadline != peer.deadline and not session.closing:
+            peer.deadline = session.next_deadline
+            if peer.deadline:
+                self._serial += 1
+                heappush(self._deadlines, (peer.deadline, self._serial, peer))
+        if not self._scheduled:
+            self._scheduled = True
+            self._schedule()
+
+    def _begin_login(self, peer: Peer) -> None:
+        request = peer.session.login_request
+        assert request is not None
+        login, passcode, client_id = request
+
+        def answer(user: str | None, text: str) -> None:
+            if peer.closed or self.stopping or self.failure is not None:
+                return
+            peer.session.authenticated(user, text, self._clock())
+            self._note_connection(peer)
+            self._after(peer)
+
+        if not peer.login_begun:
+            peer.login_begun = True
+            self._authenticate(LoginRequest(login, passcode, client_id, peer.is_loopback), answer)
+
+    def _note_connection(self, peer: Peer) -> None:
+        session: Session = peer.session
+        if session.connection:
+            peer.connection = session.connection
+            self._by_connection[peer.connection] = peer
+
+    def _flush(self, peer: Peer) -> None:
+        session = peer.session
+        if session.out:
+            parts = session.out
+            session.out = []
+            gate = session.gate
+            session.gate = 0
+            self.outbox.put(peer, parts, gate)
+        if peer.released or session.closing:
+            self._released[peer] = None
+
+    def _settle_output(self, peer: Peer) -> None:
+        """After bytes left for the transport: make room for more, or close if that was the last."""
+        peer.released = False
+        if peer.session.closing:
+            if peer.generation is None and not peer.closing:
+                peer.closing = True
+                peer.transport.close(peer.session.close_delay_ms)
+            return
+        self._make_room(peer)
+
+    def _make_room(self, peer: Peer) -> None:
+        connection = self.broker.state.connections.get(peer.connection)
+        if connection is not None and connection.consumers:
+            room = peer.room - peer.output_bytes()
+            self.broker.handle(Room(peer.connection, room), self._clock())
+
+    def _pause(self, peer: Peer) -> None:
+        if peer not in self._paused:
+            self._paused.add(peer)
+            peer.transport.pause_reading()
+
+    def _resume(self) -> None:
+        """Read again from the peers that were paused, if what they were paused for is over."""
+        if not self._paused or self.writer.pending_bytes > self.options.max_pending_bytes // 2:
+            return
+        for peer in list(self._paused):
+            if peer.output_bytes() <= peer.output_limit // 2:
+                self._paused.discard(peer)
+                peer.transport.resume_reading()

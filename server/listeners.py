@@ -1,0 +1,187 @@
+"""Listening sockets and connections: the asyncio shell around the hub.
+
+Everything that is decided about a connection is decided in the hub and in its session; here bytes
+are moved between them and the sockets. Fault model: a peer may vanish, stall, or never read at any
+moment.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, cast
+
+from protocols.stomp import Session, StompOptions
+from server.config import AcceptorConfig
+from server.hub import Hub
+from server.logs import logger
+from server.peer import Peer
+
+WRITE_HIGH_BYTES: Final = 256 * 1024
+WRITE_LOW_BYTES: Final = 64 * 1024
+ABORT_AFTER_SECONDS: Final = 5.0
+"""How long a closed connection may take to get rid of what was written to it."""
+
+_LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
+
+log = logger("listeners")
+
+
+def stomp_options(acceptor: AcceptorConfig) -> StompOptions:
+    """Translate the configuration of an acceptor."""
+    return StompOptions(
+        max_header_length=acceptor.max_header_length,
+        max_headers=acceptor.max_headers,
+        max_data_length=acceptor.max_data_length,
+        die_delay_ms=acceptor.die_delay,
+        connect_timeout_ms=acceptor.connect_timeout,
+        heart_beat_send_ms=acceptor.heart_beat_send,
+        heart_beat_receive_ms=acceptor.heart_beat_receive,
+        default_persistent=acceptor.default_persistent,
+        hosts=acceptor.hosts,
+        queue_prefix=acceptor.queue_prefix,
+        topic_prefix=acceptor.topic_prefix,
+        room=acceptor.buffer_size,
+    )
+
+
+class Acceptor:
+    """One listening socket."""
+
+    def __init__(
+        self, hub: Hub, config: AcceptorConfig, server_name: str, is_full: Callable[[], bool]
+    ) -> None:
+        self.config = config
+        self.hub: Final = hub
+        self.connections: Final[set[Connection]] = set()
+        self.stomp = stomp_options(config)
+        self.server_name: Final = server_name
+        self._is_full: Final = is_full
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Listen; raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self), self.config.host, self.config.port, backlog=1024
+        )
+
+    @property
+    def port(self) -> int:
+        """The port that is really listened on, which the system chose if 0 was asked for."""
+        if self._server is None or not self._server.sockets:
+            return self.config.port
+        return int(self._server.sockets[0].getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        """Where clients connect to."""
+        host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
+        return f"{self.config.protocol}://{host}:{self.port}"
+
+    def configure(self, config: AcceptorConfig) -> None:
+        """Put a changed configuration in force for connections to come."""
+        self.config = config
+        self.stomp = stomp_options(config)
+
+    def refusal(self) -> str:
+        """Say why no more connections are taken now; empty if they are."""
+        if self._is_full():
+            return "the broker has reached max-connections"
+        if len(self.connections) >= self.config.max_connections:
+            return f"acceptor {self.config.name} has reached max-connections"
+        return ""
+
+    def stop(self) -> None:
+        """Listen no more; connections stay."""
+        if self._server is not None:
+            self._server.close()
+
+    def close_all(self) -> None:
+        """Close what is still connected."""
+        for connection in list(self.connections):
+            connection.close(0)
+
+
+class Connection(asyncio.Protocol):
+    """One socket: the transport of a peer."""
+
+    def __init__(self, acceptor: Acceptor) -> None:
+        self._acceptor: Final = acceptor
+        self._hub: Final = acceptor.hub
+        self._transport: asyncio.Transport | None = None
+        self._peer: Peer | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A peer connected."""
+        self._transport = cast(asyncio.Transport, transport)
+        address = transport.get_extra_info("peername") or ("?", 0)
+        name = f"{address[0]}:{address[1]}"
+        acceptor = self._acceptor
+        refusal = acceptor.refusal()
+        if refusal:
+            log.warning("connection refused", peer=name, why=refusal)
+            self._transport.write(
+                f"ERROR\nmessage:{refusal}\ncontent-type:text/plain\n\n"
+                f"{refusal}; try again later\n\0".encode()
+            )
+            self.close(0)
+            return
+        acceptor.connections.add(self)
+        self._transport.set_write_buffer_limits(WRITE_HIGH_BYTES, WRITE_LOW_BYTES)
+        session = Session(self._hub.broker, acceptor.stomp, name, acceptor.server_name)
+        peer = Peer(session, self, name, acceptor.config.name, acceptor.stomp.room)
+        peer.is_loopback = str(address[0]).startswith(_LOOPBACK)
+        self._peer = peer
+        log.debug("connected", peer=name, acceptor=acceptor.config.name)
+        self._hub.opened(peer)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+        if self._peer is not None:
+            self._hub.received(self._peer, data)
+
+    def resume_writing(self) -> None:
+        """The write buffer has room again."""
+        if self._peer is not None:
+            self._hub.drained(self._peer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is closed."""
+        self._acceptor.connections.discard(self)
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            log.debug("disconnected", peer=peer.name, error=str(exc) if exc else None)
+            self._hub.lost(peer)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        assert self._transport is not None
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def buffered(self) -> int:
+        """How many bytes wait for the kernel."""
+        assert self._transport is not None
+        return self._transport.get_write_buffer_size()
+
+    def pause_reading(self) -> None:
+        """Stop reading from the socket."""
+        assert self._transport is not None
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read from the socket again."""
+        assert self._transport is not None
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def close(self, delay_ms: int) -> None:
+        """Close when what was written has left, or else a few seconds later."""
+        transport = self._transport
+        assert transport is not None
+        loop = asyncio.get_running_loop()
+        if delay_ms:
+            loop.call_later(delay_ms / 1000, transport.close)
+        else:
+            transport.close()
+        loop.call_later(delay_ms / 1000 + ABORT_AFTER_SECONDS, transport.abort)

@@ -1,0 +1,393 @@
+"""The broker as a process: start, serve, reload, stop.
+
+Start: lock, recover, `BrokerStarted`, settings and addresses of the configuration, listen, `ready`.
+Stop on SIGTERM or SIGINT: no more reading, everything decided becomes durable, `BrokerStopped`, a
+mark, close. A failed write or sync ends the process at once and says why: what is not on disk is
+never spoken of.
+"""
+
+import asyncio
+import gc
+import signal
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import uvloop
+
+from engine.broker import Broker
+from engine.commands import (
+    ChangeSettings,
+    Command,
+    CreateAddress,
+    CreateQueue,
+    Start,
+)
+from engine.core import Options
+from engine.refusals import Code, Refusal
+from journal.errors import DiskFull, JournalError
+from journal.writer import ThreadWriter
+from recovery.directory import DataDirectory, RecoveryError, open_directory
+from server import logs
+from server.config import Config, ConfigError, changes, effective
+from server.control import ControlServer
+from server.hub import Hub, HubOptions, LoginRequest
+from server.listeners import Acceptor
+from server.packaging import foreign_packages
+from server.users import GUEST, Users, UsersError
+from server.version import VERSION
+
+TICK_SECONDS: Final = 0.1
+SWITCH_INTERVAL_SECONDS: Final = 0.0005
+"""How soon the writer's thread gets the interpreter back from the event loop."""
+
+FAILED: Final = 1
+BAD_USE: Final = 2
+
+log = logs.logger("service")
+
+
+class StartError(Exception):
+    """The broker cannot start; the text says why and what to do."""
+
+
+def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
+    """Serve until told to stop; return the exit code. `reload` reads a new configuration."""
+    logs.configure(config.log.level, config.log.format)
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    # Messages are many and long-lived: the collector's default would look at them over and over.
+    gc.set_threshold(100_000, 50, 100)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(Service(config, reload).run())
+    except (StartError, JournalError, RecoveryError, UsersError) as error:
+        log.error("the broker cannot start", why=str(error))
+        return FAILED
+
+
+class Service:
+    """Everything that lives as long as the process."""
+
+    def __init__(self, config: Config, reload: Callable[[], Config] | None) -> None:
+        self.config = config
+        self._reload: Final = reload
+        self._stop: Final = asyncio.Event()
+        self._exit_code = 0
+        self._acceptors: list[Acceptor] = []
+        # Two at a time: a flood of logins must not take the machine.
+        self._hashing: Final = ThreadPoolExecutor(2, thread_name_prefix="passcodes")
+        self._started: Final = time.time()
+
+    async def run(self) -> int:
+        """Start, serve, stop."""
+        wrong = foreign_packages()
+        if wrong:
+            raise StartError("; ".join(wrong) + ": use an environment of Daybook's own")
+        self._loop = asyncio.get_running_loop()
+        directory = self._open()
+        self.users = self._load_users()
+        try:
+            await self._start(directory)
+            await self._stop.wait()
+        finally:
+            await self._end(directory)
+        return self._exit_code
+
+    def _open(self) -> DataDirectory:
+        path = Path(self.config.broker.data_directory)
+        begun = time.perf_counter()
+        directory = open_directory(
+            path, segment_bytes=self.config.journal.segment_bytes, progress=_Progress()
+        )
+        recovered = directory.recovered
+        if recovered.repair is not None and recovered.repair.cut_bytes:
+            log.warning(
+                "cut a torn tail: a block that was never durable",
+                segment=recovered.repair.segment,
+                offset=recovered.repair.cut_offset,
+                bytes=recovered.repair.cut_bytes,
+            )
+        log.info(
+            "created a data directory" if recovered.created else "recovered",
+            directory=str(path),
+            events=recovered.events,
+            seconds=round(time.perf_counter() - begun, 3),
+        )
+        return directory
+
+    def _load_users(self) -> Users:
+        users = Users.load(Path(self.config.broker.users_file))
+        for warning in users.warnings():
+            log.warning(warning)
+        return users
+
+    async def _start(self, directory: DataDirectory) -> None:
+        recovered = directory.recovered
+        self._directory = directory
+        self.broker = Broker(recovered.state, recovered.journal.next_lsn, self._options())
+        call = self._loop.call_soon_threadsafe
+        self._writer = ThreadWriter(
+            recovered.journal,
+            on_durable=lambda lsn: _safely(call, self.hub.durable, lsn),
+            on_failure=lambda error: _safely(call, self._failed, error),
+            on_disk_full=lambda full: _safely(call, self._disk_full, full),
+            on_disk_free=lambda: _safely(call, self._disk_free),
+        )
+        self.hub = Hub(
+            self.broker,
+            self._writer,
+            self._hub_options(),
+            clock=_now,
+            schedule=self._schedule_turn,
+            authenticate=self._authenticate,
+        )
+        await self._prepare()
+        if self._stop.is_set():
+            return
+        self.control = ControlServer(self.hub, directory.path / "control.sock")
+        self.hub.extra_status = self.status
+        await self.control.start()
+        await self._listen()
+        self._tick()
+        self._handle_signals()
+        print(f"ready {' '.join(acceptor.url for acceptor in self._acceptors)}", flush=True)
+        log.info("ready", listen=[acceptor.url for acceptor in self._acceptors], version=VERSION)
+
+    def _schedule_turn(self) -> None:
+        self._loop.call_soon(self.hub.turn)
+
+    def _options(self) -> Options:
+        broker = self.config.broker
+        return Options(
+            persist_delivery_count_before_delivery=broker.persist_delivery_count_before_delivery,
+            max_transaction_bytes=broker.max_transaction_bytes,
+        )
+
+    def _hub_options(self) -> HubOptions:
+        journal = self.config.journal
+        return HubOptions(
+            block_bytes=journal.block_bytes,
+            max_pending_bytes=journal.max_pending_bytes,
+            expiry_scan_us=self.config.broker.message_expiry_scan_period * 1000,
+            idle_mark_us=journal.idle_mark_delay * 1000,
+        )
+
+    async def _prepare(self) -> None:
+        """Decide the start and what the configuration asks for, and wait until that is durable."""
+        repair = self._directory.recovered.repair
+        start = Start(version=VERSION)
+        if repair is not None and repair.cut_bytes:
+            start.cut_bytes = repair.cut_bytes
+            start.cut_segment = repair.segment
+            start.cut_offset = repair.cut_offset
+        await self._carry_out(start)
+        await self._apply_configuration()
+
+    async def _apply_configuration(self) -> None:
+        config = self.config
+        await self._carry_out(
+            ChangeSettings(config.address_settings, config.broker.journal_non_persistent)
+        )
+        for address in config.addresses:
+            await self._carry_out(CreateAddress(address.name, address.routing_types))
+        for queue in config.queues:
+            await self._carry_out(
+                CreateQueue(queue.name, queue.address, queue.routing_type, queue.durable)
+            )
+
+    async def _carry_out(self, command: Command) -> None:
+        """Have a command of the configuration carried out; what exists already is fine."""
+        answered: asyncio.Future[int | Refusal] = self._loop.create_future()
+
+        def answer(result: int | Refusal) -> None:
+            if not answered.done():
+                answered.set_result(result)
+
+        self.hub.request(command, answer)
+        while not answered.done() and not self._stop.is_set():
+            await asyncio.wait({answered}, timeout=TICK_SECONDS)
+        if answered.done():
+            result = answered.result()
+            if isinstance(result, Refusal) and result.code is not Code.ALREADY_EXISTS:
+                raise StartError(f"the configuration cannot be put in force: {result.text}")
+
+    async def _listen(self) -> None:
+        name = f"daybook/{VERSION}"
+        for config in self.config.acceptors:
+            acceptor = Acceptor(self.hub, config, name, self._is_full)
+            try:
+                await acceptor.start()
+            except OSError as error:
+                raise StartError(
+                    f"cannot listen on {config.host}:{config.port}: {error.strerror or error}; "
+                    "choose another address with --listen stomp://HOST:PORT"
+                ) from error
+            self._acceptors.append(acceptor)
+
+    def _is_full(self) -> bool:
+        return len(self.hub.peers) >= self.config.broker.max_connections
+
+    def _tick(self) -> None:
+        self.hub.tick()
+        self._loop.call_later(TICK_SECONDS, self._tick)
+
+    def _handle_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._terminate, number)
+        self._loop.add_signal_handler(signal.SIGHUP, self._reload_configuration)
+
+    def _terminate(self, number: int) -> None:
+        log.info("stopping", signal=signal.Signals(number).name)
+        self._stop.set()
+
+    # ---- logins
+
+    def _authenticate(
+        self, request: LoginRequest, answer: Callable[[str | None, str], None]
+    ) -> None:
+        login, passcode = request.login, request.passcode
+        if not login and not passcode:
+            login = passcode = GUEST
+        users = self.users
+        work = self._loop.run_in_executor(
+            self._hashing,
+            lambda: users.admits(login, passcode, peer_is_loopback=request.is_loopback),
+        )
+
+        def done(result: "asyncio.Future[bool]") -> None:
+            if result.cancelled():
+                return
+            if result.exception() is None and result.result():
+                answer(login, "")
+            else:
+                log.warning("login refused", login=login, loopback=request.is_loopback)
+                answer(None, f"login or passcode of '{login}' is wrong")
+
+        work.add_done_callback(done)
+
+    # ---- what happens while serving
+
+    def _failed(self, error: Exception) -> None:
+        log.error("the journal failed, the broker stops", why=str(error))
+        self.hub.failed(error)
+        self._exit_code = FAILED
+        self._stop.set()
+
+    def _disk_full(self, full: DiskFull) -> None:
+        log.error("the disk is full: no messages are taken until there is room", why=str(full))
+        self.hub.disk_full(
+            "the broker's disk is full, so it takes no messages; consumers can go on"
+        )
+
+    def _disk_free(self) -> None:
+        log.info("there is room on the disk again")
+        self.hub.disk_full("")
+
+    def _reload_configuration(self) -> None:
+        try:
+            self.users.reload()
+            if self._reload is None:
+                return
+            new = self._reload()
+        except (ConfigError, UsersError) as error:
+            log.error("the configuration was not reloaded", why=str(error))
+            return
+        applied, later = changes(self.config, new)
+        self.config = effective(self.config, new)
+        logs.set_level(self.config.log.level)
+        self.broker.options = self._options()
+        self.hub.options = self._hub_options()
+        for acceptor, config in zip(self._acceptors, self.config.acceptors, strict=True):
+            acceptor.configure(config)
+        self._reloading = self._loop.create_task(self._apply_reloaded())
+        log.info("configuration reloaded", changed=applied, needs_restart=later)
+
+    async def _apply_reloaded(self) -> None:
+        try:
+            await self._apply_configuration()
+        except StartError as error:
+            log.error("a part of the configuration was refused", why=str(error))
+
+    def status(self) -> dict[str, Any]:
+        """What the process knows about itself, for `daybook status`."""
+        stats = self._writer.stats()
+        return {
+            "version": VERSION,
+            "name": self.config.broker.name,
+            "data_directory": str(self._directory.path.resolve()),
+            "uptime_seconds": round(time.time() - self._started, 1),
+            "acceptors": [
+                {
+                    "name": acceptor.config.name,
+                    "url": acceptor.url,
+                    "connections": len(acceptor.connections),
+                }
+                for acceptor in self._acceptors
+            ],
+            "sync_ms_last": round(stats.sync_seconds_last * 1000, 3),
+            "sync_ms_average": round(stats.sync_seconds_average * 1000, 3),
+            "sync_ms_max": round(stats.sync_seconds_max * 1000, 3),
+            "blocks_written": stats.blocks,
+            "disk_full": stats.disk_full,
+        }
+
+    # ---- the end
+
+    async def _end(self, directory: DataDirectory) -> None:
+        """Stop cleanly if that is still possible, and let go of everything."""
+        for acceptor in self._acceptors:
+            acceptor.stop()
+        if hasattr(self, "control"):
+            await self.control.close()
+        if hasattr(self, "hub"):
+            await self._end_hub()
+        self._hashing.shutdown(wait=False, cancel_futures=True)
+        directory.close()
+
+    async def _end_hub(self) -> None:
+        hub = self.hub
+        if hub.failure is None:
+            stopped = asyncio.Event()
+            hub.stop(lambda _: stopped.set())
+            failed = self._loop.create_task(self._wait_for_failure(stopped))
+            await stopped.wait()
+            failed.cancel()
+        for acceptor in self._acceptors:
+            acceptor.close_all()
+        if hub.failure is None:
+            self._writer.mark(_now())
+        await self._loop.run_in_executor(None, self._writer.close)
+        if hub.failure is None:
+            log.info("stopped", lsn=self.broker.lsn)
+
+    async def _wait_for_failure(self, stopped: asyncio.Event) -> None:
+        while self.hub.failure is None:
+            await asyncio.sleep(TICK_SECONDS)
+        stopped.set()
+
+
+class _Progress:
+    """Says that a fold goes on when it takes long."""
+
+    def __init__(self) -> None:
+        self._next = time.perf_counter() + 2.0
+
+    def __call__(self, done: int, total: int) -> None:
+        if time.perf_counter() >= self._next:
+            self._next = time.perf_counter() + 2.0
+            log.info("folding the journal", events=done, of=total)
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def _safely(call: Callable[..., object], function: Callable[..., None], *arguments: object) -> None:
+    """Hand a call over to the event loop's thread; after the loop was closed nobody wants it."""
+    try:
+        call(function, *arguments)
+    except RuntimeError:
+        return
