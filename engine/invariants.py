@@ -1,0 +1,176 @@
+"""What is true of every state that the journal can lead to; checked after a fold, before serving.
+
+Reads a `State` and nothing else, changes nothing, and costs time proportional to the state. It does
+not say why something is wrong: an event that did so was decided or applied wrongly.
+"""
+
+from collections.abc import Iterator
+
+from engine.events import PERSISTENT
+from engine.state import HOST, IN_FLIGHT, READY, Address, Connection, Consumer, Entry, Queue, State
+
+
+def check(state: State) -> list[str]:
+    """Name everything that contradicts itself in a state, a sentence each; empty if nothing."""
+    found = [*_names(state), *_bindings(state), *_peers(state)]
+    for queue in state.queues.values():
+        found.extend(_entries(queue))
+        found.extend(_order(queue))
+    for consumer in state.consumers.values():
+        found.extend(_in_flight(consumer))
+    return found
+
+
+def _names(state: State) -> Iterator[str]:
+    """Maps by name hold exactly what the maps by id hold, and the counters are ahead of all ids."""
+    addresses = {(address.host, address.name): address for address in state.addresses.values()}
+    if addresses != state.address_by_name or len(addresses) != len(state.addresses):
+        yield "the addresses by name are not the addresses by id"
+    queues = {queue.name: queue for queue in state.queues.values()}
+    if queues != state.queue_by_name or len(queues) != len(state.queues):
+        yield "the queues by name are not the queues by id"
+    if any(number >= state.next_address or number < 1 for number in state.addresses):
+        yield f"the next address would be {state.next_address}, and there is a later one"
+    if any(number >= state.next_queue or number < 1 for number in state.queues):
+        yield f"the next queue would be {state.next_queue}, and there is a later one"
+    for number, address in state.addresses.items():
+        if address.id != number or address.host != HOST or not address.routing_types:
+            yield f"address {number} is kept as '{address.name}', id {address.id}, incomplete"
+    for number, queue in state.queues.items():
+        if queue.id != number:
+            yield f"queue {number} is kept under the id {queue.id}"
+
+
+def _bindings(state: State) -> Iterator[str]:
+    """Each queue is bound once, to the address that it names, by a routing type of that address."""
+    bound: dict[int, int] = {}
+    for address in state.addresses.values():
+        for queue in _bound_to(address):
+            bound[queue.id] = bound.get(queue.id, 0) + 1
+            if queue.address is not address or state.queues.get(queue.id) is not queue:
+                yield f"address '{address.name}' has a binding to '{queue.name}', which has not"
+    for queue in state.queues.values():
+        if state.addresses.get(queue.address.id) is not queue.address:
+            yield f"queue '{queue.name}' is on address '{queue.address.name}', which does not exist"
+        if bound.get(queue.id, 0) != 1:
+            yield f"queue '{queue.name}' has {bound.get(queue.id, 0)} bindings, not one"
+        elif queue not in queue.address.bindings(queue.routing_type):
+            yield f"queue '{queue.name}' is {queue.routing_type} and bound as something else"
+        if queue.routing_type not in queue.address.routing_types:
+            yield f"queue '{queue.name}' is {queue.routing_type}, its address is not"
+
+
+def _bound_to(address: Address) -> list[Queue]:
+    return [*address.anycast, *address.multicast]
+
+
+def _peers(state: State) -> Iterator[str]:
+    """Connections, consumers and queues agree on who hangs on whom."""
+    for consumer in state.consumers.values():
+        if state.connections.get(consumer.connection_id) is not consumer.connection:
+            yield f"consumer {consumer.id} is on connection {consumer.connection_id}, which is gone"
+        if consumer.connection.consumers.get(consumer.id) is not consumer:
+            yield f"consumer {consumer.id} is unknown to its connection"
+        if state.queues.get(consumer.queue.id) is not consumer.queue:
+            yield f"consumer {consumer.id} takes from '{consumer.queue.name}', which does not exist"
+    attached = [consumer for queue in state.queues.values() for consumer in queue.consumers]
+    yield from _same_consumers("queues", attached, state)
+    by_connection = [c for peer in state.connections.values() for c in peer.consumers.values()]
+    yield from _same_consumers("connections", by_connection, state)
+    for queue in state.queues.values():
+        if any(consumer.queue is not queue for consumer in queue.consumers):
+            yield f"queue '{queue.name}' has a consumer that takes from another"
+        if queue.temporary and queue.owner not in state.connections:
+            yield f"queue '{queue.name}' is temporary, and its owner {queue.owner} is gone"
+    for connection in state.connections.values():
+        yield from _temporary_queues(state, connection)
+
+
+def _same_consumers(where: str, found: list[Consumer], state: State) -> Iterator[str]:
+    if sorted(consumer.id for consumer in found) != sorted(state.consumers):
+        yield f"the consumers of all {where} are not the consumers there are"
+
+
+def _temporary_queues(state: State, connection: Connection) -> Iterator[str]:
+    owned = {number for number, queue in state.queues.items() if queue.owner == connection.id}
+    if owned != connection.temporary_queues.keys():
+        yield (
+            f"connection {connection.id} knows the temporary queues "
+            f"{sorted(connection.temporary_queues)} and owns {sorted(owned)}"
+        )
+
+
+def _entries(queue: Queue) -> Iterator[str]:
+    """Every entry is either ready or in flight to one consumer, and the counts say how many."""
+    ready = transient = 0
+    for message_id, entry in queue.entries.items():
+        where = f"message {message_id} in queue '{queue.name}'"
+        if entry.message.id != message_id:
+            yield f"{where} is message {entry.message.id}"
+        if entry.state == READY:
+            ready += 1
+            if entry.consumer is not None:
+                yield f"{where} is ready and in flight to consumer {entry.consumer.id}"
+            if not entry.linked:
+                yield f"{where} is ready and has no place in the queue"
+        elif entry.state == IN_FLIGHT:
+            yield from _held_by_its_consumer(where, queue, entry)
+        else:
+            yield f"{where} is in state {entry.state}, which entries of a queue never have"
+        if not entry.message.flags & PERSISTENT:
+            transient += 1
+    if ready != queue.ready_count:
+        yield f"queue '{queue.name}' counts {queue.ready_count} ready messages and has {ready}"
+    if transient != queue.transient_count:
+        yield (
+            f"queue '{queue.name}' counts {queue.transient_count} non-persistent messages and has "
+            f"{transient}"
+        )
+
+
+def _held_by_its_consumer(where: str, queue: Queue, entry: Entry) -> Iterator[str]:
+    consumer = entry.consumer
+    if consumer is None:
+        yield f"{where} is in flight to nobody"
+    elif consumer.queue is not queue or consumer.unacked.get(entry.message.id) is not entry:
+        yield f"{where} is in flight to consumer {consumer.id}, which does not have it"
+    if entry.delivery_count < 1:
+        yield f"{where} is in flight and was never delivered"
+
+
+def _order(queue: Queue) -> Iterator[str]:
+    """Levels hold entries of their priority in the order of arrival, and tombstones are counted."""
+    places = {message_id: place for place, message_id in enumerate(queue.entries)}
+    linked = tombstones = 0
+    for priority, level in enumerate(queue.levels):
+        last = -1
+        for entry in level:
+            message = entry.message
+            where = f"message {message.id} in level {priority} of queue '{queue.name}'"
+            if message.priority != priority or not entry.linked:
+                yield f"{where} does not belong there"
+            if entry.state != READY:
+                tombstones += 1
+                continue
+            linked += 1
+            if queue.entries.get(message.id) is not entry:
+                yield f"{where} is not in the queue"
+            elif places[message.id] <= last:
+                yield f"{where} stands behind a later one"
+            else:
+                last = places[message.id]
+        if level and not queue.occupied & (1 << priority):
+            yield f"level {priority} of queue '{queue.name}' is taken for empty"
+    if linked != queue.ready_count:
+        yield f"queue '{queue.name}' counts {queue.ready_count} ready messages and lists {linked}"
+    if tombstones != queue.tombstones:
+        yield f"queue '{queue.name}' counts {queue.tombstones} tombstones and has {tombstones}"
+
+
+def _in_flight(consumer: Consumer) -> Iterator[str]:
+    """What a consumer has in flight is in its queue and says so."""
+    for message_id, entry in consumer.unacked.items():
+        if entry.consumer is not consumer or entry.state != IN_FLIGHT:
+            yield f"consumer {consumer.id} holds message {message_id}, which is not in flight to it"
+        if consumer.queue.entries.get(message_id) is not entry:
+            yield f"consumer {consumer.id} holds message {message_id}, which is not in its queue"

@@ -1,0 +1,250 @@
+"""A broker without disk and network, and the law that holds for it: fold equals live.
+
+`World` drives a `Broker` by commands, keeps every event in the form that a journal would give it
+back in (packed rows, no bodies where they are not journaled), and folds them again to compare.
+"""
+
+from typing import Any, NamedTuple
+
+from engine import events
+from engine.apply import apply
+from engine.broker import Broker
+from engine.commands import (
+    Acknowledge,
+    Attach,
+    Begin,
+    ChangeSettings,
+    CloseConnection,
+    Command,
+    Commit,
+    Credit,
+    Detach,
+    OpenConnection,
+    Reject,
+    Rollback,
+    Send,
+    Start,
+)
+from engine.core import Options
+from engine.digest import digest
+from engine.events import ROW_STRUCT, Row
+from engine.headers import build
+from engine.invariants import check as check_invariants
+from engine.refusals import Refusal
+from engine.state import READY, Queue, State
+from tests.support.filters import compile_filter
+
+SECOND = 1_000_000
+MANY = 1 << 30
+
+
+class Event(NamedTuple):
+    """An event as a reader of the journal sees it."""
+
+    lsn: int
+    row: Row
+    detail: bytes
+    headers: bytes
+    body: bytes
+
+    @property
+    def name(self) -> str:
+        return events.BY_NUMBER[self.row[events.KIND]].name
+
+    @property
+    def reason(self) -> int:
+        return self.row[events.REASON]
+
+    @property
+    def decoded(self) -> Any:
+        return events.decode_detail(self.row[events.KIND], self.detail)
+
+
+class Delivery(NamedTuple):
+    """An effect: what a consumer was handed, and what that waits for."""
+
+    consumer: int
+    message: int
+    count: int
+    gate: int
+    body: bytes
+    headers: bytes
+
+
+def unpack(batch: Any) -> list[Event]:
+    """Take a batch apart as the journal does: strings by the lengths in the rows."""
+    heaps = [iter(heap) for heap in batch.heaps]
+    found = []
+    for position, packed in enumerate(batch.rows):
+        values = ROW_STRUCT.unpack(packed)
+        strings = []
+        for length, heap in zip(values[12:], heaps, strict=True):
+            string = next(heap) if length else b""
+            assert len(string) == length
+            strings.append(string)
+        found.append(Event(batch.first_lsn + position, values[:12], *strings))
+    assert all(next(heap, None) is None for heap in heaps)
+    return found
+
+
+def fold(journal: list[Event], state: State | None = None) -> State:
+    """Fold events into a state, a fresh one if none is given."""
+    state = state if state is not None else State()
+    for event in journal:
+        apply(state, *event)
+    return state
+
+
+class World:
+    """A broker, its clock, everything it journaled and everything it handed out."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = Options(compile_filter=compile_filter, **options)
+        self.now = 1_700_000_000 * SECOND
+        self.journal: list[Event] = []
+        self.deliveries: list[Delivery] = []
+        self.broker = Broker(State(), 1, self.options)
+        self.ok(Start(version="test"))
+
+    # Driving.
+
+    def handle(self, command: Command) -> int | Refusal:
+        """Hand a command to the broker, and nothing more."""
+        return self.broker.handle(command, self.now)
+
+    def turn(self) -> None:
+        """Dispatch, and take what was decided and handed out."""
+        self.broker.dispatch(self.now)
+        for consumer, message, count, gate in self.broker.effects:
+            self.deliveries.append(
+                Delivery(consumer.id, message.id, count, gate, message.body, message.headers)
+            )
+        self.broker.effects.clear()
+        batch = self.broker.take()
+        if batch is not None:
+            assert batch.first_lsn == len(self.journal) + 1
+            self.journal.extend(unpack(batch))
+        assert len(self.journal) == self.broker.lsn
+
+    def ok(self, command: Command) -> int:
+        """Carry a command out, with dispatch; it must not be refused."""
+        answer = self.handle(command)
+        assert not isinstance(answer, Refusal), answer.text
+        self.turn()
+        return answer
+
+    def refused(self, command: Command) -> Refusal:
+        """A command that must be refused, and must leave no trace."""
+        self.turn()
+        before = (self.broker.next_lsn, digest(self.state))
+        answer = self.handle(command)
+        assert isinstance(answer, Refusal), answer
+        assert (self.broker.next_lsn, digest(self.state)) == before
+        assert answer.text[0].islower() or answer.text[0] == "'"
+        return answer
+
+    def sleep(self, seconds: float) -> None:
+        self.now += int(seconds * SECOND)
+
+    def restart(self) -> None:
+        """Kill the broker, fold what it journaled, and start another on it."""
+        self.turn()
+        self.check()
+        self.broker = Broker(fold(self.journal), len(self.journal) + 1, self.options)
+        self.ok(Start(version="test"))
+
+    def check(self) -> None:
+        """Fold equals live, and both are consistent in themselves."""
+        self.turn()
+        folded = fold(self.journal)
+        assert check_invariants(self.state) == []
+        assert check_invariants(folded) == []
+        assert digest(folded) == digest(self.state)
+
+    # Commands by name.
+
+    def connect(self, **values: Any) -> int:
+        return self.ok(OpenConnection("stomp", "peer", "guest", **{"room": MANY, **values}))
+
+    def close(self, connection: int, reason: int = events.CLOSED) -> int:
+        return self.ok(CloseConnection(connection, reason))
+
+    def attach(self, connection: int, address: str, **values: Any) -> int:
+        return self.ok(Attach(connection, address, **values))
+
+    def detach(self, consumer: int, **values: Any) -> int:
+        return self.ok(Detach(consumer, **values))
+
+    def send(self, address: str, body: bytes = b"", connection: int = 0, **values: Any) -> int:
+        headers = build(list(values.pop("headers", {}).items()))
+        return self.ok(Send(connection, address, headers, body, **values))
+
+    def ack(self, consumer: int, message: int, **values: Any) -> int:
+        return self.ok(Acknowledge(consumer, message, **values))
+
+    def nack(self, consumer: int, message: int, **values: Any) -> int:
+        return self.ok(Reject(consumer, message, **values))
+
+    def credit(self, consumer: int, messages: int = 0, size: int = 0) -> int:
+        return self.ok(Credit(consumer, messages, size))
+
+    def begin(self, connection: int, name: str = "t") -> int:
+        return self.ok(Begin(connection, name))
+
+    def commit(self, connection: int, name: str = "t") -> int:
+        return self.ok(Commit(connection, name))
+
+    def abort(self, connection: int, name: str = "t") -> int:
+        return self.ok(Rollback(connection, name))
+
+    def settings(self, mode: str = "decisions", **matches: dict[str, Any]) -> int:
+        """Put settings in force; `all` is the match `#`, two underscores are a dot."""
+        named = {
+            "#" if match == "all" else match.replace("__", "."): {
+                key.replace("_", "-"): value for key, value in values.items()
+            }
+            for match, values in matches.items()
+        }
+        return self.ok(ChangeSettings(named, mode))
+
+    # Looking.
+
+    @property
+    def state(self) -> State:
+        return self.broker.state
+
+    def queue(self, name: str) -> Queue:
+        return self.state.queue_by_name[name]
+
+    def ready(self, name: str) -> list[bytes]:
+        """Bodies of what is ready, in order of delivery."""
+        return [entry.message.body for entry in self.queue(name).ready()]
+
+    def bodies(self, name: str) -> list[bytes]:
+        """Bodies of all that is in the queue, in order of arrival."""
+        return [entry.message.body for entry in self.queue(name).entries.values()]
+
+    def counts(self, name: str) -> dict[bytes, int]:
+        """Delivery counts by body."""
+        return {e.message.body: e.delivery_count for e in self.queue(name).entries.values()}
+
+    def in_flight(self, name: str) -> list[bytes]:
+        entries = self.queue(name).entries.values()
+        return [entry.message.body for entry in entries if entry.state != READY]
+
+    def taken(self, consumer: int | None = None) -> list[Delivery]:
+        """What was handed out since the last look, to one consumer or to all."""
+        found = [d for d in self.deliveries if consumer is None or d.consumer == consumer]
+        self.deliveries = [d for d in self.deliveries if d not in found]
+        return found
+
+    def taken_bodies(self, consumer: int | None = None) -> list[bytes]:
+        return [delivery.body for delivery in self.taken(consumer)]
+
+    def events_named(self, name: str) -> list[Event]:
+        self.turn()
+        return [event for event in self.journal if event.name == name]
+
+    def names_since(self, lsn: int) -> list[str]:
+        """Names of the events after an LSN."""
+        return [event.name for event in self.journal[lsn:]]
