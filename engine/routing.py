@@ -46,6 +46,18 @@ def check_send(core: Core, command: Send) -> Refusal | None:
     return check_address(core, command.address, MULTICAST)
 
 
+def queue_needed(core: Core, command: Send) -> tuple[str, str] | None:
+    """Return (name, address) of the queue that must exist or be created for a send, if any."""
+    if command.queue is not None:
+        return (command.queue, command.address) if command.address else None
+    address = core.state.address_by_name.get((HOST, command.address))
+    if address is not None and _serves(address, command.routing_type):
+        return None
+    if _default_type(core, command) == ANYCAST:
+        return command.address, command.address
+    return None
+
+
 def _default_type(core: Core, command: Send) -> str:
     """Return the routing type that a message goes by when something must be created for it."""
     if command.routing_type is not None:

@@ -11,7 +11,7 @@ from engine import events
 from engine.commands import Acknowledge, Begin, Commit, Reject, Rollback, Send
 from engine.core import Core
 from engine.refusals import Code, Refusal
-from engine.routing import check_send, send
+from engine.routing import check_send, queue_needed, send
 from engine.settling import acknowledge_entry, give_back, restore_credit, select
 from engine.state import Connection, Consumer, Entry
 
@@ -60,13 +60,14 @@ def add_send(core: Core, command: Send) -> int | Refusal:
     if refusal is not None:
         return refusal
     limit = core.options.max_transaction_bytes
-    transaction.bytes += len(command.headers) + len(command.body)
-    if transaction.bytes > limit:
+    weight = transaction.bytes + len(command.headers) + len(command.body)
+    if weight > limit:
         return Refusal(
             Code.LIMIT,
             f"transaction '{transaction.name}' holds more than {limit} bytes "
             "(max-transaction-bytes)",
         )
+    transaction.bytes = weight
     transaction.operations.append(command)
     return 0
 
@@ -124,12 +125,36 @@ def _check(core: Core, transaction: Transaction) -> Refusal | None:
             Code.INVALID,
             f"transaction '{transaction.name}' cannot be committed: {transaction.doomed}",
         )
-    for operation in transaction.operations:
+    # Address by name of queues that operations before this one would create: `check_send` looks at
+    # the state before the commit and cannot know of them.
+    planned: dict[str, str] = {}
+    for position, operation in enumerate(transaction.operations):
         if isinstance(operation, Send):
-            refusal = check_send(core, operation)
+            refusal = check_send(core, operation) or _check_planned(core, planned, operation)
             if refusal is not None:
                 return refusal
+        elif isinstance(operation, Reject):
+            address = transaction.settled[position][0].queue.address
+            target = core.state.settings.resolve(address.name).dead_letter_address
+            if target not in core.state.queue_by_name:
+                planned.setdefault(target, target)
     return None
+
+
+def _check_planned(core: Core, planned: dict[str, str], command: Send) -> Refusal | None:
+    """Refuse a send that needs a queue which an operation before it creates on another address."""
+    needed = queue_needed(core, command)
+    if needed is None:
+        return None
+    name, address = needed
+    other = planned.setdefault(name, address)
+    if other == address:
+        return None
+    return Refusal(
+        Code.ALREADY_EXISTS,
+        f"queue '{name}' would be created on address '{other}' and on '{address}' in one "
+        "transaction; a queue's name is unique in the broker",
+    )
 
 
 def _carry_out(core: Core, transaction: Transaction, position: int, operation: Operation) -> None:
