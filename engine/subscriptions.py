@@ -15,6 +15,7 @@ from engine.settling import give_back
 from engine.state import Connection, Consumer, Filter, Queue
 from engine.topology import (
     check_address,
+    check_name,
     create_queue,
     delete_queue,
     find_address,
@@ -101,11 +102,17 @@ def _routing_type(core: Core, command: Attach) -> str:
 
 def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
     """Return the queue of a durable subscription, created or bound anew."""
-    if not name.isprintable() or not name:
-        return Refusal(Code.INVALID, f"the durable subscription's name {name!r} is not printable")
+    wrong = check_name("durable subscription", name)
+    if wrong is not None:
+        return wrong
     queue_name = DURABLE_PREFIX + name
     queue = core.state.queue_by_name.get(queue_name)
     if queue is not None:
+        if queue.routing_type != MULTICAST or not queue.durable:
+            return Refusal(
+                Code.ALREADY_EXISTS,
+                f"queue '{queue_name}' exists already and is no durable subscription",
+            )
         same_address = queue.address.name == command.address
         if same_address and queue.filter == command.filter:
             return queue
@@ -127,8 +134,12 @@ def _temporary(core: Core, command: Attach) -> Queue | Refusal:
     address = require_address(core, command.address, MULTICAST, command.connection)
     if isinstance(address, Refusal):
         return address
+    name = f"{command.address}.sub-{core.next_lsn}"
+    while name in core.state.queue_by_name:
+        # Somebody gave a queue of his own a name of this form.
+        name += "-"
     detail = events.QueueDetail(
-        name=f"{command.address}.sub-{core.next_lsn}",
+        name=name,
         routing_type=MULTICAST,
         filter=command.filter,
         durable=False,
@@ -145,6 +156,11 @@ def detach(core: Core, command: Detach) -> int | Refusal:
     if consumer is None:
         return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
     queue = consumer.queue
+    if command.delete_durable and not queue.name.startswith(DURABLE_PREFIX):
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"queue '{queue.name}' is no durable subscription; it was not deleted",
+        )
     if command.delete_durable and len(queue.consumers) > 1:
         return Refusal(
             Code.NOT_ALLOWED,
