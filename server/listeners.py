@@ -9,38 +9,24 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, cast
 
-from protocols.stomp import Session, StompOptions
-from server.config import AcceptorConfig
+from protocols.stomp import Session
+from server.config import AcceptorConfig, stomp_options
 from server.hub import Hub
 from server.logs import logger
 from server.peer import Peer
 
 WRITE_HIGH_BYTES: Final = 256 * 1024
 WRITE_LOW_BYTES: Final = 64 * 1024
+READ_BYTES: Final = 64 * 1024
+"""Most bytes taken from a socket at once: after each such piece others get their turn, and the
+writer gets its next block while the rest is still being read."""
+
 ABORT_AFTER_SECONDS: Final = 5.0
 """How long a closed connection may take to get rid of what was written to it."""
 
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
 
 log = logger("listeners")
-
-
-def stomp_options(acceptor: AcceptorConfig) -> StompOptions:
-    """Translate the configuration of an acceptor."""
-    return StompOptions(
-        max_header_length=acceptor.max_header_length,
-        max_headers=acceptor.max_headers,
-        max_data_length=acceptor.max_data_length,
-        die_delay_ms=acceptor.die_delay,
-        connect_timeout_ms=acceptor.connect_timeout,
-        heart_beat_send_ms=acceptor.heart_beat_send,
-        heart_beat_receive_ms=acceptor.heart_beat_receive,
-        default_persistent=acceptor.default_persistent,
-        hosts=acceptor.hosts,
-        queue_prefix=acceptor.queue_prefix,
-        topic_prefix=acceptor.topic_prefix,
-        room=acceptor.buffer_size,
-    )
 
 
 class Acceptor:
@@ -54,6 +40,8 @@ class Acceptor:
         self.connections: Final[set[Connection]] = set()
         self.stomp = stomp_options(config)
         self.server_name: Final = server_name
+        # One buffer for all: it is emptied before the next read, whoever that is for.
+        self.buffer: Final = bytearray(READ_BYTES)
         self._is_full: Final = is_full
         self._server: asyncio.Server | None = None
 
@@ -101,7 +89,7 @@ class Acceptor:
             connection.close(0)
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One socket: the transport of a peer."""
 
     def __init__(self, acceptor: Acceptor) -> None:
@@ -109,6 +97,7 @@ class Connection(asyncio.Protocol):
         self._hub: Final = acceptor.hub
         self._transport: asyncio.Transport | None = None
         self._peer: Peer | None = None
+        self._buffer: Final = acceptor.buffer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A peer connected."""
@@ -134,10 +123,14 @@ class Connection(asyncio.Protocol):
         log.debug("connected", peer=name, acceptor=acceptor.config.name)
         self._hub.opened(peer)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """Where to put what comes."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Bytes came."""
         if self._peer is not None:
-            self._hub.received(self._peer, data)
+            self._hub.received(self._peer, bytes(self._buffer[:nbytes]))
 
     def resume_writing(self) -> None:
         """The write buffer has room again."""
