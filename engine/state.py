@@ -24,6 +24,7 @@ UNJOURNALED: Final = 1 << 63
 """Bit in the id of a message whose events are not journaled; such an id is no LSN."""
 
 COMPACT_TOMBSTONES_MIN: Final = 64
+PRUNE_EXPIRING_MIN: Final = 1024
 
 # States of an entry.
 READY: Final = 0
@@ -333,7 +334,25 @@ class State:
         # item may
         # outlive its entry.
         self.expiring: list[tuple[int, int, int]] = []
+        self.expiring_max = PRUNE_EXPIRING_MIN
 
     def expires(self, message: Message, queue: Queue) -> None:
         """Remember that an entry is to be looked at when its time has passed."""
+        if len(self.expiring) >= self.expiring_max:
+            self._prune_expiring()
         heappush(self.expiring, (message.expires, message.id, queue.id))
+
+    def _prune_expiring(self) -> None:
+        """Let go of items that outlived their entries: with long lives they would be nearly all.
+
+        An entry in flight is put on the heap again when it comes back.
+        """
+        kept = set()
+        for item in self.expiring:
+            queue = self.queues.get(item[2])
+            entry = queue.entries.get(item[1]) if queue is not None else None
+            if entry is not None and entry.state == READY:
+                kept.add(item)
+        # In place, because the scan may be looking at the list; sorted is a heap.
+        self.expiring[:] = sorted(kept)
+        self.expiring_max = max(PRUNE_EXPIRING_MIN, 2 * len(kept))
