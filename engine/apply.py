@@ -11,6 +11,8 @@ counters, which are part of the logical state, do not move.
 from collections.abc import Callable
 from typing import Final, TypeAlias, cast
 
+import msgspec
+
 from engine import events
 from engine.events import (
     ADDRESS,
@@ -64,10 +66,12 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
 
 def _enter(state: State, lsn: int, queue: Queue, message: Message) -> None:
     entry = Entry(message)
-    queue.entries[message.id] = entry
-    queue.put(entry)
     if lsn:
         queue.added += 1
+    else:
+        queue.remember_place(message.id)
+    queue.entries[message.id] = entry
+    queue.put(entry)
     if not message.flags & PERSISTENT:
         queue.transient_count += 1
     if message.expires:
@@ -110,6 +114,7 @@ def _leave(queue: Queue, message_id: int) -> None:
         entry.state = GONE
     if not entry.message.flags & PERSISTENT:
         queue.transient_count -= 1
+        queue.unjournaled_after.pop(message_id, None)
 
 
 def returned(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
@@ -367,6 +372,6 @@ def apply(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body:
     """Apply one event of any kind, as folds do. Raises `MisfitError` if it does not fit."""
     try:
         APPLY[row[0]](state, lsn, row, detail, headers, body)
-    except (KeyError, ValueError, IndexError) as error:
+    except (KeyError, ValueError, IndexError, msgspec.MsgspecError) as error:
         name = events.BY_NUMBER[row[0]].name if row[0] in events.BY_NUMBER else f"kind {row[0]}"
         raise MisfitError(f"event {lsn} ({name}) does not fit the state: {error!r}") from error

@@ -119,6 +119,7 @@ class Queue:
         "temporary",
         "tombstones",
         "transient_count",
+        "unjournaled_after",
     )
 
     def __init__(self, queue_id: int, name: str, address: "Address") -> None:
@@ -146,6 +147,19 @@ class Queue:
         # Volatile.
         self.next_consumer = 0
         self.matcher: Filter | None = None
+        # By id of an unjournaled message, whose number says nothing about its place among the
+        # others: the journaled message that it came after.
+        self.unjournaled_after: dict[int, int] = {}
+
+    def remember_place(self, message_id: int) -> None:
+        """Note where an unjournaled message stands that is about to become the last entry."""
+        before = next(reversed(self.entries), 0)
+        self.unjournaled_after[message_id] = self.unjournaled_after.get(before, before)
+
+    def _place(self, message_id: int) -> tuple[int, int]:
+        if message_id < UNJOURNALED:
+            return (message_id, 0)
+        return (self.unjournaled_after[message_id], message_id)
 
     def put(self, entry: Entry) -> None:
         """Add an entry that is new: behind everything of its priority."""
@@ -168,10 +182,17 @@ class Queue:
         level = self.levels[priority]
         message_id = entry.message.id
         position = 0
-        for other in level:
-            if other.message.id > message_id:
-                break
-            position += 1
+        if self.unjournaled_after:
+            place = self._place(message_id)
+            for other in level:
+                if other.state != GONE and self._place(other.message.id) > place:
+                    break
+                position += 1
+        else:
+            for other in level:
+                if other.message.id > message_id:
+                    break
+                position += 1
         level.insert(position, entry)
 
     def withdraw(self, entry: Entry, state: int) -> None:
