@@ -14,7 +14,7 @@ from engine.core import Core
 from engine.events import PERSISTENT
 from engine.expiry import dead_letter
 from engine.refusals import Code, Refusal
-from engine.state import Consumer, Entry, Queue
+from engine.state import Consumer, Entry
 
 GIVES_BACK: Final = frozenset({events.CLOSED})
 """Reasons for which the attempt does not count."""
@@ -47,10 +47,7 @@ def reject(core: Core, command: Reject) -> int | Refusal:
     chosen = select(core, core.state.consumers.get(command.consumer), command)
     if isinstance(chosen, Refusal):
         return chosen
-    lsn = 0
-    for entry in reversed(chosen):
-        lsn = give_back(core, entry, events.NACK) or lsn
-    return lsn
+    return give_all_back(core, chosen, events.NACK)
 
 
 def select(
@@ -111,33 +108,60 @@ def restore_credit(consumer: Consumer, entry: Entry) -> None:
     consumer.credit_bytes += entry.message.size
 
 
-def give_back(core: Core, entry: Entry, reason: int) -> int:
-    """End a delivery without success: the message returns to its place or is dead-lettered."""
+def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
+    """End deliveries without success, given in the order of delivery.
+
+    Each returns to its place or is dead-lettered. Return what telling about it must wait for.
+    """
+    gate = 0
+    returning: list[Entry] = []
+    for entry in entries:
+        consumer = entry.consumer
+        assert consumer is not None
+        restore_credit(consumer, entry)
+        if reason in NEVER_DEAD_LETTERS or not _used_up(core, entry, reason):
+            returning.append(entry)
+            continue
+        # In the order of delivery, which the dead letter address then keeps.
+        dead_letter(core, consumer.queue, entry)
+        if entry.message.flags & PERSISTENT:
+            gate = core.next_lsn - 1
+    # The newest first, so that each goes to the front of its level.
+    returning.sort(key=_by_message, reverse=True)
+    for entry in returning:
+        gate = _give_back(core, entry, reason) or gate
+    return gate
+
+
+def _by_message(entry: Entry) -> int:
+    return entry.message.id
+
+
+def _give_back(core: Core, entry: Entry, reason: int) -> int:
     consumer = entry.consumer
     assert consumer is not None
     queue = consumer.queue
     message = entry.message
-    delivery_count = entry.delivery_count
-    if reason in GIVES_BACK:
-        delivery_count -= 1
-    restore_credit(consumer, entry)
-    if reason not in NEVER_DEAD_LETTERS and _used_up(core, queue, delivery_count):
-        dead_letter(core, queue, entry)
-        lsn = core.next_lsn - 1
-    else:
-        lsn = core.emit(
-            (
-                events.RETURNED, reason, delivery_count, queue.address.id, queue.id,
-                message.priority, message.flags, message.id, consumer.id,
-                consumer.connection_id, 0, core.now,
-            )
-        )  # fmt: skip
-        core.touched[queue.id] = queue
+    lsn = core.emit(
+        (
+            events.RETURNED, reason, _count_after(entry, reason), queue.address.id, queue.id,
+            message.priority, message.flags, message.id, consumer.id,
+            consumer.connection_id, 0, core.now,
+        )
+    )  # fmt: skip
+    core.touched[queue.id] = queue
     return lsn if message.flags & PERSISTENT else 0
 
 
-def _used_up(core: Core, queue: Queue, delivery_count: int) -> bool:
+def _count_after(entry: Entry, reason: int) -> int:
+    return entry.delivery_count - 1 if reason in GIVES_BACK else entry.delivery_count
+
+
+def _used_up(core: Core, entry: Entry, reason: int) -> bool:
     """Say whether a message had its last attempt. In a dead letter address it never has."""
-    settings = core.state.settings.resolve(queue.address.name)
+    consumer = entry.consumer
+    assert consumer is not None
+    address = consumer.queue.address.name
+    settings = core.state.settings.resolve(address)
     limit = settings.max_delivery_attempts
-    return 0 < limit <= delivery_count and settings.dead_letter_address != queue.address.name
+    return 0 < limit <= _count_after(entry, reason) and settings.dead_letter_address != address

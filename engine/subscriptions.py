@@ -11,7 +11,7 @@ from engine.commands import (
 )
 from engine.core import Core
 from engine.refusals import Code, Refusal
-from engine.settling import give_back
+from engine.settling import give_all_back
 from engine.state import Connection, Consumer, Filter, Queue
 from engine.topology import (
     check_address,
@@ -178,9 +178,7 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> None:
     _doom_transactions(consumer)
     last_of_temporary = queue.temporary and len(queue.consumers) == 1
     if not last_of_temporary:
-        # The newest first, so that each goes to the front of its level.
-        for message_id in sorted(consumer.unacked, reverse=True):
-            give_back(core, consumer.unacked[message_id], reason)
+        give_all_back(core, list(consumer.unacked.values()), reason)
     else:
         for message_id in list(consumer.unacked):
             _remove_in_flight(core, queue, message_id)

@@ -12,7 +12,7 @@ from engine.commands import Acknowledge, Begin, Commit, Reject, Rollback, Send
 from engine.core import Core
 from engine.refusals import Code, Refusal
 from engine.routing import check_send, queue_needed, send
-from engine.settling import acknowledge_entry, give_back, restore_credit, select
+from engine.settling import acknowledge_entry, give_all_back, restore_credit, select
 from engine.state import Connection, Consumer, Entry
 
 Operation: TypeAlias = Send | Acknowledge | Reject
@@ -168,8 +168,7 @@ def _carry_out(core: Core, transaction: Transaction, position: int, operation: O
         for entry in entries:
             acknowledge_entry(core, entry)
         return
-    for entry in reversed(entries):
-        give_back(core, entry, events.NACK)
+    give_all_back(core, entries, events.NACK)
 
 
 def _release(transaction: Transaction) -> None:
