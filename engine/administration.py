@@ -16,6 +16,7 @@ from engine.state import Queue
 from engine.topology import (
     ROUTING_TYPES,
     check_name,
+    compile_filter,
     create_queue,
     find_address,
     remove_entries,
@@ -33,7 +34,8 @@ def create_address(core: Core, command: CreateAddress) -> int | Refusal:
         return wrong
     address = find_address(core, command.address)
     if address is None:
-        create_new_address(core, command.address, command.routing_types, 0, events.ADMINISTRATION)
+        types = tuple(sorted(set(command.routing_types)))
+        create_new_address(core, command.address, types, 0, events.ADMINISTRATION)
         return core.next_lsn - 1
     wanted = tuple(sorted({*address.routing_types, *command.routing_types}))
     if wanted == tuple(sorted(address.routing_types)):
@@ -87,8 +89,9 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
         return wrong
     if command.queue in core.state.queue_by_name:
         return Refusal(Code.ALREADY_EXISTS, f"queue '{command.queue}' exists already")
-    if command.filter:
-        return Refusal(Code.UNSUPPORTED, "filters (selectors) are not supported in this version")
+    matcher = compile_filter(core, command.filter)
+    if isinstance(matcher, Refusal):
+        return matcher
     address = find_address(core, command.address)
     if address is None:
         address = create_new_address(
@@ -98,7 +101,10 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
         wanted = tuple(sorted((*address.routing_types, command.routing_type)))
         update_routing_types(core, address, wanted, 0, events.ADMINISTRATION)
     detail = events.QueueDetail(
-        name=command.queue, routing_type=command.routing_type, durable=command.durable
+        name=command.queue,
+        routing_type=command.routing_type,
+        durable=command.durable,
+        filter=command.filter,
     )
     create_queue(core, address, detail, 0, events.ADMINISTRATION)
     return core.next_lsn - 1

@@ -32,7 +32,7 @@ def _send(core: Core, command: commands.Send) -> int | Refusal:
         return Refusal(Code.LIMIT, core.blocked)
     if command.transaction is not None:
         return transactions.add_send(core, command)
-    if not 0 <= command.priority <= 9:
+    if not 0 <= command.priority <= 9 or not 0 <= command.expires <= routing.EXPIRES_MAX:
         refusal = routing.check_send(core, command)
         assert refusal is not None
         return refusal

@@ -5,6 +5,8 @@ by reference: one body, one event. Both on one address: one anycast queue and al
 unless the sender said which (fact sheet of Artemis, section 1.1).
 """
 
+from typing import Final
+
 from engine import events
 from engine.commands import ANYCAST, MULTICAST, Send
 from engine.core import Core
@@ -12,6 +14,9 @@ from engine.events import PERSISTENT
 from engine.refusals import Code, Refusal
 from engine.state import HOST, Address, Filter, Message, Queue
 from engine.topology import check_address, check_queue, require_address, require_queue
+
+EXPIRES_MAX: Final = (1 << 53) - 1
+"""The latest expiry, in milliseconds; every integer up to here is exact in any JSON reader too."""
 
 
 def send(core: Core, command: Send) -> int | Refusal:
@@ -35,6 +40,11 @@ def check_send(core: Core, command: Send) -> Refusal | None:
     """Say why a send would be refused, None if it would not."""
     if not 0 <= command.priority <= 9:
         return Refusal(Code.INVALID, f"priority is {command.priority}; it must be from 0 to 9")
+    if not 0 <= command.expires <= EXPIRES_MAX:
+        return Refusal(
+            Code.INVALID,
+            f"expires is {command.expires}; it must be milliseconds since 1970, 0 for never",
+        )
     if command.queue is not None:
         routing_type = command.routing_type or ANYCAST
         return check_queue(core, command.queue, command.address, routing_type)

@@ -12,10 +12,11 @@ from engine.commands import (
 from engine.core import Core
 from engine.refusals import Code, Refusal
 from engine.settling import give_all_back
-from engine.state import Connection, Consumer, Filter, Queue
+from engine.state import Connection, Consumer, Queue
 from engine.topology import (
     check_address,
     check_name,
+    compile_filter,
     create_queue,
     delete_queue,
     find_address,
@@ -33,7 +34,7 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     connection = core.state.connections.get(command.connection)
     if connection is None:
         return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
-    matcher = _compile(core, command.filter)
+    matcher = compile_filter(core, command.filter)
     if isinstance(matcher, Refusal):
         return matcher
     queue = _target(core, command)
@@ -66,17 +67,6 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     consumer.receiver = command.receiver
     core.touched[queue.id] = queue
     return consumer_id
-
-
-def _compile(core: Core, text: str) -> Filter | None | Refusal:
-    if not text:
-        return None
-    if core.options.compile_filter is None:
-        return Refusal(Code.UNSUPPORTED, "filters (selectors) are not supported in this version")
-    try:
-        return core.options.compile_filter(text)
-    except ValueError as error:
-        return Refusal(Code.INVALID, f"the filter is wrong: {error}")
 
 
 def _target(core: Core, command: Attach) -> Queue | Refusal:

@@ -7,7 +7,7 @@ from engine import events
 from engine.commands import ANYCAST, MULTICAST
 from engine.core import Core
 from engine.refusals import Code, Refusal
-from engine.state import HOST, Address, Queue
+from engine.state import HOST, Address, Filter, Queue
 
 ROUTING_TYPES = (ANYCAST, MULTICAST)
 
@@ -68,6 +68,18 @@ def check_name(what: str, name: str) -> Refusal | None:
     if not name.isprintable():
         return Refusal(Code.INVALID, f"the name of the {what}, {name!r}, holds control characters")
     return None
+
+
+def compile_filter(core: Core, text: str) -> Filter | Refusal | None:
+    """Compile the text of a filter, None for the empty one, or say why it is refused."""
+    if not text:
+        return None
+    if core.options.compile_filter is None:
+        return Refusal(Code.UNSUPPORTED, "filters (selectors) are not supported in this version")
+    try:
+        return core.options.compile_filter(text)
+    except ValueError as error:
+        return Refusal(Code.INVALID, f"the filter is wrong: {error}")
 
 
 def create_address(
