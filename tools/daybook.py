@@ -46,7 +46,8 @@ def serve(
     from server.service import run  # noqa: PLC0415
 
     flags = [*overrides, *([f"data-directory={data}"] if data is not None else [])]
-    sys.exit(run(load(config_file, flags, listen)))
+    config = load(config_file, flags, listen)
+    sys.exit(run(config, lambda: load(config_file, flags, listen)))
 
 
 def main() -> None:

@@ -11,10 +11,18 @@ import click
 
 from engine.apply import MisfitError
 from journal.errors import JournalError
+from journal.format import Damage
+from recovery.directory import RecoveryError
+from recovery.fold import FoldError
 from server.config import ConfigError
+from server.users import UsersError
 
 EXIT_WRONG: Final = 1
 EXIT_BAD_USE: Final = 2
+
+
+SENTENCES: Final = (JournalError, Damage, RecoveryError, FoldError, MisfitError, UsersError)
+"""Errors whose text says what, where, and what would be right."""
 
 
 class Failure(click.ClickException):
@@ -31,7 +39,7 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except ConfigError as error:
             raise _bad_use(ctx, str(error)) from error
-        except (JournalError, MisfitError) as error:
+        except SENTENCES as error:
             raise Failure(str(error)) from error
         except OSError as error:
             if error.errno == errno.EPIPE:

@@ -1,0 +1,286 @@
+"""The control socket: how the command line talks to the broker that runs on a data directory.
+
+A unix socket in the data directory that its owner alone may use. One JSON object a line, each
+answered by one: {"result": ...} or {"error": {"code": ..., "text": ...}}. Reading is answered from
+the state at once; what changes something goes through the hub, like everything else, and is
+answered when it is durable.
+
+Fault model: a peer may send anything, in any pieces, and go away at any moment; it gets an error or
+is dropped, and the broker goes on. A socket left by a killed broker is replaced, which is safe
+because the lock of the directory is held.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from engine.broker import Broker
+from engine.commands import (
+    ANYCAST,
+    Command,
+    CreateAddress,
+    CreateQueue,
+    DeleteAddress,
+    DeleteQueue,
+    PauseQueue,
+    PurgeQueue,
+    ResumeQueue,
+)
+from engine.refusals import Code, Refusal
+from server import views
+
+SOCKET_NAME: Final = "control.sock"
+REQUEST_BYTES_MAX: Final = 64 * 1024
+ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
+CLIENTS_MAX: Final = 32
+
+
+class ControlledHub(Protocol):
+    """What the control socket needs of the hub."""
+
+    @property
+    def broker(self) -> Broker:
+        """The broker whose state is read."""
+        ...
+
+    def request(
+        self, command: Command, callback: Callable[[int | Refusal], None] | None = None
+    ) -> None:
+        """Carry out a command; the callback gets the answer when it may leave."""
+        ...
+
+    def status(self) -> dict[str, Any]:
+        """What the hub and its surroundings know about themselves."""
+        ...
+
+
+class Status(msgspec.Struct, frozen=True, tag="status", tag_field="do"):
+    """Ask how the broker is doing."""
+
+
+class Queues(msgspec.Struct, frozen=True, tag="queues", tag_field="do"):
+    """Ask for all queues."""
+
+
+class Addresses(msgspec.Struct, frozen=True, tag="addresses", tag_field="do"):
+    """Ask for all addresses."""
+
+
+class SettingsOf(msgspec.Struct, frozen=True, tag="settings", tag_field="do"):
+    """Ask for the settings of an address."""
+
+    address: str
+
+
+class Browse(msgspec.Struct, frozen=True, tag="browse", tag_field="do"):
+    """Ask for a page of a queue."""
+
+    queue: str
+    offset: int = 0
+    limit: int = views.PAGE_DEFAULT
+
+
+class QueueCreation(msgspec.Struct, frozen=True, tag="create-queue", tag_field="do"):
+    """Have a queue created; `address` defaults to its name."""
+
+    queue: str
+    address: str = ""
+    routing_type: str = ANYCAST
+    durable: bool = True
+
+    def command(self) -> Command:
+        """The command that does it."""
+        address = self.address or self.queue
+        return CreateQueue(self.queue, address, self.routing_type, self.durable)
+
+
+class QueueDeletion(msgspec.Struct, frozen=True, tag="delete-queue", tag_field="do"):
+    """Have a queue deleted."""
+
+    queue: str
+    force: bool = False
+
+    def command(self) -> Command:
+        """The command that does it."""
+        return DeleteQueue(self.queue, self.force)
+
+
+class QueuePurge(msgspec.Struct, frozen=True, tag="purge-queue", tag_field="do"):
+    """Have everything that is ready in a queue removed."""
+
+    queue: str
+
+    def command(self) -> Command:
+        """The command that does it."""
+        return PurgeQueue(self.queue)
+
+
+class QueuePause(msgspec.Struct, frozen=True, tag="pause-queue", tag_field="do"):
+    """Have a queue stop to deliver."""
+
+    queue: str
+
+    def command(self) -> Command:
+        """The command that does it."""
+        return PauseQueue(self.queue)
+
+
+class QueueResumption(msgspec.Struct, frozen=True, tag="resume-queue", tag_field="do"):
+    """Have a queue deliver again."""
+
+    queue: str
+
+    def command(self) -> Command:
+        """The command that does it."""
+        return ResumeQueue(self.queue)
+
+
+class AddressCreation(msgspec.Struct, frozen=True, tag="create-address", tag_field="do"):
+    """Have an address created, or routing types added to it."""
+
+    address: str
+    routing_types: tuple[str, ...] = (ANYCAST,)
+
+    def command(self) -> Command:
+        """The command that does it."""
+        return CreateAddress(self.address, self.routing_types)
+
+
+class AddressDeletion(msgspec.Struct, frozen=True, tag="delete-address", tag_field="do"):
+    """Have an address deleted, with its queues only if forced."""
+
+    address: str
+    force: bool = False
+
+    def command(self) -> Command:
+        """The command that does it."""
+        return DeleteAddress(self.address, self.force)
+
+
+Reading = Status | Queues | Addresses | SettingsOf | Browse
+Change = (
+    QueueCreation | QueueDeletion | QueuePurge | QueuePause | QueueResumption
+    | AddressCreation | AddressDeletion
+)  # fmt: skip
+
+_decoder: Final[msgspec.json.Decoder[Reading | Change]] = msgspec.json.Decoder(Reading | Change)
+_encode: Final = msgspec.json.Encoder(enc_hook=str).encode
+
+
+class ControlServer:
+    """Listens on the socket; lives in the thread of the event loop that starts it."""
+
+    def __init__(self, hub: ControlledHub, path: Path) -> None:
+        self._hub: Final = hub
+        self._path: Final = path
+        self._server: asyncio.Server | None = None
+        self._clients: set[asyncio.StreamWriter] = set()
+
+    async def start(self) -> None:
+        """Listen. Raises OSError if the socket cannot be made."""
+        listener = bind(self._path)
+        # A line may be as long as a request; the buffer must hold it with its end.
+        self._server = await asyncio.start_unix_server(
+            self._serve, sock=listener, limit=REQUEST_BYTES_MAX + 1
+        )
+
+    async def close(self) -> None:
+        """Listen no more, drop who is connected, and remove the socket."""
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        for client in list(self._clients):
+            client.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one client, one after the other."""
+        if len(self._clients) >= CLIENTS_MAX:
+            writer.close()
+            return
+        self._clients.add(writer)
+        try:
+            while line := await reader.readline():
+                answer = await self._answer(line)
+                writer.write(_encode(answer) + b"\n")
+                await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            # The client went away, which is its right.
+            return
+        except ValueError:
+            text = f"a request has at most {REQUEST_BYTES_MAX} bytes and ends with a line feed"
+            writer.write(_encode(_error(Code.LIMIT.value, text)) + b"\n")
+        finally:
+            self._clients.discard(writer)
+            writer.close()
+
+    async def _answer(self, line: bytes) -> dict[str, Any]:
+        try:
+            request = _decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return _error(Code.INVALID.value, f"this is not a request: {error}")
+        if isinstance(request, Change):
+            return _told(await self._carry_out(request.command()))
+        return _told(self._read(request))
+
+    def _read(self, request: Reading) -> dict[str, Any] | Refusal:
+        state = self._hub.broker.state
+        if isinstance(request, Queues):
+            return {"queues": views.queues(state)}
+        if isinstance(request, Addresses):
+            return {"addresses": views.addresses(state)}
+        if isinstance(request, SettingsOf):
+            return views.settings(state, request.address)
+        if isinstance(request, Browse):
+            return views.browse(state, request.queue, offset=request.offset, limit=request.limit)
+        return {"pid": os.getpid()} | self._hub.status()
+
+    async def _carry_out(self, command: Command) -> dict[str, Any] | Refusal:
+        answered: asyncio.Future[int | Refusal] = asyncio.get_running_loop().create_future()
+
+        def answer(result: int | Refusal) -> None:
+            if not answered.done():
+                answered.set_result(result)
+
+        self._hub.request(command, answer)
+        result = await answered
+        return result if isinstance(result, Refusal) else {"lsn": result}
+
+
+def _told(result: dict[str, Any] | Refusal) -> dict[str, Any]:
+    if isinstance(result, Refusal):
+        return _error(result.code.value, result.text)
+    return {"result": result}
+
+
+def _error(code: str, text: str) -> dict[str, Any]:
+    return {"error": {"code": code, "text": text}}
+
+
+def bind(path: Path) -> socket.socket:
+    """A listening unix socket that its owner alone may connect to, in place of a stale one."""
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        # Linux creates the name with the mode of the socket, so there is no moment without it.
+        os.fchmod(listener.fileno(), 0o600)
+        # The path of a socket is limited to 107 bytes, that of a directory is not.
+        listener.bind(f"/proc/self/fd/{folder}/{path.name}")
+        listener.listen()
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    finally:
+        os.close(folder)
+    return listener

@@ -1,0 +1,151 @@
+"""What can be seen of a broker's state, as plain data: for the control socket and the command line.
+
+Reads a `State`, of a running broker or folded from a journal, and changes nothing. Every answer is
+bounded. This module must never know where the state comes from or who asks.
+"""
+
+from base64 import b64encode
+from itertools import chain, islice
+from typing import Any, Final
+
+from engine.headers import as_dict
+from engine.refusals import Code, Refusal
+from engine.state import HOST, IN_FLIGHT, Entry, Queue, State
+
+PAGE_DEFAULT: Final = 100
+PAGE_MAX: Final = 1000
+OFFSET_MAX: Final = 1_000_000
+"""How deep one can look into a queue: skipping takes the broker's time."""
+
+BODY_BYTES_MAX: Final = 64 * 1024
+"""More of a body is not shown; `journal inspect --bodies` shows all of it."""
+
+PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""A page ends early when its bodies and headers exceed this."""
+
+
+def counts(state: State) -> dict[str, Any]:
+    """How many of everything there are."""
+    queues = state.queues.values()
+    total = sum(len(queue.entries) for queue in queues)
+    ready = sum(queue.ready_count for queue in queues)
+    return {
+        "connections": len(state.connections),
+        "consumers": len(state.consumers),
+        "addresses": len(state.addresses),
+        "queues": len(state.queues),
+        "messages_ready": ready,
+        "messages_in_flight": total - ready,
+    }
+
+
+def addresses(state: State) -> list[dict[str, Any]]:
+    """All addresses by name, with what their queues hold together."""
+    rows = []
+    for address in sorted(state.addresses.values(), key=lambda each: each.name):
+        queues = [*address.anycast, *address.multicast]
+        rows.append(
+            {
+                "address": address.name,
+                "routing_types": list(address.routing_types),
+                "auto_created": address.auto_created,
+                "queues": [queue.name for queue in queues],
+                "messages": sum(len(queue.entries) for queue in queues),
+            }
+        )
+    return rows
+
+
+def queues(state: State) -> list[dict[str, Any]]:
+    """All queues by name."""
+    return [_queue(queue) for queue in sorted(state.queues.values(), key=lambda each: each.name)]
+
+
+def _queue(queue: Queue) -> dict[str, Any]:
+    return {
+        "queue": queue.name,
+        "address": queue.address.name,
+        "routing_type": queue.routing_type,
+        "durable": queue.durable,
+        "temporary": queue.temporary,
+        "auto_created": queue.auto_created,
+        "paused": queue.paused,
+        "filter": queue.filter,
+        "consumers": len(queue.consumers),
+        "messages": len(queue.entries),
+        "ready": queue.ready_count,
+        "in_flight": len(queue.entries) - queue.ready_count,
+        "added": queue.added,
+        "acknowledged": queue.acknowledged,
+        "dead_lettered": queue.dead_lettered,
+        "expired": queue.expired,
+    }
+
+
+def settings(state: State, address: str) -> dict[str, Any]:
+    """The settings in force for an address, which need not exist, and where each comes from."""
+    return {
+        "address": address,
+        "exists": (HOST, address) in state.address_by_name,
+        "settings": [
+            {"key": key, "value": value, "match": match or None}
+            for key, value, match in state.settings.explain(address)
+        ],
+    }
+
+
+def browse(
+    state: State, name: str, *, offset: int = 0, limit: int = PAGE_DEFAULT
+) -> dict[str, Any] | Refusal:
+    """A page of what is in a queue: in flight first, then what is ready, in order of delivery.
+
+    `next_offset` is where the next page begins, None if this was the last. What happens between two
+    pages moves messages between them.
+    """
+    queue = state.queue_by_name.get(name)
+    if queue is None:
+        return Refusal(Code.NOT_FOUND, f"there is no queue '{name}'")
+    if not 0 <= offset <= OFFSET_MAX or not 1 <= limit <= PAGE_MAX:
+        return Refusal(
+            Code.INVALID,
+            f"offset must be 0 to {OFFSET_MAX} and limit 1 to {PAGE_MAX}; "
+            "`journal inspect` shows what is deeper in a queue",
+        )
+    in_flight = (entry for consumer in queue.consumers for entry in consumer.unacked.values())
+    rows: list[dict[str, Any]] = []
+    size = 0
+    for entry in islice(chain(in_flight, queue.ready()), offset, offset + limit):
+        rows.append(_entry(entry))
+        size += len(entry.message.headers) + min(len(entry.message.body), BODY_BYTES_MAX)
+        if size > PAGE_BYTES_MAX:
+            break
+    end = offset + len(rows)
+    return {
+        "queue": name,
+        "messages": rows,
+        "offset": offset,
+        "in_queue": len(queue.entries),
+        "next_offset": end if rows and end < len(queue.entries) else None,
+    }
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    message = entry.message
+    body = message.body[:BODY_BYTES_MAX]
+    row: dict[str, Any] = {
+        "message": message.id,
+        "state": "in flight" if entry.state == IN_FLIGHT else "ready",
+        "consumer": entry.consumer.id if entry.consumer is not None else None,
+        "delivery_count": entry.delivery_count,
+        "priority": message.priority,
+        "persistent": message.persistent,
+        "expires": message.expires or None,
+        "headers": as_dict(message.headers),
+        "body_bytes": len(message.body),
+        "truncated": len(message.body) > BODY_BYTES_MAX,
+    }
+    try:
+        row["body"] = body.decode("utf-8")
+    except UnicodeDecodeError:
+        row["body_base64"] = b64encode(body).decode("ascii")
+    return row

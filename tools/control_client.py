@@ -1,0 +1,93 @@
+"""Talking to the broker that runs on a data directory, over its control socket.
+
+Fault model: the socket may be missing or stale (no broker runs), and the broker may die in the
+middle of an answer.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from server.control import ANSWER_BYTES_MAX, SOCKET_NAME
+
+TIMEOUT_SECONDS: Final = 30.0
+
+
+class ControlError(Exception):
+    """The broker refused, or did not answer; the text says why."""
+
+
+@contextmanager
+def _connected(directory: Path, timeout: float) -> Iterator[socket.socket | None]:
+    """A connection to the broker of a directory; None if none runs there."""
+    try:
+        folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(timeout)
+            try:
+                # The path of a socket is limited to 107 bytes, that of a directory is not.
+                connection.connect(f"/proc/self/fd/{folder}/{SOCKET_NAME}")
+            except (FileNotFoundError, ConnectionRefusedError):
+                yield None
+                return
+            except PermissionError as error:
+                raise ControlError(
+                    f"{directory / SOCKET_NAME} belongs to another user: run this as the user of "
+                    "the broker, or as root"
+                ) from error
+            yield connection
+    finally:
+        os.close(folder)
+
+
+def is_running(directory: Path) -> bool:
+    """Whether a broker runs on the directory."""
+    with suppress(ControlError), _connected(directory, TIMEOUT_SECONDS) as connection:
+        return connection is not None
+    return True
+
+
+def ask(directory: Path, request: dict[str, Any]) -> dict[str, Any] | None:
+    """Send a request and return the answer, None if no broker runs. Raises ControlError."""
+    with _connected(directory, TIMEOUT_SECONDS) as connection:
+        if connection is None:
+            return None
+        try:
+            connection.sendall(msgspec.json.encode(request) + b"\n")
+            line = _read_line(connection)
+        except TimeoutError as error:
+            raise ControlError(
+                f"the broker did not answer within {TIMEOUT_SECONDS:.0f} s: its disk may be full "
+                "or stuck; see its log"
+            ) from error
+        except (ConnectionError, BrokenPipeError) as error:
+            raise ControlError(f"the broker went away before it answered: {error}") from error
+    answer: dict[str, Any] = msgspec.json.decode(line)
+    if "error" in answer:
+        raise ControlError(answer["error"]["text"])
+    result: dict[str, Any] = answer["result"]
+    return result
+
+
+def _read_line(connection: socket.socket) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        data = connection.recv(1 << 16)
+        if not data:
+            raise ConnectionResetError("the answer ends in the middle")
+        parts.append(data)
+        size += len(data)
+        if data.endswith(b"\n"):
+            return b"".join(parts)
+        if size > ANSWER_BYTES_MAX:
+            raise ConnectionAbortedError("the answer is larger than an answer can be")

@@ -1,0 +1,198 @@
+"""Choosing which events to tell: filters by place in the journal, time, name, message and kind.
+
+Names are learned from the topology events on the way, also from those before the first event asked
+for, so that a story which begins in the middle still knows who is who. Of the history before, only
+blocks that hold such events are read, where footers tell.
+"""
+
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from typing import cast
+
+import msgspec
+
+from engine import events
+from engine.events import (
+    ADDRESS,
+    BY_NAME,
+    CONNECTION,
+    KIND,
+    MESSAGE,
+    QUEUE,
+    RELATED,
+    TIME,
+    Row,
+)
+from journal.block import Block, queue_bit
+from journal.disk import Disk
+from journal.format import FooterEntry
+from journal.reader import read_blocks
+from recovery.layout import LAYOUT
+from tools.names import Names
+from tools.scan import TOPOLOGY, Event, events_of, kinds_mask, wanted_blocks
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What to tell; None, "" and 0 ask for no filter. Times are microseconds since 1970."""
+
+    from_lsn: int = 1
+    to_lsn: int | None = None
+    since: int | None = None
+    until: int | None = None
+    address: str = ""
+    queue: str = ""
+    message: int = 0
+    kinds: frozenset[int] = frozenset()
+    connection: int = 0
+    bodies: bool = False
+
+
+def parse_kinds(names: tuple[str, ...]) -> frozenset[int]:
+    """Numbers of kinds by name, in any case; ValueError with what would be right."""
+    by_name = {name.lower(): entry.number for name, entry in BY_NAME.items()}
+    numbers = set()
+    for name in names:
+        number = by_name.get(name.lower())
+        if number is None:
+            close = get_close_matches(name.lower(), list(by_name), n=1)
+            hint = f"did you mean {kind_called(by_name[close[0]])}?" if close else ""
+            raise ValueError(
+                f"there is no kind of event '{name}'; {hint or 'kinds: ' + ', '.join(BY_NAME)}"
+            )
+        numbers.add(number)
+    return frozenset(numbers)
+
+
+def kind_called(number: int) -> str:
+    """Name of a kind that exists."""
+    return events.BY_NUMBER[number].name
+
+
+class Inspection:
+    """One reading of the journal. `names` is as of the event that was given last."""
+
+    def __init__(self, question: Question) -> None:
+        self.names = Names()
+        self._question = question
+        self._mask = kinds_mask(TOPOLOGY)
+        self._asked = question.kinds
+        self._queue_ids: set[int] = set()
+        self._address_ids: set[int] = set()
+
+    def events(
+        self, disk: Disk, *, proven: bool, follow: Callable[[], bool] | None
+    ) -> Iterator[Event]:
+        """The events asked for, in order.
+
+        `proven` leaves out what is not known to be durable yet. `follow`: see `read_blocks`.
+        """
+        question = self._question
+        if question.from_lsn > 1:
+            self._learn_before(disk)
+        blocks = (
+            wanted_blocks(
+                disk, self._may_hold, from_lsn=question.from_lsn, to_lsn=question.to_lsn
+            )
+            if follow is None and not proven
+            else read_blocks(
+                disk, LAYOUT, from_lsn=question.from_lsn, to_lsn=question.to_lsn,
+                proven=proven, follow=follow,
+            )
+        )  # fmt: skip
+        for block in blocks:
+            yield from self._of_block(block)
+
+    def known(self, kind: str) -> list[str]:
+        """Names that the journal has, for a hint: of "queue" or "address"."""
+        return sorted((self.names.queues if kind == "queue" else self.names.addresses).values())
+
+    @property
+    def unknown(self) -> str:
+        """The kind of name asked for ("queue", "address") that the journal never had, or ""."""
+        if self._question.queue and not self._queue_ids:
+            return "queue"
+        if self._question.address and not self._address_ids:
+            return "address"
+        return ""
+
+    def _learn_before(self, disk: Disk) -> None:
+        last = self._question.from_lsn - 1
+        blocks = wanted_blocks(disk, lambda entry: bool(entry.kinds & self._mask), to_lsn=last)
+        for block in blocks:
+            chosen = events_of(block, lambda lsn, row: lsn <= last and row[KIND] in TOPOLOGY)
+            for event in chosen:
+                self._learn(event)
+                self.names.forget(event.row)
+
+    def _may_hold(self, entry: FooterEntry) -> bool:
+        """Whether a block may hold what is asked for, or names."""
+        question = self._question
+        if entry.kinds & self._mask:
+            return True
+        if question.since is not None and entry.time_max < question.since:
+            return False
+        if question.until is not None and entry.time_min > question.until:
+            return False
+        if question.kinds and not entry.kinds & kinds_mask(question.kinds):
+            return False
+        if question.queue and not entry.queues & self._queue_bits():
+            return False
+        # A copy's events name the message that it was made from; those are in Routed alone.
+        copies = entry.kinds & kinds_mask(frozenset({events.ROUTED}))
+        touches = entry.message_min <= question.message <= entry.message_max
+        return not question.message or touches or bool(copies)
+
+    def _queue_bits(self) -> int:
+        """Bits of the queue's ids; and of 0, for messages routed to several queues."""
+        bits = queue_bit(0)
+        for queue_id in self._queue_ids:
+            bits |= queue_bit(queue_id)
+        return bits
+
+    def _of_block(self, block: Block) -> Iterator[Event]:
+        for event in events_of(block, self._wants, bodies=self._question.bodies):
+            if event.row[KIND] in TOPOLOGY:
+                self._learn(event)
+            if self._asks(event.lsn, event.row) and self._asks_queue(event):
+                yield event
+            self.names.forget(event.row)
+
+    def _learn(self, event: Event) -> None:
+        row = event.row
+        self.names.learn(row, event.detail)
+        if row[QUEUE] and self.names.queue(row[QUEUE]) == self._question.queue:
+            self._queue_ids.add(row[QUEUE])
+        if row[ADDRESS] and self.names.address(row[ADDRESS]) == self._question.address:
+            self._address_ids.add(row[ADDRESS])
+
+    def _wants(self, lsn: int, row: Row) -> bool:
+        """What has to be decoded: topology, and what may be asked for once names are known."""
+        return row[KIND] in TOPOLOGY or self._asks_columns(lsn, row)
+
+    def _asks_columns(self, lsn: int, row: Row) -> bool:
+        """The filters that need no names."""
+        question = self._question
+        if lsn < question.from_lsn or (question.to_lsn is not None and lsn > question.to_lsn):
+            return False
+        if self._asked and row[KIND] not in self._asked:
+            return False
+        if question.message and question.message not in (row[MESSAGE], row[RELATED]):
+            return False
+        if question.connection and row[CONNECTION] != question.connection:
+            return False
+        if question.since is not None and row[TIME] < question.since:
+            return False
+        return question.until is None or row[TIME] <= question.until
+
+    def _asks(self, lsn: int, row: Row) -> bool:
+        if not self._asks_columns(lsn, row):
+            return False
+        return not self._question.address or row[ADDRESS] in self._address_ids
+
+    def _asks_queue(self, event: Event) -> bool:
+        if not self._question.queue or event.row[QUEUE] in self._queue_ids:
+            return True
+        if event.row[KIND] != events.ROUTED or event.row[QUEUE]:
+            return False
+        decoded = cast(events.RoutedDetail, events.decode_detail(events.ROUTED, event.detail))
+        return not self._queue_ids.isdisjoint(decoded.queues)

@@ -1,0 +1,321 @@
+"""The command line `journal`: asking a data directory what happened, and whether it is intact.
+
+Everything is read only and takes no lock, so it works on the directory of a running broker.
+"""
+
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from journal.disk import RealDisk
+from journal.segment import segment_names
+from journal.stat import JournalStat, stat
+from recovery.readonly import journal_disk
+from server.version import VERSION
+from tools import trail
+from tools.control_client import is_running
+from tools.failures import EXIT_WRONG, Commands, Failure
+from tools.inspection import Inspection, Question, parse_kinds
+from tools.printing import progress, show_json, show_table
+from tools.story import as_object, kind_name, line, moment
+from tools.times import time_option
+from tools.totals import QUEUE_KINDS, Totals
+from tools.verification import Verdict, verify_data
+
+CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
+DATA_DEFAULT: Final = Path("data")
+FOLLOW_SECONDS: Final = 0.1
+
+data_option = click.option(
+    "--data", envvar="DAYBOOK_DATA", type=click.Path(path_type=Path), metavar="DIR",
+    help="Data directory, instead of the argument. Default: $DAYBOOK_DATA, else ./data.",
+)  # fmt: skip
+data_argument = click.argument(
+    "directory", required=False, metavar="[DATA]", type=click.Path(path_type=Path)
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print for programs.")
+
+
+@click.group(cls=Commands, context_settings=CONTEXT)
+@click.version_option(VERSION, prog_name="journal")
+def cli() -> None:
+    """Ask a journal what happened, and whether it is intact.
+
+    Reads only; works on the directory of a running broker without disturbing it.
+    """
+
+
+def chosen(directory: Path | None, data: Path | None) -> Path:
+    """The data directory of a command: the argument beats the option."""
+    return directory or data or DATA_DEFAULT
+
+
+@cli.command()
+@data_argument
+@data_option
+@click.option("--from", "from_lsn", type=click.IntRange(1), metavar="LSN", help="First LSN.")
+@click.option("--to", "to_lsn", type=click.IntRange(1), metavar="LSN", help="Last LSN.")
+@click.option(
+    "--since", metavar="TIME", callback=time_option, help="From this time on (UTC, or 10m for ago)."
+)
+@click.option("--until", metavar="TIME", callback=time_option, help="Up to this time.")
+@click.option("--address", default="", help="Of this address only.")
+@click.option("--queue", default="", help="Of this queue only.")
+@click.option("--message", type=click.IntRange(1), metavar="ID", help="About this message only.")
+@click.option("--kind", "kinds", multiple=True, help="Of this kind only; may be repeated.")
+@click.option("--connection", type=click.IntRange(1), metavar="ID", help="Of this connection.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N events.")
+@click.option("--follow", is_flag=True, help="Wait for more, until Ctrl-C.")
+@click.option("--bodies", is_flag=True, help="With the bodies of messages.")
+@json_option
+def inspect(directory: Path | None, data: Path | None, **flags: Any) -> None:
+    """Tell the events as a story, one line each.
+
+    An event of a running broker is told when it is known to be durable.
+    """
+    path = chosen(directory, data)
+    question = _question(flags)
+    disk = journal_disk(path)
+    inspection = Inspection(question)
+    follow: bool = flags["follow"]
+    found = inspection.events(disk, proven=is_running(path), follow=_wait if follow else None)
+    told = 0
+    try:
+        for event in islice(found, flags["limit"]):
+            told += 1
+            if flags["as_json"]:
+                show_json(as_object(event, inspection.names))
+            else:
+                click.echo(_with_color(line(event, inspection.names)))
+                if event.body:
+                    click.echo(f"{'':10}{event.body.decode('utf-8', 'backslashreplace')}")
+    except KeyboardInterrupt:
+        return
+    if not told and inspection.unknown:
+        raise Failure(_never_was(inspection, question))
+
+
+def _question(flags: dict[str, Any]) -> Question:
+    """The filters that the flags ask for; click.UsageError if they make no sense."""
+    try:
+        kinds = parse_kinds(flags["kinds"])
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    first, last = flags["from_lsn"] or 1, flags["to_lsn"]
+    if last is not None and last < first:
+        raise click.UsageError(f"--from {first} is behind --to {last}")
+    since, until = flags["since"], flags["until"]
+    if since is not None and until is not None and until < since:
+        raise click.UsageError(f"--since ({moment(since)}) is behind --until ({moment(until)})")
+    return Question(
+        first, last, since, until, flags["address"], flags["queue"], flags["message"] or 0,
+        kinds, flags["connection"] or 0, flags["bodies"],
+    )  # fmt: skip
+
+
+def _wait() -> bool:
+    """Wait a moment at the end of the journal."""
+    sys.stdout.flush()
+    time.sleep(FOLLOW_SECONDS)
+    return True
+
+
+def _with_color(text: str) -> str:
+    """The kind in colour; click takes colours out where there is no terminal."""
+    head, kind, rest = text[:38], text[38:60], text[60:]
+    return click.style(head, dim=True) + click.style(kind, fg="cyan") + rest
+
+
+def _never_was(inspection: Inspection, question: Question) -> str:
+    what = inspection.unknown
+    name = question.queue if what == "queue" else question.address
+    names = inspection.known(what)
+    shown = ", ".join(repr(each) for each in names[:10]) + (", ..." if len(names) > 10 else "")
+    return f"up to here there never was the {what} '{name}'; there were: {shown or 'none'}"
+
+
+@cli.command("trail")
+@click.argument("words", nargs=-1, required=True, metavar="[DATA] MESSAGE")
+@data_option
+@json_option
+def trail_command(words: tuple[str, ...], data: Path | None, as_json: bool) -> None:
+    """Tell everything that ever happened to one message, and where it is now.
+
+    MESSAGE is the message-id that the broker gave it. The messages that it was made from, and those
+    that it went on as (dead letter, expiry), belong to the story.
+    """
+    if len(words) > 2:
+        raise click.UsageError(f"one message at a time, please; got {' '.join(words)!r}")
+    directory = Path(words[0]) if len(words) == 2 else None
+    if not words[-1].isascii() or not words[-1].isdigit() or not int(words[-1]):
+        raise click.UsageError(f"'{words[-1]}' is not a message id; it is a number, like 17")
+    disk = journal_disk(chosen(directory, data))
+    try:
+        told = trail.follow(disk, int(words[-1]))
+    except trail.NoSuchMessageError as error:
+        raise Failure(str(error)) from error
+    if as_json:
+        for step in told.steps:
+            show_json(trail.step_object(step))
+        show_json({"now": [{"message": each, "where": where} for each, where in told.now]})
+    else:
+        _show_trail(told)
+
+
+def _show_trail(told: trail.Trail) -> None:
+    for step in told.steps:
+        click.echo(_with_color(_step_line(step)))
+        if step.transaction:
+            click.echo(f"{'':10}in transaction {step.transaction}")
+        for consequence in step.consequences:
+            click.echo(f"{'':10}{consequence}")
+    for message, where in told.now:
+        click.echo(click.style(f"now: message {message} {where}", bold=True))
+
+
+def _step_line(step: trail.Step) -> str:
+    kind = step.told["kind"]
+    return f"{step.event.lsn:>8}  {moment(step.told['time'])}  {kind:<21} {step.text}".rstrip()
+
+
+@cli.command()
+@data_argument
+@data_option
+@json_option
+def verify(directory: Path | None, data: Path | None, as_json: bool) -> None:
+    """Check every checksum, the hash chain, the fold, the digests and the invariants.
+
+    Exit code 1 if anything is wrong.
+    """
+    disk = journal_disk(chosen(directory, data))
+    with progress("verifying", 2 * _used_bytes(disk)) as advance:
+        verdict = verify_data(disk, advance)
+    if as_json:
+        show_json(msgspec.to_builtins(verdict) | {"ok": verdict.ok})
+    else:
+        _show_verdict(verdict)
+    if not verdict.ok:
+        sys.exit(EXIT_WRONG)
+
+
+def _used_bytes(disk: RealDisk) -> int:
+    """Bytes that there are to read; too much by what is reserved in the newest segment."""
+    total = 0
+    for name in segment_names(disk):
+        total += (disk.path / name).stat().st_size
+    return total
+
+
+def _show_verdict(verdict: Verdict) -> None:
+    report = verdict.report
+    click.echo(
+        f"{report.events:,} events (LSN {report.first_lsn} to {report.last_lsn}) in "
+        f"{report.blocks:,} blocks and {report.marks:,} marks of {report.segments} segments"
+    )
+    if report.tail is not None:
+        click.echo(
+            f"the last block is unfinished ({report.tail.segment}, offset {report.tail.offset}): "
+            "it is being written, or is a torn tail that the next start cuts"
+        )
+    for fault in report.faults:
+        click.secho(
+            f"DAMAGED {fault.segment}, offset {fault.offset} (LSN {fault.lsn}): {fault.what}",
+            fg="red",
+        )
+    for wrong in verdict.wrong:
+        click.secho(f"WRONG {wrong}", fg="red")
+    if verdict.ok:
+        click.echo(f"last hash {report.last_hash}, digest of the state {verdict.digest}")
+        stops = verdict.digests_compared
+        click.echo(f"digests at clean stops: {stops} compared, all equal" if stops else
+                   "no clean stop to compare a digest with")  # fmt: skip
+        click.secho("intact", fg="green")
+
+
+@cli.command("stat")
+@data_argument
+@data_option
+@json_option
+def stat_command(directory: Path | None, data: Path | None, as_json: bool) -> None:
+    """Count segments, blocks, bytes, events by kind, and what went through each queue."""
+    disk = journal_disk(chosen(directory, data))
+    figures = stat(disk)
+    totals = Totals()
+    with progress("counting", figures.segments[-1].last_lsn) as advance:
+        totals.count(disk, advance)
+    if as_json:
+        show_json(_stat_object(figures, totals))
+    else:
+        _show_stat(figures, totals)
+
+
+def _span(figures: JournalStat) -> tuple[int, int]:
+    """Times of the first and the last event; zeros if there are none."""
+    with_events = [segment for segment in figures.segments if segment.events]
+    if not with_events:
+        return 0, 0
+    return (
+        min(segment.time_min for segment in with_events),
+        max(segment.time_max for segment in with_events),
+    )
+
+
+def _stat_object(figures: JournalStat, totals: Totals) -> dict[str, Any]:
+    first, last = _span(figures)
+    return {
+        "data_id": figures.data_id,
+        "segments": msgspec.to_builtins(figures.segments),
+        "events": figures.events,
+        "file_bytes": figures.file_bytes,
+        "raw_bytes": figures.raw_bytes,
+        "stored_bytes": figures.stored_bytes,
+        "ratio": figures.ratio,
+        "time_min": first,
+        "time_max": last,
+        "kinds": dict(totals.by_kind()),
+        "queues": totals.by_queue(),
+    }
+
+
+def _show_stat(figures: JournalStat, totals: Totals) -> None:
+    first, last = _span(figures)
+    show_table(
+        ("segment", "state", "first LSN", "last LSN", "blocks", "marks", "events", "bytes used"),
+        [
+            (
+                segment.name, "sealed" if segment.sealed else "active", segment.first_lsn,
+                segment.last_lsn, segment.blocks, segment.marks, segment.events,
+                segment.used_bytes,
+            )
+            for segment in figures.segments
+        ],
+        "segments",
+    )  # fmt: skip
+    click.echo(
+        f"\n{figures.events:,} events, {figures.raw_bytes:,} bytes stored as "
+        f"{figures.stored_bytes:,} (ratio {figures.ratio:.2f})"
+    )
+    if first:
+        click.echo(f"from {moment(first)} to {moment(last)} UTC\n")
+    show_table(("kind", "events"), totals.by_kind(), "events by kind")
+    click.echo("")
+    headings = [kind_name(kind) for kind in QUEUE_KINDS]
+    show_table(
+        ("queue", *headings),
+        [(row["queue"], *[row[name] for name in headings]) for row in totals.by_queue()],
+        "queues",
+    )
+
+
+def main() -> None:
+    """Run the command line."""
+    cli(prog_name="journal")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""Telling an event: as a line for people, as an object for programs.
+
+Derived from the table of events: which columns a kind fills, what its reasons mean, what its detail
+holds. A kind that is added to the table is told without a change here.
+"""
+
+from base64 import b64encode
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from engine import events
+from engine.events import (
+    ADDRESS,
+    BY_NUMBER,
+    COLUMNS,
+    CONNECTION,
+    CONSUMER,
+    DELIVERY_COUNT,
+    FLAGS,
+    KIND,
+    MESSAGE,
+    PERSISTENT,
+    PRIORITY,
+    QUEUE,
+    REASON,
+    REASONS,
+    RELATED,
+    TIME,
+    Row,
+)
+from engine.headers import as_dict
+from engine.state import DEFAULT_PRIORITY
+from tools.names import Names
+from tools.scan import Event
+
+NAMED_BY_COLUMNS: Final = frozenset({"name", "host", "owner", "user", "peer", "subscription"})
+"""Fields of details that the phrases of the columns have said already."""
+
+
+def moment(microseconds: int) -> str:
+    """A time of the journal as text: UTC, to the microsecond."""
+    try:
+        when = datetime.fromtimestamp(microseconds // 1_000_000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{microseconds}us"
+    return f"{when:%Y-%m-%d %H:%M:%S}.{microseconds % 1_000_000:06d}"
+
+
+def kind_name(kind: int) -> str:
+    """Name of a kind; its number if this version does not know it."""
+    known = BY_NUMBER.get(kind)
+    return known.name if known is not None else f"kind {kind}"
+
+
+def reason_name(reason: int) -> str:
+    """Name of a reason; its number if this version does not know it."""
+    return REASONS[reason][0] if reason in REASONS else f"reason {reason}"
+
+
+def who(row: Row, names: Names) -> str:
+    """Who an event is about: the consumer and its connection, or the connection, or nobody."""
+    words = []
+    if row[CONSUMER]:
+        subscription = names.consumers.get(row[CONSUMER])
+        label = f" (subscription '{subscription}')" if subscription else ""
+        words.append(f"consumer {row[CONSUMER]}{label}")
+    if row[CONNECTION]:
+        name = names.connections.get(row[CONNECTION])
+        label = f"connection {row[CONNECTION]}"
+        words.append(f"{name} ({label})" if name else label)
+    return " of ".join(words)
+
+
+def detail_of(event: Event) -> dict[str, Any]:
+    """Fields of the detail that are not at their default."""
+    known = BY_NUMBER.get(event.row[KIND])
+    if known is None or known.detail is None:
+        return {}
+    decoded = events.decode_detail(event.row[KIND], event.detail)
+    fields: dict[str, Any] = msgspec.to_builtins(decoded)
+    return fields
+
+
+def sentence(event: Event, names: Names) -> str:
+    """What happened, in words, without LSN, time and kind."""
+    row = event.row
+    detail = detail_of(event)
+    parts = [*_places(row, detail, names), *_extras(row, event, detail)]
+    text = ", ".join(parts)
+    reason = REASONS.get(row[REASON], ("", reason_name(row[REASON])))[1] if row[REASON] else ""
+    if not reason:
+        return text
+    return f"{text}: {reason}" if text else reason
+
+
+def _places(row: Row, detail: dict[str, Any], names: Names) -> list[str]:
+    """What the columns say: message, attempt, queue or address, who, other message."""
+    parts = []
+    if row[MESSAGE]:
+        parts.append(f"message {row[MESSAGE]}")
+    if row[DELIVERY_COUNT]:
+        parts.append(f"attempt {row[DELIVERY_COUNT]}")
+    queues = [row[QUEUE]] if row[QUEUE] else list(detail.get("queues", ()))
+    if queues:
+        listed = ", ".join(f"'{names.queue(queue)}'" for queue in queues)
+        parts.append(f"{'queue' if len(queues) == 1 else 'queues'} {listed}")
+    if row[ADDRESS] and [names.queue(queue) for queue in queues] != [names.address(row[ADDRESS])]:
+        parts.append(f"address '{names.address(row[ADDRESS])}'")
+    if who(row, names):
+        parts.append(who(row, names))
+    if row[RELATED]:
+        origin = row[RELATED] < row[MESSAGE]
+        parts.append(f"{'made from' if origin else 'went on as'} message {row[RELATED]}")
+    return parts
+
+
+def _extras(row: Row, event: Event, detail: dict[str, Any]) -> list[str]:
+    """What the heaps say: sizes, and the fields of the detail."""
+    parts = []
+    if row[KIND] == events.ROUTED:
+        parts.append(f"{len(event.headers) + event.body_bytes} bytes")
+        if row[PRIORITY] != DEFAULT_PRIORITY:
+            parts.append(f"priority {row[PRIORITY]}")
+    if row[MESSAGE] and not row[FLAGS] & PERSISTENT:
+        parts.append("not persistent")
+    for name, value in detail.items():
+        if name == "expires":
+            parts.append(f"expires {moment(value * 1000)}")
+        elif name not in NAMED_BY_COLUMNS and name != "queues":
+            parts.append(_field(name, value))
+    if row[KIND] == events.CONNECTION_REFUSED:
+        parts.append(f"{detail.get('user') or '?'} from {detail.get('peer') or '?'}")
+    return parts
+
+
+def _field(name: str, value: Any) -> str:
+    label = name.replace("_", " ")
+    if value is True:
+        return label
+    if isinstance(value, list | tuple):
+        return f"{label} {' and '.join(str(each) for each in value)}"
+    if isinstance(value, dict):
+        return f"{label} {msgspec.json.encode(value).decode()}"
+    return f"{label} '{value}'" if isinstance(value, str) else f"{label} {value}"
+
+
+def line(event: Event, names: Names) -> str:
+    """The line of the story for an event."""
+    kind = f"{kind_name(event.row[KIND]):<21}"
+    text = sentence(event, names)
+    return f"{event.lsn:>8}  {moment(event.row[TIME])}  {kind} {text}".rstrip()
+
+
+def as_object(event: Event, names: Names) -> dict[str, Any]:
+    """Everything about an event, for programs."""
+    row = event.row
+    columns: dict[str, Any] = {
+        column.name: value for column, value in zip(COLUMNS, row, strict=True)
+    }
+    columns["kind"] = kind_name(row[KIND])
+    columns["reason"] = reason_name(row[REASON])
+    told: dict[str, Any] = {"lsn": event.lsn, "at": moment(row[TIME]).replace(" ", "T") + "Z"}
+    told |= columns
+    told["address_name"] = names.address(row[ADDRESS]) if row[ADDRESS] else None
+    told["queue_name"] = names.queue(row[QUEUE]) if row[QUEUE] else None
+    told["who"] = who(row, names) or None
+    told["detail"] = detail_of(event)
+    told["headers"] = as_dict(event.headers)
+    told["body_bytes"] = event.body_bytes
+    if event.body is not None:
+        told |= body_fields(event.body)
+    return told
+
+
+def body_fields(body: bytes) -> dict[str, str]:
+    """A body as JSON can hold it: `body` if it is text, else `body_base64`."""
+    try:
+        return {"body": body.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"body_base64": b64encode(body).decode("ascii")}

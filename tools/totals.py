@@ -1,0 +1,77 @@
+"""Counting what a journal tells: events by kind, and what went through each queue."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, cast
+
+from engine import events
+from engine.events import KIND, QUEUE
+from journal.block import Block
+from journal.disk import Disk
+from journal.reader import read_blocks
+from recovery.layout import LAYOUT
+from tools.names import Names
+from tools.scan import TOPOLOGY, events_of
+
+QUEUE_KINDS = (
+    events.ROUTED, events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED, events.DEAD_LETTERED,
+    events.EXPIRED, events.REMOVED,
+)  # fmt: skip
+"""Kinds that are counted for each queue, in the order of the columns."""
+
+
+class Totals:
+    """Counts over a whole journal. Names of queues are those they had last."""
+
+    def __init__(self) -> None:
+        self.kinds: Counter[int] = Counter()
+        self._queues: Counter[tuple[int, int]] = Counter()
+        self._names = Names()
+
+    def count(self, disk: Disk, progress: Callable[[int], None]) -> None:
+        """Count all events; `progress` is told the LSN reached."""
+        for block in read_blocks(disk, LAYOUT):
+            if not block.is_mark:
+                self._count_block(block)
+                progress(block.last_lsn)
+
+    def _count_block(self, block: Block) -> None:
+        columns = block.columns()
+        kinds = columns[KIND].tolist()
+        self.kinds.update(kinds)
+        self._queues.update(zip(kinds, columns[QUEUE].tolist(), strict=True))
+        # Names, and the queues of messages that went to several, are in the details.
+        if not TOPOLOGY.isdisjoint(kinds) or (events.ROUTED, 0) in self._queues:
+            self._read_details(block)
+
+    def _read_details(self, block: Block) -> None:
+        del self._queues[events.ROUTED, 0]
+        wanted = events_of(
+            block,
+            lambda _, row: row[KIND] in TOPOLOGY or (row[KIND] == events.ROUTED and not row[QUEUE]),
+        )
+        for event in wanted:
+            if event.row[KIND] in TOPOLOGY:
+                self._names.learn(event.row, event.detail)
+                self._names.forget(event.row)
+                continue
+            decoded = cast(events.RoutedDetail, events.decode_detail(events.ROUTED, event.detail))
+            self._queues.update((events.ROUTED, queue) for queue in decoded.queues)
+
+    def by_kind(self) -> list[tuple[str, int]]:
+        """(name of the kind, number of events), the most frequent first."""
+        names = events.BY_NUMBER
+        return [
+            (names[kind].name if kind in names else f"kind {kind}", count)
+            for kind, count in self.kinds.most_common()
+        ]
+
+    def by_queue(self) -> list[dict[str, Any]]:
+        """For each queue that ever was: its name and how many events of each kind it had."""
+        told = []
+        for queue_id, name in sorted(self._names.queues.items()):
+            counts = {
+                events.BY_NUMBER[kind].name: self._queues[kind, queue_id] for kind in QUEUE_KINDS
+            }
+            told.append({"queue": name, "id": queue_id} | counts)
+        return told

@@ -1,0 +1,218 @@
+"""Everything that ever happened to one message, and to those it was made from or went on as.
+
+What it is told from is a state that only this family and the topology are folded into, with the
+engine's own `apply`: so what a restart did to a delivery in flight, and where the message is now,
+is the engine's word and no second opinion.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple, cast
+
+from engine import events
+from engine.apply import apply
+from engine.events import CONNECTION, KIND, MESSAGE, QUEUE, REASON, RELATED, Row
+from engine.state import State
+from journal.disk import Disk
+from journal.format import FooterEntry
+from tools.names import Names
+from tools.scan import TOPOLOGY, Event, event_at, events_of, kinds_mask, wanted_blocks
+from tools.story import as_object, kind_name, reason_name, sentence
+
+TRANSACTION_ENDS: Final = frozenset({events.TRANSACTION_COMMITTED})
+LEFT: Final = frozenset({events.ACKNOWLEDGED, events.DEAD_LETTERED, events.EXPIRED, events.REMOVED})
+"""Kinds by which a message leaves a queue for good."""
+
+ALWAYS_MATTER: Final = kinds_mask(TOPOLOGY | TRANSACTION_ENDS)
+
+
+class NoSuchMessageError(Exception):
+    """There is no message of this id; the text says what is there instead."""
+
+
+class Step(NamedTuple):
+    """One thing that happened: the event with its sentence, and what followed from it."""
+
+    event: Event
+    text: str
+    told: dict[str, Any]
+    consequences: tuple[str, ...]
+    transaction: str
+
+
+class Trail(NamedTuple):
+    """A message's family in the order of their ids, their steps, and where each is now."""
+
+    messages: tuple[int, ...]
+    steps: tuple[Step, ...]
+    now: tuple[tuple[int, str], ...]
+
+
+def follow(disk: Disk, message: int) -> Trail:
+    """Find everything about a message. Raises NoSuchMessageError, JournalError."""
+    root = _root(disk, message)
+    return _Teller(root).tell(disk)
+
+
+def _root(disk: Disk, message: int) -> int:
+    """The message that the family began with: back along what each was made from."""
+    event = event_at(disk, message)
+    if event is None:
+        raise NoSuchMessageError(f"the journal has no event {message}, so no message has that id")
+    row = event.row
+    if row[KIND] != events.ROUTED:
+        hint = f"; it is about message {row[MESSAGE]}" if row[MESSAGE] else ""
+        raise NoSuchMessageError(
+            f"there is no message {message}: the id of a message is the LSN of its Routed event, "
+            f"and event {message} is {kind_name(row[KIND])}{hint}"
+        )
+    while row[RELATED]:
+        earlier = event_at(disk, row[RELATED])
+        if earlier is None or earlier.row[KIND] != events.ROUTED:
+            break
+        row = earlier.row
+    return row[MESSAGE]
+
+
+class _Teller:
+    """Walks the journal once, from its beginning for names, and collects the family's steps."""
+
+    def __init__(self, root: int) -> None:
+        self.root = root
+        self.family = [root]
+        self.names = Names()
+        self.state = State()
+        self.steps: list[Step] = []
+        self.last: dict[tuple[int, int], Event] = {}
+        self.dropped: dict[int, list[str]] = {}
+        self.in_transaction: dict[int, str] = {}
+
+    def tell(self, disk: Disk) -> Trail:
+        for block in wanted_blocks(disk, self._may_matter):
+            for event in events_of(block, self._wants):
+                self._take(event)
+        steps = [
+            step._replace(transaction=self.in_transaction.get(step.event.lsn, ""))
+            for step in self.steps
+        ]
+        return Trail(tuple(self.family), tuple(steps), tuple(self._now()))
+
+    def _may_matter(self, entry: FooterEntry) -> bool:
+        return bool(entry.kinds & ALWAYS_MATTER) or any(
+            entry.message_min <= message <= entry.message_max for message in self.family
+        )
+
+    def _wants(self, lsn: int, row: Row) -> bool:
+        """Whether an event matters; a copy joins the family with its Routed event."""
+        kind = row[KIND]
+        if kind == events.ROUTED and row[RELATED] in self.family:
+            self.family.append(row[MESSAGE])
+        return (
+            row[MESSAGE] in self.family
+            or kind in TOPOLOGY
+            or (kind in TRANSACTION_ENDS and lsn > self.root)
+        )
+
+    def _take(self, event: Event) -> None:
+        kind = event.row[KIND]
+        if kind in TOPOLOGY:
+            self.names.learn(event.row, event.detail)
+            self._change_topology(event)
+            self.names.forget(event.row)
+        elif kind in TRANSACTION_ENDS:
+            self._end_transaction(event)
+        else:
+            self._apply(event)
+            self.last[event.row[MESSAGE], event.row[QUEUE]] = event
+            self._add_step(event, [])
+
+    def _add_step(self, event: Event, consequences: list[str]) -> None:
+        text = sentence(event, self.names)
+        told = as_object(event, self.names)
+        self.steps.append(Step(event, text, told, tuple(consequences), ""))
+
+    def _apply(self, event: Event) -> None:
+        apply(self.state, event.lsn, event.row, event.detail, event.headers, b"")
+
+    def _change_topology(self, event: Event) -> None:
+        """Fold an event of the topology; a restart is a step if it moved a message of the family.
+
+        Only a restart moves messages by itself; before a queue goes, events of their own take its
+        messages out.
+        """
+        if event.row[KIND] != events.BROKER_STARTED:
+            self._apply(event)
+            return
+        before = self._places()
+        self._apply(event)
+        after = self._places()
+        consequences = []
+        for (message, queue_id), (queue, consumer) in before.items():
+            if (message, queue_id) not in after:
+                text = f"dropped from queue '{queue}', which does not outlive the broker"
+                if queue_id in self.state.queues:
+                    text = f"dropped from queue '{queue}': it is not persistent"
+                self.dropped.setdefault(message, []).append(f"{text} (event {event.lsn})")
+                consequences.append(f"message {message} is {text}")
+            elif consumer:
+                count = self.state.queues[queue_id].entries[message].delivery_count
+                consequences.append(
+                    f"message {message}, in flight to {consumer}, is returned to its place in "
+                    f"queue '{queue}' by the restart; attempt {count} counts"
+                )
+        if consequences:
+            self._add_step(event, consequences)
+
+    def _places(self) -> dict[tuple[int, int], tuple[str, str]]:
+        """Where the family is: (message, queue id) to the queue's name and the consumer, if any."""
+        places = {}
+        for queue in self.state.queues.values():
+            for message, entry in queue.entries.items():
+                consumer = f"consumer {entry.consumer.id}" if entry.consumer is not None else ""
+                places[message, queue.id] = (queue.name, consumer)
+        return places
+
+    def _end_transaction(self, event: Event) -> None:
+        """Note which steps the transaction made, if any."""
+        decoded = cast(
+            events.TransactionDetail, events.decode_detail(event.row[KIND], event.detail)
+        )
+        for step in reversed(self.steps):
+            if step.event.lsn < decoded.first:
+                return
+            self.in_transaction[step.event.lsn] = (
+                f"'{decoded.transaction}' of connection {event.row[CONNECTION]}, "
+                f"committed by event {event.lsn}"
+            )
+
+    def _now(self) -> Iterator[tuple[int, str]]:
+        """Where each message of the family is, or how it left."""
+        places = self._places()
+        for message in self.family:
+            words = [
+                f"in flight to {consumer} from queue '{queue}'"
+                if consumer
+                else f"ready in queue '{queue}', delivered "
+                f"{self.state.queues[queue_id].entries[message].delivery_count} times"
+                for (each, queue_id), (queue, consumer) in places.items()
+                if each == message
+            ]
+            words += [*self._departures(message), *self.dropped.get(message, [])]
+            yield message, "; ".join(words) or "in no queue"
+
+    def _departures(self, message: int) -> Iterator[str]:
+        for (each, queue_id), event in self.last.items():
+            if each == message and event.row[KIND] in LEFT:
+                reason = reason_name(event.row[REASON])
+                yield (
+                    f"left queue '{self.names.queue(queue_id)}' with event {event.lsn}: "
+                    f"{kind_name(event.row[KIND])}" + (f" ({reason})" if reason else "")
+                )
+
+
+def step_object(step: Step) -> dict[str, Any]:
+    """A step for programs: its event, and what the trail adds to it."""
+    return step.told | {
+        "text": step.text,
+        "consequences": list(step.consequences),
+        "transaction": step.transaction or None,
+    }
