@@ -144,9 +144,11 @@ class Journal:
     def _continue_at(self, segment: Segment, tail: Tail) -> None:
         self._file = segment.file
         self._name = segment.name
-        self._capacity = segment.file.size()
         self._entries = tail.entries
         self._offset = tail.offset
+        # A file that somebody cut shorter still has to take its footer.
+        end = tail.offset + footer_bytes(len(tail.entries))
+        self._capacity = max(segment.file.size(), end)
         self._last_hash = tail.last_hash
         self._last_is_mark = tail.last_is_mark
         self._sealed = tail.sealed

@@ -15,7 +15,7 @@ import msgspec
 from journal.block import BlockCodec, EncodedBlock, RawBlock, Summary
 from journal.disk import write_all
 from journal.errors import Corruption
-from journal.format import Damage, FooterEntry
+from journal.format import Damage, FooterEntry, footer_bytes
 from journal.segment import Behind, Segment, look_behind
 
 _ZERO_BYTES: Final = 1 << 20
@@ -104,6 +104,9 @@ def find_tail(segment: Segment, codec: BlockCodec, known_durable_lsn: int) -> Ta
         repair = _cut(segment, offset, lsn, known_durable_lsn, reason)
     elif lsn - 1 < known_durable_lsn:
         raise Corruption(segment.name, offset, lsn, _missing(known_durable_lsn))
+    else:
+        # The power may have gone after the footer was written and before the file was cut to size.
+        segment.file.truncate(offset + footer_bytes(len(entries)))
     return Tail(entries, offset, lsn, last_hash, last_is_mark, sealed, repair)
 
 

@@ -152,7 +152,7 @@ class _Verifier:
         footer, problem = _footer_of(segment)
         faults_before = len(self.report.faults)
         entries: list[FooterEntry] = []
-        offset = segment.first_offset
+        end = offset = segment.first_offset
         while footer is None or offset < footer.footer_offset:
             try:
                 block = self._block(segment, offset)
@@ -162,11 +162,11 @@ class _Verifier:
                     break
                 continue
             self._sound_block(codec, block, entries)
-            offset += block.header.block_bytes
+            end = offset = offset + block.header.block_bytes
             if self._progress is not None:
                 self._progress(block.header.block_bytes)
         if footer is None and self._name != self._names[-1]:
-            self._fault(segment.file.size(), f"the footer is damaged: {problem}")
+            self._fault(end, f"the footer is damaged: {problem}")
         if footer is not None and len(self.report.faults) == faults_before:
             self._check_footer(footer, entries)
 

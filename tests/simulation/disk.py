@@ -171,6 +171,7 @@ class FaultyFile:
     def truncate(self, size: int) -> None:
         """Change the size."""
         cut = self._disk.step("truncate")
+        self._disk.may_fail("truncate", 0.0, self._name)
         self._inode.resize(size)
         if cut:
             self._disk.lose_power()

@@ -3,6 +3,7 @@
 `Event` is what reading gives: (LSN, row, a string for each heap).
 """
 
+import random
 from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final
@@ -65,6 +66,11 @@ def some_contents(first_lsn: int, count: int) -> list[Content]:
         )
         for lsn in range(first_lsn, first_lsn + count)
     ]
+
+
+def noise(count: int) -> bytes:
+    """So many bytes that cannot be compressed, always the same."""
+    return random.Random(count).randbytes(count)
 
 
 def append_some(journal: Journal, blocks: int, count: int = 4) -> list[Event]:

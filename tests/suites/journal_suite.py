@@ -22,6 +22,7 @@ from tests.suites.journal_rows import (
     create,
     file_bytes,
     make_batch,
+    noise,
     overwrite,
     read_all,
     reopen,
@@ -131,8 +132,8 @@ class JournalSuite:
         journal = create(disk)
         append_some(journal, 1)
         body = bytes(range(256)) * 400
-        noise = bytes((i * i * 31 + i // 7) % 251 for i in range(60_000))
-        contents = [((1, 1, 1, 1, 1), b"", body), ((2, 2, 2, 2, 2), noise, noise[::-1])]
+        large = (noise(60_000), noise(60_001))
+        contents = [((1, 1, 1, 1, 1), b"", body), ((2, 2, 2, 2, 2), *large)]
         journal.append(make_batch(5, contents))
         append_some(journal, 1)
         journal.close()
