@@ -41,7 +41,7 @@ from engine.state import (
 )
 
 
-class MisfitError(AssertionError):
+class MisfitError(Exception):
     """An event does not fit the state that the events before it made."""
 
 
