@@ -50,7 +50,8 @@ def subscribe(session: "Session", head: Head, now: int) -> int:
     subscription.consumer = answer = session.do(command, now)
     session.serials += 1
     session.by_key[request.key] = subscription
-    session.by_serial[b"%d" % subscription.serial] = subscription
+    if session.version == V12 and subscription.acknowledges:
+        session.by_serial[b"%d" % subscription.serial] = subscription
     return answer
 
 
@@ -70,7 +71,7 @@ def unsubscribe(session: "Session", head: Head, now: int) -> int:
                 "give the header of a SUBSCRIBE that was sent on this connection",
             )
         return session.do(DeleteSubscription(key[1]), now)
-    del session.by_serial[b"%d" % subscription.serial]
+    session.by_serial.pop(b"%d" % subscription.serial, None)
     subscription.is_open = False
     if session.latest is subscription:
         session.latest = None

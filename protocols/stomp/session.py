@@ -50,6 +50,10 @@ _S: Final = 83
 _BLANK_LINE: Final = b"\n\n"
 _BLANK_LINE_CR: Final = b"\n\r\n"
 
+_ACK_ID: Final = b"ACK\nid:"
+_ACK_END: Final = b"\n\n\0"
+_ACK_ID_BYTES_MAX: Final = 20 + len(_ACK_END)
+
 _PLANS_MAX: Final = 512
 _PLAN_KEY_BYTES_MAX: Final = 2048
 _SMALL_BYTES: Final = 16 * 1024
@@ -111,7 +115,8 @@ class Session:
         self._held: list[bytes] = []
         self._held_bytes: int = 0
         self._head: bytes = b""
-        # Subscriptions by their key (id, destination in 1.0) and by serial; prepared SENDs by head.
+        # Subscriptions by their key (id, destination in 1.0); in 1.2 those that acknowledge also
+        # by serial, which their ack ids begin with; prepared SENDs by head.
         self.by_key: dict[tuple[str, str], Subscription] = {}
         self.by_serial: dict[bytes, Subscription] = {}
         self.serials: int = 0
@@ -158,6 +163,11 @@ class Session:
             if first in _LINE_ENDS:
                 position += 1
                 continue
+            if first == _A and self.by_serial:
+                after = self._acks(data, position, now)
+                if after > position:
+                    position = after
+                    continue
             end = data.find(_BLANK_LINE, position, position + reach)
             head = data[position:end] if end >= 0 else b""
             body_at = end + 2
@@ -181,19 +191,21 @@ class Session:
             if plan is None and first == _S and key.startswith(b"SEND\n"):
                 plan = self._prepare(key)
             if plan is not None:
-                stop = self._body_end(data, body_at, plan.length)
-                if stop < 0:
-                    self._wait_for_body(data, position, body_at, plan.length)
-                    return
+                length = plan.length
+                stop = body_at + length
+                if length < 0 or stop >= size or data[stop]:
+                    stop = self._body_end(data, body_at, length)
+                    if stop < 0:
+                        self._wait_for_body(data, position, body_at, length)
+                        return
                 self._send(plan, data[body_at:stop], receipt, now)
                 position = stop + 1
                 continue
+            if b"\0" in head:
+                raise no_blank_line()
             if body_at >= size:
                 self._keep(data, position, -1)
                 return
-            if first == _A and data[body_at] == 0 and self._acknowledge(key, receipt, now):
-                position = body_at + 1
-                continue
             self._command(key, receipt, data[body_at], now)
             position = body_at + 1
             if self.state != states.CONNECTED:
@@ -223,6 +235,7 @@ class Session:
             if len(region) < limit + len(_BLANK_LINE_CR):
                 self._keep(data, position, max(0, len(region) - 2))
                 return b"", -1
+            self._head = b""
             raise StompError(
                 f"command and headers of a frame are longer than {limit} bytes",
                 "send less, or raise max-frame-head in the broker's configuration",
@@ -342,28 +355,30 @@ class Session:
             if answer > self.gate:
                 self.gate = answer
 
-    def _acknowledge(self, key: bytes, receipt: bytes | None, now: int) -> bool:
-        """Carry out an ACK of STOMP 1.2 with nothing but its id; False: take the general way."""
-        if self.version != V12 or not key.startswith(b"ACK\nid:"):
-            return False
-        dash = key.find(b"-", 7)
-        subscription = self.by_serial.get(key[7:dash])
-        number = key[dash + 1 :]
-        if (
-            subscription is None
-            or not subscription.acknowledges
-            or not number.isdigit()
-            or len(number) > 18
-        ):
-            return False
-        answer = self.handle(
-            Acknowledge(subscription.consumer, int(number), subscription.cumulative, None), now
-        )
-        if isinstance(answer, Refusal):
-            raise unknown_delivery("ACK", key[7:].decode(), answer)
-        if receipt is not None:
-            self._receipt(receipt, answer)
-        return True
+    def _acks(self, data: bytes, position: int, now: int) -> int:
+        """Carry out a run of ACKs of STOMP 1.2 that have nothing but an id; answers where it ends.
+
+        Anything else is left to the general way, which also finds the words for what is wrong.
+        """
+        handle = self.handle
+        serials = self.by_serial
+        while data.startswith(_ACK_ID, position):
+            start = position + 7
+            stop = data.find(_ACK_END, start, start + _ACK_ID_BYTES_MAX)
+            if stop < 0:
+                break
+            serial, _, number = data[start:stop].partition(b"-")
+            subscription = serials.get(serial)
+            if subscription is None or not number.isdigit():
+                break
+            answer = handle(
+                Acknowledge(subscription.consumer, int(number), subscription.cumulative, None), now
+            )
+            if isinstance(answer, Refusal):
+                self._head = data[position:stop]
+                raise unknown_delivery("ACK", data[start:stop].decode(), answer)
+            position = stop + 3
+        return position
 
     def _receipt(self, receipt: bytes | None, answer: int) -> None:
         if receipt is not None:
@@ -374,11 +389,9 @@ class Session:
     # ---------------------------------------------------------------- all commands
 
     def _command(self, key: bytes, receipt: bytes | None, terminator: int, now: int) -> None:
-        if b"\0" in self._head:
-            raise no_blank_line()
         head = parse_head(key, self.version, self.options)
         action = states.TABLE.get((self.state, head.command))
-        if action is None or (head.command == "NACK" and self.version == V10):
+        if action is None or (action == "NACK" and self.version == V10):
             raise StompError(
                 f"unknown command {head.command} in STOMP {TEXTS[self.version]}",
                 "a frame begins with a STOMP command in capitals",

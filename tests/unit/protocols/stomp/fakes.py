@@ -1,0 +1,90 @@
+"""A broker that records commands and answers as told: enough to test sessions without an engine."""
+
+from engine.commands import Attach, Command, OpenConnection
+from engine.refusals import Code, Refusal
+from protocols.stomp.options import StompOptions
+from protocols.stomp.session import Session
+from protocols.stomp.subscription import Subscription
+
+NOW = 1_700_000_000_000_000
+SECOND = 1_000_000
+
+
+class FakeBroker:
+    """Answers each command with the next LSN, or with the refusal prepared for its type."""
+
+    def __init__(self) -> None:
+        self.commands: list[Command] = []
+        self.lsn = 0
+        self.refusals: dict[type[Command], list[Refusal]] = {}
+
+    def handle(self, command: Command, now: int) -> int | Refusal:
+        self.commands.append(command)
+        waiting = self.refusals.get(type(command))
+        if waiting:
+            return waiting.pop(0)
+        self.lsn += 1
+        return self.lsn
+
+    def refuse(self, kind: type[Command], code: Code, text: str) -> None:
+        self.refusals.setdefault(kind, []).append(Refusal(code, text))
+
+    def of(self, kind: type[Command]) -> list[Command]:
+        return [command for command in self.commands if type(command) is kind]
+
+
+class FakeMessage:
+    def __init__(self, number: int, headers: bytes, body: bytes = b"") -> None:
+        self.id = number
+        self.headers = headers
+        self.body = body
+
+
+class Peer:
+    """A client without a socket: sends bytes to its session and reads what comes back."""
+
+    def __init__(
+        self, options: StompOptions | None = None, broker: FakeBroker | None = None
+    ) -> None:
+        self.broker = broker or FakeBroker()
+        self.session = Session(self.broker, options or StompOptions(), "127.0.0.1:5", "daybook/0")
+        self.now = NOW
+        self.session.tick(self.now)
+
+    def send(self, data: bytes) -> bytes:
+        self.session.receive(data, self.now)
+        return self.taken()
+
+    def taken(self) -> bytes:
+        output = b"".join(self.session.out)
+        self.session.out.clear()
+        return output
+
+    def connect(self, version: str | None = "1.2", extra: bytes = b"") -> bytes:
+        head = b"CONNECT\n"
+        if version is not None:
+            head += b"accept-version:" + version.encode() + b"\nhost:here\n"
+        self.send(head + extra + b"\n\0")
+        self.session.authenticated("user", "", self.now)
+        return self.taken()
+
+    def subscribed(self) -> Subscription:
+        receiver = self.broker.of(Attach)[-1].receiver
+        assert isinstance(receiver, Subscription)
+        return receiver
+
+
+def connected(version: str | None = "1.2", options: StompOptions | None = None) -> Peer:
+    """A peer that is logged in, with nothing but OpenConnection behind it."""
+    peer = Peer(options)
+    answer = peer.connect(version)
+    assert answer.startswith(b"CONNECTED\n"), answer
+    assert isinstance(peer.broker.commands[-1], OpenConnection)
+    peer.broker.commands.clear()
+    peer.session.gate = 0
+    return peer
+
+
+def frame(text: str, body: bytes = b"") -> bytes:
+    """A frame from lines: command, then headers."""
+    return text.encode() + b"\n\n" + body + b"\0"

@@ -1,0 +1,84 @@
+"""Names of destinations: what each form means, and what is refused."""
+
+import pytest
+
+from protocols.stomp.destinations import resolve
+from protocols.stomp.errors import StompError
+from protocols.stomp.options import StompOptions
+
+OPTIONS = StompOptions()
+
+
+@pytest.mark.parametrize(
+    ("destination", "hint", "address", "queue", "routing_type"),
+    [
+        ("/queue/a", None, "a", None, "anycast"),
+        ("/queue/a/b.c", None, "a/b.c", None, "anycast"),
+        ("/topic/a", None, "a", None, "multicast"),
+        ("/topic/a", "MULTICAST", "a", None, "multicast"),
+        ("a", None, "a", None, None),
+        ("/a", None, "/a", None, None),
+        ("a", "ANYCAST", "a", None, "anycast"),
+        ("a", "multicast", "a", None, "multicast"),
+        ("a::q", None, "a", "q", None),
+        ("/queue/a::q", None, "a", "q", "anycast"),
+        ("/topic/a::q", None, "a", "q", "multicast"),
+        ("/queue/a:b", None, "a:b", None, "anycast"),
+        ("/queue/größe äö", None, "größe äö", None, "anycast"),
+        ("/queue/temporary", None, "temporary", None, "anycast"),
+    ],
+)
+def test_forms(
+    destination: str, hint: str | None, address: str, queue: str | None, routing_type: str | None
+) -> None:
+    target = resolve(destination, hint, OPTIONS)
+    assert (target.address, target.queue, target.routing_type) == (address, queue, routing_type)
+    assert target.durable_id == ""
+
+
+def test_durable_subscription_is_a_queue_without_address() -> None:
+    target = resolve("/dsub/mine", None, OPTIONS)
+    assert (target.address, target.queue, target.routing_type) == ("", "dsub.mine", None)
+    assert target.durable_id == "mine"
+
+
+@pytest.mark.parametrize(
+    ("destination", "hint", "part"),
+    [
+        ("/queue/", None, "names nothing"),
+        ("/topic/", None, "names nothing"),
+        ("/dsub/", None, "names nothing"),
+        ("", None, "names nothing"),
+        ("/queue/a\nb", None, "control characters"),
+        ("/queue/a\x7f", None, "control characters"),
+        ("/queue/a.*", None, "wildcards are not supported"),
+        ("/topic/a.**", None, "wildcards are not supported"),
+        ("/topic/a.#", None, "wildcards are not supported"),
+        ("/topic/a.{b}", None, "wildcards are not supported"),
+        ("/queue/a,/queue/b", None, "composite destinations are not supported"),
+        ("/queue/temp.x", None, "temp."),
+        ("/topic/temp.default.5.x", None, "temp."),
+        ("temp.x", None, "temp."),
+        ("/temp-queue/x", None, "temporary destinations are not supported"),
+        ("/temp-topic/x", None, "temporary destinations are not supported"),
+        ("/queue/a::", None, "ADDRESS::QUEUE"),
+        ("/queue/::q", None, "ADDRESS::QUEUE"),
+        ("a::b::c", None, "ADDRESS::QUEUE"),
+        ("/queue/a", "MULTICAST", "destination-type says multicast"),
+        ("a", "BROADCAST", "destination-type is 'BROADCAST'"),
+        ("/queue/" + "x" * 5000, None, "5000 characters"),
+    ],
+)
+def test_refused(destination: str, hint: str | None, part: str) -> None:
+    with pytest.raises(StompError) as caught:
+        resolve(destination, hint, OPTIONS)
+    assert part in caught.value.what + caught.value.advice
+    assert caught.value.advice
+
+
+def test_prefixes_are_configured() -> None:
+    options = StompOptions(queue_prefix="queue://", topic_prefix="topic://", dsub_prefix="dsub://")
+    assert resolve("queue://a", None, options).routing_type == "anycast"
+    assert resolve("topic://a", None, options).routing_type == "multicast"
+    assert resolve("dsub://a", None, options).queue == "dsub.a"
+    assert resolve("/queue/a", None, options).address == "/queue/a"

@@ -1,0 +1,222 @@
+"""SEND: what it asks of the broker, what is kept of its headers, what is refused."""
+
+import pytest
+
+from engine.commands import Send
+from engine.refusals import Code
+from protocols.stomp.options import StompOptions
+from tests.unit.protocols.stomp.fakes import NOW, Peer, connected, frame
+
+
+def sent(peer: Peer, head: str, body: bytes = b"") -> Send:
+    peer.broker.commands.clear()
+    output = peer.send(frame("SEND\n" + head, body))
+    assert not peer.session.closing, output
+    (command,) = peer.broker.commands
+    assert isinstance(command, Send)
+    return command
+
+
+def refused(head: str, version: str = "1.2", options: StompOptions | None = None) -> str:
+    peer = connected(version, options)
+    output = peer.send(frame("SEND\nreceipt:r\n" + head, b"x"))
+    assert peer.session.closing
+    assert peer.broker.of(Send) == []
+    assert b"\nreceipt-id:r\n" in output
+    return output.decode()
+
+
+def test_defaults() -> None:
+    command = sent(connected(), "destination:/queue/a", b"hello")
+    assert command == Send(1, "a", b"destination:/queue/a\n", b"hello", "anycast")
+    assert (command.priority, command.persistent, command.expires) == (4, True, 0)
+    assert command.transaction is None
+
+
+def test_everything_given() -> None:
+    command = sent(
+        connected(),
+        "destination:x::y\npersistent:false\npriority:9\nexpires:12345\ntransaction:t",
+    )
+    assert (command.address, command.queue, command.routing_type) == ("x", "y", None)
+    assert (command.persistent, command.priority, command.expires) == (False, 9, 12345)
+    assert command.transaction == "t"
+
+
+def test_durable_subscription() -> None:
+    command = sent(connected(), "destination:/dsub/mine")
+    assert (command.address, command.queue) == ("", "dsub.mine")
+
+
+def test_destination_type() -> None:
+    command = sent(connected(), "destination:a\ndestination-type:MULTICAST")
+    assert (command.address, command.routing_type) == ("a", "multicast")
+
+
+def test_default_persistent_is_configured() -> None:
+    peer = connected("1.2", StompOptions(default_persistent=False))
+    assert not sent(peer, "destination:/queue/a").persistent
+    assert sent(peer, "destination:/queue/a\npersistent:true").persistent
+
+
+def test_headers_are_kept_in_order_without_those_for_the_broker() -> None:
+    command = sent(
+        connected(),
+        "content-type:text/plain\nreceipt:1\ndestination:/queue/a\ntransaction:t\nb:2\na:1\nb:3\n"
+        "message-id:7\nsubscription:s\nack:x\nredelivered:true\ndelivery-count:9\n"
+        "heart-beat:0,0\npersistent:true\npriority:1\nexpires:99\ncontent-length:2\nreceipt:2",
+        b"ok",
+    )
+    assert command.headers == (
+        b"content-type:text/plain\ndestination:/queue/a\nb:2\na:1\nb:3\n"
+        b"persistent:true\npriority:1\nexpires:99\ncontent-length:2\n"
+    )
+
+
+def test_the_first_of_repeated_headers_counts() -> None:
+    peer = connected()
+    head = (
+        "destination:/queue/a\ndestination:/queue/b\npriority:1\npriority:2\nreceipt:x\nreceipt:y"
+    )
+    output = peer.send(frame("SEND\n" + head))
+    assert output == b"RECEIPT\nreceipt-id:x\n\n\0"
+    (command,) = peer.broker.of(Send)
+    assert (command.address, command.priority) == ("a", 1)
+    assert command.headers.count(b"destination:") == 2
+
+
+def test_ttl_becomes_expires() -> None:
+    command = sent(connected(), "destination:/queue/a\nttl:2000\nx:y")
+    assert command.expires == NOW // 1000 + 2000
+    assert command.headers == b"destination:/queue/a\nx:y\nexpires:%d\n" % command.expires
+
+
+def test_ttl_is_counted_from_the_arrival_of_each_message() -> None:
+    peer = connected()
+    first = sent(peer, "destination:/queue/a\nttl:2000")
+    peer.now += 5_000_000
+    assert sent(peer, "destination:/queue/a\nttl:2000").expires == first.expires + 5000
+
+
+def test_of_ttl_and_expires_the_earlier_counts() -> None:
+    peer = connected()
+    early = sent(peer, "destination:/queue/a\nttl:2000\nexpires:5")
+    assert early.expires == 5
+    assert early.headers == b"destination:/queue/a\nexpires:5\n"
+    late = sent(peer, "destination:/queue/a\nttl:2000\nexpires:999999999999999")
+    assert late.expires == NOW // 1000 + 2000
+
+
+def test_zero_means_never() -> None:
+    assert sent(connected(), "destination:/queue/a\nttl:0\nexpires:0").expires == 0
+
+
+@pytest.mark.parametrize(
+    ("head", "part"),
+    [
+        ("x:y", "SEND without destination"),
+        ("destination:", "SEND without destination"),
+        ("destination:/queue/a\npriority:10", "priority is '10'"),
+        ("destination:/queue/a\npriority:-1", "priority is '-1'"),
+        ("destination:/queue/a\npriority:", "priority is ''"),
+        ("destination:/queue/a\npriority:\u0663", "priority is"),
+        ("destination:/queue/a\npersistent:yes", "persistent is 'yes'"),
+        ("destination:/queue/a\nexpires:-1", "expires is '-1'"),
+        ("destination:/queue/a\nexpires:1.5", "expires is '1.5'"),
+        ("destination:/queue/a\nttl:soon", "ttl is 'soon'"),
+        ("destination:/queue/a\nttl:" + "9" * 5000, "ttl is"),
+        ("destination:/queue/a\ntransaction:", "SEND without transaction"),
+        ("destination:/queue/a\nretain:set", "retained messages are not supported"),
+        ("destination:/queue/a\nmessage_group:g", "message groups are not supported"),
+        ("destination:/queue/a\nJMSXGroupID:g", "message groups are not supported"),
+        ("destination:/queue/a\nAMQ_SCHEDULED_DELAY:5", "scheduled delivery is not supported"),
+        ("destination:/queue/a\nreply-to:/temp-queue/x", "temporary destinations are not"),
+        ("destination:/queue/a.*", "wildcards are not supported"),
+        ("destination:/queue/a\ncontent-length:x", "content-length is 'x'"),
+        ("destination:/queue/a\ncontent-length:-1", "content-length is '-1'"),
+        ("destination:/queue/a\ncontent-length:" + "9" * 5000, "content-length is"),
+        ("destination:/queue/a\ncontent-length:0", "no NUL after the 0 bytes"),
+    ],
+)
+def test_refused(head: str, part: str) -> None:
+    text = refused(head)
+    assert part in text
+    assert "What would be right: " in text
+
+
+def test_a_feature_turned_off_is_no_reason_to_refuse() -> None:
+    assert sent(connected(), "destination:/queue/a\nretain:false").address == "a"
+
+
+def test_a_send_without_any_header() -> None:
+    peer = connected()
+    assert b"SEND without destination" in peer.send(b"SEND\n\n\0")
+
+
+def test_refusals_of_the_broker_become_errors() -> None:
+    peer = connected()
+    peer.broker.refuse(Send, Code.NOT_ALLOWED, "address 'a' takes no anycast messages")
+    output = peer.send(frame("SEND\ndestination:/queue/a\nreceipt:r"))
+    assert output.startswith(
+        b"ERROR\nmessage:address 'a' takes no anycast messages\nreceipt-id:r\n"
+    )
+    assert b"Where: SEND destination:/queue/a" in output
+    assert peer.session.closing
+
+
+def test_receipts_wait_for_their_event_and_sends_without_receipt_for_nothing() -> None:
+    peer = connected()
+    peer.send(frame("SEND\ndestination:/queue/a"))
+    assert peer.session.gate == 0
+    peer.send(frame("SEND\ndestination:/queue/a\nreceipt:r"))
+    assert peer.session.gate == peer.broker.lsn
+
+
+def test_an_old_answer_does_not_lower_the_gate() -> None:
+    peer = connected()
+    peer.session.gate = 1000
+    peer.send(frame("SEND\ndestination:/queue/a\nreceipt:r"))
+    assert peer.session.gate == 1000
+
+
+@pytest.mark.parametrize(
+    "where", ["receipt:r1\ndestination:/queue/a", "destination:/queue/a\nreceipt:r1"]
+)
+def test_one_plan_serves_every_receipt(where: str) -> None:
+    peer = connected()
+    for number in range(3):
+        head = where.replace("r1", f"r{number}")
+        assert peer.send(frame("SEND\n" + head)) == f"RECEIPT\nreceipt-id:r{number}\n\n\0".encode()
+    assert {each.headers for each in peer.broker.of(Send)} == {b"destination:/queue/a\n"}
+
+
+def test_many_different_heads() -> None:
+    """More than are remembered: what is remembered must not change what is sent."""
+    peer = connected()
+    for number in range(1500):
+        command = sent(peer, f"destination:/queue/a\nn:{number % 700}")
+        assert command.headers == f"destination:/queue/a\nn:{number % 700}\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("version", "line", "kept"),
+    [
+        ("1.0", b"a:x\\ny", b"a:x\\\\ny"),
+        ("1.0", b"a:x\ry", b"a:x\\ry"),
+        ("1.1", b"a:x\\n\\c\\\\", b"a:x\\n\\c\\\\"),
+        ("1.1", b"a:x\ry", b"a:x\\ry"),
+        ("1.2", b"a:x\\r\\n\\c\\\\", b"a:x\\r\\n\\c\\\\"),
+        ("1.2", b"a:b:c", b"a:b:c"),
+        ("1.2", b"a: b ", b"a: b "),
+    ],
+)
+def test_headers_are_kept_in_the_canonical_form(version: str, line: bytes, kept: bytes) -> None:
+    peer = connected(version)
+    peer.send(b"SEND\ndestination:/queue/a\n" + line + b"\n\n\0")
+    (command,) = peer.broker.of(Send)
+    assert command.headers == b"destination:/queue/a\n" + kept + b"\n"
+
+
+def test_escapes_in_headers_for_the_broker_are_understood() -> None:
+    assert sent(connected("1.1"), "destination:a\\c\\cq").queue == "q"
+    assert sent(connected("1.0"), "destination:a::q").queue == "q"

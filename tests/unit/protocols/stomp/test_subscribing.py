@@ -1,0 +1,142 @@
+"""SUBSCRIBE: what it asks of the broker and what is refused."""
+
+import pytest
+
+from engine.commands import Attach
+from engine.refusals import Code
+from protocols.stomp.options import StompOptions
+from tests.unit.protocols.stomp.fakes import connected, frame
+
+
+def attached(head: str, version: str | None = "1.2") -> Attach:
+    peer = connected(version)
+    output = peer.send(frame("SUBSCRIBE\nreceipt:r\n" + head))
+    assert output == b"RECEIPT\nreceipt-id:r\n\n\0"
+    (command,) = peer.broker.commands
+    assert isinstance(command, Attach)
+    assert peer.session.gate == peer.broker.lsn
+    assert command.receiver.consumer == peer.broker.lsn
+    return command
+
+
+def test_defaults() -> None:
+    command = attached("id:s\ndestination:/queue/a")
+    assert (command.connection, command.address, command.subscription) == (1, "a", "s")
+    assert (command.queue, command.routing_type, command.durable_name) == (None, "anycast", None)
+    assert (command.acknowledges, command.ack_mode, command.filter) == (False, "auto", "")
+    assert (command.credit_messages, command.credit_bytes) == (655_360, 655_360)
+
+
+@pytest.mark.parametrize("version", [None, "1.1", "1.2"])
+@pytest.mark.parametrize("mode", ["auto", "client", "client-individual"])
+def test_ack_modes(version: str | None, mode: str) -> None:
+    command = attached(f"id:s\ndestination:/queue/a\nack:{mode}", version)
+    assert command.acknowledges == (mode != "auto")
+    assert command.ack_mode == mode
+    assert command.receiver.cumulative == (mode == "client")
+
+
+@pytest.mark.parametrize(
+    ("credit", "expected"),
+    [("5,0", (5, 0)), ("5", (5, 65536)), ("0,7", (0, 7)), (" 5 , 6 ", (5, 6))],
+)
+def test_credit(credit: str, expected: tuple[int, int]) -> None:
+    command = attached(f"id:s\ndestination:/queue/a\ncredit:{credit}")
+    assert (command.credit_messages, command.credit_bytes) == expected
+
+
+def test_durable_subscription() -> None:
+    command = attached("id:mine\npersistent:true\ndestination:/topic/a\nselector:x = 1")
+    assert (command.durable_name, command.address) == ("mine", "a")
+    assert (command.routing_type, command.filter) == ("multicast", "x = 1")
+    assert command.receiver.is_durable
+
+
+def test_durable_subscription_on_a_plain_name() -> None:
+    assert attached("id:mine\npersistent:true\ndestination:a").routing_type == "multicast"
+
+
+def test_queue_of_a_durable_subscription() -> None:
+    command = attached("id:0\ndestination:/dsub/mine")
+    assert (command.address, command.queue, command.durable_name) == ("", "dsub.mine", None)
+
+
+def test_one_queue_of_an_address() -> None:
+    command = attached("id:0\ndestination:a::q")
+    assert (command.address, command.queue, command.routing_type) == ("a", "q", None)
+
+
+@pytest.mark.parametrize("name", ["destination-type", "subscription-type"])
+def test_types(name: str) -> None:
+    assert attached(f"id:0\ndestination:a\n{name}:MULTICAST").routing_type == "multicast"
+    assert attached(f"id:0\ndestination:a\n{name}:ANYCAST").routing_type == "anycast"
+
+
+def test_1_0_without_id() -> None:
+    assert attached("destination:/queue/a", None).subscription == "/queue/a"
+
+
+@pytest.mark.parametrize(
+    ("head", "part"),
+    [
+        ("destination:/queue/a", "SUBSCRIBE without id"),
+        ("id:\ndestination:/queue/a", "SUBSCRIBE without id"),
+        ("id:s", "SUBSCRIBE without destination"),
+        ("id:s\ndestination:/queue/a\nack:manual", "ack is 'manual'"),
+        ("id:s\ndestination:/queue/a\ncredit:", "credit is ''"),
+        ("id:s\ndestination:/queue/a\ncredit:5,x", "credit is '5,x'"),
+        ("id:s\ndestination:/queue/a\ncredit:-5", "credit is '-5'"),
+        ("id:s\ndestination:/queue/a\ncredit:5,", "credit is '5,'"),
+        ("id:s\ndestination:/queue/a\npersistent:maybe", "persistent is 'maybe'"),
+        ("id:s\ndestination:/queue/a\npersistent:true", "which is not a topic"),
+        ("id:s\ndestination:/dsub/a\npersistent:true", "which is not a topic"),
+        ("id:s\ndestination:/topic/a\\c\\cq\npersistent:true", "which is not a topic"),
+        ("id:s\ndestination:/queue/a\nbrowser:true", "header browser"),
+        ("id:s\ndestination:/queue/a\ninclude-seq:seq", "header include-seq"),
+        ("id:s\ndestination:/queue/a\nfrom-seq:10", "header from-seq"),
+        ("id:s\ndestination:/queue/a\nexclusive:true", "header exclusive"),
+        ("id:s\ndestination:/topic/a\nno-local:true", "header no-local"),
+        ("id:s\ndestination:/topic/a\ndurable-subscription-name:x", "persistent:true"),
+        ("id:s\ndestination:/topic/a.>*", "wildcards are not supported"),
+        ("id:s\ndestination:/queue/a,/queue/b", "composite destinations are not supported"),
+        ("id:s\ndestination:/queue/temp.a", "temp."),
+    ],
+)
+def test_refused(head: str, part: str) -> None:
+    peer = connected()
+    output = peer.send(frame("SUBSCRIBE\nreceipt:r\n" + head)).decode()
+    assert output.startswith("ERROR\n")
+    assert part in output
+    assert "\nreceipt-id:r\n" in output
+    assert peer.broker.of(Attach) == []
+
+
+def test_features_turned_off_are_no_reason_to_refuse() -> None:
+    attached("id:s\ndestination:/queue/a\nbrowser:false\nexclusive:false\npersistent:false")
+
+
+@pytest.mark.parametrize("version", [None, "1.1", "1.2"])
+def test_the_same_id_twice(version: str | None) -> None:
+    peer = connected(version)
+    peer.send(frame("SUBSCRIBE\nid:s\ndestination:/queue/a"))
+    output = peer.send(frame("SUBSCRIBE\nid:s\ndestination:/queue/b"))
+    assert b"'s' exists on this connection already" in output
+
+
+def test_the_same_destination_twice_without_ids_in_1_0() -> None:
+    peer = connected(None)
+    peer.send(frame("SUBSCRIBE\ndestination:/queue/a"))
+    assert b"exists on this" in peer.send(frame("SUBSCRIBE\ndestination:/queue/a"))
+
+
+def test_the_number_of_subscriptions_is_limited() -> None:
+    peer = connected("1.2", StompOptions(max_subscriptions=1))
+    peer.send(frame("SUBSCRIBE\nid:1\ndestination:/queue/a"))
+    assert b"max-subscriptions" in peer.send(frame("SUBSCRIBE\nid:2\ndestination:/queue/a"))
+
+
+def test_a_filter_that_the_broker_refuses() -> None:
+    peer = connected()
+    peer.broker.refuse(Attach, Code.UNSUPPORTED, "filters are not supported in this version")
+    output = peer.send(frame("SUBSCRIBE\nid:1\ndestination:/topic/a\nselector:a = 1"))
+    assert output.startswith(b"ERROR\nmessage:filters are not supported in this version\n")

@@ -1,0 +1,103 @@
+"""MESSAGE frames, for each version and ack mode."""
+
+import pytest
+
+from engine import headers
+from tests.unit.protocols.stomp.fakes import FakeMessage, Peer, connected
+
+STORED = b"destination:/queue/orders\ncontent-length:2\nx:y\n"
+
+
+def delivered(
+    version: str | None, ack: str, message: FakeMessage, count: int = 1, subscribe: str = "id:s"
+) -> tuple[bytes, Peer]:
+    peer = connected(version)
+    peer.send(f"SUBSCRIBE\n{subscribe}\ndestination:/queue/a\nack:{ack}\n\n\0".encode())
+    peer.subscribed().deliver(message, count, 1234)
+    return peer.taken(), peer
+
+
+def test_1_2_with_acknowledgements() -> None:
+    output, peer = delivered("1.2", "client-individual", FakeMessage(77, STORED, b"ok"))
+    assert output == (
+        b"MESSAGE\nsubscription:s\nmessage-id:77\nack:1-77\n"
+        b"destination:/queue/orders\ncontent-length:2\nx:y\n\nok\0"
+    )
+    assert peer.session.gate == 1234
+
+
+@pytest.mark.parametrize(("version", "ack"), [("1.2", "auto"), ("1.1", "client"), ("1.1", "auto")])
+def test_without_an_ack_header(version: str, ack: str) -> None:
+    output, _ = delivered(version, ack, FakeMessage(77, STORED, b"ok"))
+    assert output == (
+        b"MESSAGE\nsubscription:s\nmessage-id:77\n"
+        b"destination:/queue/orders\ncontent-length:2\nx:y\n\nok\0"
+    )
+
+
+def test_1_0_without_id() -> None:
+    output, _ = delivered(None, "client", FakeMessage(77, STORED, b"ok"), 1, "x:y")
+    assert output == (
+        b"MESSAGE\nmessage-id:77\ndestination:/queue/orders\ncontent-length:2\nx:y\n\nok\0"
+    )
+
+
+def test_redelivered() -> None:
+    output, _ = delivered("1.2", "client", FakeMessage(77, STORED, b"ok"), 3)
+    assert b"\nredelivered:true\ndelivery-count:3\n" in output
+    first, _ = delivered("1.2", "client", FakeMessage(77, STORED, b"ok"), 1)
+    assert b"redelivered" not in first
+    assert b"delivery-count" not in first
+
+
+@pytest.mark.parametrize("stored", [b"", b"x:destination\n", b"xdestination:y\n"])
+def test_a_missing_destination_is_that_of_the_subscription(stored: bytes) -> None:
+    output, _ = delivered("1.2", "auto", FakeMessage(77, stored))
+    assert output.count(b"\ndestination:/queue/a\n") == 1
+
+
+def test_a_destination_that_is_not_the_first_header() -> None:
+    output, _ = delivered("1.2", "auto", FakeMessage(77, b"x:y\ndestination:/queue/b\n"))
+    assert output == b"MESSAGE\nsubscription:s\nmessage-id:77\nx:y\ndestination:/queue/b\n\n\0"
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("1.2", b"destination:d\na:x\\ny\nb:x\\ry\nc:\\\\\n"),
+        ("1.1", b"destination:d\na:x\\ny\nb:x\ry\nc:\\\\\n"),
+        (None, b"destination:d\nb:x\ry\nc:\\\n"),
+    ],
+)
+def test_escapes_are_those_of_the_receiver(version: str | None, expected: bytes) -> None:
+    stored = headers.build([("destination", "d"), ("a", "x\ny"), ("b", "x\ry"), ("c", "\\")])
+    output, _ = delivered(version, "auto", FakeMessage(77, stored))
+    assert output.endswith(b"message-id:77\n" + expected + b"\n\0")
+
+
+@pytest.mark.parametrize(("version", "shown"), [("1.2", b"a\\cb\\\\"), ("1.1", b"a\\cb\\\\")])
+def test_the_id_is_escaped(version: str, shown: bytes) -> None:
+    output, _ = delivered(version, "auto", FakeMessage(77, STORED), 1, "id:a\\cb\\\\")
+    assert b"\nsubscription:" + shown + b"\n" in output
+
+
+def test_gate_only_rises() -> None:
+    _, peer = delivered("1.2", "auto", FakeMessage(77, STORED))
+    peer.subscribed().deliver(FakeMessage(78, STORED), 1, 5)
+    assert peer.session.gate == 1234
+
+
+@pytest.mark.parametrize("ending", [b"UNSUBSCRIBE\nid:s\n\n\0", b"DISCONNECT\n\n\0", b"BAD\n\n\0"])
+def test_nothing_is_delivered_after_the_end(ending: bytes) -> None:
+    _, peer = delivered("1.2", "auto", FakeMessage(77, STORED))
+    subscription = peer.subscribed()
+    peer.send(ending)
+    subscription.deliver(FakeMessage(78, STORED), 1, 5)
+    assert peer.taken() == b""
+
+
+def test_nothing_is_delivered_after_the_loss_of_the_connection() -> None:
+    _, peer = delivered("1.2", "auto", FakeMessage(77, STORED))
+    peer.session.connection_lost(peer.now)
+    peer.subscribed().deliver(FakeMessage(78, STORED), 1, 5)
+    assert peer.taken() == b""
