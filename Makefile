@@ -12,6 +12,8 @@ COMPILED_STAMP := $(COMPILED)/.daybook-installed
 OUTSIDE := $(COMPILED)/outside
 ROOMS := engine journal protocols recovery server tools
 
+FUZZERS := $(patsubst tests/fuzz/%.py,tests.fuzz.%,$(filter-out %/__init__.py,$(wildcard tests/fuzz/*.py)))
+
 # Arguments that are handed on.
 ARGS ?=
 COMPILE ?=
@@ -40,7 +42,7 @@ check-python:
 $(STAMP): pyproject.toml setup.py | check-python
 	"$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable . --group test --group lint
+	DAYBOOK_COMPILE=0 $(BIN)/python -m pip install --quiet --editable . --group test --group lint
 	@touch $@
 
 SOURCES := $(foreach room,$(ROOMS),$(wildcard $(room)/*.py $(room)/*/*.py))
@@ -51,8 +53,8 @@ $(COMPILED_STAMP): pyproject.toml setup.py $(SOURCES) | check-python
 	rm -rf build
 	DAYBOOK_COMPILE=1 $(COMPILED)/bin/python -m pip install --quiet --force-reinstall . --group test
 	rm -rf build
-# In a checkout the sources come before what is installed. This folder holds what uses the broker,
-# and not the broker: started from here, the compiled modules are what runs.
+# In a checkout the sources come before what is installed. This folder holds the tests and not the
+# broker: started from here, the compiled modules are what runs.
 	mkdir -p $(OUTSIDE)
 	ln -sfn ../../tests $(OUTSIDE)/tests
 	ln -sfn ../../bench $(OUTSIDE)/bench
@@ -71,14 +73,14 @@ test: $(STAMP) ## run the test suite (PYTEST_ARGS="-k name -x")
 
 test-compiled: $(COMPILED_STAMP) ## run the tests of the rooms against the compiled build
 	cd $(OUTSIDE) && ../bin/python -m pytest -c ../../pyproject.toml --rootdir . -o pythonpath=. \
-	  -o cache_dir=../cache $(PYTEST_ARGS) tests/unit tests/property
+	  -p no:cacheprovider $(PYTEST_ARGS) tests/unit tests/property
 
 lint: $(STAMP) ## check style, types, layers and spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/codespell *.md docs etc $(ROOMS) tests
+	$(BIN)/codespell *.md docs etc $(ROOMS) bench
 
 format: $(STAMP) ## format the sources
 	$(BIN)/ruff check --fix .
@@ -87,18 +89,17 @@ format: $(STAMP) ## format the sources
 map: $(STAMP) ## draw the map of modules in ARCHITECTURE.md anew
 	$(BIN)/python -m tests.meta.rooms_map
 
-bench: $(if $(filter 1,$(COMPILE)),$(COMPILED_STAMP),$(STAMP)) ## measure (COMPILE=1 for the compiled build; BENCH_ARGS="...")
-ifeq ($(COMPILE),1)
-	cd $(OUTSIDE) && ../bin/python -m bench.run $(BENCH_ARGS)
-else
-	$(BIN)/python -m bench.run $(BENCH_ARGS)
-endif
+bench: $(STAMP) $(if $(filter 1,$(COMPILE)),$(COMPILED_STAMP)) ## measure (COMPILE=1 for the compiled build; BENCH_ARGS="...")
+	$(BIN)/python -m bench.run $(if $(filter 1,$(COMPILE)),--python $(abspath $(COMPILED)/bin/python)) $(BENCH_ARGS)
 
 sim: $(STAMP) ## simulate the whole broker with faults (SEED=n STEPS=m)
 	$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED)) --steps $(STEPS)
 
-fuzz: $(STAMP) ## feed the parsers with anything (SECONDS=n SEED=n)
-	$(BIN)/python -m tests.fuzz.run $(if $(SEED),--seed $(SEED)) --seconds $(SECONDS)
+fuzz: $(STAMP) ## feed each parser with anything (SECONDS=n for each, SEED=n to repeat)
+	@set -e; for target in $(FUZZERS); do \
+	  echo "$(BIN)/python -m $$target"; \
+	  $(BIN)/python -m $$target --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)); \
+	done
 
 wheel: $(STAMP) ## build dist/*.whl (DAYBOOK_COMPILE=1 compiles the hot modules)
 	rm -rf build
