@@ -1,4 +1,4 @@
-"""Whatever call the power goes in, and whatever the disk lost: what was reported durable is there."""
+"""Whatever call the power goes in: what was reported durable is there afterwards."""
 
 import errno
 from contextlib import suppress

@@ -1,0 +1,97 @@
+"""Writes the golden journal of format version 1; what it wrote must stay readable for ever.
+
+Run once:
+
+    python -m tests.golden.make_v1
+
+Refuses to write over files that exist: a golden journal that changes with the code proves nothing.
+"""
+
+import random
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final
+
+import msgspec
+
+from journal.batch import Batch
+from journal.disk import RealDisk
+from journal.format import RESERVE_NAME
+from journal.journal import Journal
+from journal.layout import RowLayout
+
+FOLDER: Final = Path(__file__).parent / "v1"
+DATA_ID: Final = b"golden journal 1"
+LAYOUT: Final = RowLayout(
+    columns=(
+        ("kind", "B", 0),
+        ("reason", "B", 1),
+        ("attempt", "H", 2),
+        ("queue", "I", 4),
+        ("message", "Q", 8),
+        ("time", "q", 16),
+    ),
+    heaps=("detail", "headers", "body"),
+    row_bytes=40,
+    lengths_offset=24,
+    kind_column="kind",
+    time_column="time",
+    message_column="message",
+    queue_column="queue",
+)
+ROW: Final = Struct("<BBHIQqIII4x")
+BLOCKS: Final = 14
+
+
+def block(number: int, first_lsn: int) -> list[tuple[tuple[int, ...], list[bytes]]]:
+    """Rows and strings of a block: some empty, some compressible, some not."""
+    chance = random.Random(number)
+    events = []
+    for position in range(1 + number % 5):
+        lsn = first_lsn + position
+        row = (lsn % 70, number % 9, lsn % 3, lsn % 4, lsn // 2, 1_760_000_000_000_000 + lsn)
+        detail = b"" if lsn % 3 else msgspec.msgpack.encode({"lsn": lsn})
+        headers = b"content-type:text/plain\n" * (lsn % 2)
+        body = chance.randbytes(700) if lsn % 4 == 0 else b"body %d " % lsn * (lsn % 5)
+        events.append((row, [detail, headers, body]))
+    return events
+
+
+def write(folder: Path) -> dict[str, Any]:
+    """Write the journal; answers what reading it must give."""
+    disk = RealDisk(folder)
+    journal = Journal.create(disk, LAYOUT, data_id=DATA_ID, segment_bytes=8192)
+    expected: list[Any] = []
+    for number in range(BLOCKS):
+        events = block(number, journal.next_lsn)
+        rows = [ROW.pack(*row, *map(len, strings)) for row, strings in events]
+        heaps = [[strings[k] for _, strings in events if strings[k]] for k in range(3)]
+        for position, (row, strings) in enumerate(events):
+            hexadecimal = [text.hex() for text in strings]
+            expected.append([journal.next_lsn + position, row, *hexadecimal])
+        journal.append(Batch(journal.next_lsn, rows, heaps, events[-1][0][5]))
+        if number in (6, BLOCKS - 1):
+            journal.mark(1_760_000_001_000_000 + number)
+    journal.close()
+    disk.remove(RESERVE_NAME)
+    return {
+        "layout": LAYOUT,
+        "data_id": DATA_ID.hex(),
+        "segments": [name for name in disk.names() if name.endswith(".seg")],
+        "last_hash": journal.last_hash.hex(),
+        "marks": 2,
+        "events": expected,
+    }
+
+
+def main() -> None:
+    """Write the golden files."""
+    FOLDER.mkdir()
+    expected = write(FOLDER)
+    lines = ",\n".join(msgspec.json.encode(event).decode() for event in expected.pop("events"))
+    head = msgspec.json.encode(expected).decode().removesuffix("}")
+    (FOLDER / "expected.json").write_text(f'{head},\n"events": [\n{lines}\n]}}\n')
+
+
+if __name__ == "__main__":
+    main()
