@@ -1,16 +1,28 @@
 """The command line `daybook`: running a broker, and talking to one."""
 
+import json
 import sys
 from pathlib import Path
+from typing import Final
 
 import click
 
+from server.version import VERSION
+from tools import administration, messages
 from tools.failures import Commands, Failure
 
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+CONFIG_NAME: Final = "broker.toml"
+DATA_NAME: Final = "data"
+CONFIG_SOURCES: Final = (
+    Path(__file__).resolve().parent.parent / "etc" / CONFIG_NAME,
+    Path(sys.prefix) / "share" / "daybook" / CONFIG_NAME,
+)
+"""Where the default configuration is in a checkout, and where an installation puts it."""
 
 
 @click.group(cls=Commands, context_settings=CONTEXT)
+@click.version_option(VERSION, prog_name="daybook")
 def cli() -> None:
     """A durable message broker whose every decision is an event in an append-only journal."""
 
@@ -48,6 +60,55 @@ def serve(
     flags = [*overrides, *([f"data-directory={data}"] if data is not None else [])]
     config = load(config_file, flags, listen)
     sys.exit(run(config, lambda: load(config_file, flags, listen)))
+
+
+@cli.command()
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+def init(directory: Path) -> None:
+    """Make a directory with a commented broker.toml and an empty data directory.
+
+    Nothing that exists is overwritten.
+    """
+    config_file = directory / CONFIG_NAME
+    directory.mkdir(parents=True, exist_ok=True)
+    text = default_configuration(directory / DATA_NAME)
+    try:
+        with config_file.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise Failure(
+            f"{config_file} exists already and was not changed; name another directory"
+        ) from error
+    (directory / DATA_NAME).mkdir(exist_ok=True)
+    click.echo(f"made {config_file} and {directory / DATA_NAME}")
+    click.echo(f"start the broker with: daybook serve --config {config_file}")
+
+
+def default_configuration(data: Path) -> str:
+    """The commented default configuration, with this data directory."""
+    found = [path for path in CONFIG_SOURCES if path.is_file()]
+    if not found:
+        raise Failure(f"this installation lacks the default configuration {CONFIG_SOURCES[-1]}")
+    text = found[0].read_text("utf-8")
+    lines = text.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        if line.startswith("data-directory"):
+            # A TOML string is a JSON string for every path that can be printed.
+            lines[number] = f"data-directory = {json.dumps(str(data.resolve()))}\n"
+    return "".join(lines)
+
+
+for command in (
+    administration.status,
+    administration.queue,
+    administration.address,
+    administration.settings,
+    administration.browse,
+    administration.user,
+    messages.send,
+    messages.receive,
+):
+    cli.add_command(command)
 
 
 def main() -> None:

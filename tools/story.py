@@ -66,7 +66,9 @@ def who(row: Row, names: Names) -> str:
         subscription = names.consumers.get(row[CONSUMER])
         label = f" (subscription '{subscription}')" if subscription else ""
         words.append(f"consumer {row[CONSUMER]}{label}")
-    if row[CONNECTION]:
+        name = names.connections.get(row[CONNECTION])
+        words += [name] if name else []
+    elif row[CONNECTION]:
         name = names.connections.get(row[CONNECTION])
         label = f"connection {row[CONNECTION]}"
         words.append(f"{name} ({label})" if name else label)
@@ -89,10 +91,21 @@ def sentence(event: Event, names: Names) -> str:
     detail = detail_of(event)
     parts = [*_places(row, detail, names), *_extras(row, event, detail)]
     text = ", ".join(parts)
-    reason = REASONS.get(row[REASON], ("", reason_name(row[REASON])))[1] if row[REASON] else ""
+    reason = _because(row)
     if not reason:
         return text
     return f"{text}: {reason}" if text else reason
+
+
+def _because(row: Row) -> str:
+    """The reason in words. What it says about attempts is said of deliveries only."""
+    if not row[REASON]:
+        return ""
+    words = REASONS[row[REASON]][1] if row[REASON] in REASONS else reason_name(row[REASON])
+    known = BY_NUMBER.get(row[KIND])
+    if known is not None and "delivery_count" not in known.columns:
+        words = words.partition(";")[0]
+    return words
 
 
 def _places(row: Row, detail: dict[str, Any], names: Names) -> list[str]:

@@ -1,0 +1,353 @@
+"""Commands about the broker of a data directory: status, queues, addresses, browse, users, ...
+
+They ask the running broker over its control socket. When none runs, what only reads is answered
+from a fold of the journal, and says so on standard error.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from engine.refusals import Refusal
+from engine.state import State
+from recovery.readonly import read_state
+from server import views
+from server.config import USERS_FILE
+from server.users import Users
+from tools.control_client import ControlError, ask
+from tools.failures import Commands, Failure
+from tools.printing import show_json, show_json_pretty, show_table
+from tools.story import moment
+
+data_option = click.option(
+    "--data", envvar="DAYBOOK_DATA", type=click.Path(path_type=Path), default=Path("data"),
+    show_default=True, metavar="DIR", help="Data directory of the broker; also $DAYBOOK_DATA.",
+)  # fmt: skip
+json_option = click.option("--json", "as_json", is_flag=True, help="Print for programs.")
+force_option = click.option("--force", is_flag=True, help="Also with what it holds.")
+MODES: Final = ("anycast", "multicast")
+
+
+def _request(data: Path, request: dict[str, Any]) -> dict[str, Any] | None:
+    try:
+        return ask(data, request)
+    except ControlError as error:
+        raise Failure(str(error)) from error
+
+
+def look(
+    data: Path, request: dict[str, Any], offline: Callable[[State], dict[str, Any] | Refusal]
+) -> dict[str, Any]:
+    """Ask the running broker, else the journal."""
+    answer = _request(data, request)
+    if answer is not None:
+        return answer
+    state, lsn = read_state(data)
+    click.echo(f"broker is not running; state at LSN {lsn}", err=True)
+    result = offline(state)
+    if isinstance(result, Refusal):
+        raise Failure(result.text)
+    return {"running": False, "lsn": lsn} | result
+
+
+def change(data: Path, done: str, as_json: bool, **request: Any) -> None:
+    """Have the running broker change something, and say that it is done."""
+    answer = _request(data, request)
+    if answer is None:
+        raise Failure(
+            f"no broker runs on {data}, and only a running one can change anything; start it with "
+            f"`daybook serve --data {data}`, or name another with --data"
+        )
+    if as_json:
+        show_json(answer)
+    else:
+        click.echo(done)
+
+
+@click.command()
+@data_option
+@json_option
+def status(data: Path, as_json: bool) -> None:
+    """How the broker is doing."""
+    answer = {"running": True} | look(data, {"do": "status"}, views.counts)
+    if as_json:
+        show_json_pretty(answer)
+        return
+    acceptors = answer.pop("acceptors", [])
+    show_table(
+        ("", "status"),
+        [(key.replace("_", " "), value) for key, value in answer.items() if value != ""],
+    )
+    if acceptors:
+        click.echo("")
+        show_table(
+            ("acceptor", "url", "connections"),
+            [(each["name"], each["url"], each["connections"]) for each in acceptors],
+        )
+
+
+@click.group(cls=Commands)
+def queue() -> None:
+    """Look at queues and change them."""
+
+
+@queue.command("list")
+@data_option
+@json_option
+def queue_list(data: Path, as_json: bool) -> None:
+    """List all queues with what is in them and what went through."""
+    answer = look(data, {"do": "queues"}, lambda state: {"queues": views.queues(state)})
+    if as_json:
+        show_json_pretty(answer["queues"])
+        return
+    columns = (
+        "queue", "address", "routing_type", "ready", "in_flight", "consumers", "added",
+        "acknowledged", "dead_lettered", "expired", "paused",
+    )  # fmt: skip
+    _show_rows(columns, answer["queues"])
+
+
+def _show_rows(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
+    headings = [column.replace("_", " ") for column in columns]
+    show_table(headings, [[_cell(row[column]) for column in columns] for row in rows])
+
+
+def _cell(value: Any) -> Any:
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+
+@queue.command("create")
+@click.argument("name")
+@click.option("--address", default="", help="Its address; the default is its name.")
+@click.option("--routing-type", type=click.Choice(MODES), default="anycast", show_default=True)
+@click.option("--not-durable", is_flag=True, help="It does not survive a restart.")
+@data_option
+@json_option
+def queue_create(
+    name: str, address: str, routing_type: str, not_durable: bool, data: Path, as_json: bool
+) -> None:
+    """Create a queue, and its address if need be."""
+    change(
+        data, f"created queue '{name}'", as_json, do="create-queue", queue=name, address=address,
+        routing_type=routing_type, durable=not not_durable,
+    )  # fmt: skip
+
+
+@queue.command("delete")
+@click.argument("name")
+@force_option
+@data_option
+@json_option
+def queue_delete(name: str, force: bool, data: Path, as_json: bool) -> None:
+    """Delete a queue that has no consumers."""
+    change(data, f"deleted queue '{name}'", as_json, do="delete-queue", queue=name, force=force)
+
+
+@queue.command("purge")
+@click.argument("name")
+@data_option
+@json_option
+def queue_purge(name: str, data: Path, as_json: bool) -> None:
+    """Remove everything from a queue that is not in flight."""
+    change(data, f"purged queue '{name}'", as_json, do="purge-queue", queue=name)
+
+
+@queue.command("pause")
+@click.argument("name")
+@data_option
+@json_option
+def queue_pause(name: str, data: Path, as_json: bool) -> None:
+    """Stop delivering from a queue."""
+    change(data, f"paused queue '{name}'", as_json, do="pause-queue", queue=name)
+
+
+@queue.command("resume")
+@click.argument("name")
+@data_option
+@json_option
+def queue_resume(name: str, data: Path, as_json: bool) -> None:
+    """Deliver again from a queue."""
+    change(data, f"resumed queue '{name}'", as_json, do="resume-queue", queue=name)
+
+
+@click.group(cls=Commands)
+def address() -> None:
+    """Look at addresses and change them."""
+
+
+@address.command("list")
+@data_option
+@json_option
+def address_list(data: Path, as_json: bool) -> None:
+    """List all addresses with their queues."""
+    answer = look(data, {"do": "addresses"}, lambda state: {"addresses": views.addresses(state)})
+    if as_json:
+        show_json_pretty(answer["addresses"])
+        return
+    columns = ("address", "routing_types", "queues", "messages", "auto_created")
+    _show_rows(columns, answer["addresses"])
+
+
+@address.command("create")
+@click.argument("name")
+@click.option(
+    "--routing-type", "routing_types", type=click.Choice(MODES), multiple=True,
+    help="May be given twice; the default is anycast.",
+)  # fmt: skip
+@data_option
+@json_option
+def address_create(name: str, routing_types: tuple[str, ...], data: Path, as_json: bool) -> None:
+    """Create an address, or add routing types to it."""
+    change(
+        data, f"created address '{name}'", as_json, do="create-address", address=name,
+        routing_types=list(routing_types or ("anycast",)),
+    )  # fmt: skip
+
+
+@address.command("delete")
+@click.argument("name")
+@force_option
+@data_option
+@json_option
+def address_delete(name: str, force: bool, data: Path, as_json: bool) -> None:
+    """Delete an address that has no queues, or with --force together with them."""
+    change(
+        data, f"deleted address '{name}'", as_json, do="delete-address", address=name, force=force
+    )
+
+
+@click.command()
+@click.argument("name", metavar="ADDRESS")
+@data_option
+@json_option
+def settings(name: str, data: Path, as_json: bool) -> None:
+    """The settings in force for an address, and which match each comes from."""
+    answer = look(
+        data, {"do": "settings", "address": name}, lambda state: views.settings(state, name)
+    )
+    if as_json:
+        show_json_pretty(answer)
+        return
+    if not answer["exists"]:
+        click.echo(f"there is no address '{name}' yet; it would get these settings", err=True)
+    show_table(
+        ("key", "value", "from"),
+        [
+            (each["key"], each["value"], f"match {each['match']}" if each["match"] else "default")
+            for each in answer["settings"]
+        ],
+    )
+
+
+@click.command()
+@click.argument("name", metavar="QUEUE")
+@click.option(
+    "--offset",
+    type=click.IntRange(0, views.OFFSET_MAX),
+    default=0,
+    help="Pass over so many messages.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, views.PAGE_MAX),
+    default=views.PAGE_DEFAULT,
+    show_default=True,
+    help="Show so many messages.",
+)
+@data_option
+@json_option
+def browse(name: str, offset: int, limit: int, data: Path, as_json: bool) -> None:
+    """Look at what is in a queue without taking it: in flight first, then in delivery order."""
+    answer = look(
+        data,
+        {"do": "browse", "queue": name, "offset": offset, "limit": limit},
+        lambda state: views.browse(state, name, offset=offset, limit=limit),
+    )
+    if as_json:
+        show_json_pretty(answer)
+        return
+    show_table(
+        ("message", "state", "attempts", "priority", "expires", "bytes", "body"),
+        [
+            (
+                str(row["message"]), row["state"], row["delivery_count"], row["priority"],
+                moment(row["expires"] * 1000) if row["expires"] else None, row["body_bytes"],
+                _preview(row),
+            )
+            for row in answer["messages"]
+        ],
+    )  # fmt: skip
+    if answer["next_offset"] is not None:
+        left = answer["in_queue"] - answer["next_offset"]
+        click.echo(f"{left:,} more; go on with --offset {answer['next_offset']}", err=True)
+
+
+def _preview(row: dict[str, Any]) -> str:
+    text = str(row.get("body", f"base64 {row.get('body_base64')}"))
+    text = "".join(each if each.isprintable() else "\N{MIDDLE DOT}" for each in text[:61])
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+@click.group(cls=Commands)
+def user() -> None:
+    """Who may log in. A running broker takes changes over on SIGHUP."""
+
+
+users_option = click.option(
+    "--users-file", type=click.Path(dir_okay=False, path_type=Path),
+    help="Another file than users.toml in the data directory.",
+)  # fmt: skip
+
+
+def _users(data: Path, users_file: Path | None) -> Users:
+    if users_file is None and not data.is_dir():
+        raise Failure(
+            f"{data} is not a directory; name the broker's data directory with --data, or its "
+            "users file with --users-file"
+        )
+    return Users.load(users_file if users_file is not None else data / USERS_FILE)
+
+
+@user.command("add")
+@click.argument("login")
+@click.option("--passcode-stdin", is_flag=True, help="Read the passcode from standard input.")
+@users_option
+@data_option
+def user_add(login: str, passcode_stdin: bool, users_file: Path | None, data: Path) -> None:
+    """Add a user; asks for the passcode, which is never taken from the command line."""
+    users = _users(data, users_file)
+    if passcode_stdin:
+        passcode = sys.stdin.readline().rstrip("\r\n")
+    else:
+        passcode = click.prompt("Passcode", hide_input=True, confirmation_prompt=True)
+    users.add(login, passcode)
+    click.echo(f"added user '{login}' to {users.path}; a running broker reads it on SIGHUP")
+
+
+@user.command("list")
+@users_option
+@data_option
+@json_option
+def user_list(users_file: Path | None, data: Path, as_json: bool) -> None:
+    """List all logins."""
+    logins = _users(data, users_file).logins()
+    if as_json:
+        show_json(logins)
+    elif logins:
+        click.echo("\n".join(logins))
+    else:
+        click.echo("there are no users; guest may log in from this machine", err=True)
+
+
+@user.command("remove")
+@click.argument("login")
+@users_option
+@data_option
+def user_remove(login: str, users_file: Path | None, data: Path) -> None:
+    """Remove a user."""
+    users = _users(data, users_file)
+    users.remove(login)
+    click.echo(f"removed user '{login}' from {users.path}; a running broker reads it on SIGHUP")

@@ -1,0 +1,236 @@
+"""`daybook send` and `daybook receive`: a producer and a consumer for the command line."""
+
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final, Literal
+
+import click
+
+from tools.failures import EXIT_WRONG, Failure
+from tools.printing import show_json
+from tools.stomp_client import (
+    DEFAULT_URL,
+    Endpoint,
+    Frame,
+    StompClient,
+    StompError,
+    parse_url,
+)
+from tools.story import body_fields
+
+WINDOW: Final = 1000
+"""How many sends may wait for their receipts."""
+
+TRANSACTION: Final = "daybook-send"
+WAIT_SECONDS: Final = 5.0
+
+
+def _endpoint(ctx: click.Context, param: click.Parameter, value: str) -> Endpoint:
+    try:
+        return parse_url(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+
+
+def _pairs(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> list[tuple[str, str]]:
+    pairs = []
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"'{value}' is not a header; write NAME=VALUE", ctx, param)
+        pairs.append((name, text))
+    return pairs
+
+
+url_option = click.option(
+    "--url", "endpoint", envvar="DAYBOOK_URL", default=DEFAULT_URL, show_default=True,
+    callback=_endpoint, metavar="URL",
+    help="stomp://LOGIN:PASSCODE@HOST:PORT; also $DAYBOOK_URL, which keeps a passcode out of the "
+    "list of processes.",
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("destination")
+@click.argument("body", required=False)
+@click.option(
+    "--file", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Send the contents of this file.",
+)  # fmt: skip
+@click.option(
+    "--header", "headers", multiple=True, callback=_pairs, metavar="NAME=VALUE",
+    help="A header of the message; may be repeated.",
+)  # fmt: skip
+@click.option("--priority", type=click.IntRange(0, 9), help="0 to 9; the default is 4.")
+@click.option("--ttl", type=click.IntRange(1), metavar="MS", help="Milliseconds until it expires.")
+@click.option("--count", type=click.IntRange(1), default=1, help="Send it so many times.")
+@click.option(
+    "--persistent/--not-persistent", default=None,
+    help="Whether it must survive a restart; the broker's default is yes.",
+)  # fmt: skip
+@click.option("--transaction", is_flag=True, help="Send all of them in one transaction.")
+@url_option
+@click.option("--json", "as_json", is_flag=True, help="Print for programs.")
+def send(
+    destination: str,
+    body: str | None,
+    file: Path | None,
+    headers: list[tuple[str, str]],
+    priority: int | None,
+    ttl: int | None,
+    count: int,
+    persistent: bool | None,
+    transaction: bool,
+    endpoint: Endpoint,
+    as_json: bool,
+) -> None:
+    """Send a message, and wait until the broker has it on disk.
+
+    DESTINATION is /queue/NAME, /topic/NAME or ADDRESS::QUEUE. The body comes from the argument,
+    from --file, or from standard input.
+    """
+    content = _content(body, file)
+    all_headers = [("destination", destination), *headers]
+    if priority is not None:
+        all_headers.append(("priority", str(priority)))
+    if ttl is not None:
+        all_headers.append(("ttl", str(ttl)))
+    if persistent is not None:
+        all_headers.append(("persistent", "true" if persistent else "false"))
+    begun = perf_counter()
+    try:
+        with StompClient(endpoint) as client:
+            _send_all(client, all_headers, content, count, transaction)
+            client.disconnect()
+    except StompError as error:
+        raise Failure(str(error)) from error
+    seconds = perf_counter() - begun
+    if as_json:
+        show_json({"sent": count, "bytes": len(content), "seconds": round(seconds, 6)})
+    else:
+        what = "1 message" if count == 1 else f"{count:,} messages"
+        click.echo(f"sent {what} of {len(content):,} bytes to {destination}; safe on disk")
+
+
+def _content(body: str | None, file: Path | None) -> bytes:
+    if body is not None and file is not None:
+        raise click.UsageError("a body and --file at the same time; give one of them")
+    if file is not None:
+        return file.read_bytes()
+    if body is not None:
+        return body.encode("utf-8", "surrogateescape")
+    if sys.stdin.isatty():
+        raise click.UsageError("no body; give it as an argument, with --file or on standard input")
+    return sys.stdin.buffer.read()
+
+
+def _send_all(
+    client: StompClient,
+    headers: list[tuple[str, str]],
+    content: bytes,
+    count: int,
+    transaction: bool,
+) -> None:
+    """Send, and wait for what confirms it: each receipt, or that of the commit."""
+    if transaction:
+        client.send("BEGIN", [("transaction", TRANSACTION)])
+        for _ in range(count):
+            client.send("SEND", [*headers, ("transaction", TRANSACTION)], content)
+        client.wait_for(client.request_receipt("COMMIT", [("transaction", TRANSACTION)]))
+        return
+    receipts = []
+    for number in range(count):
+        receipts.append(client.request_receipt("SEND", headers, content))
+        if number >= WINDOW:
+            client.wait_for(receipts[number - WINDOW])
+    for receipt in receipts[-WINDOW:]:
+        client.wait_for(receipt)
+
+
+@click.command()
+@click.argument("destination")
+@click.option(
+    "--count",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Stop after N messages.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    default=WAIT_SECONDS,
+    show_default=True,
+    metavar="S",
+    help="Give up when no message came for so many seconds.",
+)
+@click.option(
+    "--ack",
+    type=click.Choice(["auto", "client", "client-individual"]),
+    default="client-individual",
+    show_default=True,
+    help="With auto a message counts as acknowledged when the broker has sent it, so "
+    "what was under way at the end is lost.",
+)
+@click.option("--keep", is_flag=True, help="Do not acknowledge: the messages go back.")
+@click.option("--follow", is_flag=True, help="Go on until Ctrl-C.")
+@click.option("--durable", metavar="NAME", help="As the durable subscription of this name.")
+@url_option
+@click.option("--json", "as_json", is_flag=True, help="Print one object a line.")
+def receive(
+    destination: str,
+    count: int,
+    timeout: float,
+    ack: Literal["auto", "client", "client-individual"],
+    keep: bool,
+    follow: bool,
+    durable: str | None,
+    endpoint: Endpoint,
+    as_json: bool,
+) -> None:
+    """Receive messages, print their bodies, and acknowledge each after it was printed.
+
+    Exit code 1 if fewer than --count came in time.
+    """  # fmt: skip
+    if keep and ack == "auto":
+        raise click.UsageError("--keep needs acknowledgements by the client; leave out --ack auto")
+    subscription = durable or "daybook-receive"
+    headers = [("destination", destination), ("id", subscription), ("ack", ack)]
+    if durable is not None:
+        headers.append(("persistent", "true"))
+    if not follow:
+        headers.append(("credit", f"{count},0"))
+    received = 0
+    try:
+        with StompClient(endpoint) as client:
+            client.wait_for(client.request_receipt("SUBSCRIBE", headers))
+            try:
+                while follow or received < count:
+                    frame = client.message(None if follow else timeout)
+                    if frame is None:
+                        break
+                    received += 1
+                    _show(frame, as_json)
+                    if ack != "auto" and not keep:
+                        client.send("ACK", [("id", frame.headers["ack"])])
+            except KeyboardInterrupt:
+                click.echo("", err=True)
+            client.disconnect()
+    except StompError as error:
+        raise Failure(str(error)) from error
+    if received < count and not follow:
+        click.echo(f"{received} of {count} messages came within {timeout:g} s", err=True)
+        sys.exit(EXIT_WRONG)
+
+
+def _show(frame: Frame, as_json: bool) -> None:
+    if as_json:
+        told: dict[str, Any] = {"headers": frame.headers, "body_bytes": len(frame.body)}
+        show_json(told | body_fields(frame.body))
+    else:
+        click.echo(frame.body)
+    sys.stdout.flush()
