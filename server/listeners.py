@@ -41,7 +41,7 @@ class Acceptor:
         self.stomp = stomp_options(config)
         self.server_name: Final = server_name
         # One buffer for all: it is emptied before the next read, whoever that is for.
-        self.buffer: Final = bytearray(READ_BYTES)
+        self.buffer: Final = memoryview(bytearray(READ_BYTES))
         self._is_full: Final = is_full
         self._server: asyncio.Server | None = None
 
@@ -123,7 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         log.debug("connected", peer=name, acceptor=acceptor.config.name)
         self._hub.opened(peer)
 
-    def get_buffer(self, sizehint: int) -> bytearray:
+    def get_buffer(self, sizehint: int) -> memoryview:
         """Where to put what comes."""
         return self._buffer
 
