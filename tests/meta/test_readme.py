@@ -45,7 +45,7 @@ def port(tmp_path: Path) -> Iterator[int]:
 
 def told(folder: Path) -> str:
     """Return what the journal tells, also of a running broker."""
-    command = [Path(sys.executable).with_name("journal"), "inspect", "data"]
+    command = [str(Path(sys.executable).with_name("journal")), "inspect", "data"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout
 
