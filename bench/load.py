@@ -5,12 +5,14 @@ measurement with a LoadError that says what was being waited for; no worker outl
 """
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
@@ -52,7 +54,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """What one measurement found. Processor times are microseconds for each message."""
+    """What one measurement found. Processor times are microseconds for each message.
+
+    `others` is the share of all cores' time that neither the broker nor the generator used: what
+    disturbed the measurement.
+    """
 
     mode: str
     messages: int
@@ -61,6 +67,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     broker_cpu_us: float
     producer_cpu_us: float
     consumer_cpu_us: float
+    others: float
     p50_us: float = 0.0
     p99_us: float = 0.0
 
@@ -82,6 +89,8 @@ class _Job(msgspec.Struct, frozen=True):
 class _Ran(msgspec.Struct, frozen=True):
     outcomes: list[Outcome]
     broker_cpu_s: float
+    machine_cpu_s: float
+    window_s: float  # over which the two processor times were taken
 
 
 def measure(mode: str, broker: Broker, queue: str, plan: Plan) -> Measurement:
@@ -183,6 +192,8 @@ class _Load:
     ) -> Measurement:
         started = min(one.started for one in ran.outcomes)
         elapsed = max(one.ended for one in ran.outcomes) - started
+        ours = ran.broker_cpu_s + sum(one.cpu_s for one in ran.outcomes)
+        cores = os.cpu_count() or 1
         return Measurement(
             mode=self._mode,
             messages=messages,
@@ -191,6 +202,8 @@ class _Load:
             broker_cpu_us=ran.broker_cpu_s / messages * 1e6,
             producer_cpu_us=sum(one.cpu_s for one in producers) / messages * 1e6,
             consumer_cpu_us=sum(one.cpu_s for one in consumers) / messages * 1e6,
+            # The kernel counts in ticks, so a short measurement can come out of range.
+            others=min(1.0, max(0.0, ran.machine_cpu_s - ours) / (ran.window_s * cores)),
         )
 
     def _run(self, jobs: list[_Job]) -> _Ran:
@@ -207,19 +220,27 @@ class _Load:
                 channels.append(ours)
             deadline = time.monotonic() + self._plan.limit_s
             _collect(jobs, channels, deadline)
-            cpu_s = self._broker.cpu_s()
+            before = time.monotonic(), self._broker.cpu_s(), _machine_cpu_s()
             _release(channels)
             _collect(jobs, channels, deadline)
-            cpu_s = self._broker.cpu_s() - cpu_s
+            after = time.monotonic(), self._broker.cpu_s(), _machine_cpu_s()
             _release(channels)
             outcomes = [_outcome(said) for said in _collect(jobs, channels, deadline)]
-            return _Ran(outcomes, cpu_s)
+            window_s, broker_s, machine_s = (b - a for a, b in zip(before, after, strict=True))
+            return _Ran(outcomes, broker_s, machine_s, window_s)
         finally:
             for worker in processes:
                 worker.kill()
                 worker.join()
             for channel in channels:
                 channel.close()
+
+
+def _machine_cpu_s() -> float:
+    """Return the seconds that all cores together have been busy, time stolen from us included."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def _new_tally(count: int) -> Tally:

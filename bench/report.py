@@ -34,6 +34,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     broker_cpu_us: float
     producer_cpu_us: float
     consumer_cpu_us: float
+    others: float
     p50_us: float
     p99_us: float
 
@@ -65,6 +66,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     broker_cpu_us: float
     producer_cpu_us: float
     consumer_cpu_us: float
+    others: float
     to_floor: float | None
     to_rabbitmq: float | None
 
@@ -149,6 +151,7 @@ def _summary(
         broker_cpu_us=statistics.median(sample.broker_cpu_us for sample in group),
         producer_cpu_us=statistics.median(sample.producer_cpu_us for sample in group),
         consumer_cpu_us=statistics.median(sample.consumer_cpu_us for sample in group),
+        others=statistics.median(sample.others for sample in group),
         to_floor=median / floor if floor else None,
         to_rabbitmq=median / rabbitmq if rabbitmq else None,
     )
@@ -187,7 +190,7 @@ def _ratio(value: float | None) -> str:
 
 
 def _rate_table(summaries: list[Summary]) -> Table:
-    cpu = ("broker us", "producer us", "consumer us")
+    cpu = ("broker us", "producer us", "consumer us", "others")
     table = _table(("mode", "target", "msg/s", "min - max", "x floor", "x rabbitmq", *cpu))
     for one in summaries:
         table.add_row(
@@ -200,12 +203,15 @@ def _rate_table(summaries: list[Summary]) -> Table:
             f"{one.broker_cpu_us:.1f}",
             f"{one.producer_cpu_us:.1f}",
             f"{one.consumer_cpu_us:.1f}",
+            f"{one.others:.0%}",
         )
     return table
 
 
 def _trip_table(summaries: list[Summary]) -> Table:
-    table = _table(("mode", "target", "p50 ms", "min - max", "p99 ms", "x floor", "x rabbitmq"))
+    table = _table(
+        ("mode", "target", "p50 ms", "min - max", "p99 ms", "x floor", "x rabbitmq", "others")
+    )
     for one in summaries:
         table.add_row(
             one.mode,
@@ -215,5 +221,6 @@ def _trip_table(summaries: list[Summary]) -> Table:
             f"{one.p99_us / 1000:.2f}",
             _ratio(one.to_floor),
             _ratio(one.to_rabbitmq),
+            f"{one.others:.0%}",
         )
     return table

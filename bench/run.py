@@ -88,7 +88,8 @@ class Session:
             return
         self.samples.append(sample)
         shown = f"p50 {sample.p50_us:.0f} us" if mode == "roundtrip" else f"{sample.rate:,.0f}/s"
-        click.echo(f"run {run}: {mode:9} {one.name:17} {shown}", err=True)
+        others = f"others used {sample.others:.0%} of the machine"
+        click.echo(f"run {run}: {mode:9} {one.name:17} {shown:>14}  {others}", err=True)
 
     def _measure_in(self, data: Path, one: Target, mode: str, run: int, plan: Plan) -> Sample:
         running = one.start(data)
@@ -109,6 +110,7 @@ class Session:
             broker_cpu_us=found.broker_cpu_us,
             producer_cpu_us=found.producer_cpu_us,
             consumer_cpu_us=found.consumer_cpu_us,
+            others=found.others,
             p50_us=found.p50_us,
             p99_us=found.p99_us,
         )

@@ -8,6 +8,7 @@ is not ready in time is reported with the end of what it printed.
 """
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import signal
@@ -26,7 +27,9 @@ _POLL_S: Final = 0.05
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _RABBITMQ: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 _ACTIVEMQ: Final = Path("/usr/share/activemq/lib")
-_REPOSITORY: Final = Path(__file__).resolve().parent.parent
+# Links are not followed: a folder that holds a link to bench/ and nothing else of the checkout is
+# how an installed, compiled Daybook is measured instead of the sources (`make bench COMPILE=1`).
+_ROOT: Final = Path(__file__).absolute().parent.parent
 
 
 class TargetError(Exception):
@@ -144,7 +147,7 @@ class FloorTarget:
         port = free_port()
         command = [sys.executable, "-m", "bench.floor", "--port", str(port)]
         command += ["--data", str(directory / "data")]
-        running = Running(self.name, [command], directory, {"PYTHONPATH": str(_REPOSITORY)})
+        running = Running(self.name, [command], directory, {"PYTHONPATH": str(_ROOT)})
         running.wait_until_ready(Endpoint(port, "guest", "guest", "/", "credit"), b"ready")
         return running
 
@@ -166,8 +169,8 @@ class DaybookTarget:
         """Say so if there is no `daybook serve` to start."""
         if self._python is not None:
             return "" if shutil.which(self._python) else f"there is no interpreter {self._python}"
-        if not (_REPOSITORY / "tools" / "daybook.py").exists():
-            return "this checkout has no tools/daybook.py"
+        if importlib.util.find_spec("tools.daybook") is None:
+            return "neither this folder nor this environment has the module tools.daybook"
         return ""
 
     def start(self, directory: Path) -> Running:
@@ -178,7 +181,7 @@ class DaybookTarget:
         for setting in self._settings:
             command += ["--set", setting]
         # An installed wheel must not find the checkout; the working directory is elsewhere too.
-        environment = {} if self._python is not None else {"PYTHONPATH": str(_REPOSITORY)}
+        environment = {} if self._python is not None else {"PYTHONPATH": str(_ROOT)}
         running = Running(self.name, [command], directory, environment)
         running.wait_until_ready(Endpoint(port, "guest", "guest", "/", "credit"), b"ready")
         return running

@@ -19,6 +19,7 @@ def sample(target: str, run: int, rate: float, mode: str = "pipe", p50_us: float
         broker_cpu_us=5.0,
         producer_cpu_us=1.0,
         consumer_cpu_us=2.0,
+        others=0.04,
         p50_us=p50_us,
         p99_us=2 * p50_us,
     )
@@ -56,5 +57,8 @@ def test_the_report_is_a_markdown_table_with_every_summary(tmp_path: Path) -> No
     text = captured.get()
     assert f"{machine.cores} cores" in text
     assert "| pipe | rabbitmq |    20 |   10 - 50 |    0.10 |       1.00 |" in text
-    assert "| roundtrip | activemq |   0.50 | 0.50 - 0.50 |   1.00 |    2.50 |          - |" in text
+    assert (
+        "| roundtrip | activemq |   0.50 | 0.50 - 0.50 |   1.00 |    2.50 |          - |     4% |"
+        in text
+    )
     assert "- activemq was not measured" in text

@@ -1,0 +1,128 @@
+"""How fast history is read and folded: `python -m bench.fold [DIRECTORY]`.
+
+Without a directory a broker is started and given a load first, so that the history is the usual
+mixture of routing, delivery and acknowledgement. Every figure is from one process.
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import msgspec
+
+from bench.frames import LoadError
+from bench.load import Plan, measure
+from bench.targets import DaybookTarget, TargetError
+from engine.state import State
+from journal.errors import JournalError
+from journal.reader import read_blocks
+from recovery.fold import FoldError, fold
+from recovery.layout import LAYOUT
+from recovery.readonly import journal_disk
+
+
+class FoldSpeed(msgspec.Struct, frozen=True, kw_only=True):
+    """Best and worst of the runs, in events per second, of each way to read the history."""
+
+    events: int
+    columns: tuple[float, float]
+    read: tuple[float, float]
+    fold: tuple[float, float]
+
+
+def _read_columns(directory: Path) -> int:
+    """Decode the columns alone, no detail and no body."""
+    count = 0
+    for block in read_blocks(journal_disk(directory), LAYOUT):
+        for _ in block.rows():
+            count += 1
+    return count
+
+
+def _read_events(directory: Path) -> int:
+    """Decode every event with its detail, headers and body."""
+    count = 0
+    for block in read_blocks(journal_disk(directory), LAYOUT):
+        for _ in block.events():
+            count += 1
+    return count
+
+
+def _fold_events(directory: Path) -> int:
+    """Decode and apply every event to a fresh state."""
+    return fold(read_blocks(journal_disk(directory), LAYOUT), State())
+
+
+def _speeds(work: Callable[[Path], int], directory: Path, runs: int) -> tuple[float, float]:
+    """Return the highest and the lowest events per second of `runs` runs."""
+    found = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        count = work(directory)
+        found.append(count / (time.perf_counter() - started))
+    return max(found), min(found)
+
+
+def measure_fold(directory: Path, runs: int) -> FoldSpeed:
+    """Read and fold the journal of a data directory `runs` times in each way.
+
+    Raises LoadError if there is nothing to fold, JournalError and FoldError as reading does.
+    """
+    events = _read_events(directory)
+    if not events:
+        raise LoadError(f"the journal of {directory} holds no events; there is nothing to measure")
+    return FoldSpeed(
+        events=events,
+        columns=_speeds(_read_columns, directory, runs),
+        read=_speeds(_read_events, directory, runs),
+        fold=_speeds(_fold_events, directory, runs),
+    )
+
+
+def make_history(directory: Path, messages: int) -> Path:
+    """Let a broker live through the load of mode pipe; return its data directory.
+
+    Raises LoadError and TargetError.
+    """
+    running = DaybookTarget("daybook", (), None).start(directory)
+    try:
+        measure("pipe", running, "bench", Plan(messages=messages))
+    finally:
+        running.stop()
+    return directory / "data"
+
+
+@click.command(context_settings={"show_default": True})
+@click.argument(
+    "directory", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+@click.option("--messages", type=click.IntRange(1000), default=100_000, help="Of a made history.")
+@click.option("--runs", type=click.IntRange(1, 100), default=3, help="Of each way of reading.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def main(directory: Path | None, messages: int, runs: int, as_json: bool) -> None:
+    """Measure reading and folding the journal of the data directory DIRECTORY.
+
+    Exit codes: 0 measured, 1 the history could not be made, read or folded, 2 bad use.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="bench-fold-") as temporary:
+            found = measure_fold(directory or make_history(Path(temporary), messages), runs)
+    except (LoadError, TargetError, JournalError, FoldError) as error:
+        raise click.ClickException(str(error)) from error
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+        return
+    click.echo(f"{found.events:,} events")
+    for name, (best, worst) in (
+        ("columns", found.columns),
+        ("columns, details and bodies", found.read),
+        ("fold into a fresh state", found.fold),
+    ):
+        click.echo(f"{name:28} {worst:>12,.0f} - {best:,.0f} events/s")
+
+
+if __name__ == "__main__":
+    main()
