@@ -30,6 +30,9 @@ from protocols.stomp.versions import V10, V12
 if TYPE_CHECKING:
     from protocols.stomp.session import Session
 
+MESSAGE_ID_DIGITS_MAX: Final = 20
+"""Ids of messages are unsigned 64-bit numbers."""
+
 
 def subscribe(session: "Session", head: Head, now: int) -> int:
     """SUBSCRIBE: attach a consumer whose receiver is a Subscription."""
@@ -93,21 +96,21 @@ def settle(session: "Session", head: Head, now: int) -> int:
     else:
         number = shown = required(head, "message-id")
         found = _candidates(session, head)
-    if not found or not number.isascii() or not number.isdigit() or len(number) > 18:
+    if not number.isascii() or not number.isdigit() or len(number) > MESSAGE_ID_DIGITS_MAX:
         raise unknown_delivery(head.command, shown, None)
+    kind = Acknowledge if head.command == "ACK" else Reject
     refusal: Refusal | None = None
     for subscription in found:
         if not subscription.acknowledges:
             continue
-        kind = Acknowledge if head.command == "ACK" else Reject
         answer = session.handle(
             kind(subscription.consumer, int(number), subscription.cumulative, transaction), now
         )
         if not isinstance(answer, Refusal):
             return answer
-        refusal = answer
-        if answer.code is not Code.NOT_FOUND:
-            break
+        # In 1.0 the next one may have it; the refusal that says most is the one to tell.
+        if refusal is None or refusal.code is Code.NOT_FOUND:
+            refusal = answer
     raise unknown_delivery(head.command, shown, refusal)
 
 

@@ -20,7 +20,7 @@ from engine.commands import (
 from engine.events import AUTHENTICATION, DISCONNECTED, PROTOCOL_ERROR, TIMEOUT
 from engine.refusals import Refusal
 from protocols.stomp import states
-from protocols.stomp.actions import ACTIONS, not_now, unknown_delivery
+from protocols.stomp.actions import ACTIONS, MESSAGE_ID_DIGITS_MAX, not_now, unknown_delivery
 from protocols.stomp.errors import StompError, refused
 from protocols.stomp.frames import (
     UNTIL_NUL,
@@ -52,7 +52,7 @@ _BLANK_LINE_CR: Final = b"\n\r\n"
 
 _ACK_ID: Final = b"ACK\nid:"
 _ACK_END: Final = b"\n\n\0"
-_ACK_ID_BYTES_MAX: Final = 20 + len(_ACK_END)
+_ACK_ID_BYTES_MAX: Final = 10 + MESSAGE_ID_DIGITS_MAX + len(_ACK_END)
 
 _PLANS_MAX: Final = 512
 _PLAN_KEY_BYTES_MAX: Final = 2048
