@@ -23,6 +23,7 @@ from bench.report import Machine, Sample, describe_machine, print_report, summar
 from bench.targets import TARGETS, Target, TargetError, target
 
 _PEERS: Final = ("rabbitmq", "activemq")
+_INTERRUPTS: Final = (signal.SIGTERM, signal.SIGINT)
 _TABLE_COLUMNS: Final = 130
 
 
@@ -99,7 +100,10 @@ class Session:
                 measure("pipe", running, "warm-up", warm)
             found = measure(mode, running, "bench", plan)
         finally:
+            # An interrupt that came now would leave half a broker behind: it waits.
+            signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
             running.stop()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
         return Sample(
             target=one.name,
             run=run,
@@ -131,9 +135,13 @@ def _present(
     return present, notes
 
 
+class _Interrupted(Exception):
+    """Somebody wants the benchmark to end; what it has measured so far is still reported."""
+
+
 def _end(number: int, _frame: FrameType | None) -> None:
     """Leave through `finally`, so that no broker is left running."""
-    sys.exit(128 + number)
+    raise _Interrupted(f"interrupted by {signal.Signals(number).name}")
 
 
 @click.command(context_settings={"show_default": True})
@@ -196,7 +204,8 @@ def main(
     Exit codes: 0 all was measured and verified, 1 a broker failed or was found wrong, 2 bad use
     or nothing to measure. A broker that is not installed is left out and named in the notes.
     """
-    signal.signal(signal.SIGTERM, _end)
+    for number in _INTERRUPTS:
+        signal.signal(number, _end)
     plan = Plan(
         messages=messages,
         round_trips=round_trips,
@@ -212,10 +221,13 @@ def main(
     machine = describe_machine(data)
     session = Session(plan, peer_messages, warm_up, data)
     started = time.monotonic()
-    for run in range(1, runs + 1):
-        for mode in modes:
-            for one in present:
-                session.measure(one, mode, run)
+    try:
+        for run in range(1, runs + 1):
+            for mode in modes:
+                for one in present:
+                    session.measure(one, mode, run)
+    except _Interrupted as interrupted:
+        session.failures.append(f"{interrupted} before all was measured")
     click.echo(f"measured for {time.monotonic() - started:.0f} s", err=True)
     notes += [f"FAILED: {failure}" for failure in session.failures]
     console = Console(width=_TABLE_COLUMNS, highlight=False)

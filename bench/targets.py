@@ -92,16 +92,22 @@ class Running:
 
     def wait_until_ready(self, endpoint: Endpoint, line: bytes | None) -> None:
         """Wait until the broker accepts and, if asked for, has printed its `line`."""
+        try:
+            self._wait(endpoint.port, line)
+        except BaseException:  # Whatever ends the waiting, an interrupt too, ends the broker.
+            self.stop()
+            raise
+        self.endpoint = endpoint
+
+    def _wait(self, port: int, line: bytes | None) -> None:
         deadline = time.monotonic() + _READY_S
-        while not (line is None or self.printed(line)) or not self.accepts(endpoint.port):
+        while not (line is None or self.printed(line)) or not self.accepts(port):
             code = self._processes[-1].poll()
             if code is not None or time.monotonic() > deadline:
                 why = f"exited with {code}" if code is not None else f"was silent for {_READY_S} s"
                 tail = self._log.read_text("utf-8", "replace")[-2000:]
-                self.stop()
                 raise TargetError(f"{self.name} {why} before it was ready; it printed:\n{tail}")
             time.sleep(_POLL_S)
-        self.endpoint = endpoint
 
     def cpu_s(self) -> float:
         """Return the processor seconds used so far by every process of this broker."""

@@ -1,6 +1,8 @@
 """The whole benchmark, small, against the floor: a real process, real sockets, a real disk."""
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +14,15 @@ from bench import run, targets
 from bench.load import MODES
 from bench.run import Record
 
+ROOT = Path(run.__file__).resolve().parent.parent
+
 
 @pytest.fixture(autouse=True)
 def _same_signal_handler() -> Iterator[None]:
-    handler = signal.getsignal(signal.SIGTERM)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield
-    signal.signal(signal.SIGTERM, handler)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
@@ -41,6 +46,22 @@ def test_the_floor_passes_every_verification_in_every_mode(tmp_path: Path) -> No
     assert all(0 <= one.others <= 1 for one in record.samples)
     assert record.failures == []
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_an_interrupted_benchmark_reports_what_it_has_and_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "bench.run", "--targets", "floor", "--modes", "send"]
+    command += ["--runs", "100", "--messages", "1000", "--warm-up", "0", "--data", str(tmp_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("run 1: send")
+        process.terminate()
+        output, _ = process.communicate()
+    assert process.returncode == 1
+    assert "| send | floor  |" in output
+    assert "FAILED: interrupted by SIGTERM before all was measured" in output
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_broker_that_does_not_start_is_a_failure_with_its_last_words(tmp_path: Path) -> None:
