@@ -186,8 +186,11 @@ class InlineWriter:
             core.fail(error)
 
     def close(self) -> None:
-        """Try what waits once more, and close the journal."""
+        """Try what waits once more, else give it up by `on_failure`; close the journal."""
         self.retry()
+        full = self._core.journal.disk_full
+        if self._waiting and full is not None:
+            self._core.fail(full)
         self._core.journal.close()
 
     def stats(self) -> WriterStats:
@@ -248,7 +251,7 @@ class ThreadWriter:
         self._queue.put(time)
 
     def retry(self) -> None:
-        """Try a full disk again now instead of after `retry_seconds`."""
+        """Try again now, instead of after `retry_seconds`, what a full disk keeps waiting."""
         self._wake.set()
 
     def close(self) -> None:

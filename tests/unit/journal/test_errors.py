@@ -1,0 +1,39 @@
+"""Errors say what, where, and what would be right."""
+
+import errno
+
+import pytest
+
+from journal import errors
+from journal.errors import Corruption, DiskFull, JournalError, Locked, NewerFormat
+
+
+def test_every_error_is_a_journal_error_and_drawn_in_the_tree() -> None:
+    assert errors.__doc__ is not None
+    kinds = [
+        value
+        for value in vars(errors).values()
+        if isinstance(value, type) and issubclass(value, JournalError)
+    ]
+    assert len(kinds) == 8
+    for kind in kinds:
+        assert kind.__name__ in errors.__doc__
+        assert kind.__doc__
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (Locked("/data", 42), ["/data", "process 42", "Stop that process"]),
+        (Locked("/data", 0), ["another process"]),
+        (NewerFormat("a.seg", 3, 1), ["a.seg", "3", "up to 1", "release"]),
+        (
+            Corruption("a.seg", 4096, 7, "it is odd"),
+            ["a.seg", "4096", "LSN 7", "it is odd", "journal verify"],
+        ),
+        (DiskFull(64, OSError(errno.ENOSPC, "No space")), ["64 bytes", "No space", "free disk"]),
+    ],
+)
+def test_texts(error: JournalError, says: list[str]) -> None:
+    for words in says:
+        assert words in str(error)
