@@ -119,6 +119,7 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
         consumer = entry.consumer
         assert consumer is not None
         restore_credit(consumer, entry)
+        core.touched[consumer.queue.id] = consumer.queue
         if reason in NEVER_DEAD_LETTERS or not _used_up(core, entry, reason):
             returning.append(entry)
             continue
@@ -149,7 +150,6 @@ def _give_back(core: Core, entry: Entry, reason: int) -> int:
             consumer.connection_id, 0, core.now,
         )
     )  # fmt: skip
-    core.touched[queue.id] = queue
     return lsn if message.flags & PERSISTENT else 0
 
 
