@@ -65,7 +65,7 @@ class Delivery(NamedTuple):
 
     consumer: int
     message: int
-    count: int
+    attempt: int
     gate: int
     body: bytes
     headers: bytes
@@ -103,6 +103,8 @@ class World:
         self.now = 1_700_000_000 * SECOND
         self.journal: list[Event] = []
         self.deliveries: list[Delivery] = []
+        self.followed = 0
+        self.follower = State()
         self.broker = Broker(State(), 1, self.options)
         self.ok(Start(version="test"))
 
@@ -160,6 +162,15 @@ class World:
         assert check_invariants(self.state) == []
         assert check_invariants(folded) == []
         assert digest(folded) == digest(self.state)
+
+    def follow(self) -> None:
+        """Check as `check` does, folding only what is new since the last call."""
+        self.turn()
+        fold(self.journal[self.followed :], self.follower)
+        self.followed = len(self.journal)
+        assert check_invariants(self.state) == []
+        assert check_invariants(self.follower) == []
+        assert digest(self.follower) == digest(self.state)
 
     # Commands by name.
 

@@ -1,0 +1,412 @@
+"""The engine against a model of lists: what is in each queue, in which order, how often delivered.
+
+The model does not say who is to get a message; it says who may: a delivery must be of the first
+ready message, to a consumer with credit, with the next count, and afterwards nobody who could take
+something may be left waiting. At every step what was journaled is folded and compared.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from engine import events
+from engine.commands import (
+    Acknowledge,
+    Attach,
+    Begin,
+    ChangeSettings,
+    CloseConnection,
+    Command,
+    Commit,
+    Credit,
+    Detach,
+    ExpireDue,
+    PauseQueue,
+    PurgeQueue,
+    Reject,
+    ResumeQueue,
+    Rollback,
+    Send,
+    Stop,
+)
+from engine.refusals import Refusal
+from engine.state import READY
+from tests.support.world import SECOND, World
+
+QUEUES = ("orders", "mails")
+LIMIT = {"orders": 3, "mails": 2}
+DEAD = {"orders": "dead"}
+LATE = {"mails": "late"}
+
+
+class Item:
+    def __init__(self, body: bytes, priority: int, persistent: bool, expires: int) -> None:
+        self.body = body
+        self.priority = priority
+        self.persistent = persistent
+        self.expires = expires
+        self.count = 0
+        self.holder = 0
+
+
+class Model:
+    """Queues as lists in the order of arrival, consumers with credit, transactions as lists."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, list[Item]] = {name: [] for name in (*QUEUES, "dead", "late")}
+        self.paused: set[str] = set()
+        self.consumers: dict[int, dict[str, Any]] = {}
+        self.transactions: dict[int, list[Callable[[], None]]] = {}
+        self.doomed: set[int] = set()
+
+    def ready(self, name: str) -> list[Item]:
+        waiting = [item for item in self.queues[name] if not item.holder]
+        return sorted(waiting, key=lambda item: -item.priority)
+
+    def put(self, name: str, item: Item) -> None:
+        self.queues[name].append(item)
+
+    def move(self, name: str, item: Item, target: str | None) -> None:
+        self.queues[name].remove(item)
+        if target:
+            self.put(target, Item(item.body, item.priority, item.persistent, 0))
+
+    def deliver(self, consumer: int, body: bytes, count: int) -> None:
+        peer = self.consumers[consumer]
+        assert peer["queue"] not in self.paused
+        item = self.ready(peer["queue"])[0]
+        assert (item.body, item.count + 1) == (body, count)
+        assert peer["credit"] > 0
+        peer["credit"] -= 1
+        item.count = count
+        item.holder = consumer
+        peer["unacked"].append(item)
+
+    def settled(self, consumer: int, item: Item) -> None:
+        peer = self.consumers[consumer]
+        peer["unacked"].remove(item)
+        peer["held"].pop(item, None)
+        peer["credit"] += item not in peer["credited"]
+        peer["credited"].discard(item)
+        item.holder = 0
+
+    def ack(self, consumer: int, items: list[Item]) -> None:
+        for item in items:
+            self.settled(consumer, item)
+            self.queues[self.consumers[consumer]["queue"]].remove(item)
+
+    def give_back(self, consumer: int, items: list[Item], penalty: int, limited: bool) -> None:
+        name = self.consumers[consumer]["queue"]
+        for item in list(items):
+            self.settled(consumer, item)
+            if limited and item.count - (1 - penalty) >= LIMIT.get(name, 99):
+                self.move(name, item, DEAD.get(name))
+            else:
+                item.count -= 1 - penalty
+
+    def gone(self, consumer: int, penalty: int, limited: bool) -> None:
+        peer = self.consumers[consumer]
+        if peer["held"]:
+            self.doomed.add(peer["connection"])
+        self.give_back(consumer, peer["unacked"], penalty, limited)
+        del self.consumers[consumer]
+
+    def release(self, connection: int) -> None:
+        self.transactions.pop(connection)
+        self.doomed.discard(connection)
+        for peer in self.consumers.values():
+            if peer["connection"] == connection:
+                peer["held"].clear()
+
+    def expire(self, now: int) -> None:
+        for name in QUEUES:
+            # By time and age, as the scan does.
+            due = [i for i in self.queues[name] if not i.holder and 0 < i.expires * 1000 <= now]
+            for item in sorted(due, key=lambda item: item.expires):
+                self.move(name, item, LATE.get(name))
+
+    def restart(self) -> None:
+        for items in self.queues.values():
+            items[:] = [item for item in items if item.persistent]
+            for item in items:
+                item.holder = 0
+        self.consumers.clear()
+        self.transactions.clear()
+        self.doomed.clear()
+
+
+class DeliveryMachine(RuleBasedStateMachine):
+    @initialize(mode=st.sampled_from(("decisions", "full", "off")), before=st.booleans())
+    def begin_world(self, mode: str, before: bool) -> None:
+        self.world = World(persist_delivery_count_before_delivery=before)
+        self.model = Model()
+        self.connections: list[int] = []
+        self.bodies = 0
+        self.step(
+            ChangeSettings(
+                {
+                    "orders": {"max-delivery-attempts": 3, "dead-letter-address": "dead"},
+                    "mails": {"max-delivery-attempts": 2, "expiry-address": "late"},
+                    "dead": {"max-delivery-attempts": -1},
+                    "late": {"max-delivery-attempts": -1},
+                },
+                mode,
+            )
+        )
+        for name in self.model.queues:
+            self.step(Send(0, name, b"", b"first", persistent=False))
+            self.model.put(name, Item(b"first", 4, False, 0))
+        self.connect()
+
+    def step(self, command: Command, then: Callable[[], None] | None = None) -> int:
+        """Carry out a command, then let the model do the same and follow what was delivered."""
+        answer = self.world.handle(command)
+        assert not isinstance(answer, Refusal), answer.text
+        self.world.handle(ExpireDue())
+        self.world.turn()
+        if then is not None:
+            then()
+        if hasattr(self, "model"):
+            self.catch_up()
+        return answer
+
+    def catch_up(self) -> None:
+        self.model.expire(self.world.now)
+        for each in self.world.taken():
+            self.model.deliver(each.consumer, each.body, each.attempt)
+
+    def new_body(self) -> bytes:
+        self.bodies += 1
+        return b"%d" % self.bodies
+
+    def consumers_of(self, connection: int) -> list[int]:
+        peers = self.model.consumers.items()
+        return [number for number, peer in peers if peer["connection"] == connection]
+
+    @precondition(lambda self: len(self.connections) < 3)
+    @rule()
+    def connect(self) -> None:
+        self.connections.append(self.world.connect())
+
+    @rule(
+        name=st.sampled_from(QUEUES),
+        priority=st.sampled_from((4, 4, 4, 0, 9)),
+        persistent=st.booleans(),
+        lives=st.sampled_from((0, 0, 5, 50)),
+        count=st.integers(1, 4),
+        data=st.data(),
+    )
+    def send(
+        self, name: str, priority: int, persistent: bool, lives: int, count: int, data: Any
+    ) -> None:
+        connection = data.draw(st.sampled_from(self.connections))
+        transaction = self.draw_transaction(data, connection)
+        for _ in range(count):
+            expires = self.world.now // 1000 + lives if lives else 0
+            item = Item(self.new_body(), priority, persistent, expires)
+            command = Send(
+                connection, name, b"", item.body, priority=priority, persistent=persistent,
+                expires=expires, transaction=transaction,
+            )  # fmt: skip
+            self.later_or_now(
+                command, connection, transaction, lambda item=item: self.model.put(name, item)
+            )
+
+    def draw_transaction(self, data: Any, connection: int) -> str | None:
+        is_open = connection in self.model.transactions
+        return "t" if is_open and data.draw(st.booleans()) else None
+
+    def later_or_now(
+        self,
+        command: Command,
+        connection: int,
+        transaction: str | None,
+        work: Callable[[], None],
+        now: Callable[[], None] | None = None,
+    ) -> None:
+        if transaction is None:
+            self.step(command, work)
+            return
+
+        def note() -> None:
+            self.model.transactions[connection].append(work)
+            if now is not None:
+                now()
+
+        self.step(command, note)
+
+    @rule(name=st.sampled_from((*QUEUES, "dead")), credit=st.integers(0, 4), data=st.data())
+    def attach(self, name: str, credit: int, data: Any) -> None:
+        if len(self.model.consumers) == 4:
+            return
+        connection = data.draw(st.sampled_from(self.connections))
+        number = self.world.broker.next_lsn
+        peer = {"queue": name, "connection": connection, "credit": credit, "unacked": []}
+        peer.update(held={}, credited=set())
+        self.model.consumers[number] = peer
+        command = Attach(connection, name, credit_messages=credit, credit_bytes=0)
+        assert self.step(command) == number
+
+    @precondition(lambda self: self.model.consumers)
+    @rule(credit=st.integers(1, 3), data=st.data())
+    def give_credit(self, credit: int, data: Any) -> None:
+        consumer = data.draw(st.sampled_from(sorted(self.model.consumers)))
+        self.model.consumers[consumer]["credit"] += credit
+        self.step(Credit(consumer, credit))
+
+    @precondition(lambda self: any(peer["unacked"] for peer in self.model.consumers.values()))
+    @rule(ok=st.booleans(), cumulative=st.booleans(), data=st.data())
+    def settle(self, ok: bool, cumulative: bool, data: Any) -> None:
+        busy = [number for number, peer in self.model.consumers.items() if peer["unacked"]]
+        consumer = data.draw(st.sampled_from(sorted(busy)))
+        peer = self.model.consumers[consumer]
+        item = data.draw(st.sampled_from(peer["unacked"]))
+        unacked = self.world.state.consumers[consumer].unacked.items()
+        message = next(number for number, entry in unacked if entry.message.body == item.body)
+        transaction = self.draw_transaction(data, peer["connection"])
+        kind = Acknowledge if ok else Reject
+        command = kind(consumer, message, cumulative, transaction)
+        if item in peer["held"]:
+            self.world.refused(command)
+            return
+        before = peer["unacked"][: peer["unacked"].index(item) + 1] if cumulative else [item]
+        chosen = [each for each in before if each not in peer["held"]]
+
+        def hold() -> None:
+            peer["held"].update(dict.fromkeys(chosen, True))
+            if ok:
+                peer["credit"] += len([each for each in chosen if each not in peer["credited"]])
+                peer["credited"].update(chosen)
+
+        def work() -> None:
+            if ok:
+                self.model.ack(consumer, chosen)
+            else:
+                self.model.give_back(consumer, chosen, 1, True)
+
+        self.later_or_now(command, peer["connection"], transaction, work, hold)
+
+    @rule(data=st.data())
+    def begin(self, data: Any) -> None:
+        connection = data.draw(st.sampled_from(self.connections))
+        if connection in self.model.transactions:
+            self.world.refused(Begin(connection, "t"))
+            return
+        self.model.transactions[connection] = []
+        self.step(Begin(connection, "t"))
+
+    @precondition(lambda self: self.model.transactions)
+    @rule(commit=st.booleans(), data=st.data())
+    def end(self, commit: bool, data: Any) -> None:
+        connection = data.draw(st.sampled_from(sorted(self.model.transactions)))
+        operations = self.model.transactions[connection]
+        if not commit:
+            self.step(Rollback(connection, "t"), lambda: self.model.release(connection))
+        elif connection in self.model.doomed:
+            assert isinstance(self.world.handle(Commit(connection, "t")), Refusal)
+            self.model.release(connection)
+        else:
+
+            def carry_out() -> None:
+                self.model.release(connection)
+                for operation in operations:
+                    operation()
+
+            self.step(Commit(connection, "t"), carry_out)
+
+    @precondition(lambda self: self.model.consumers)
+    @rule(data=st.data())
+    def detach(self, data: Any) -> None:
+        consumer = data.draw(st.sampled_from(sorted(self.model.consumers)))
+        self.step(Detach(consumer), lambda: self.model.gone(consumer, 0, True))
+
+    @precondition(lambda self: len(self.connections) > 1)
+    @rule(reason=st.sampled_from((events.CLOSED, events.DISCONNECTED)), data=st.data())
+    def close(self, reason: int, data: Any) -> None:
+        connection = data.draw(st.sampled_from(self.connections))
+        self.connections.remove(connection)
+
+        def leave() -> None:
+            if connection in self.model.transactions:
+                self.model.release(connection)
+            for consumer in self.consumers_of(connection):
+                self.model.gone(consumer, int(reason != events.CLOSED), True)
+
+        self.step(CloseConnection(connection, reason), leave)
+
+    @rule(name=st.sampled_from(QUEUES))
+    def pause_or_resume(self, name: str) -> None:
+        if name in self.model.paused:
+            self.model.paused.remove(name)
+            self.step(ResumeQueue(name))
+        else:
+            self.model.paused.add(name)
+            self.step(PauseQueue(name))
+
+    @rule(name=st.sampled_from(QUEUES))
+    def purge(self, name: str) -> None:
+        def empty() -> None:
+            for item in self.model.ready(name):
+                self.model.queues[name].remove(item)
+
+        self.step(PurgeQueue(name), empty)
+
+    @rule(milliseconds=st.integers(1, 60))
+    def wait(self, milliseconds: int) -> None:
+        self.world.now += milliseconds * SECOND // 1000
+        self.step(ExpireDue())
+
+    @rule(cleanly=st.booleans())
+    def restart(self, cleanly: bool) -> None:
+        if cleanly:
+            self.world.ok(Stop())
+            assert not self.world.state.consumers
+        self.world.restart()
+        self.model.restart()
+        self.connections = [self.world.connect()]
+        self.catch_up_after_start()
+
+    def catch_up_after_start(self) -> None:
+        self.world.ok(ExpireDue())
+        self.catch_up()
+
+    @invariant()
+    def same_contents(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        self.world.follow()
+        for name, items in self.model.queues.items():
+            queue = self.world.queue(name)
+            assert self.world.ready(name) == [item.body for item in self.model.ready(name)]
+            found = [
+                (
+                    entry.message.body,
+                    entry.delivery_count,
+                    entry.consumer.id if entry.consumer else 0,
+                )
+                for entry in queue.entries.values()
+            ]
+            assert found == [(item.body, item.count, item.holder) for item in items]
+            assert queue.ready_count == sum(
+                entry.state == READY for entry in queue.entries.values()
+            )
+
+    @invariant()
+    def nobody_waits_in_vain(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        for number, peer in self.model.consumers.items():
+            assert self.world.state.consumers[number].credit_messages == peer["credit"]
+            if peer["credit"] > 0 and peer["queue"] not in self.model.paused:
+                assert not self.model.ready(peer["queue"])
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self.world.check()
+
+
+TestDeliveryMachine = DeliveryMachine.TestCase
+TestDeliveryMachine.settings = hypothesis_settings(stateful_step_count=40, deadline=None)
