@@ -10,6 +10,7 @@ import click
 from server.version import VERSION
 from tools import administration, messages
 from tools.failures import Commands, Failure
+from tools.failures import run as run_cli
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 CONFIG_NAME: Final = "broker.toml"
@@ -113,7 +114,7 @@ for command in (
 
 def main() -> None:
     """Run the command line."""
-    cli(prog_name="daybook")
+    run_cli(cli, "daybook")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@ ends the command in silence. Mistakes of our own code are not caught here.
 """
 
 import errno
-from typing import Any, Final
+import os
+import sys
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -43,8 +45,28 @@ class Commands(click.Group):
             raise Failure(str(error)) from error
         except OSError as error:
             if error.errno == errno.EPIPE:
-                raise
+                _close_stdout()
+                ctx.exit(0)
             raise Failure(describe(error)) from error
+
+
+def run(group: click.Group, name: str) -> NoReturn:
+    """Run a command line and exit. Also what is printed last may meet a reader that is gone."""
+    try:
+        group.main(prog_name=name)
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _close_stdout()
+    raise AssertionError("click ends by SystemExit")
+
+
+def _close_stdout() -> None:
+    """Have what is still to be printed go nowhere, in silence."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _bad_use(ctx: click.Context, text: str) -> click.UsageError:

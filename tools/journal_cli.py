@@ -19,7 +19,7 @@ from recovery.readonly import journal_disk
 from server.version import VERSION
 from tools import trail
 from tools.control_client import is_running
-from tools.failures import EXIT_WRONG, Commands, Failure
+from tools.failures import EXIT_WRONG, Commands, Failure, run
 from tools.inspection import Inspection, Question, parse_kinds
 from tools.printing import progress, show_json, show_table
 from tools.story import as_object, kind_name, line, moment
@@ -314,7 +314,7 @@ def _show_stat(figures: JournalStat, totals: Totals) -> None:
 
 def main() -> None:
     """Run the command line."""
-    cli(prog_name="journal")
+    run(cli, "journal")
 
 
 if __name__ == "__main__":
