@@ -205,6 +205,8 @@ class DeliveryMachine(RuleBasedStateMachine):
         connection = data.draw(st.sampled_from(self.connections))
         transaction = self.draw_transaction(data, connection)
         for _ in range(count):
+            # No two messages expire at one time, so that their order then is plain.
+            self.world.now += SECOND // 1000
             expires = self.world.now // 1000 + lives if lives else 0
             item = Item(self.new_body(), priority, persistent, expires)
             command = Send(

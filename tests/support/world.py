@@ -4,6 +4,7 @@
 back in (packed rows, no bodies where they are not journaled), and folds them again to compare.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from engine import events
@@ -98,14 +99,18 @@ def fold(journal: list[Event], state: State | None = None) -> State:
 class World:
     """A broker, its clock, everything it journaled and everything it handed out."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, journal: Sequence[Event] = (), **options: Any) -> None:
+        """Start a broker on a journal, an empty one if none is given."""
         self.options = Options(compile_filter=compile_filter, **options)
         self.now = 1_700_000_000 * SECOND
-        self.journal: list[Event] = []
+        self.journal = list(journal)
         self.deliveries: list[Delivery] = []
         self.followed = 0
         self.follower = State()
-        self.broker = Broker(State(), 1, self.options)
+        self._start()
+
+    def _start(self) -> None:
+        self.broker = Broker(fold(self.journal), len(self.journal) + 1, self.options)
         self.ok(Start(version="test"))
 
     # Driving.
@@ -152,8 +157,7 @@ class World:
         """Kill the broker, fold what it journaled, and start another on it."""
         self.turn()
         self.check()
-        self.broker = Broker(fold(self.journal), len(self.journal) + 1, self.options)
-        self.ok(Start(version="test"))
+        self._start()
 
     def check(self) -> None:
         """Fold equals live, and both are consistent in themselves."""

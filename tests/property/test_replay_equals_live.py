@@ -1,0 +1,95 @@
+"""Replay equals live: the fold of every prefix of the journal is the state that was live there."""
+
+import random
+from unittest.mock import patch
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.apply import APPLY, Apply, apply
+from engine.digest import digest
+from engine.events import BY_NAME, Row
+from engine.invariants import check
+from engine.state import State
+from tests.support.scenario import RESTART, Step, play, steps
+from tests.support.world import World
+
+
+class Recorder:
+    """Notes the digest of the live state after every event that it applied."""
+
+    def __init__(self) -> None:
+        self.digests: dict[int, str] = {}
+
+    def around(self, function: Apply) -> Apply:
+        def recording(
+            state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+        ) -> None:
+            function(state, lsn, row, detail, headers, body)
+            if lsn:
+                self.digests[lsn] = digest(state)
+
+        return recording
+
+
+@given(scenario=steps, before=st.booleans())
+def test_fold_of_any_prefix_is_the_state_that_was_live(scenario: list[Step], before: bool) -> None:
+    recorder = Recorder()
+    wrapped = {kind: recorder.around(function) for kind, function in APPLY.items()}
+    live: dict[int, str] = {}
+    with patch.dict(APPLY, wrapped):
+        world = World(persist_delivery_count_before_delivery=before)
+
+        def note() -> None:
+            live[world.broker.lsn] = digest(world.state)
+
+        play(world, scenario, note)
+        world.turn()
+    state = State()
+    for event in world.journal:
+        apply(state, *event)
+        assert check(state) == []
+        expected = live.get(event.lsn, recorder.digests.get(event.lsn))
+        assert expected is None or digest(state) == expected
+    assert digest(state) == digest(world.state)
+
+
+@given(scenario=steps)
+def test_scenarios_keep_the_live_state_consistent(scenario: list[Step]) -> None:
+    world = World()
+    play(world, scenario, lambda: world.follow())
+
+
+@given(scenario=steps, cut=st.integers(0, 400))
+def test_a_broker_killed_anywhere_starts_again(scenario: list[Step], cut: int) -> None:
+    """Any prefix of the journal is a state that a broker can start from and go on."""
+    world = World()
+    play(world, scenario)
+    world.turn()
+    again = World(world.journal[:cut])
+    again.settings()
+    connection = again.connect()
+    again.attach(connection, "after")
+    again.send("after", b"new", connection)
+    assert again.taken_bodies() == [b"new"]
+    again.check()
+
+
+def test_scenarios_reach_every_kind_of_event() -> None:
+    """What the laws above are tried on is no idle talk."""
+    seen: set[str] = set()
+    for seed in range(120):
+        draw = random.Random(seed)
+        scenario = [
+            (
+                draw.randint(0, RESTART),
+                draw.randint(0, 20),
+                draw.randint(0, 20),
+                draw.randint(0, 20),
+            )
+            for _ in range(draw.randint(10, 100))
+        ]
+        world = World()
+        play(world, scenario)
+        seen.update(event.name for event in world.journal)
+    assert seen == set(BY_NAME)

@@ -1,0 +1,166 @@
+"""Random scenarios: every command of the engine, in any order, sensible or not.
+
+A step is four small numbers; what they mean depends on what exists when they are played, so that
+every list of steps is a scenario and shrinking keeps it one. Refusals are part of it.
+"""
+
+from collections.abc import Callable
+
+from hypothesis import strategies as st
+
+from engine import commands as c
+from engine import events
+from engine.headers import build
+from engine.refusals import Refusal
+from tests.support.world import SECOND, World
+
+Step = tuple[int, int, int, int]
+
+ADDRESSES = ("orders", "mails", "news", "dead", "late", "dsub.one", "a.b")
+QUEUES = ("orders", "extra", "mails", "dsub.one", "dead", "other")
+TYPES = (None, None, c.ANYCAST, c.MULTICAST)
+FILTERS = ("", "", "", "kind=big", "not kind=big")
+NAMES = ("t", "u")
+REASONS = (events.CLOSED, events.DISCONNECTED, events.TIMEOUT)
+MODES = ("decisions", "full", "off")
+SETTINGS: tuple[c.ChangeSettings, ...] = tuple(
+    c.ChangeSettings(settings, mode)
+    for settings in (
+        {},
+        {"#": {"max-delivery-attempts": 2, "dead-letter-address": "dead"}},
+        {"#": {"max-delivery-attempts": 1}, "orders": {"expiry-address": "late"}},
+        {"#": {"auto-create-queues": False}, "news": {"dead-letter-address": "mails"}},
+        {"#": {"auto-create-addresses": False, "expiry-address": "dead"}},
+    )
+    for mode in MODES
+)
+
+
+def _pick(options: list[int], number: int) -> int:
+    """One of the options, now and then something that does not exist."""
+    return options[number % len(options)] if options and number != 20 else 10_000
+
+
+def _connection(world: World, number: int) -> int:
+    return _pick(sorted(world.state.connections), number)
+
+
+def _consumer(world: World, number: int) -> int:
+    return _pick(sorted(world.state.consumers), number)
+
+
+def _message(world: World, consumer: int, number: int) -> int:
+    found = world.state.consumers.get(consumer)
+    return _pick(list(found.unacked) if found is not None else [], number)
+
+
+def _transaction(world: World, connection: int, number: int) -> str | None:
+    found = world.state.connections.get(connection)
+    names = sorted(found.transactions) if found is not None else []
+    return names[number % len(names)] if names and number % 3 else None
+
+
+def _send(world: World, x: int, y: int, z: int) -> c.Command:
+    connection = _connection(world, x)
+    kind = "big" if y % 2 else "small"
+    return c.Send(
+        connection,
+        ADDRESSES[y % 3 if z < 12 else y % 6],
+        build([("kind", kind), ("expires", "5")]),
+        b"%d-%d-%d" % (x, y, z),
+        routing_type=TYPES[z % 4],
+        queue=QUEUES[z % 6] if z > 17 else None,
+        priority=4 if x < 15 else z % 11,
+        persistent=z % 3 > 0,
+        expires=(world.now // 1000 + 10 * z) if x % 4 == 0 else 0,
+        transaction=_transaction(world, connection, x + y),
+    )
+
+
+def _attach(world: World, x: int, y: int, z: int) -> c.Command:
+    return c.Attach(
+        _connection(world, x),
+        ADDRESSES[y % 3 if z < 12 else y % 6],
+        subscription=f"s{x}",
+        routing_type=TYPES[z % 4],
+        queue=QUEUES[z % 6] if y > 17 else None,
+        durable_name=("one", "two")[y % 2] if z > 13 else None,
+        filter=FILTERS[(x + z) % 5],
+        acknowledges=z % 5 > 0,
+        credit_messages=z % 7,
+        credit_bytes=100 * (x % 3),
+    )
+
+
+def _settle(world: World, x: int, y: int, z: int) -> c.Command:
+    consumer = _consumer(world, x)
+    found = world.state.consumers.get(consumer)
+    transaction = _transaction(world, found.connection_id, z) if found is not None else None
+    kind = c.Acknowledge if y % 2 else c.Reject
+    return kind(consumer, _message(world, consumer, z), y % 3 == 0, transaction)
+
+
+def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
+    return c.CreateQueue(
+        QUEUES[x % 6], ADDRESSES[y % 6], TYPES[2 + z % 2] or "", z % 3 > 0, FILTERS[x % 5]
+    )
+
+
+Maker = Callable[[World, int, int, int], c.Command]
+MAKERS: tuple[tuple[int, Maker], ...] = (
+    (12, _send),
+    (12, _settle),
+    (5, _attach),
+    (2, lambda w, x, y, z: c.OpenConnection("stomp", f"p{x}", "guest", room=(1 << 20, 300)[y % 2])),
+    (1, lambda w, x, y, z: c.RefuseConnection(events.AUTHENTICATION, "stomp", "p", "u", "no")),
+    (1, lambda w, x, y, z: c.CloseConnection(_connection(w, x), REASONS[y % 3])),
+    (2, lambda w, x, y, z: c.Detach(_consumer(w, x), y % 4 == 0)),
+    (1, lambda w, x, y, z: c.DeleteSubscription(("one", "two")[x % 2])),
+    (2, lambda w, x, y, z: c.Begin(_connection(w, x), NAMES[y % 2])),
+    (2, lambda w, x, y, z: c.Commit(_connection(w, x), NAMES[y % 2])),
+    (1, lambda w, x, y, z: c.Rollback(_connection(w, x), NAMES[y % 2])),
+    (1, lambda w, x, y, z: c.Credit(_consumer(w, x), y, z)),
+    (1, lambda w, x, y, z: c.Room(_connection(w, x), 200 * y)),
+    (1, lambda w, x, y, z: c.ExpireDue(1 + x)),
+    (1, lambda w, x, y, z: c.CreateAddress(ADDRESSES[x % 7], ((c.ANYCAST,), TYPES[2:])[y % 2])),
+    (1, lambda w, x, y, z: c.DeleteAddress(ADDRESSES[x % 7], y % 2 == 0)),
+    (1, _create_queue),
+    (1, lambda w, x, y, z: c.DeleteQueue(QUEUES[x % 6], y % 2 == 0)),
+    (1, lambda w, x, y, z: (c.PauseQueue, c.ResumeQueue)[y % 2](QUEUES[x % 2])),
+    (1, lambda w, x, y, z: c.PurgeQueue(QUEUES[x % 6])),
+    (2, lambda w, x, y, z: SETTINGS[(x + y) % len(SETTINGS)]),
+)
+_WHEEL: tuple[Maker, ...] = tuple(maker for weight, maker in MAKERS for _ in range(weight))
+
+RESTART = len(_WHEEL)
+"""The step number for a broker that is killed, or stopped, and started again."""
+
+_small = st.integers(0, 20)
+steps = st.lists(st.tuples(st.integers(0, RESTART), _small, _small, _small), max_size=40)
+
+
+def play(world: World, scenario: list[Step], after: Callable[[], None] | None = None) -> None:
+    """Carry out the steps; a refused one must leave no trace (but the end of a transaction)."""
+    world.connect()
+    for number, x, y, z in scenario:
+        world.now += (x + y) * SECOND // 1000
+        if number == RESTART:
+            if y % 2:
+                world.ok(c.Stop())
+            world.restart()
+            world.connect()
+        else:
+            _carry_out(world, _WHEEL[number](world, x, y, z))
+        if after is not None:
+            after()
+
+
+def _carry_out(world: World, command: c.Command) -> None:
+    before = world.broker.next_lsn
+    answer = world.handle(command)
+    if isinstance(answer, Refusal):
+        assert answer.text
+        assert world.broker.next_lsn == before or isinstance(command, c.Commit)
+    else:
+        assert 0 <= answer <= world.broker.lsn
+    world.turn()
