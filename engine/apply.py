@@ -59,12 +59,14 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
     message = Message(row[MESSAGE], row[ADDRESS], row[PRIORITY], row[FLAGS], expires, headers, body)
     if queue_ids:
         for queue_id in queue_ids:
-            _enter(state, lsn, state.queues[queue_id], message)
+            enter(state, lsn, queue_id, message)
     else:
-        _enter(state, lsn, state.queues[row[QUEUE]], message)
+        enter(state, lsn, row[QUEUE], message)
 
 
-def _enter(state: State, lsn: int, queue: Queue, message: Message) -> None:
+def enter(state: State, lsn: int, queue_id: int, message: Message) -> None:
+    """What Routed means for one queue: a new entry, behind all others of its priority."""
+    queue = state.queues[queue_id]
     entry = Entry(message)
     if lsn:
         queue.added += 1
@@ -80,23 +82,35 @@ def _enter(state: State, lsn: int, queue: Queue, message: Message) -> None:
 
 def delivered(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
     """A ready entry goes into flight to a consumer."""
-    queue = state.queues[row[QUEUE]]
-    entry = queue.entries[row[MESSAGE]]
-    consumer = state.consumers[row[CONSUMER]]
+    take_off(state, lsn, row[QUEUE], row[MESSAGE], row[CONSUMER], row[DELIVERY_COUNT])
+
+
+def take_off(
+    state: State, lsn: int, queue_id: int, message_id: int, consumer_id: int, delivery_count: int
+) -> None:
+    """What Delivered means."""
+    queue = state.queues[queue_id]
+    entry = queue.entries[message_id]
+    consumer = state.consumers[consumer_id]
     if entry.state != READY:
-        raise MisfitError(f"event {lsn}: message {row[MESSAGE]} delivered while it is not ready")
+        raise MisfitError(f"event {lsn}: message {message_id} delivered while it is not ready")
     queue.withdraw(entry, IN_FLIGHT)
-    entry.delivery_count = row[DELIVERY_COUNT]
+    entry.delivery_count = delivery_count
     entry.consumer = consumer
-    consumer.unacked[row[MESSAGE]] = entry
+    consumer.unacked[message_id] = entry
 
 
 def acknowledged(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
     """An entry in flight leaves its queue for good."""
-    queue = state.queues[row[QUEUE]]
-    _leave(queue, row[MESSAGE])
+    settle(state, lsn, row[QUEUE], row[MESSAGE])
+
+
+def settle(state: State, lsn: int, queue_id: int, message_id: int) -> None:
+    """What Acknowledged means."""
+    queue = state.queues[queue_id]
+    _leave(queue, message_id)
     if lsn:
         queue.acknowledged += 1
 

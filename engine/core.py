@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
-from engine import events
+from engine import apply, events
 from engine.apply import APPLY
 from engine.events import ROW_STRUCT, Row
 from engine.pending import Pending
-from engine.state import UNJOURNALED, Consumer, Filter, Message, Queue, State
+from engine.state import UNJOURNALED, Consumer, Entry, Filter, Message, Queue, State
 
 PACK: Final = ROW_STRUCT.pack
 DELIVERY_COUNT_MAX: Final = 65_535
@@ -72,6 +72,69 @@ class Core:
         pending.rows.append(PACK(*row, len(detail), len(recorded_headers), len(recorded_body)))
         self.next_lsn = lsn + 1
         APPLY[row[events.KIND]](self.state, lsn, row, detail, headers, body)
+        return lsn
+
+    def emit_routed(
+        self,
+        queue: Queue,
+        priority: int,
+        flags: int,
+        connection: int,
+        headers: bytes,
+        body: bytes,
+    ) -> int:
+        """Emit the Routed of a journaled message to one queue, without any detail.
+
+        The same as `emit`, written out because it is done for every message.
+        """
+        lsn = self.next_lsn
+        self.next_lsn = lsn + 1
+        address_id = queue.address.id
+        headers_bytes = body_bytes = 0
+        if not flags & events.BODY_OMITTED:
+            headers_bytes = len(headers)
+            body_bytes = len(body)
+            pending = self.pending
+            if headers_bytes:
+                pending.headers.append(headers)
+            if body_bytes:
+                pending.bodies.append(body)
+            pending.heap_bytes += headers_bytes + body_bytes
+        self.pending.rows.append(
+            PACK(
+                events.ROUTED, events.SENT, 0, address_id, queue.id, priority, flags,
+                lsn, 0, connection, 0, self.now, 0, headers_bytes, body_bytes,
+            )
+        )  # fmt: skip
+        message = Message(lsn, address_id, priority, flags, 0, headers, body)
+        apply.enter(self.state, lsn, queue.id, message)
+        return lsn
+
+    def emit_delivery(
+        self, kind: int, reason: int, delivery_count: int, entry: Entry, consumer: Consumer
+    ) -> int:
+        """Emit the Delivered or Acknowledged of an entry.
+
+        The same as `emit`, written out because it is done for every message.
+        """
+        message = entry.message
+        queue = consumer.queue
+        lsn = 0
+        if message.id < UNJOURNALED:
+            lsn = self.next_lsn
+            self.next_lsn = lsn + 1
+            self.pending.rows.append(
+                PACK(
+                    kind, reason, delivery_count, queue.address.id, queue.id, message.priority,
+                    message.flags, message.id, consumer.id, consumer.connection_id, 0, self.now,
+                    0, 0, 0,
+                )
+            )  # fmt: skip
+        if kind == events.DELIVERED:
+            apply.take_off(self.state, lsn, queue.id, message.id, consumer.id, delivery_count)
+        else:
+            assert kind == events.ACKNOWLEDGED
+            apply.settle(self.state, lsn, queue.id, message.id)
         return lsn
 
     def touch(self, queue: Queue) -> None:

@@ -50,7 +50,7 @@ def dispatch_queue(core: Core, queue: Queue) -> None:
             expire(core, queue, entry)
             position = (position - 1) % count
             continue
-        deliver(core, queue, entry, consumer)
+        deliver(core, entry, consumer)
     queue.next_consumer = position
 
 
@@ -62,7 +62,7 @@ def _dispatch_selectively(core: Core, queue: Queue) -> None:
             continue
         chosen = _next_taker(queue, entry)
         if chosen is not None:
-            deliver(core, queue, entry, chosen)
+            deliver(core, entry, chosen)
         elif not any(can_take(consumer) for consumer in queue.consumers):
             return
 
@@ -86,30 +86,21 @@ def can_take(consumer: Consumer) -> bool:
     ) and consumer.connection.room > 0
 
 
-def deliver(core: Core, queue: Queue, entry: Entry, consumer: Consumer) -> None:
+def deliver(core: Core, entry: Entry, consumer: Consumer) -> None:
     """Hand an entry to a consumer, and settle it at once if the consumer does not."""
     message = entry.message
     delivery_count = entry.delivery_count + 1
     if delivery_count > DELIVERY_COUNT_MAX:
         delivery_count = DELIVERY_COUNT_MAX
-    lsn = core.emit(
-        (
-            events.DELIVERED, 0, delivery_count, queue.address.id, queue.id, message.priority,
-            message.flags, message.id, consumer.id, consumer.connection_id, 0, core.now,
-        )
-    )  # fmt: skip
-    if not consumer.acknowledges:
-        lsn = core.emit(
-            (
-                events.ACKNOWLEDGED, events.AUTOMATIC, delivery_count, queue.address.id, queue.id,
-                message.priority, message.flags, message.id, consumer.id,
-                consumer.connection_id, 0, core.now,
-            )
-        )  # fmt: skip
+    lsn = core.emit_delivery(events.DELIVERED, 0, delivery_count, entry, consumer)
     size = message.size
     if consumer.acknowledges:
         consumer.credit_messages -= 1
         consumer.credit_bytes -= size
+    else:
+        lsn = core.emit_delivery(
+            events.ACKNOWLEDGED, events.AUTOMATIC, delivery_count, entry, consumer
+        )
     consumer.connection.room -= size
     if not message.flags & PERSISTENT:
         lsn = 0

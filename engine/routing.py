@@ -108,20 +108,28 @@ def _send_to(core: Core, command: Send, address: Address, queue: Queue | None) -
         queue = _only_queue(address, command.routing_type)
     if queue is None:
         return _send_to_several(core, command, address, flags)
+    if flags < 0 or command.expires or command.transaction is not None:
+        return _send_with_detail(core, command, queue, flags)
+    lsn = core.emit_routed(
+        queue, command.priority, flags, command.connection, command.headers, command.body
+    )
+    core.touched[queue.id] = queue
+    return lsn if flags & PERSISTENT else 0
+
+
+def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> int:
+    """Route to one queue what needs a detail, or must not be journaled (flags -1)."""
     message_id = core.next_lsn if flags >= 0 else core.next_unjournaled_id()
     if flags < 0:
         flags = events.BODY_OMITTED
-    detail = b""
-    if command.expires or command.transaction is not None:
-        detail = _detail(command.expires, (), command.transaction)
-    lsn = core.emit(
-        (
-            events.ROUTED, events.SENT, 0, address.id, queue.id, command.priority, flags,
-            message_id, 0, command.connection, 0, core.now,
-        ),
-        detail, command.headers, command.body,
+    message = Message(
+        message_id, queue.address.id, command.priority, flags, command.expires,
+        command.headers, command.body,
     )  # fmt: skip
-    core.touched[queue.id] = queue
+    lsn = route(
+        core, message, [queue],
+        reason=events.SENT, connection=command.connection, transaction=command.transaction,
+    )  # fmt: skip
     return lsn if flags & PERSISTENT else 0
 
 

@@ -86,13 +86,9 @@ def acknowledge_entry(core: Core, entry: Entry) -> int:
     assert consumer is not None
     queue = consumer.queue
     message = entry.message
-    lsn = core.emit(
-        (
-            events.ACKNOWLEDGED, events.BY_CONSUMER, entry.delivery_count, queue.address.id,
-            queue.id, message.priority, message.flags, message.id, consumer.id,
-            consumer.connection_id, 0, core.now,
-        )
-    )  # fmt: skip
+    lsn = core.emit_delivery(
+        events.ACKNOWLEDGED, events.BY_CONSUMER, entry.delivery_count, entry, consumer
+    )
     restore_credit(consumer, entry)
     if queue.ready_count:
         core.touched[queue.id] = queue
