@@ -213,7 +213,8 @@ class _Load:
         try:
             for job in jobs:
                 ours, theirs = _FORK.Pipe()
-                process = _FORK.Process(target=run_worker, args=(job.work, job.task, theirs))
+                arguments = (job.work, job.task, theirs)
+                process = _FORK.Process(target=run_worker, args=arguments, daemon=True)
                 processes.append(process)
                 process.start()
                 theirs.close()
@@ -230,8 +231,9 @@ class _Load:
             return _Ran(outcomes, broker_s, machine_s, window_s)
         finally:
             for worker in processes:
-                worker.kill()
-                worker.join()
+                if worker.pid is not None:
+                    worker.kill()
+                    worker.join()
             for channel in channels:
                 channel.close()
 

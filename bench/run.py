@@ -9,6 +9,8 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -23,7 +25,6 @@ from bench.report import Machine, Sample, describe_machine, print_report, summar
 from bench.targets import TARGETS, Target, TargetError, target
 
 _PEERS: Final = ("rabbitmq", "activemq")
-_INTERRUPTS: Final = (signal.SIGTERM, signal.SIGINT)
 _TABLE_COLUMNS: Final = 130
 
 
@@ -36,6 +37,48 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     samples: list[Sample]
     notes: list[str]
     failures: list[str]
+
+
+class Interrupted(Exception):
+    """Somebody wants the benchmark to end; what it has measured so far is still reported."""
+
+
+class Interrupts:
+    """Turns SIGTERM and SIGINT into an exception, but never while a broker starts or stops.
+
+    An exception in the middle of either would leave a broker behind.
+    """
+
+    def __init__(self) -> None:
+        """Take over both signals, until `release`."""
+        self._shielded = False
+        self._pending = ""
+        self._before = {
+            number: signal.signal(number, self._handle)
+            for number in (signal.SIGTERM, signal.SIGINT)
+        }
+
+    def release(self) -> None:
+        """Give both signals back to whoever handled them before."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        self._pending = f"interrupted by {signal.Signals(number).name}"
+        if not self._shielded:
+            raise Interrupted(self._pending)
+
+    @contextmanager
+    def shielded(self) -> Iterator[None]:
+        """Let the block end first; raise afterwards what came meanwhile."""
+        self._shielded = True
+        already = self._pending
+        try:
+            yield
+        finally:
+            self._shielded = False
+        if self._pending != already:
+            raise Interrupted(self._pending)
 
 
 class Names(click.ParamType["tuple[str, ...]"]):
@@ -63,8 +106,17 @@ class Names(click.ParamType["tuple[str, ...]"]):
 class Session:
     """One invocation: measures, and collects samples and failures."""
 
-    def __init__(self, plan: Plan, peer_messages: int, warm_up: int, directory: Path) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        peer_messages: int,
+        warm_up: int,
+        directory: Path,
+        interrupts: Interrupts,
+    ) -> None:
         """Keep every data directory below `directory`."""
+        self._interrupts = interrupts
         self._plan = plan
         self._peer_messages = peer_messages
         self._warm_up = warm_up
@@ -93,17 +145,18 @@ class Session:
         click.echo(f"run {run}: {mode:9} {one.name:17} {shown:>14}  {others}", err=True)
 
     def _measure_in(self, data: Path, one: Target, mode: str, run: int, plan: Plan) -> Sample:
-        running = one.start(data)
+        running = None
         try:
+            with self._interrupts.shielded():
+                running = one.start(data)
             if self._warm_up:
                 warm = msgspec.structs.replace(plan, messages=self._warm_up)
                 measure("pipe", running, "warm-up", warm)
             found = measure(mode, running, "bench", plan)
         finally:
-            # An interrupt that came now would leave half a broker behind: it waits.
-            signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
-            running.stop()
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
+            if running is not None:
+                with self._interrupts.shielded():
+                    running.stop()
         return Sample(
             target=one.name,
             run=run,
@@ -133,15 +186,6 @@ def _present(
         else:
             present.append(one)
     return present, notes
-
-
-class _Interrupted(Exception):
-    """Somebody wants the benchmark to end; what it has measured so far is still reported."""
-
-
-def _end(number: int, _frame: FrameType | None) -> None:
-    """Leave through `finally`, so that no broker is left running."""
-    raise _Interrupted(f"interrupted by {signal.Signals(number).name}")
 
 
 @click.command(context_settings={"show_default": True})
@@ -204,8 +248,6 @@ def main(
     Exit codes: 0 all was measured and verified, 1 a broker failed or was found wrong, 2 bad use
     or nothing to measure. A broker that is not installed is left out and named in the notes.
     """
-    for number in _INTERRUPTS:
-        signal.signal(number, _end)
     plan = Plan(
         messages=messages,
         round_trips=round_trips,
@@ -219,15 +261,20 @@ def main(
     if not present:
         raise click.UsageError("; ".join(notes))
     machine = describe_machine(data)
-    session = Session(plan, peer_messages, warm_up, data)
+    interrupts = Interrupts()
+    session = Session(
+        plan, peer_messages=peer_messages, warm_up=warm_up, directory=data, interrupts=interrupts
+    )
     started = time.monotonic()
     try:
         for run in range(1, runs + 1):
             for mode in modes:
                 for one in present:
                     session.measure(one, mode, run)
-    except _Interrupted as interrupted:
+    except Interrupted as interrupted:
         session.failures.append(f"{interrupted} before all was measured")
+    finally:
+        interrupts.release()
     click.echo(f"measured for {time.monotonic() - started:.0f} s", err=True)
     notes += [f"FAILED: {failure}" for failure in session.failures]
     console = Console(width=_TABLE_COLUMNS, highlight=False)

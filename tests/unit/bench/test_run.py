@@ -1,9 +1,10 @@
 """The whole benchmark, small, against the floor: a real process, real sockets, a real disk."""
 
+import contextlib
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -12,17 +13,20 @@ from click.testing import CliRunner
 
 from bench import run, targets
 from bench.load import MODES
-from bench.run import Record
+from bench.run import Interrupted, Interrupts, Record
 
 ROOT = Path(run.__file__).resolve().parent.parent
 
 
-@pytest.fixture(autouse=True)
-def _same_signal_handler() -> Iterator[None]:
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    yield
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+def started_below(directory: Path) -> list[str]:
+    """Return the command lines of processes that were given a path below `directory`."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = file.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            if f"{directory}/bench-" in line:
+                found.append(line)
+    return found
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
@@ -62,6 +66,28 @@ def test_an_interrupted_benchmark_reports_what_it_has_and_leaves_nothing(tmp_pat
     assert "| send | floor  |" in output
     assert "FAILED: interrupted by SIGTERM before all was measured" in output
     assert list(tmp_path.iterdir()) == []
+    assert started_below(tmp_path) == []
+
+
+def _interrupt_twice(interrupts: Interrupts, reached: list[str]) -> None:
+    with interrupts.shielded():
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        reached.append("the end of the block")
+    reached.append("what follows the block")
+
+
+def test_a_signal_waits_until_a_broker_has_started_or_stopped() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    interrupts = Interrupts()
+    reached: list[str] = []
+    try:
+        with pytest.raises(Interrupted, match="interrupted by SIG"):
+            _interrupt_twice(interrupts, reached)
+    finally:
+        interrupts.release()
+    assert reached == ["the end of the block"]
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_a_broker_that_does_not_start_is_a_failure_with_its_last_words(tmp_path: Path) -> None:
