@@ -8,7 +8,7 @@ Must never know: files, and what a column means beyond the summaries that the la
 
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
-from typing import Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import zstandard
 
@@ -33,8 +33,8 @@ _BLOOM_FACTOR: Final = 0x9E3779B97F4A7C15
 _Code: TypeAlias = Literal["B", "H", "I", "Q", "q"]
 _U64: Final = (1 << 64) - 1
 
-Event: TypeAlias = tuple[object, ...]
-"""(LSN, row, one byte string for each heap)."""
+Event: TypeAlias = tuple[Any, ...]
+"""(LSN, row as a tuple of its columns, one byte string for each heap)."""
 
 
 class Summary(NamedTuple):

@@ -90,16 +90,21 @@ class _Verifier:
     def _first_sound_header(self) -> SegmentHeader | None:
         """Any sound header: it tells data id and layout where a damaged one does not."""
         for name in self._names:
-            file = self._disk.open(name)
-            try:
-                return read_segment_header(file)
-            except Damage:
-                continue
-            except UnknownVersion as unknown:
-                raise NewerFormat(name, unknown.version, FORMAT_VERSION) from unknown
-            finally:
-                file.close()
+            header = self._sound_header(name)
+            if header is not None:
+                return header
         return None
+
+    def _sound_header(self, name: str) -> SegmentHeader | None:
+        file = self._disk.open(name)
+        try:
+            return read_segment_header(file)
+        except Damage:
+            return None
+        except UnknownVersion as unknown:
+            raise NewerFormat(name, unknown.version, FORMAT_VERSION) from unknown
+        finally:
+            file.close()
 
     def _fault(self, offset: int, what: str) -> None:
         self.report.faults.append(Fault(self._name, offset, self._lsn, what))

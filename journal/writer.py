@@ -222,8 +222,8 @@ class ThreadWriter:
         # Each is counted up by one thread only, so no lock is needed.
         self._bytes_in = 0
         self._bytes_out = 0
-        self._thread: Final = threading.Thread(target=self._run, name="journal-writer", daemon=True)
-        self._thread.start()
+        self._worker: Final = threading.Thread(target=self._run, name="journal-writer", daemon=True)
+        self._worker.start()
 
     @property
     def pending_bytes(self) -> int:
@@ -263,7 +263,7 @@ class ThreadWriter:
             self._closing = True
             self._queue.put(None)
             self._wake.set()
-        self._thread.join()
+        self._worker.join()
         self._core.journal.close()
 
     def stats(self) -> WriterStats:

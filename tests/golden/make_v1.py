@@ -46,7 +46,7 @@ BLOCKS: Final = 14
 def block(number: int, first_lsn: int) -> list[tuple[tuple[int, ...], list[bytes]]]:
     """Rows and strings of a block: some empty, some compressible, some not."""
     chance = random.Random(number)
-    events = []
+    events: list[tuple[tuple[int, ...], list[bytes]]] = []
     for position in range(1 + number % 5):
         lsn = first_lsn + position
         row = (lsn % 70, number % 9, lsn % 3, lsn % 4, lsn // 2, 1_760_000_000_000_000 + lsn)

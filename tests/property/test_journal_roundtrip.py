@@ -67,9 +67,9 @@ def test_any_range_is_read(batches: list[list[Content]], data: st.DataObject) ->
         for block in read_blocks(disk, from_lsn=from_lsn, to_lsn=to_lsn)
         for event in block.events()
     ]
-    assert lsns == list(range(int(str(lsns[0])), int(str(lsns[-1])) + 1))
-    assert int(str(lsns[0])) <= from_lsn
-    assert int(str(lsns[-1])) >= to_lsn
+    assert lsns == list(range(lsns[0], lsns[-1] + 1))
+    assert lsns[0] <= from_lsn
+    assert lsns[-1] >= to_lsn
     assert next(iter(all_events(disk, from_lsn)))[0] == lsns[0]
 
 

@@ -6,7 +6,7 @@
 import random
 from collections.abc import Iterable, Iterator
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 from journal.batch import Batch
 from journal.disk import Disk
@@ -39,7 +39,7 @@ SEGMENT_BYTES: Final = 8192
 
 Row = tuple[int, int, int, int, int]
 Content = tuple[Row, bytes, bytes]
-Event = tuple[object, ...]
+Event = tuple[Any, ...]
 
 
 def make_batch(first_lsn: int, contents: Iterable[Content]) -> Batch:

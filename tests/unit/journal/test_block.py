@@ -60,7 +60,9 @@ def test_a_mark_has_nothing(codec: BlockCodec) -> None:
     block = Block(codec, RawBlock(encoded.header, 0, b"", b"", encoded.hash), "")
     assert block.is_mark
     assert (block.first_lsn, block.last_lsn, block.time) == (9, 8, 77)
-    assert list(block.rows()) == list(block.events()) == list(block.strings(1)) == []
+    assert list(block.rows()) == []
+    assert list(block.events()) == []
+    assert list(block.strings(1)) == []
     assert [len(column) for column in block.columns()] == [0] * 7
     assert [bytes(heap) for heap in block.heaps()] == [b"", b""]
 

@@ -98,7 +98,6 @@ def test_room_is_reserved_ahead() -> None:
     assert journal.durable_lsn == written
     disk.capacity_bytes = None
     assert journal.reserve()
-    assert journal.disk_full is None
     append_some(journal, 1)
     assert len(read_all(disk)) == journal.durable_lsn
 
@@ -131,8 +130,9 @@ def test_a_quota_is_a_full_disk() -> None:
     disk.remove(RESERVE_NAME)
     disk.fail_next("allocate", errno.EDQUOT)
     assert not journal.reserve()
-    assert journal.disk_full is not None
+    assert "Disk quota exceeded" in str(journal.disk_full)
     assert journal.reserve()
+    assert journal.disk_full is None
 
 
 def test_the_sync_is_measured_by_the_clock_given() -> None:

@@ -60,6 +60,9 @@ class Heard:
             self.free += 1
             self._changed.notify_all()
 
+    def wait_for_more(self, durable_before: int) -> None:
+        self.wait(lambda heard: len(heard.durable) > durable_before or bool(heard.full))
+
     def wait(self, condition: Callable[["Heard"], bool]) -> None:
         with self._changed:
             assert self._changed.wait_for(lambda: condition(self), PATIENCE_SECONDS)
@@ -179,7 +182,7 @@ def fill(writer: ThreadWriter | InlineWriter, heard: Heard, start: int) -> int:
         before = len(heard.durable)
         writer.submit(make_batch(lsn, [((1, 1, 1, lsn, lsn), b"", noise(1500))]))
         lsn += 1
-        heard.wait(lambda heard, before=before: len(heard.durable) > before or bool(heard.full))
+        heard.wait_for_more(before)
     return lsn
 
 
