@@ -10,6 +10,7 @@ from protocols.stomp.destinations import resolve
 from protocols.stomp.errors import StompError, shortened
 from protocols.stomp.frames import Head, content_length, number, parse_head, required, truth
 from protocols.stomp.options import StompOptions
+from protocols.stomp.versions import V10
 
 # Headers that say something to the broker, or that the broker itself gives to MESSAGE, and that
 # are therefore no part of the message. Anything else travels with it.
@@ -35,6 +36,20 @@ _UNSUPPORTED: Final[dict[str, str]] = {
 _DEFAULT_PRIORITY: Final = 4
 
 
+# Everything but these is of no concern to the broker, byte for byte.
+_KNOWN: Final = frozenset(
+    name.encode()
+    for name in (
+        "destination", "destination-type", "priority", "persistent", "expires", "content-length",
+        "reply-to", *_NOT_STORED, *_UNSUPPORTED,
+    )
+)  # fmt: skip
+_NOT_STORED_BYTES: Final = frozenset(name.encode() for name in _NOT_STORED)
+
+_PLANS_MAX: Final = 512
+_PLAN_KEY_BYTES_MAX: Final = 2048
+
+
 class SendPlan:
     """A SEND without its body and receipt: where to, how, and the headers to keep.
 
@@ -47,28 +62,114 @@ class SendPlan:
         "routing_type", "transaction", "ttl",
     )  # fmt: skip
 
-    def __init__(self, head: Head, options: StompOptions) -> None:
-        values = head.values
-        target = resolve(required(head, "destination"), values.get("destination-type"), options)
-        self.address: str = target.address
-        self.queue: str | None = target.queue
-        self.routing_type: str | None = target.routing_type
-        self.priority: int = _priority(values.get("priority"))
-        self.persistent: bool = truth(head, "persistent", options.default_persistent)
-        self.ttl: int = _milliseconds("ttl", values.get("ttl"))
-        self.expires: int = _milliseconds("expires", values.get("expires"))
-        self.transaction: str | None = (
-            required(head, "transaction") if "transaction" in values else None
-        )
-        self.length: int = content_length(head, options)
-        self.headers: bytes = _stored(head, self.ttl > 0)
+    def __init__(
+        self,
+        address: str,
+        queue: str | None,
+        routing_type: str | None,
+        priority: int,
+        persistent: bool,
+        ttl: int,
+        expires: int,
+        transaction: str | None,
+        length: int,
+        headers: bytes,
+    ) -> None:
+        self.address: str = address
+        self.queue: str | None = queue
+        self.routing_type: str | None = routing_type
+        self.priority: int = priority
+        self.persistent: bool = persistent
+        self.ttl: int = ttl
+        self.expires: int = expires
+        self.transaction: str | None = transaction
+        self.length: int = length
+        self.headers: bytes = headers
 
 
-def prepare(key: bytes, version: int, options: StompOptions) -> SendPlan:
-    """The plan for a head of SEND, receipt cut out. Raises StompError if there can be none."""
-    head = parse_head(key, version, options)
+def prepare(head: Head, options: StompOptions) -> SendPlan:
+    """The plan for a SEND. Raises StompError if there can be none."""
     _refuse_unsupported(head)
-    return SendPlan(head, options)
+    values = head.values
+    target = resolve(required(head, "destination"), values.get("destination-type"), options)
+    ttl = _milliseconds("ttl", values.get("ttl"))
+    return SendPlan(
+        target.address,
+        target.queue,
+        target.routing_type,
+        _priority(values.get("priority")),
+        truth(head, "persistent", options.default_persistent),
+        ttl,
+        _milliseconds("expires", values.get("expires")),
+        required(head, "transaction") if "transaction" in values else None,
+        content_length(head, options),
+        _stored(head, ttl > 0),
+    )
+
+
+class Planner:
+    """The plans of a session, remembered by head.
+
+    `plans` knows whole heads. Senders that give every message a header of its own never repeat one;
+    for them plans are also remembered by the lines that concern the broker alone. Both only
+    remember what `prepare` says.
+    """
+
+    __slots__ = ("_by_known_lines", "_options", "_version", "plans")
+
+    def __init__(self, version: int, options: StompOptions) -> None:
+        self._version: int = version
+        self._options: StompOptions = options
+        self._by_known_lines: dict[bytes, SendPlan] = {}
+        self.plans: dict[bytes, SendPlan] = {}
+
+    def plan(self, key: bytes) -> SendPlan:
+        """The plan for a head that is not in `plans`, receipt cut out. Raises StompError."""
+        plan = self._by_parts(key)
+        if plan is None:
+            plan = prepare(parse_head(key, self._version, self._options), self._options)
+        _remember(self.plans, key, plan)
+        return plan
+
+    def _by_parts(self, key: bytes) -> SendPlan | None:
+        """The plan by the lines that concern the broker; None where lines need a closer look."""
+        if self._version == V10 or not key.isascii() or b"\\" in key or b"\r" in key:
+            return None
+        lines = key.split(b"\n")
+        if len(lines) - 1 > self._options.max_headers:
+            return None
+        longest = self._options.max_header_length
+        known = [b"SEND"]
+        kept = []
+        for line in lines[1:]:
+            colon = line.find(b":")
+            if colon <= 0 or len(line) > longest:
+                return None
+            name = line[:colon]
+            if name in _KNOWN:
+                known.append(line)
+                if name in _NOT_STORED_BYTES:
+                    continue
+            kept.append(line)
+        known_key = b"\n".join(known)
+        core = self._by_known_lines.get(known_key)
+        if core is None:
+            core = prepare(parse_head(known_key, self._version, self._options), self._options)
+            _remember(self._by_known_lines, known_key, core)
+        if core.ttl:
+            return None
+        kept.append(b"")
+        return SendPlan(
+            core.address, core.queue, core.routing_type, core.priority, core.persistent, 0,
+            core.expires, core.transaction, core.length, b"\n".join(kept),
+        )  # fmt: skip
+
+
+def _remember(plans: dict[bytes, SendPlan], key: bytes, plan: SendPlan) -> None:
+    if len(key) <= _PLAN_KEY_BYTES_MAX:
+        if len(plans) >= _PLANS_MAX:
+            plans.clear()
+        plans[key] = plan
 
 
 def _refuse_unsupported(head: Head) -> None:

@@ -39,7 +39,7 @@ from protocols.stomp.frames import (
 )
 from protocols.stomp.handshake import Handshake
 from protocols.stomp.options import StompOptions
-from protocols.stomp.sending import SendPlan, prepare
+from protocols.stomp.sending import Planner, SendPlan
 from protocols.stomp.subscription import Subscription
 from protocols.stomp.versions import TEXTS, V10, V12
 
@@ -54,8 +54,6 @@ _ACK_ID: Final = b"ACK\nid:"
 _ACK_END: Final = b"\n\n\0"
 _ACK_ID_BYTES_MAX: Final = 10 + MESSAGE_ID_DIGITS_MAX + len(_ACK_END)
 
-_PLANS_MAX: Final = 512
-_PLAN_KEY_BYTES_MAX: Final = 2048
 _SMALL_BYTES: Final = 16 * 1024
 """Up to here the beginning of a frame is kept as it is and read again; above, in pieces."""
 
@@ -83,8 +81,8 @@ class Session:
     """
 
     __slots__ = (
-        "_broker", "_connect_by", "_gathering", "_handshake", "_head", "_heard", "_held",
-        "_held_bytes", "_next_send", "_peer", "_plans", "_receive_within", "_rest", "_scanned",
+        "_connect_by", "_gathering", "_handshake", "_head", "_heard", "_held", "_held_bytes",
+        "_next_send", "_peer", "_planner", "_receive_within", "_rest", "_returns", "_scanned",
         "_send_every", "_server_name", "_user", "by_key", "by_serial", "close_delay_ms",
         "closing", "connection", "gate", "handle", "has_spoken", "latest", "login_request",
         "next_deadline", "options", "out", "serials", "state", "version",
@@ -93,7 +91,6 @@ class Session:
     def __init__(
         self, broker: BrokerPort, options: StompOptions, peer: str, server_name: str
     ) -> None:
-        self._broker: BrokerPort = broker
         self.handle: Callable[[Command, int], int | Refusal] = broker.handle
         self.options: StompOptions = options
         self._peer: str = peer
@@ -115,13 +112,14 @@ class Session:
         self._held: list[bytes] = []
         self._held_bytes: int = 0
         self._head: bytes = b""
+        self._returns: bool = False  # the last head had CR LF line ends
         # Subscriptions by their key (id, destination in 1.0); in 1.2 those that acknowledge also
         # by serial, which their ack ids begin with; prepared SENDs by head.
         self.by_key: dict[tuple[str, str], Subscription] = {}
         self.by_serial: dict[bytes, Subscription] = {}
         self.serials: int = 0
         self.latest: Subscription | None = None
-        self._plans: dict[bytes, SendPlan] = {}
+        self._planner: Planner = Planner(V10, options)
         # Time, in microseconds.
         self.next_deadline: int = 0
         self.has_spoken: bool = False
@@ -157,7 +155,7 @@ class Session:
         position = 0
         size = len(data)
         reach = self.options.max_frame_head + len(_BLANK_LINE)
-        plans = self._plans
+        plans = self._planner.plans
         while position < size:
             first = data[position]
             if first in _LINE_ENDS:
@@ -168,7 +166,7 @@ class Session:
                 if after > position:
                     position = after
                     continue
-            end = data.find(_BLANK_LINE, position, position + reach)
+            end = -1 if self._returns else data.find(_BLANK_LINE, position, position + reach)
             head = data[position:end] if end >= 0 else b""
             body_at = end + 2
             if end < 0 or b"\r" in head:
@@ -219,30 +217,33 @@ class Session:
         The way of everything unusual: CR LF, heads that are not complete, heads that never end.
         """
         limit = self.options.max_frame_head
-        region = data[position : position + limit + len(_BLANK_LINE_CR)]
+        reach = position + limit + len(_BLANK_LINE_CR)
         may_return = self._may_return()
-        end = region.find(_BLANK_LINE)
+        # Searched first where it is likely, so that neither search runs far past the head.
+        other = data.find(_BLANK_LINE_CR, position, reach) if self._returns else -1
+        end = data.find(_BLANK_LINE, position, other + 2 if other >= 0 else reach)
+        if may_return and not self._returns:
+            other = data.find(_BLANK_LINE_CR, position, end + 2 if end >= 0 else reach)
         body_at = end + len(_BLANK_LINE)
-        if may_return:
-            other = region.find(_BLANK_LINE_CR)
-            if other >= 0 and (end < 0 or other < end):
-                end, body_at = other, other + len(_BLANK_LINE_CR)
-        nul = region.find(b"\0", 0, end if end >= 0 else len(region))
+        if other >= 0 and (end < 0 or other < end):
+            end, body_at = other, other + len(_BLANK_LINE_CR)
+        nul = data.find(b"\0", position, end if end >= 0 else reach)
         if nul >= 0:
-            self._head = region[:nul]
+            self._head = data[position:nul]
             raise no_blank_line()
-        if end < 0 or end > limit:
-            if len(region) < limit + len(_BLANK_LINE_CR):
-                self._keep(data, position, max(0, len(region) - 2))
+        if end < 0 or end - position > limit:
+            if len(data) < reach:
+                self._keep(data, position, max(0, len(data) - position - 2))
                 return b"", -1
             self._head = b""
             raise StompError(
                 f"command and headers of a frame are longer than {limit} bytes",
                 "send less, or raise max-frame-head in the broker's configuration",
             )
-        head = region[:end]
+        head = data[position:end]
         self._head = head
-        return without_carriage_returns(head) if may_return else head, position + body_at
+        self._returns = may_return and b"\r" in head
+        return without_carriage_returns(head) if self._returns else head, body_at
 
     def _may_return(self) -> bool:
         """Whether lines may end in CR LF: in 1.2, and before the version is known."""
@@ -302,7 +303,9 @@ class Session:
             return b""
         self._gathering = None
         key, receipt = cut_receipt(gathering.head)
-        self._send(self._plans.get(key) or self._prepare(key), gathering.body(), receipt, now)
+        self._send(
+            self._planner.plans.get(key) or self._prepare(key), gathering.body(), receipt, now
+        )
         return data[taken:]
 
     def _hold(self, data: bytes) -> None:
@@ -327,12 +330,7 @@ class Session:
             raise no_blank_line()
         if self.state != states.CONNECTED:
             raise not_now(states.TOO_EARLY, "SEND")
-        plan = prepare(key, self.version, self.options)
-        if len(key) <= _PLAN_KEY_BYTES_MAX:
-            if len(self._plans) >= _PLANS_MAX:
-                self._plans.clear()
-            self._plans[key] = plan
-        return plan
+        return self._planner.plan(key)
 
     def _send(self, plan: SendPlan, body: bytes, receipt: bytes | None, now: int) -> None:
         expires = plan.expires
@@ -460,6 +458,8 @@ class Session:
         )
         self.connection = answer
         self.state = states.CONNECTED
+        self._planner = Planner(self.version, self.options)
+        self._returns = False  # a CONNECT may have them in any version
         self.out.append(shake.connected(str(answer), self._server_name))
         self.gate = max(self.gate, answer)
         self._heard = now
@@ -559,7 +559,7 @@ class Session:
             subscription.is_open = False
         self.by_key.clear()
         self.by_serial.clear()
-        self._plans.clear()
+        self._planner = Planner(V10, self.options)
         self._held.clear()
         self._rest.clear()
         self._gathering = None

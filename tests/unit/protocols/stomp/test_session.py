@@ -101,6 +101,15 @@ def test_carriage_returns_in_1_2() -> None:
     assert peer.broker.of(Send)[0].headers == b"destination:/queue/a\nx:y\n"
 
 
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_carriage_returns_in_connect_promise_nothing(version: str) -> None:
+    peer = Peer()
+    peer.send(f"CONNECT\r\naccept-version:{version}\r\nhost:h\r\n\r\n\0".encode())
+    peer.session.authenticated("u", "", peer.now)
+    peer.taken()
+    assert b"without a colon" in peer.send(b"SEND\ndestination:/queue/a\n\r\nx\n\n\0")
+
+
 def test_mixed_line_ends_in_1_2() -> None:
     peer = connected()
     peer.send(b"SEND\ndestination:/queue/a\r\n\n1\0SEND\r\ndestination:/queue/a\n\r\n2\0")
