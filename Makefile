@@ -86,8 +86,9 @@ format: $(STAMP) ## format the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-map: $(STAMP) ## draw the map of modules in ARCHITECTURE.md anew
+map: $(STAMP) ## draw the map of modules and docs/events.md anew
 	$(BIN)/python -m tests.meta.rooms_map
+	$(BIN)/python -m tests.meta.events_page
 
 bench: $(STAMP) $(if $(filter 1,$(COMPILE)),$(COMPILED_STAMP)) ## measure (COMPILE=1 for the compiled build; BENCH_ARGS="...")
 	$(BIN)/python -m bench.run $(if $(filter 1,$(COMPILE)),--python $(abspath $(COMPILED)/bin/python)) $(BENCH_ARGS)

@@ -169,7 +169,6 @@ class BrokerStartedDetail(Detail, frozen=True):
     cut_bytes: int = 0
     cut_segment: str = ""
     cut_offset: int = 0
-    digest: str = ""
 
 
 class BrokerStoppedDetail(Detail, frozen=True):

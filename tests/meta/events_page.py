@@ -1,0 +1,80 @@
+"""The page docs/events.md, drawn from the one table of events.
+
+`make map` (python -m tests.meta.events_page) draws it anew; a test compares.
+"""
+
+from engine import events
+from tests.meta import tree
+
+PAGE = tree.ROOT / "docs" / "events.md"
+
+INTRODUCTION = """\
+# Events
+
+Every decision of the broker is one of these events. This page is drawn from the table in
+`engine/events.py` by `make map`; numbers and columns are for ever, details grow by optional fields.
+
+An event is a row of integers, a *detail* (msgpack map, absent fields have their default), a block of
+*headers* (lines `name:value` in the escaping of STOMP 1.2) and a *body*. Its LSN is its position in the
+journal. How these bytes are stored is in [journal-format.md](journal-format.md).
+"""
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return lines
+
+
+def draw() -> str:
+    """Return the page."""
+    columns = [
+        (f"`{column.name}`", f"`{column.code}`", str(column.offset), column.doc)
+        for column in events.COLUMNS
+    ]
+    kinds = [
+        (
+            str(event.number),
+            f"`{event.name}`",
+            event.doc,
+            ", ".join(f"`{name}`" for name in event.columns),
+            ", ".join(f"`{name}`" for name in event.detail.__struct_fields__)
+            if event.detail
+            else "",
+        )
+        for event in events.EVENT_TYPES
+    ]
+    reasons = [
+        (str(number), f"`{name}`" if name else "", doc)
+        for number, (name, doc) in events.REASONS.items()
+    ]
+    return "\n".join(
+        [
+            INTRODUCTION,
+            "## Columns",
+            "",
+            *table(("column", "type", "offset", "what it holds"), columns),
+            "",
+            "## Kinds",
+            "",
+            *table(("number", "kind", "what it says", "columns", "detail"), kinds),
+            "",
+            "Every event has `kind` and `time`. `Routed` has the message's headers and body, unless its",
+            "flags say that they were not journaled.",
+            "",
+            "## Reasons",
+            "",
+            *table(("number", "reason", "what it says"), reasons),
+            "",
+        ]
+    )
+
+
+def main() -> None:
+    """Draw the page anew."""
+    PAGE.write_text(draw(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
