@@ -320,13 +320,20 @@ def footer_bytes(block_count: int) -> int:
     return FOOTER_HEADER_BYTES + block_count * FOOTER_ENTRY_BYTES + TRAILER_BYTES
 
 
-def pack_footer(footer: Footer, salt: int) -> bytes:
-    """Bytes of a footer, from its magic to the end of the trailer."""
-    parts = [FOOTER_HEADER.pack(FOOTER_MAGIC, len(footer.entries), footer.last_lsn)]
-    parts += [FOOTER_ENTRY.pack(*entry) for entry in footer.entries]
-    trailer = TRAILER.pack(footer.footer_offset, footer.last_hash, 0, TRAILER_MAGIC)
-    parts.append(trailer[:TRAILER_CRC_OFFSET])
-    covered = b"".join(parts)
+def pack_footer_entry(entry: FooterEntry) -> bytes:
+    """Bytes of the entry of one block."""
+    return FOOTER_ENTRY.pack(*entry)
+
+
+def pack_footer(
+    entries: bytes | bytearray, *, footer_offset: int, last_lsn: int, last_hash: bytes, salt: int
+) -> bytes:
+    """Bytes of a footer, from its magic to the end of the trailer; `entries` are packed ones."""
+    block_count, rest = divmod(len(entries), FOOTER_ENTRY_BYTES)
+    assert rest == 0
+    header = FOOTER_HEADER.pack(FOOTER_MAGIC, block_count, last_lsn)
+    trailer = TRAILER.pack(footer_offset, last_hash, 0, TRAILER_MAGIC)
+    covered = b"".join((header, entries, trailer[:TRAILER_CRC_OFFSET]))
     return covered + _CRC.pack(crc32c(covered, salt)) + TRAILER_MAGIC
 
 

@@ -22,17 +22,16 @@ from journal.disk import Disk, File, write_all
 from journal.errors import Corruption, DiskFull, JournalError, JournalFailed, NoJournal
 from journal.format import (
     FIRST_LSN,
+    FOOTER_ENTRY_BYTES,
     NO_HASH,
     RESERVE_NAME,
     Damage,
-    Footer,
-    FooterEntry,
     footer_bytes,
     pack_footer,
+    pack_footer_entry,
     pack_segment_header,
     segment_header_bytes,
     segment_name,
-    unpack_footer,
 )
 from journal.layout import RowLayout, check_layout
 from journal.repair import Repair, Tail, find_tail, footer_entry
@@ -80,7 +79,8 @@ class Journal:
         self._name = ""
         self._offset = 0
         self._capacity = 0
-        self._entries: list[FooterEntry] = []
+        # Packed, for a segment may hold very many small blocks.
+        self._entries = bytearray()
         self._last_hash = NO_HASH
         self._last_is_mark = False
         self._sealed = True
@@ -127,15 +127,19 @@ class Journal:
         names = segment_names(disk)
         if not names:
             raise NoJournal("there is no journal in the directory: create one, or name another")
+        segment: Segment | None = None
         try:
-            file = disk.open_for_writing(names[-1])
-            segment = check_segment(file, names[-1], layout)
+            segment = check_segment(disk.open_for_writing(names[-1]), names[-1], layout)
             _check_predecessor(disk, names, segment)
             journal = cls(disk, layout, segment.header.data_id, segment_bytes, clock)
             tail = find_tail(segment, journal._codec, known_durable_lsn)
             # What a killed process wrote may be in the page cache only; from here on it counts.
-            file.fdatasync()
-        except OSError as error:
+            segment.file.fdatasync()
+        except (OSError, JournalError) as error:
+            if segment is not None:
+                segment.close()
+            if isinstance(error, JournalError):
+                raise
             raise JournalFailed(f"the journal cannot be opened: {error}") from error
         journal._continue_at(segment, tail)
         journal.reserve()
@@ -147,7 +151,7 @@ class Journal:
         self._entries = tail.entries
         self._offset = tail.offset
         # A file that somebody cut shorter still has to take its footer.
-        end = tail.offset + footer_bytes(len(tail.entries))
+        end = tail.offset + self._footer_bytes(0)
         self._capacity = max(segment.file.size(), end)
         self._last_hash = tail.last_hash
         self._last_is_mark = tail.last_is_mark
@@ -229,7 +233,7 @@ class Journal:
         assert block.header.previous_hash == self._last_hash
         size = len(block.data)
         try:
-            if self._offset + size + footer_bytes(len(self._entries) + 1) > self._capacity:
+            if self._offset + size + self._footer_bytes(1) > self._capacity:
                 self._roll(size)
             assert self._file is not None
             assert not self._sealed
@@ -239,11 +243,15 @@ class Journal:
             self.sync_seconds = self._clock() - begun
         except OSError as error:
             raise self._fail(error) from error
-        self._entries.append(footer_entry(block, self._offset, block.summary))
+        self._entries += pack_footer_entry(footer_entry(block, self._offset, block.summary))
         self._offset += size
         self._last_hash = block.hash
         self.next_lsn = block.header.next_lsn
-        assert self._offset + footer_bytes(len(self._entries)) <= self._capacity
+        assert self._offset + self._footer_bytes(0) <= self._capacity
+
+    def _footer_bytes(self, more_blocks: int) -> int:
+        """Size of the segment's footer when so many more blocks are in it."""
+        return footer_bytes(len(self._entries) // FOOTER_ENTRY_BYTES + more_blocks)
 
     def _roll(self, block_bytes: int) -> None:
         """Seal the newest segment and begin one that has room for a block of this size.
@@ -273,7 +281,7 @@ class Journal:
         if self._file is not None:
             self._file.close()
         self._file, self._name, self._capacity = file, name, file.size()
-        self._offset, self._entries, self._sealed = header_bytes, [], False
+        self._offset, self._entries, self._sealed = header_bytes, bytearray(), False
         self.reserve()
 
     def _reserve_file(self, size: int) -> File:
@@ -296,9 +304,14 @@ class Journal:
     def _seal(self) -> None:
         """Write the footer, for which room was kept, and give back the rest."""
         assert self._file is not None
-        footer = Footer(self._offset, self.next_lsn - 1, self._last_hash, tuple(self._entries))
-        packed = pack_footer(footer, self._codec.salt)
-        assert unpack_footer(packed, self._codec.salt) == footer
+        packed = pack_footer(
+            self._entries,
+            footer_offset=self._offset,
+            last_lsn=self.next_lsn - 1,
+            last_hash=self._last_hash,
+            salt=self._codec.salt,
+        )
+        assert len(packed) == self._footer_bytes(0)
         assert self._offset + len(packed) <= self._capacity
         write_all(self._file, packed, self._offset)
         self._file.truncate(self._offset + len(packed))

@@ -15,7 +15,13 @@ import msgspec
 from journal.block import BlockCodec, EncodedBlock, RawBlock, Summary
 from journal.disk import write_all
 from journal.errors import Corruption
-from journal.format import Damage, FooterEntry, footer_bytes
+from journal.format import (
+    FOOTER_ENTRY_BYTES,
+    Damage,
+    FooterEntry,
+    footer_bytes,
+    pack_footer_entry,
+)
 from journal.segment import Behind, Segment, look_behind
 
 _ZERO_BYTES: Final = 1 << 20
@@ -31,9 +37,12 @@ class Repair(msgspec.Struct, frozen=True):
 
 
 class Tail(NamedTuple):
-    """Where the journal ends: the state from which appending goes on."""
+    """Where the journal ends: the state from which appending goes on.
 
-    entries: list[FooterEntry]
+    `entries` are those of the segment's footer to be, packed.
+    """
+
+    entries: bytearray
     offset: int
     next_lsn: int
     last_hash: bytes
@@ -77,7 +86,7 @@ def find_tail(segment: Segment, codec: BlockCodec, known_durable_lsn: int) -> Ta
 
     `known_durable_lsn` is what somebody else (a checkpoint) knows to have been durable.
     """
-    entries: list[FooterEntry] = []
+    entries = bytearray()
     offset = segment.first_offset
     lsn = segment.header.first_lsn
     last_hash = segment.header.previous_hash
@@ -91,7 +100,7 @@ def find_tail(segment: Segment, codec: BlockCodec, known_durable_lsn: int) -> Ta
         try:
             # The block is sound, so it was not torn: if it does not belong here, that is damage.
             check_link(block, lsn, last_hash)
-            entries.append(footer_entry(block, offset, summary_of(codec, block)))
+            entries += pack_footer_entry(footer_entry(block, offset, summary_of(codec, block)))
         except Damage as damage:
             raise Corruption(segment.name, offset, lsn, str(damage)) from damage
         offset += block.header.block_bytes
@@ -106,7 +115,7 @@ def find_tail(segment: Segment, codec: BlockCodec, known_durable_lsn: int) -> Ta
         raise Corruption(segment.name, offset, lsn, _missing(known_durable_lsn))
     else:
         # The power may have gone after the footer was written and before the file was cut to size.
-        segment.file.truncate(offset + footer_bytes(len(entries)))
+        segment.file.truncate(offset + footer_bytes(len(entries) // FOOTER_ENTRY_BYTES))
     return Tail(entries, offset, lsn, last_hash, last_is_mark, sealed, repair)
 
 

@@ -128,14 +128,19 @@ class Segment:
 
     def codec(self) -> BlockCodec:
         """A codec for the layout in the header; raises Damage if that is no layout."""
-        try:
-            return BlockCodec(decode_layout(self.header.layout), self.header.data_id)
-        except ValueError as error:
-            raise Damage(f"the layout in the segment header makes no sense: {error}") from error
+        return BlockCodec(_layout_of(self.header), self.header.data_id)
 
     def close(self) -> None:
         """Close the file."""
         self.file.close()
+
+
+def _layout_of(header: SegmentHeader) -> RowLayout:
+    """The layout in a segment header; raises Damage."""
+    try:
+        return decode_layout(header.layout)
+    except ValueError as error:
+        raise Damage(f"the layout in the segment header makes no sense: {error}") from error
 
 
 def segment_names(disk: Disk) -> list[str]:
@@ -165,7 +170,7 @@ def check_segment(file: File, name: str, layout: RowLayout | None = None) -> Seg
         header = read_segment_header(file)
         if header.first_lsn != first_lsn:
             raise Damage(f"the segment header says LSN {header.first_lsn}, the name {first_lsn}")
-        if layout is not None and header.layout != layout.encode():
+        if layout is not None and _layout_of(header) != layout:
             raise WrongLayout(
                 f"segment {name} stores other columns than this program expects: open it with the "
                 "release that wrote it, or name another directory."
@@ -177,7 +182,7 @@ def check_segment(file: File, name: str, layout: RowLayout | None = None) -> Seg
     except UnknownVersion as unknown:
         file.close()
         raise NewerFormat(name, unknown.version, FORMAT_VERSION) from unknown
-    except WrongLayout:
+    except (WrongLayout, OSError):
         file.close()
         raise
 
