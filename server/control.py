@@ -180,7 +180,7 @@ class ControlServer:
         self._hub: Final = hub
         self._path: Final = path
         self._server: asyncio.Server | None = None
-        self._clients: set[asyncio.StreamWriter] = set()
+        self._clients: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
         """Listen. Raises OSError if the socket cannot be made."""
@@ -196,8 +196,12 @@ class ControlServer:
             return
         self._server.close()
         self._server = None
-        for client in list(self._clients):
-            client.close()
+        tasks = list(self._clients.values())
+        for client, task in self._clients.items():
+            # Whoever does not read its answer must not hold up the end of the broker.
+            client.transport.abort()
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         with contextlib.suppress(OSError):
             self._path.unlink()
 
@@ -206,7 +210,9 @@ class ControlServer:
         if len(self._clients) >= CLIENTS_MAX:
             writer.close()
             return
-        self._clients.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        self._clients[writer] = task
         try:
             while line := await reader.readline():
                 answer = await self._answer(line)
@@ -219,7 +225,7 @@ class ControlServer:
             text = f"a request has at most {REQUEST_BYTES_MAX} bytes and ends with a line feed"
             writer.write(_encode(_error(Code.LIMIT.value, text)) + b"\n")
         finally:
-            self._clients.discard(writer)
+            del self._clients[writer]
             writer.close()
 
     async def _answer(self, line: bytes) -> dict[str, Any]:

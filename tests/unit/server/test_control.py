@@ -1,0 +1,327 @@
+"""The control socket: answers, refusals, bounds, and peers that misbehave."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import stat
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import commands
+from engine.broker import Broker
+from engine.headers import build
+from engine.refusals import Refusal
+from engine.state import State
+from server import views
+from server.control import CLIENTS_MAX, REQUEST_BYTES_MAX, SOCKET_NAME, ControlServer
+
+
+class FakeHub:
+    """A hub whose answers may leave at once, or when the test says so."""
+
+    def __init__(self) -> None:
+        self.broker = Broker(State())
+        self.waiting: list[Callable[[], None]] = []
+        self.holds = False
+
+    def request(
+        self,
+        command: commands.Command,
+        callback: Callable[[int | Refusal], None] | None = None,
+    ) -> None:
+        answer = self.broker.handle(command, 1)
+        assert callback is not None
+        if self.holds and not isinstance(answer, Refusal):
+            self.waiting.append(lambda: callback(answer))
+        else:
+            callback(answer)
+
+    def status(self) -> dict[str, Any]:
+        return {"lsn": self.broker.lsn, "version": "9"}
+
+    def fill(self, queue: str, bodies: list[bytes]) -> list[int]:
+        """Put messages into a queue; returns their ids."""
+        for body in bodies:
+            headers = build([("a", "b")])
+            answer = self.broker.handle(commands.Send(0, queue, headers, body), 1)
+            assert isinstance(answer, int), answer
+        return list(self.broker.state.queue_by_name[queue].entries)
+
+
+Ask = Callable[..., Any]
+
+
+class Running:
+    """A server on a socket, and a way to ask it."""
+
+    def __init__(self, hub: FakeHub, path: Path) -> None:
+        self.hub = hub
+        self.path = path
+        self.reader: asyncio.StreamReader
+        self.writer: asyncio.StreamWriter
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_unix_connection(str(self.path), limit=1 << 26)
+
+    async def line(self, line: bytes) -> dict[str, Any]:
+        self.writer.write(line)
+        answer: dict[str, Any] = json.loads(await self.reader.readline())
+        return answer
+
+    async def ask(self, **request: Any) -> Any:
+        answer = await self.line(json.dumps(request).encode() + b"\n")
+        return answer.get("result", answer.get("error"))
+
+
+@contextlib.asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[Running]:
+    hub = FakeHub()
+    server = ControlServer(hub, folder / SOCKET_NAME)
+    await server.start()
+    made = Running(hub, folder / SOCKET_NAME)
+    made.reader, made.writer = await made.connect()
+    try:
+        yield made
+    finally:
+        made.writer.close()
+        await server.close()
+
+
+def test_what_is_read_is_what_the_state_is(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            made.hub.fill("orders", [b"x", b"y"])
+            status = await made.ask(do="status")
+            assert status["lsn"] == made.hub.broker.lsn
+            assert status["pid"] > 0
+            [row] = (await made.ask(do="queues"))["queues"]
+            assert (row["queue"], row["ready"], row["in_flight"]) == ("orders", 2, 0)
+            [row] = (await made.ask(do="addresses"))["addresses"]
+            assert (row["address"], row["queues"], row["messages"]) == ("orders", ["orders"], 2)
+            settings = await made.ask(do="settings", address="orders")
+            assert settings["exists"] is True
+            assert {row["match"] for row in settings["settings"]} == {None}
+
+    asyncio.run(scenario())
+
+
+def test_what_is_changed_goes_through_the_hub(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            state = made.hub.broker.state
+            for request in (
+                {"do": "create-address", "address": "a", "routing_types": ["multicast"]},
+                {"do": "create-queue", "queue": "q", "address": "a", "routing_type": "multicast"},
+                {"do": "pause-queue", "queue": "q"},
+            ):
+                answer = await made.ask(**request)
+                assert answer == {"lsn": made.hub.broker.lsn}
+            assert state.queue_by_name["q"].paused
+            await made.ask(do="resume-queue", queue="q")
+            assert not state.queue_by_name["q"].paused
+            await made.ask(do="create-queue", queue="plain")
+            made.hub.fill("plain", [b"1", b"2"])
+            await made.ask(do="purge-queue", queue="plain")
+            assert not state.queue_by_name["plain"].entries
+            await made.ask(do="delete-queue", queue="plain")
+            assert "plain" not in state.queue_by_name
+            refused = await made.ask(do="delete-address", address="a")
+            assert refused["code"] == "not-allowed"
+            await made.ask(do="delete-address", address="a", force=True)
+            assert "q" not in state.queue_by_name
+
+    asyncio.run(scenario())
+
+
+def test_a_change_is_answered_when_its_answer_may_leave(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            made.hub.holds = True
+            made.writer.write(b'{"do": "create-queue", "queue": "q"}\n')
+            answer = asyncio.ensure_future(made.reader.readline())
+            while not made.hub.waiting:
+                await asyncio.sleep(0)
+            # Others are served meanwhile, and the answer still waits.
+            reader, writer = await made.connect()
+            writer.write(b'{"do": "status"}\n')
+            assert b"result" in await reader.readline()
+            writer.close()
+            assert not answer.done()
+            made.hub.waiting.pop()()
+            assert json.loads(await answer) == {"result": {"lsn": made.hub.broker.lsn}}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"\n", "this is not a request"),
+        (b"{\n", "this is not a request"),
+        (b"[]\n", "this is not a request"),
+        (b"\xff\xfe\n", "this is not a request"),
+        (b'{"do": "explode"}\n', "Invalid value 'explode'"),
+        (b'{"do": "browse"}\n', "queue"),
+        (b'{"do": "browse", "queue": 7}\n', "Expected `str`"),
+        (b'{"do": "browse", "queue": "none"}\n', "there is no queue 'none'"),
+        (b'{"do": "create-queue", "queue": ""}\n', "is empty"),
+        (b'{"do": "create-address", "address": "x", "routing_types": ["both"]}\n', "anycast"),
+    ],
+)
+def test_a_bad_request_gets_an_error_and_the_next_is_served(
+    tmp_path: Path, line: bytes, words: str
+) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            answer = await made.line(line)
+            assert words in answer["error"]["text"]
+            assert (await made.ask(do="status"))["version"] == "9"
+
+    asyncio.run(scenario())
+
+
+def test_a_request_without_end_is_cut_off_and_others_go_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            reader, writer = await made.connect()
+            writer.write(b"x" * (REQUEST_BYTES_MAX * 3))
+            answer = json.loads(await reader.readline())
+            assert answer["error"]["code"] == "limit"
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+            writer.close()
+            assert (await made.ask(do="status"))["version"] == "9"
+
+    asyncio.run(scenario())
+
+
+def test_clients_that_go_away_are_forgotten(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            made.hub.holds = True
+            for number in range(2 * CLIENTS_MAX):
+                _, writer = await made.connect()
+                writer.write(b'{"do": "create-queue", "queue": "q%d"}\n' % number)
+                while len(made.hub.waiting) <= 0:
+                    await asyncio.sleep(0)
+                writer.close()
+                made.hub.waiting.pop()()
+                await asyncio.sleep(0)
+            assert (await made.ask(do="status"))["version"] == "9"
+
+    asyncio.run(scenario())
+
+
+def test_only_so_many_clients_at_a_time(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            assert await made.ask(do="status")
+            others = []
+            for _ in range(CLIENTS_MAX - 1):
+                reader, writer = await made.connect()
+                writer.write(b'{"do": "status"}\n')
+                assert await reader.readline()
+                others.append(writer)
+            reader, writer = await made.connect()
+            assert await reader.read() == b""
+            writer.close()
+            for each in others:
+                each.close()
+
+    asyncio.run(scenario())
+
+
+def test_pages_of_a_queue_show_everything_once_and_disturb_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            ids = made.hub.fill("q", [b"%d" % number for number in range(25)] + [b"\xff"])
+            lsn = made.hub.broker.lsn
+            seen: list[dict[str, Any]] = []
+            offset: int | None = 0
+            while offset is not None:
+                page = await made.ask(do="browse", queue="q", offset=offset, limit=10)
+                assert len(page["messages"]) <= 10
+                seen += page["messages"]
+                offset = page["next_offset"]
+            assert [row["message"] for row in seen] == ids
+            assert seen[7]["body"] == "7"
+            assert seen[7]["headers"] == {"a": "b"}
+            assert seen[-1]["body_base64"] == "/w=="
+            assert made.hub.broker.lsn == lsn
+            for bad in ({"limit": 0}, {"limit": views.PAGE_MAX + 1}, {"offset": -1}):
+                assert (await made.ask(do="browse", queue="q", **bad))["code"] == "invalid"
+
+    asyncio.run(scenario())
+
+
+def test_what_is_in_flight_comes_first_and_bodies_are_bounded(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            large = b"x" * (views.BODY_BYTES_MAX + 1)
+            ids = made.hub.fill("q", [b"first", large])
+            broker = made.hub.broker
+            connection = broker.handle(commands.OpenConnection("STOMP 1.2", "p", "u"), 2)
+            assert isinstance(connection, int)
+            attach = commands.Attach(connection, "q", credit_messages=1, credit_bytes=0)
+            consumer = broker.handle(attach, 2)
+            broker.dispatch(2)
+            first, second = (await made.ask(do="browse", queue="q"))["messages"]
+            assert (first["message"], first["state"]) == (ids[0], "in flight")
+            assert (first["consumer"], first["delivery_count"]) == (consumer, 1)
+            assert (second["state"], second["truncated"]) == ("ready", True)
+            assert second["body_bytes"] == len(large)
+            assert len(second["body"]) == views.BODY_BYTES_MAX
+
+    asyncio.run(scenario())
+
+
+def test_a_page_ends_early_when_bodies_are_large(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            count = 2 * views.PAGE_BYTES_MAX // views.BODY_BYTES_MAX
+            made.hub.fill("q", [b"x" * views.BODY_BYTES_MAX] * count)
+            page = await made.ask(do="browse", queue="q", limit=views.PAGE_MAX)
+            assert 0 < len(page["messages"]) < count
+            assert page["next_offset"] == len(page["messages"])
+
+    asyncio.run(scenario())
+
+
+def test_the_socket_is_the_owners_alone_and_replaces_a_stale_one(tmp_path: Path) -> None:
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(str(tmp_path / SOCKET_NAME))
+    stale.close()
+
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            assert await made.ask(do="status")
+            mode = made.path.stat().st_mode
+            assert stat.S_ISSOCK(mode)
+            assert stat.S_IMODE(mode) == 0o600
+        assert not (tmp_path / SOCKET_NAME).exists()
+
+    asyncio.run(scenario())
+
+
+def test_the_path_may_be_longer_than_a_sockets_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ("long-" * 20) / ("name-" * 20)
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+
+    async def scenario() -> None:
+        server = ControlServer(FakeHub(), folder / SOCKET_NAME)
+        await server.start()
+        reader, writer = await asyncio.open_unix_connection(SOCKET_NAME)
+        writer.write(b'{"do": "status"}\n')
+        assert b"result" in await reader.readline()
+        writer.close()
+        await server.close()
+        assert not (folder / SOCKET_NAME).exists()
+
+    asyncio.run(scenario())

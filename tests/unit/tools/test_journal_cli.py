@@ -1,0 +1,325 @@
+"""The command line `journal` on a history that has something of everything."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from engine import commands, events
+from engine.events import BY_NUMBER
+from journal.disk import RealDisk
+from journal.segment import segment_names
+from tools.journal_cli import cli
+
+NO_DATA_IN_ENVIRONMENT = {"DAYBOOK_DATA": None}
+
+
+def journal(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(each) for each in arguments], env=NO_DATA_IN_ENVIRONMENT)
+
+
+def told(*arguments: object) -> list[dict[str, Any]]:
+    result = journal("inspect", *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.output.splitlines()]
+
+
+def test_the_history_has_sealed_segments(history: Any) -> None:
+    assert len(segment_names(RealDisk(history.data / "journal"))) > 2
+
+
+def test_inspect_tells_every_event_once(history: Any) -> None:
+    assert [each["lsn"] for each in told(history.data)] == list(range(1, history.last_lsn + 1))
+    assert len(journal("inspect", history.data).output.splitlines()) == history.last_lsn
+
+
+def test_inspect_tells_names_instead_of_ids(history: Any) -> None:
+    lines = journal("inspect", history.data).output.splitlines()
+    line = next(each for each in lines if " Acknowledged " in each)
+    for word in ("message", "'orders'", "'sub-1'", "bob from peer-of-bob", "acknowledged it"):
+        assert word in line
+    several = next(each for each in lines if each.split()[0] == str(history["several"]))
+    assert "queues 'audit', 'ledger', address 'orders.copy'" in several
+
+
+def test_a_story_that_begins_late_still_knows_who_is_who(history: Any) -> None:
+    everything = journal("inspect", history.data).output.splitlines()
+    for start in range(1, history.last_lsn + 1):
+        found = journal("inspect", history.data, "--from", start, "--limit", 2).output
+        assert found.splitlines() == everything[start - 1 : start + 1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        (["--queue", "bulk"], lambda each: each["queue_name"] == "bulk"),
+        (
+            ["--queue", "audit"],
+            lambda each: each["queue_name"] == "audit" or each["detail"].get("queues"),
+        ),
+        (["--address", "orders"], lambda each: each["address_name"] == "orders"),
+        (["--kind", "delivered"], lambda each: each["kind"] == "Delivered"),
+        (
+            ["--kind", "Routed", "--kind", "dropped", "--queue", "DLQ"],
+            lambda each: each["kind"] == "Routed" and each["queue_name"] == "DLQ",
+        ),
+        (["--from", "20", "--to", "30"], lambda each: 20 <= each["lsn"] <= 30),
+        (["--since", "2025-11-20T12:00:30"], lambda each: each["at"] >= "2025-11-20T12:00:30"),
+        (
+            ["--since", "2025-11-20T12:00:05", "--until", "2025-11-20T13:00:10+01:00"],
+            lambda each: "2025-11-20T12:00:05" <= each["at"] <= "2025-11-20T12:00:10.000000Z",
+        ),
+    ],
+)
+def test_filters_choose_what_they_say(history: Any, flags: list[str], wanted: Any) -> None:
+    expected = [each for each in told(history.data) if wanted(each)]
+    assert expected
+    assert told(history.data, *flags) == expected
+
+
+def test_filters_by_id(history: Any) -> None:
+    everything = told(history.data)
+    dead = history["dead"]
+    assert told(history.data, "--message", dead) == [
+        each for each in everything if dead in (each["message"], each["related"])
+    ]
+    assert told(history.data, "--connection", history["bob"]) == [
+        each for each in everything if each["connection"] == history["bob"]
+    ]
+
+
+def test_bodies_only_if_asked_for(history: Any) -> None:
+    lsn = history["acknowledged"]
+    flags = ("--from", lsn, "--to", lsn)
+    [thin], [full] = told(history.data, *flags), told(history.data, *flags, "--bodies")
+    assert "body" not in thin
+    assert thin["body_bytes"] == 3
+    assert full["body"] == "one"
+    assert thin["headers"] == {"destination": "/queue/orders", "n": "one"}
+    assert "one" in journal("inspect", history.data, *flags, "--bodies").output.splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "sentence"),
+    [
+        (["--kind", "Deliverd"], 2, "did you mean Delivered?"),
+        (["--from", "9", "--to", "3"], 2, "--from 9 is behind --to 3"),
+        (["--since", "yesterday-ish"], 2, "is not a time; write it like"),
+        (["--since", "1h", "--until", "2h"], 2, "is behind --until"),
+        (["--queue", "bulky"], 1, "there never was the queue 'bulky'"),
+        (["--address", "nix"], 1, "there never was the address 'nix'"),
+        (["--limit", "0"], 2, "--limit"),
+    ],
+)
+def test_inspect_says_what_is_wrong(
+    history: Any, flags: list[str], code: int, sentence: str
+) -> None:
+    result = journal("inspect", history.data, *flags)
+    assert result.exit_code == code
+    assert sentence in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_directory_without_a_journal_is_no_data_directory(tmp_path: Path) -> None:
+    for command in ("inspect", "verify", "stat"):
+        result = journal(command, tmp_path)
+        assert result.exit_code == 1
+        assert f"{tmp_path} is no data directory" in result.output
+
+
+def test_reading_changes_nothing(history: Any) -> None:
+    def everything() -> dict[str, tuple[int, int]]:
+        found = {}
+        for path in sorted(history.data.rglob("*")):
+            found[str(path)] = (path.stat().st_size, path.stat().st_mtime_ns)
+        return found
+
+    before = everything()
+    for command in ("inspect", "verify", "stat"):
+        journal(command, history.data)
+    journal("trail", history.data, history["dead"])
+    assert everything() == before
+
+
+def trail(history: Any, key: str) -> list[dict[str, Any]]:
+    result = journal("trail", history.data, history[key], "--json")
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.output.splitlines()]
+
+
+def kinds(steps: list[dict[str, Any]]) -> list[str]:
+    return [each["kind"] for each in steps[:-1]]
+
+
+def test_trail_of_a_message_that_was_acknowledged(history: Any) -> None:
+    steps = trail(history, "acknowledged")
+    assert kinds(steps) == ["Routed", "Delivered", "Acknowledged"]
+    assert steps[-1]["now"][0]["where"].endswith("Acknowledged (by-consumer)")
+
+
+@pytest.mark.parametrize("key", ["dead", "copy"])
+def test_trail_follows_a_message_to_its_dead_letter_and_back(history: Any, key: str) -> None:
+    steps = trail(history, key)
+    assert kinds(steps) == [
+        "Routed", "Delivered", "Returned", "Delivered", "DeadLettered", "Routed",
+    ]  # fmt: skip
+    assert [each["message"] for each in steps[-1]["now"]] == [history["dead"], history["copy"]]
+    assert "DeadLettered" in steps[-1]["now"][0]["where"]
+    assert steps[-1]["now"][1]["where"] == "ready in queue 'DLQ', delivered 0 times"
+
+
+def test_trail_tells_what_a_restart_did(history: Any) -> None:
+    steps = trail(history, "in_flight")
+    assert kinds(steps)[:3] == ["Routed", "Delivered", "BrokerStarted"]
+    [consequence] = steps[2]["consequences"]
+    assert "returned to its place in queue 'orders' by the restart; attempt 1 counts" in consequence
+    assert steps[-1]["now"][0]["where"] == "ready in queue 'orders', delivered 1 times"
+
+
+def test_trail_tells_that_a_restart_dropped_what_is_not_persistent(history: Any) -> None:
+    steps = trail(history, "transient")
+    assert kinds(steps) == ["Routed", "BrokerStarted"]
+    assert "it is not persistent" in steps[1]["consequences"][0]
+    assert "it is not persistent" in steps[-1]["now"][0]["where"]
+
+
+def test_trail_tells_of_transactions_and_of_several_queues(history: Any) -> None:
+    [routed, now] = trail(history, "committed")
+    assert routed["transaction"].startswith(f"'tx-1' of connection {history['alice']}")
+    assert now["now"][0]["where"] == "ready in queue 'stock', delivered 0 times"
+    steps = trail(history, "several")
+    assert "queue 'audit'" in steps[-1]["now"][0]["where"]
+    assert "queue 'ledger'" in steps[-1]["now"][0]["where"]
+
+
+def test_trail_of_what_expired_and_what_was_purged(history: Any) -> None:
+    assert kinds(trail(history, "expired")) == ["Routed", "Expired", "Routed"]
+    assert kinds(trail(history, "bulk")) == ["Routed", "Removed"]
+
+
+def test_trail_for_people(history: Any) -> None:
+    result = journal("trail", history.data, history["dead"])
+    assert result.exit_code == 0
+    assert f"went on as message {history['copy']}" in result.output
+    assert f"now: message {history['copy']} ready in queue 'DLQ'" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["seventeen"], 2, "is not a message id"),
+        (["0"], 2, "is not a message id"),
+        (["99999999"], 1, "has no event 99999999"),
+        (["1"], 1, "event 1 is BrokerStarted"),
+        ([], 2, "Missing argument"),
+    ],
+)
+def test_trail_says_what_is_wrong(history: Any, words: list[str], code: int, sentence: str) -> None:
+    result = journal("trail", "--data", history.data, *words)
+    assert result.exit_code == code
+    assert sentence in result.output
+
+
+def test_verify_of_an_intact_journal(history: Any) -> None:
+    result = journal("verify", history.data)
+    assert result.exit_code == 0
+    assert "digests at clean stops: 1 compared, all equal" in result.output
+    verdict = json.loads(journal("verify", "--data", history.data, "--json").output)
+    assert verdict["ok"] is True
+    assert verdict["folded_lsn"] == history.last_lsn
+
+
+def test_verify_names_the_damaged_place(history: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "data"
+    shutil.copytree(history.data, copy)
+    name = segment_names(RealDisk(copy / "journal"))[1]
+    path = copy / "journal" / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 4
+    path.write_bytes(content)
+    result = journal("verify", copy)
+    assert result.exit_code == 1
+    assert f"DAMAGED {name}, offset" in result.output
+    assert "intact" not in result.output.splitlines()
+    verdict = json.loads(journal("verify", copy, "--json").output)
+    assert verdict["ok"] is False
+    assert verdict["report"]["faults"][0]["segment"] == name
+    for command in ("inspect", "stat"):
+        assert "Traceback" not in journal(command, copy).output
+
+
+def test_verify_sees_a_digest_that_is_not_that_of_the_events(pen: Any) -> None:
+    pen.do(commands.Start(version="1"))
+    pen.broker.emit(
+        events.row(events.BROKER_STOPPED, reason=events.SHUTDOWN, time=pen.now),
+        events.encode_detail(events.BrokerStoppedDetail(digest="0" * 32)),
+    )
+    pen.write()
+    pen.close()
+    result = journal("verify", pen.data)
+    assert result.exit_code == 1
+    assert f"WRONG event 2: the broker stopped with digest {'0' * 32}" in result.output
+
+
+def test_stat_counts_what_inspect_tells(history: Any) -> None:
+    figures = json.loads(journal("stat", history.data, "--json").output)
+    everything = told(history.data)
+    for name in {entry.name for entry in BY_NUMBER.values()}:
+        assert figures["kinds"].get(name, 0) == sum(each["kind"] == name for each in everything)
+    assert figures["events"] == history.last_lsn == figures["segments"][-1]["last_lsn"]
+    by_queue = {row["queue"]: row for row in figures["queues"]}
+    assert by_queue["bulk"]["Routed"] == by_queue["bulk"]["Removed"] == 60
+    assert by_queue["audit"]["Routed"] == by_queue["ledger"]["Routed"] == 1
+    assert by_queue["orders"]["Returned"] == 1
+    text = journal("stat", history.data).output
+    assert "2025-11-20 12:00:01.000000" in text
+    assert "active" in text
+
+
+def test_an_empty_journal_is_no_reason_to_fail(pen: Any) -> None:
+    for command in ("inspect", "verify", "stat"):
+        result = journal(command, pen.data)
+        assert result.exit_code == 0, result.output
+
+
+def test_a_damaged_footer_is_done_without(history: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "data"
+    shutil.copytree(history.data, copy)
+    path = copy / "journal" / segment_names(RealDisk(copy / "journal"))[0]
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 255
+    path.write_bytes(content)
+    assert told(copy) == told(history.data)
+
+
+def test_a_reader_that_goes_away_is_no_mistake(history: Any) -> None:
+    command = [sys.executable, "-m", "tools.journal_cli", "inspect", "--json", str(history.data)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 0
+    process.stderr.close()
+
+
+def test_follow_tells_what_comes_until_it_is_interrupted(pen: Any) -> None:
+    pen.do(commands.Start(version="1"))
+    command = [sys.executable, "-m", "tools.journal_cli", "inspect", "--follow", str(pen.data)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process:
+        assert "BrokerStarted" in process.stdout.readline()
+        pen.do(commands.CreateQueue("late", "late"))
+        assert "AddressCreated" in process.stdout.readline()
+        assert "'late'" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
+        assert process.stderr.read() == ""
