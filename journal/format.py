@@ -8,6 +8,7 @@ and the offset, turn it into Corruption or take it for a torn tail.
 """
 
 import hashlib
+from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -189,12 +190,27 @@ class FooterEntry(NamedTuple):
 
 
 class Footer(NamedTuple):
-    """The footer of a sealed segment."""
+    """The footer of a sealed segment; entries stay packed until they are asked for."""
 
     footer_offset: int
     last_lsn: int
     last_hash: bytes
-    entries: tuple[FooterEntry, ...]
+    packed_entries: bytes
+
+    @property
+    def block_count(self) -> int:
+        """Number of entries."""
+        return len(self.packed_entries) // FOOTER_ENTRY_BYTES
+
+    def entry(self, position: int) -> FooterEntry:
+        """The entry of one block."""
+        return FooterEntry(
+            *FOOTER_ENTRY.unpack_from(self.packed_entries, position * FOOTER_ENTRY_BYTES)
+        )
+
+    def entries(self) -> Iterator[FooterEntry]:
+        """All entries in order."""
+        return map(FooterEntry._make, FOOTER_ENTRY.iter_unpack(self.packed_entries))
 
 
 def segment_name(first_lsn: int) -> str:
@@ -366,5 +382,5 @@ def unpack_footer(packed: bytes, salt: int) -> Footer:
         offset,
         last_lsn,
         last_hash,
-        tuple(map(FooterEntry._make, FOOTER_ENTRY.iter_unpack(entries))),
+        entries,
     )

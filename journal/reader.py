@@ -140,11 +140,14 @@ class _Reader:
     def _jump(self, segment: Segment, from_lsn: int) -> None:
         """Use the footer to come close; a footer is derived, so it is not trusted further."""
         try:
-            entries = segment.footer().entries
-            position = bisect_right(entries, from_lsn, key=lambda entry: entry.first_lsn) - 1
-            if position <= 0:
+            footer = segment.footer()
+            positions = range(footer.block_count)
+            behind = bisect_right(
+                positions, from_lsn, key=lambda position: footer.entry(position).first_lsn
+            )
+            if behind <= 1:
                 return
-            entry = entries[position]
+            entry = footer.entry(behind - 1)
             packed = segment.window.take(BLOCK_HEADER_BYTES, entry.offset)
             header = unpack_block_header(packed, segment.salt)
         except Damage:

@@ -88,7 +88,7 @@ def stat(disk: Disk) -> JournalStat:
 
 def _segment_stat(segment: Segment) -> SegmentStat:
     try:
-        entries = segment.footer().entries
+        entries = tuple(segment.footer().entries())
         sealed = True
     except Damage:
         entries = _walked(segment)

@@ -7,7 +7,6 @@ written now.
 Must never know: what a column means.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable
 
 import msgspec
@@ -20,9 +19,9 @@ from journal.format import (
     FORMAT_VERSION,
     Damage,
     Footer,
-    FooterEntry,
     SegmentHeader,
     UnknownVersion,
+    pack_footer_entry,
     segment_first_lsn,
     unpack_block_header,
 )
@@ -156,7 +155,7 @@ class _Verifier:
         """Check all blocks of a segment, then its footer."""
         footer, problem = _footer_of(segment)
         faults_before = len(self.report.faults)
-        entries: list[FooterEntry] = []
+        entries = bytearray()
         end = offset = segment.first_offset
         while footer is None or offset < footer.footer_offset:
             try:
@@ -183,7 +182,7 @@ class _Verifier:
             segment.window.refresh()
             return segment.block_at(offset, with_heap=True)
 
-    def _sound_block(self, codec: BlockCodec, block: RawBlock, entries: list[FooterEntry]) -> None:
+    def _sound_block(self, codec: BlockCodec, block: RawBlock, entries: bytearray) -> None:
         """Check that a block whose crcs match belongs here and can be decoded."""
         header = block.header
         try:
@@ -192,7 +191,8 @@ class _Verifier:
                 self._lsn or header.first_lsn,
                 self._last_hash or header.previous_hash,
             )
-            entries.append(footer_entry(block, block.offset, summary_of(codec, block)))
+            entry = footer_entry(block, block.offset, summary_of(codec, block))
+            entries += pack_footer_entry(entry)
             Block(codec, block, self._name).heaps()
         except Damage as damage:
             self._fault(block.offset, str(damage))
@@ -224,10 +224,10 @@ class _Verifier:
         except Damage:
             pass
         if footer is not None:
-            position = bisect_right(footer.entries, offset, key=lambda entry: entry.offset)
-            if position < len(footer.entries):
-                self._lsn = footer.entries[position].first_lsn
-                return footer.entries[position].offset
+            later = next((entry for entry in footer.entries() if entry.offset > offset), None)
+            if later is not None:
+                self._lsn = later.first_lsn
+                return later.offset
             self._lsn = footer.last_lsn + 1
             self._last_hash = footer.last_hash
             return 0
@@ -252,9 +252,9 @@ class _Verifier:
             self.report.tail = Fault(self._name, offset, self._lsn, what)
         return 0
 
-    def _check_footer(self, footer: Footer, entries: list[FooterEntry]) -> None:
+    def _check_footer(self, footer: Footer, entries: bytearray) -> None:
         """Check what a footer says against the blocks."""
-        if footer.entries != tuple(entries):
+        if footer.packed_entries != entries:
             self._fault(footer.footer_offset, "the footer lists other blocks than there are")
         elif footer.last_lsn != self._lsn - 1 or footer.last_hash != self._last_hash:
             self._fault(footer.footer_offset, "the footer ends with another block than the last")

@@ -33,7 +33,8 @@ DATA_ID = b"0123456789abcdef"
 SALT = header_salt(DATA_ID)
 BLOCK = BlockHeader(0, 7, -5, 3, 93, 40, 100, 60, 11, 12, b"h" * 16)
 ENTRY = FooterEntry(4096, 1, 2, 3, 4, 5, -6, 7, 8, 9, 10, 11)
-FOOTER = Footer(5000, 77, b"l" * 16, (ENTRY, ENTRY._replace(offset=4200)))
+ENTRIES = (ENTRY, ENTRY._replace(offset=4200))
+FOOTER = Footer(5000, 77, b"l" * 16, b"".join(map(pack_footer_entry, ENTRIES)))
 SEGMENT = pack_segment_header(
     first_lsn=9, data_id=DATA_ID, previous_hash=b"p" * 16, segment_bytes=8192, layout=b"{}"
 )
@@ -41,7 +42,7 @@ SEGMENT = pack_segment_header(
 
 def packed_footer(footer: Footer, salt: int) -> bytes:
     return pack_footer(
-        b"".join(map(pack_footer_entry, footer.entries)),
+        footer.packed_entries,
         footer_offset=footer.footer_offset,
         last_lsn=footer.last_lsn,
         last_hash=footer.last_hash,
@@ -94,6 +95,8 @@ def test_a_block_header_there_and_back() -> None:
 def test_a_footer_there_and_back() -> None:
     packed = packed_footer(FOOTER, SALT)
     assert unpack_footer(packed, SALT) == FOOTER
+    assert tuple(FOOTER.entries()) == ENTRIES
+    assert [FOOTER.entry(position) for position in range(FOOTER.block_count)] == [*ENTRIES]
     assert peek_footer_offset(packed[-32:]) == 5000
     assert ENTRY.end == 4096 + 72 + 3 + 4
 
