@@ -6,10 +6,12 @@
 - `actions`: what the other commands do
 - `states`: the table of what each command does in each state
 - `handshake`: CONNECT and STOMP: version, host, heart-beats
+- `heart_beats`: when to be heard, when to give up
 - `sending`, `subscribing`: what SEND and SUBSCRIBE mean
 - `destinations`: names of destinations
 - `frames`: heads, header lines, limits
 - `versions`: what differs between the versions in header lines
+- `ports`: what a session needs of the engine
 - `errors`: StompError, what becomes an ERROR frame
 """
 

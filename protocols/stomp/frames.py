@@ -190,9 +190,10 @@ def required(head: Head, name: str) -> str:
     return value
 
 
-def error_frame(error: StompError, where: str, receipt: bytes | None, version: int) -> bytes:
-    """ERROR: what is wrong, in which frame, and what would be right."""
+def error_frame(error: StompError, head: bytes, receipt: bytes | None, version: int) -> bytes:
+    """ERROR: what is wrong, in the frame of which head, and what would be right."""
     body = error.what + "\n"
+    where = _where(head)
     if where:
         body += f"Where: {where}\n"
     if error.advice:
@@ -205,6 +206,16 @@ def error_frame(error: StompError, where: str, receipt: bytes | None, version: i
         head += b"version:1.0,1.1,1.2\n"
     head += b"content-type:text/plain\ncontent-length:%d\n\n" % len(content)
     return head + content + b"\0"
+
+
+def _where(head: bytes) -> str:
+    """Which frame it was, for people; never a header that could hold a secret."""
+    lines = head.split(b"\n")
+    shown = lines[0][:40]
+    for line in lines[1:]:
+        if line.startswith((b"destination:", b"id:", b"transaction:", b"message-id:")):
+            shown += b" " + line[:100]
+    return shown.decode("utf-8", "replace")
 
 
 class Gathering:

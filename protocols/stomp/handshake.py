@@ -62,7 +62,8 @@ def negotiate(accepted: str | None) -> int:
 def _check_host(host: str | None, version: int, options: StompOptions) -> None:
     if version == V10:
         return
-    if not host:
+    # Some clients (stompest) write `host:` when they are not told a name: the default host.
+    if host is None:
         raise StompError(
             f"CONNECT without host, which STOMP {TEXTS[version]} requires",
             "give the name of the virtual host in the header host",

@@ -7,7 +7,7 @@ an exception.
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from engine.commands import (
     Acknowledge,
@@ -38,13 +38,15 @@ from protocols.stomp.frames import (
     wrong_length,
 )
 from protocols.stomp.handshake import Handshake
+from protocols.stomp.heart_beats import HeartBeats
 from protocols.stomp.options import StompOptions
+from protocols.stomp.ports import BrokerPort
 from protocols.stomp.sending import Planner, SendPlan
 from protocols.stomp.subscription import Subscription
 from protocols.stomp.versions import TEXTS, V10, V12
 
 _LINE_ENDS: Final = (10, 13)
-_A: Final = 65
+_PLAIN: Final = (65, 83)  # what begins with A or S may be plain
 _S: Final = 83
 
 _BLANK_LINE: Final = b"\n\n"
@@ -58,15 +60,8 @@ _SMALL_BYTES: Final = 16 * 1024
 """Up to here the beginning of a frame is kept as it is and read again; above, in pieces."""
 
 _SIMPLE_RECEIPT_BYTES: Final = 64
+_PLAIN_HEAD_BYTES_MAX: Final = 4096
 _US_PER_MS: Final = 1000
-
-
-class BrokerPort(Protocol):
-    """What a session needs of the broker: the answer is a Refusal or the LSN to wait for."""
-
-    def handle(self, command: Command, now: int) -> int | Refusal:
-        """Carry out a command at this time in microseconds."""
-        ...
 
 
 class Session:
@@ -81,11 +76,11 @@ class Session:
     """
 
     __slots__ = (
-        "_connect_by", "_gathering", "_handshake", "_head", "_heard", "_held", "_held_bytes",
-        "_next_send", "_peer", "_planner", "_receive_within", "_rest", "_returns", "_scanned",
-        "_send_every", "_server_name", "_user", "by_key", "by_serial", "close_delay_ms",
-        "closing", "connection", "gate", "handle", "has_spoken", "latest", "login_request",
-        "next_deadline", "options", "out", "serials", "state", "version",
+        "_body_max", "_connect_by", "_gathering", "_handshake", "_head", "_heard",
+        "_heart_beats", "_held", "_held_bytes", "_peer", "_plain_reach", "_planner", "_rest",
+        "_returns", "_scanned", "_server_name", "_user", "by_key", "by_serial",
+        "close_delay_ms", "closing", "connection", "gate", "handle", "has_spoken", "latest",
+        "login_request", "next_deadline", "options", "out", "serials", "state", "version",
     )  # fmt: skip
 
     def __init__(
@@ -112,6 +107,8 @@ class Session:
         self._held: list[bytes] = []
         self._held_bytes: int = 0
         self._head: bytes = b""
+        self._plain_reach: int = min(options.max_frame_head + 2, _PLAIN_HEAD_BYTES_MAX)
+        self._body_max: int = options.max_data_length
         self._returns: bool = False  # the last head had CR LF line ends
         # Subscriptions by their key (id, destination in 1.0); in 1.2 those that acknowledge also
         # by serial, which their ack ids begin with; prepared SENDs by head.
@@ -125,9 +122,7 @@ class Session:
         self.has_spoken: bool = False
         self._heard: int = 0
         self._connect_by: int = 0
-        self._send_every: int = 0
-        self._next_send: int = 0
-        self._receive_within: int = 0
+        self._heart_beats: HeartBeats = HeartBeats()
 
     # ---------------------------------------------------------------- input
 
@@ -161,8 +156,9 @@ class Session:
             if first in _LINE_ENDS:
                 position += 1
                 continue
-            if first == _A and self.by_serial:
-                after = self._acks(data, position, now)
+            if first in _PLAIN and not self._returns:
+                run = self._sends if first == _S else self._acks
+                after = run(data, position, now)
                 if after > position:
                     position = after
                     continue
@@ -348,16 +344,64 @@ class Session:
         )  # fmt: skip
         if isinstance(answer, Refusal):
             raise refused(answer)
-        if receipt is not None:
-            self.out.append(b"RECEIPT\nreceipt-id:" + receipt + b"\n\n\0")
-            if answer > self.gate:
-                self.gate = answer
+        self._receipt(receipt, answer)
+
+    def _sends(self, data: bytes, position: int, now: int) -> int:
+        """Carry out a run of SENDs that are whole and plain; answers where it ends.
+
+        Here and in `_acks`, whatever is not plain is left to the general way in `_feed`, which
+        alone knows what is right and finds the words for what is wrong.
+        """
+        plans = self._planner.plans
+        handle = self.handle
+        connection = self.connection
+        while True:
+            end = data.find(_BLANK_LINE, position, position + self._plain_reach)
+            if end < 0:
+                return position
+            receipt: bytes | None = None
+            at = data.find(b"\nreceipt:", position, end)
+            if at < 0:
+                key = data[position:end]
+            else:
+                line_end = data.find(b"\n", at + 9, end)
+                if line_end < 0:
+                    line_end = end
+                receipt = data[at + 9 : line_end]
+                if not receipt.isalnum() or line_end - at > _SIMPLE_RECEIPT_BYTES:
+                    return position
+                key = data[position:at] + data[line_end:end]
+            plan = plans.get(key)
+            if plan is None:
+                if not connection or not key.startswith(b"SEND\n") or b"\r" in key:
+                    return position
+                self._head = data[position:end]
+                plan = self._prepare(key)
+            if plan.ttl:
+                return position
+            body_at = end + 2
+            length = plan.length
+            stop = body_at + length if length >= 0 else data.find(b"\0", body_at)
+            if not body_at <= stop < len(data) or data[stop] or stop - body_at > self._body_max:
+                return position
+            answer = handle(
+                Send(
+                    connection, plan.address, plan.headers, data[body_at:stop], plan.routing_type,
+                    plan.queue, plan.priority, plan.persistent, plan.expires, plan.transaction,
+                ),
+                now,
+            )  # fmt: skip
+            if isinstance(answer, Refusal):
+                self._head = data[position:end]
+                raise refused(answer)
+            if receipt is not None:
+                self.out.append(b"RECEIPT\nreceipt-id:" + receipt + b"\n\n\0")
+                if answer > self.gate:
+                    self.gate = answer
+            position = stop + 1
 
     def _acks(self, data: bytes, position: int, now: int) -> int:
-        """Carry out a run of ACKs of STOMP 1.2 that have nothing but an id; answers where it ends.
-
-        Anything else is left to the general way, which also finds the words for what is wrong.
-        """
+        """Carry out a run of ACKs of STOMP 1.2 with nothing but an id; answers where it ends."""
         handle = self.handle
         serials = self.by_serial
         while data.startswith(_ACK_ID, position):
@@ -463,12 +507,9 @@ class Session:
         self.out.append(shake.connected(str(answer), self._server_name))
         self.gate = max(self.gate, answer)
         self._heard = now
-        # Looked at five times in two intervals, so that a silence never gets longer than agreed.
-        self._send_every = shake.send_ms * _US_PER_MS * 2 // 5
-        self._next_send = now + self._send_every
-        self._receive_within = int(shake.receive_ms * _US_PER_MS * self.options.heart_beat_grace)
+        self._heart_beats.start(shake, self.options.heart_beat_grace, now)
         self.has_spoken = True
-        self._schedule()
+        self.next_deadline = self._heart_beats.deadline(now)
 
     def tick(self, now: int) -> None:
         """Do what time asks for: heart-beats out, silence of the peer, a login that never comes."""
@@ -477,7 +518,7 @@ class Session:
         if self.state != states.CONNECTED:
             self._tick_before_login(now)
             return
-        if self._receive_within and now - self._heard >= self._receive_within:
+        if self._heart_beats.is_silent(self._heard, now):
             self._head = b""
             silence_ms = (now - self._heard) // _US_PER_MS
             self._fail(
@@ -489,14 +530,12 @@ class Session:
                 now,
             )
             return
-        if self._send_every and now >= self._next_send:
-            if self.has_spoken:
-                self.has_spoken = False
-            else:
+        if self._heart_beats.is_due(now):
+            if not self.has_spoken:
                 self.out.append(b"\n")
-                self.has_spoken = True
-            self._next_send = now + self._send_every
-        self._schedule()
+            # A heart-beat counts as having spoken; else the next look is for something new.
+            self.has_spoken = not self.has_spoken
+        self.next_deadline = self._heart_beats.deadline(self._heard)
 
     def _tick_before_login(self, now: int) -> None:
         timeout_ms = self.options.connect_timeout_ms
@@ -517,13 +556,6 @@ class Session:
             return
         self.next_deadline = self._connect_by
 
-    def _schedule(self) -> None:
-        receive_by = self._heard + self._receive_within if self._receive_within else 0
-        send_at = self._next_send if self._send_every else 0
-        self.next_deadline = (
-            min(receive_by, send_at) if receive_by and send_at else receive_by or send_at
-        )
-
     def connection_lost(self, now: int, reason: int = DISCONNECTED, text: str = "") -> None:
         """The connection is gone; the broker is told unless the session had ended before."""
         if self.connection:
@@ -541,7 +573,7 @@ class Session:
                 check_receipt(receipt, self.version, self.options)
             except StompError:
                 receipt = None
-        self.out.append(error_frame(error, _where(head), receipt, self.version))
+        self.out.append(error_frame(error, head, receipt, self.version))
         if self.connection:
             self.handle(CloseConnection(self.connection, reason, error.what), now)
             self.connection = 0
@@ -564,13 +596,3 @@ class Session:
         self._rest.clear()
         self._gathering = None
         self.latest = None
-
-
-def _where(head: bytes) -> str:
-    """Which frame it was, for people; never a header that could hold a secret."""
-    lines = head.split(b"\n")
-    shown = lines[0][:40]
-    for line in lines[1:]:
-        if line.startswith((b"destination:", b"id:", b"transaction:", b"message-id:")):
-            shown += b" " + line[:100]
-    return shown.decode("utf-8", "replace")

@@ -3,21 +3,14 @@
 Must never know queues or decide anything: a delivery that arrives here was decided.
 """
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from protocols.stomp.ports import DeliveredMessage
 from protocols.stomp.subscribing import AUTO, CLIENT, SubscribeRequest
 from protocols.stomp.versions import V10, V12, escape, express
 
 if TYPE_CHECKING:
     from protocols.stomp.session import Session
-
-
-class DeliveredMessage(Protocol):
-    """What a delivery needs of a message; `headers` is a block of `engine.headers`."""
-
-    id: int
-    headers: bytes
-    body: bytes
 
 
 class Subscription:

@@ -107,6 +107,15 @@ def test_host_is_required_from_1_1_on(version: str) -> None:
     assert output.startswith(b"ERROR\nmessage:CONNECT without host")
 
 
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+def test_an_empty_host_is_the_default_one(version: str) -> None:
+    """stompest sends it when it is not told a name."""
+    output = Peer().send(frame(f"CONNECT\naccept-version:{version}\nhost:"))
+    assert not output.startswith(b"ERROR")
+    peer = Peer(StompOptions(hosts=("here",)))
+    assert b"no virtual host" in peer.send(frame(f"CONNECT\naccept-version:{version}\nhost:"))
+
+
 def test_hosts_are_checked_when_they_are_listed() -> None:
     options = StompOptions(hosts=("here",))
     assert connected("1.2", options).session.state == "connected"

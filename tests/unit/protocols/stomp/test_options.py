@@ -1,5 +1,7 @@
 """What an acceptor configures about STOMP."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -39,3 +41,16 @@ def test_an_unknown_key_is_an_error() -> None:
 def test_values_that_cannot_work_name_their_key(values: dict[str, object], key: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=key):
         msgspec.convert(values, StompOptions)
+
+
+def test_the_documentation_lists_every_key() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "stomp.md").read_text()
+    section = page.partition("## Limits and keys")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| `")]
+    keys = {key.strip(" `") for row in rows for key in row.split("|")[1].split(",")}
+    assert keys == {name.replace("_", "-") for name in StompOptions.__struct_fields__}
+    for row in rows:
+        _, key, default, *_ = (cell.strip(" `") for cell in row.split("|"))
+        value = getattr(StompOptions(), key.replace("-", "_"), None)
+        if type(value) is int:
+            assert default == str(value), row

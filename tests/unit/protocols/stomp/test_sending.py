@@ -1,10 +1,18 @@
 """SEND: what it asks of the broker, what is kept of its headers, what is refused."""
 
+from collections.abc import Callable
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.commands import Send
 from engine.refusals import Code
+from protocols.stomp.errors import StompError
+from protocols.stomp.frames import parse_head
 from protocols.stomp.options import StompOptions
+from protocols.stomp.sending import Planner, SendPlan, prepare
+from protocols.stomp.versions import V10, V11, V12
 from tests.unit.protocols.stomp.fakes import NOW, Peer, connected, frame
 
 
@@ -220,3 +228,40 @@ def test_headers_are_kept_in_the_canonical_form(version: str, line: bytes, kept:
 def test_escapes_in_headers_for_the_broker_are_understood() -> None:
     assert sent(connected("1.1"), "destination:a\\c\\cq").queue == "q"
     assert sent(connected("1.0"), "destination:a::q").queue == "q"
+
+
+NAMES = (
+    "destination",
+    "x",
+    "priority",
+    "expires",
+    "ttl",
+    "receipt2",
+    "message-id",
+    "ack",
+    "persistent",
+)
+VALUES = ("/queue/a", "1", "true", "a\\nb", "\u00fc", "", "a:b")
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(VALUES)), max_size=6),
+    st.sampled_from((V10, V11, V12)),
+)
+def test_what_is_remembered_changes_nothing(lines: list[tuple[str, str]], version: int) -> None:
+    options = StompOptions(max_headers=6)
+    key = "\n".join(["SEND", "destination:a", *(":".join(line) for line in lines)]).encode()
+    planner = Planner(version, options)
+    for _ in range(2):
+        assert outcome(lambda: planner.plan(key)) == outcome(
+            lambda: prepare(parse_head(key, version, options), options)
+        )
+
+
+def outcome(make: Callable[[], SendPlan]) -> object:
+    """The plan field by field, or what is wrong."""
+    try:
+        plan = make()
+    except StompError as error:
+        return error.what
+    return [getattr(plan, name) for name in SendPlan.__slots__]

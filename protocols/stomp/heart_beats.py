@@ -1,0 +1,45 @@
+"""When to be heard and when to give up a silent peer. Must never know a clock: time is passed in.
+
+All times are microseconds since 1970, all spans microseconds.
+"""
+
+from typing import Final
+
+from protocols.stomp.handshake import Handshake
+
+_US_PER_MS: Final = 1000
+
+
+class HeartBeats:
+    """The heart-beats agreed on, both ways; nothing before `start`."""
+
+    __slots__ = ("_next_send", "_receive_within", "_send_every")
+
+    def __init__(self) -> None:
+        self._send_every: int = 0
+        self._next_send: int = 0
+        self._receive_within: int = 0
+
+    def start(self, shake: Handshake, grace: float, now: int) -> None:
+        """Begin with what the handshake agreed on; a silence `grace` times as long is forgiven."""
+        # Looked at five times in two intervals, so that a silence never gets longer than agreed.
+        self._send_every = shake.send_ms * _US_PER_MS * 2 // 5
+        self._next_send = now + self._send_every
+        self._receive_within = int(shake.receive_ms * _US_PER_MS * grace)
+
+    def is_silent(self, heard: int, now: int) -> bool:
+        """Whether a peer last heard then is to be given up."""
+        return self._receive_within > 0 and now - heard >= self._receive_within
+
+    def is_due(self, now: int) -> bool:
+        """Whether it is time to look if the broker has been heard; sets the next such time."""
+        if not self._send_every or now < self._next_send:
+            return False
+        self._next_send = now + self._send_every
+        return True
+
+    def deadline(self, heard: int) -> int:
+        """When to look again at the earliest, 0 for never."""
+        receive_by = heard + self._receive_within if self._receive_within else 0
+        send_at = self._next_send if self._send_every else 0
+        return min(receive_by, send_at) if receive_by and send_at else receive_by or send_at

@@ -1,0 +1,22 @@
+"""What a session needs of the engine, and no more. Must never know how it is done."""
+
+from typing import Protocol
+
+from engine.commands import Command
+from engine.refusals import Refusal
+
+
+class BrokerPort(Protocol):
+    """Takes commands: the answer is a Refusal or the LSN to wait for, 0 for none."""
+
+    def handle(self, command: Command, now: int) -> int | Refusal:
+        """Carry out a command at this time in microseconds."""
+        ...
+
+
+class DeliveredMessage(Protocol):
+    """What a delivery needs of a message; `headers` is a block of `engine.headers`."""
+
+    id: int
+    headers: bytes
+    body: bytes
