@@ -1,6 +1,7 @@
 """The real disk and the one in memory do the same."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,16 @@ def test_a_disk_that_takes_nothing_is_an_error() -> None:
     with pytest.raises(OSError, match="no bytes") as refused:
         write_all(Stuck(), b"x", 0)  # type: ignore[arg-type]
     assert refused.value.errno == errno.EIO
+
+
+def test_reads_that_come_in_parts_are_put_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = RealDisk(tmp_path).open_for_writing("a")
+    file.pwrite(b"0123456789", 0)
+    whole = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, count, offset: whole(fd, min(count, 3), offset))
+    assert file.pread(8, 1) == b"12345678"
+    assert file.pread(99, 4) == b"456789"
+    monkeypatch.undo()
+    file.close()

@@ -15,6 +15,7 @@ from journal.segment import segment_names
 from journal.stat import stat
 from journal.verify import verify
 from tests.golden.make_v1 import write
+from tests.golden.plain_reader import read_segment
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 VERSIONS = sorted(folder for folder in GOLDEN.iterdir() if (folder / "expected.json").exists())
@@ -71,3 +72,15 @@ def test_the_golden_journal_is_what_its_script_says(tmp_path: Path) -> None:
         each.pop("last_hash")
         each.pop("segments")
     assert expected == golden
+
+
+def test_a_reader_written_from_the_page_alone_reads_the_same() -> None:
+    expected = expected_of(GOLDEN / "v1")
+    events: list[list[object]] = []
+    last_hash = bytes(16)
+    for name in expected["segments"]:
+        for block_hash, block in read_segment(GOLDEN / "v1" / name, last_hash):
+            last_hash = block_hash
+            events += block
+    assert events == expected["events"]
+    assert last_hash.hex() == expected["last_hash"]
