@@ -1,0 +1,121 @@
+"""A campaign of crashes on one data directory: work, kill, restart, and in the end the proof."""
+
+import random
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from engine.invariants import check
+from engine.state import State
+from journal.disk import RealDisk
+from recovery.directory import JOURNAL
+from recovery.readonly import read_state
+from tests.crash.clients import Connect, Delivery, Receipt
+from tests.crash.ledger import Ledger
+from tests.crash.workload import INPUT, ORDERS, OUTPUT, begin_work, end_work
+from tests.support.process import BrokerProcess
+from tools.verification import verify_data
+
+CONFIG: Final = """
+[[address-setting]]
+match = "#"
+max-delivery-attempts = -1
+"""
+SETTINGS: Final = ("journal.segment-bytes=256KiB", "journal.idle-mark-delay=100")
+"""Small segments, so that crashes meet the change from one to the next."""
+
+KILL_AFTER_SECONDS: Final = (0.02, 0.9)
+KILL_IN_START_SECONDS: Final = (0.05, 0.6)
+
+
+class Campaign:
+    """Rounds of work that each end in a crash; `finish` drains and checks everything."""
+
+    def __init__(self, directory: Path, connect: Connect, seed: int) -> None:
+        self.broker: Final = BrokerProcess(directory, settings=SETTINGS, config=CONFIG)
+        self.connect: Final = connect
+        self.ledger: Final = Ledger()
+        self.random: Final = random.Random(seed)
+        self.seed: Final = seed
+        self.rounds = 0
+
+    def round(self) -> None:
+        """Start, let clients work for a random while, kill -9, and look at what is on disk."""
+        self.rounds += 1
+        if self.random.random() < 0.2:
+            self.kill_in_start()
+        self.broker.start()
+        workers = begin_work(self.ledger, self.connect, self.broker.port, f"r{self.rounds}")
+        try:
+            # The moment of the kill is what is random here; nothing depends on how long it is.
+            workers[0].thread.join(self.random.uniform(*KILL_AFTER_SECONDS))
+            assert self.broker.is_running, self.broker.log_text()
+        finally:
+            self.broker.kill()
+            end_work(workers)
+        self.after_crash()
+        assert not self.ledger.violations, self.report()
+
+    def kill_in_start(self) -> None:
+        """A start that does not get far."""
+        self.broker.launch()
+        with suppress(subprocess.TimeoutExpired):
+            self.broker.process.wait(self.random.uniform(*KILL_IN_START_SECONDS))
+        assert self.broker.is_running, self.broker.log_text()
+        self.broker.kill()
+        self.after_crash()
+
+    def after_crash(self) -> None:
+        """Between the crash and the next start."""
+        self.check_journal(self.broker.directory)
+
+    def check_journal(self, directory: Path) -> State:
+        """The journal on disk folds, and to a state that can be."""
+        if not (directory / JOURNAL).is_dir():
+            return State()
+        state, _ = read_state(directory)
+        assert check(state) == []
+        return state
+
+    def finish(self) -> None:
+        """Drain every queue with a client, stop cleanly, and hold ledger and journal together."""
+        state = self.check_journal(self.broker.directory)
+        left = sum(len(queue.entries) for queue in state.queues.values())
+        self.broker.start()
+        client = self.connect(self.broker.port)
+        for number, destination in enumerate((ORDERS, INPUT, OUTPUT)):
+            client.subscribe(destination, str(number), 1000)
+        open_acks: dict[str, str] = {}
+        drained: set[str] = set()
+        while len(drained) < left or open_acks:
+            heard = client.receive(30)
+            assert heard is not None, (
+                f"drained {len(drained)} of {left}, then nothing came any more"
+            )
+            if isinstance(heard, Receipt):
+                self.ledger.ack_receipted(open_acks.pop(heard.id))
+            else:
+                assert isinstance(heard, Delivery), heard
+                self.ledger.delivered(heard.body, heard.delivery_count, heard.is_flagged)
+                drained.add(heard.body)
+                open_acks[heard.body] = heard.body
+                client.ack(heard, heard.body)
+        client.cut()
+        assert self.broker.stop() == 0, self.broker.log_text()
+        self.ledger.drained = drained
+        self.ledger.check_drained()
+        print(f"\nseed {self.seed}, {self.rounds} rounds: {self.ledger.summary()}", file=sys.stderr)
+        assert not self.ledger.violations, self.report()
+        assert self.ledger.receipted, "the clients got nothing done"
+        state = self.check_journal(self.broker.directory)
+        assert all(not queue.entries for queue in state.queues.values())
+        verdict = verify_data(RealDisk(self.broker.directory / JOURNAL), lambda done: None)
+        assert verdict.ok, (verdict.faults, verdict.wrong)
+        assert verdict.digests_compared
+
+    def report(self) -> str:
+        """What went wrong, and how to try it again."""
+        shown = "\n".join(self.ledger.violations[:20])
+        return f"DAYBOOK_SEED={self.seed}, round {self.rounds}: {self.ledger.summary()}\n{shown}"

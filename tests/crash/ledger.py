@@ -1,0 +1,130 @@
+"""What clients saw, and what the broker's promises forbid them to see.
+
+The ledger is kept by the clients alone; the broker is not asked. Bodies are unique: each is sent
+once and never again, so a body that was under way at a crash is in doubt, and both outcomes are
+right. No client of the workload closes a connection cleanly while it holds a delivery, so every
+delivery that a client saw counts.
+"""
+
+import threading
+from collections.abc import Iterable
+from typing import Final
+
+
+class Ledger:
+    """Shared by all client threads; `violations` must stay empty."""
+
+    def __init__(self) -> None:
+        self.lock: Final = threading.Lock()
+        self.sent: set[str] = set()
+        self.receipted: set[str] = set()
+        self.counts: dict[str, int] = {}
+        self.settling: set[str] = set()
+        self.confirmed: set[str] = set()
+        self.aborted: set[str] = set()
+        self.groups: list[tuple[str, ...]] = []
+        self.forwards: dict[str, str] = {}
+        self.drained: set[str] = set()
+        self.violations: list[str] = []
+        self.redelivered = 0
+
+    # ---- what producers report
+
+    def sending(self, *bodies: str) -> None:
+        """These are about to be sent."""
+        with self.lock:
+            assert self.sent.isdisjoint(bodies), "a body is sent once"
+            self.sent.update(bodies)
+
+    def sending_together(self, bodies: tuple[str, ...]) -> None:
+        """These are about to be sent in one transaction: all arrive, or none."""
+        self.sending(*bodies)
+        with self.lock:
+            self.groups.append(bodies)
+
+    def sent_receipted(self, bodies: Iterable[str]) -> None:
+        """The broker gave a receipt for these."""
+        with self.lock:
+            self.receipted.update(bodies)
+
+    def given_up(self, bodies: Iterable[str]) -> None:
+        """These were sent in a transaction that was then aborted."""
+        with self.lock:
+            self.aborted.update(bodies)
+
+    # ---- what consumers report
+
+    def delivered(self, body: str, count: int, is_flagged: bool) -> None:
+        """A MESSAGE was read."""
+        with self.lock:
+            before = self.counts.get(body, 0)
+            self.counts[body] = max(before, count)
+            self.redelivered += is_flagged
+            if body not in self.sent:
+                self.violations.append(f"{body} was never sent")
+            if body in self.confirmed:
+                self.violations.append(f"{body} came back after the receipt for its ACK")
+            if body in self.aborted:
+                self.violations.append(f"{body} was delivered though its transaction was aborted")
+            if before and not is_flagged:
+                self.violations.append(f"{body} came again without redelivered:true")
+            if count <= before:
+                self.violations.append(f"{body} had delivery count {before} and now {count}")
+            if is_flagged != (count > 1):
+                self.violations.append(f"{body}: redelivered={is_flagged} at count {count}")
+
+    def acknowledging(self, body: str, output: str = "") -> None:
+        """An ACK is about to be written; `output` is what goes out in the same transaction."""
+        with self.lock:
+            self.settling.add(body)
+            self.forwards[body] = output
+
+    def ack_receipted(self, body: str) -> None:
+        """The broker gave a receipt for an ACK."""
+        with self.lock:
+            self.confirmed.add(body)
+
+    def complain(self, text: str) -> None:
+        """Something happened that must not happen."""
+        with self.lock:
+            self.violations.append(text)
+
+    @property
+    def open(self) -> int:
+        """How many bodies were sent and are not known to be settled."""
+        return len(self.sent) - len(self.confirmed)
+
+    # ---- the end
+
+    def check_drained(self) -> None:
+        """After everything was drained: what must have arrived did, and all or nothing held."""
+        arrived = set(self.counts)
+        complain = self.violations.append
+        for body in sorted(self.receipted - arrived):
+            complain(f"{body} had its receipt and was lost")
+        for body in sorted((self.receipted & arrived) - self.drained - self.settling):
+            complain(f"{body} had its receipt, was never acknowledged, and is gone")
+        for group in self.groups:
+            missing = [body for body in group if body not in arrived]
+            if missing and len(missing) < len(group):
+                complain(f"a transaction arrived without {', '.join(missing)}")
+        outputs: dict[str, list[str]] = {}
+        for body in arrived:
+            source, arrow, count = body.partition(">")
+            if arrow:
+                outputs.setdefault(source, []).append(count)
+        for source, counts in outputs.items():
+            if counts != [str(self.counts[source])] or source in self.drained:
+                complain(f"{source} was forwarded at {counts} and delivered {self.counts[source]}")
+        for body, output in self.forwards.items():
+            gone = body not in self.drained
+            if gone and output == f"{body}>{self.counts[body]}" and output not in arrived:
+                complain(f"the ACK of {body} was committed without its output {output}")
+
+    def summary(self) -> str:
+        """Counts for people."""
+        return (
+            f"sent {len(self.sent)}, receipted {len(self.receipted)}, delivered "
+            f"{len(self.counts)}, acks receipted {len(self.confirmed)}, redelivered "
+            f"{self.redelivered}, violations {len(self.violations)}"
+        )

@@ -1,0 +1,186 @@
+"""A broker in a process of its own: `daybook serve` on a free port and a directory of the test.
+
+Other modules of the tests may use it. Whoever starts a broker ends it: use it as a context manager,
+which kills what is still running. Output goes to files beside the data directory, so a broker that
+says much is never blocked by a pipe that nobody reads.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import msgspec
+
+READY_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 0.01
+
+
+class NotReady(AssertionError):
+    """The broker ended, or did not get ready in time; the text has what it said."""
+
+
+def wait_for(
+    condition: Callable[[], Any], what: str, seconds: float = 60.0, every: float = POLL_SECONDS
+) -> Any:
+    """Wait until a condition is true and return what it gave; AssertionError after `seconds`."""
+    give_up = time.monotonic() + seconds
+    while not (found := condition()):
+        if time.monotonic() > give_up:
+            raise AssertionError(f"waited {seconds:.0f} s in vain for {what}")
+        time.sleep(every)
+    return found
+
+
+class BrokerProcess:
+    """One data directory and the broker process on it, started, killed and started again."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        settings: Sequence[str] = (),
+        config: str = "",
+        environment: Mapping[str, str] | None = None,
+        listen: Sequence[str] = ("stomp://127.0.0.1:0",),
+    ) -> None:
+        """`settings` are KEY=VALUE for --set, `config` is the text of a configuration file."""
+        self.directory: Final = directory
+        self.settings = list(settings)
+        self.environment = dict(environment or {})
+        self.listen: Final = list(listen)
+        self.config_file: Final = directory.with_name(f"{directory.name}.toml")
+        self.output: Final = directory.with_name(f"{directory.name}.out")
+        self.log: Final = directory.with_name(f"{directory.name}.log")
+        self.ports: list[int] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self.configure(config)
+
+    def configure(self, config: str) -> None:
+        """Write the configuration file; it is read at the next start or at SIGHUP."""
+        self.config_file.write_text(config, encoding="utf-8")
+
+    def launch(self) -> None:
+        """Start the process and do not wait for it."""
+        assert self._process is None, "it runs already"
+        command = [
+            sys.executable, "-m", "tools.daybook", "serve", "--config", str(self.config_file),
+            "--data", str(self.directory), "--set", f"users-file={self.directory}/users.toml",
+        ]  # fmt: skip
+        for where in self.listen:
+            command += ["--listen", where]
+        for setting in self.settings:
+            command += ["--set", setting]
+        self.ports = []
+        with self.output.open("wb") as output, self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=log,
+                env=os.environ | self.environment,
+            )
+
+    def start(self) -> "BrokerProcess":
+        """Start the process and wait for its `ready` line; raises NotReady."""
+        self.launch()
+        self.wait_until_ready()
+        return self
+
+    def wait_until_ready(self) -> None:
+        """Wait for the `ready` line and take the ports from it; raises NotReady."""
+        give_up = time.monotonic() + READY_SECONDS
+        while True:
+            line = self.output.read_text("utf-8")
+            if line.startswith("ready ") and line.endswith("\n"):
+                break
+            if self.process.poll() is not None or time.monotonic() > give_up:
+                raise NotReady(f"the broker did not get ready:\n{self.log_text()}")
+            time.sleep(POLL_SECONDS)
+        self.ports = [int(url.rpartition(":")[2]) for url in line.split()[1:]]
+
+    def refuse(self) -> str:
+        """Start a broker that must not start; return what it said. Its exit code must be 1."""
+        before = len(self.log_text())
+        self.launch()
+        code = self.wait()
+        said = self.log_text()[before:]
+        assert code == 1, f"exit code {code}:\n{said}"
+        assert "Traceback" not in said, said
+        assert "ready" not in self.output.read_text("utf-8")
+        return said
+
+    @property
+    def process(self) -> "subprocess.Popen[bytes]":
+        """The process that runs."""
+        assert self._process is not None, "it does not run"
+        return self._process
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process that has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def port(self) -> int:
+        """Port of the first acceptor."""
+        return self.ports[0]
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the process."""
+        self.process.send_signal(number)
+
+    def wait(self, seconds: float = STOP_SECONDS) -> int:
+        """Wait until the process has ended; return its exit code."""
+        code = self.process.wait(seconds)
+        self._process = None
+        return code
+
+    def kill(self) -> None:
+        """Kill -9, if it still runs."""
+        if self._process is not None:
+            self._process.kill()
+            self.wait()
+
+    def stop(self) -> int:
+        """SIGTERM; return the exit code."""
+        self.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def log_text(self) -> str:
+        """Everything that the broker logged, over all starts."""
+        return self.log.read_text("utf-8", errors="replace") if self.log.exists() else ""
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The log as records."""
+        return [
+            msgspec.json.decode(line, type=dict[str, Any])
+            for line in self.log_text().splitlines()
+            if line.startswith("{")
+        ]
+
+    def rss_bytes(self) -> int:
+        """Resident memory of the process now."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text("ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def open_files(self) -> int:
+        """How many descriptors the process holds."""
+        return sum(1 for _ in Path(f"/proc/{self.process.pid}/fd").iterdir())
+
+    def __enter__(self) -> "BrokerProcess":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.kill()
