@@ -82,21 +82,22 @@ def _by_footer(
     """Wanted blocks of a sealed segment, None if its footer cannot be used."""
     segment = open_segment(disk, name, LAYOUT)
     try:
-        entries = [
-            entry
-            for entry in segment.footer().entries
-            if entry.first_lsn + entry.event_count > from_lsn
-            and (to_lsn is None or entry.first_lsn <= to_lsn)
-        ]
+        footer = segment.footer()
         codec = segment.codec()
     except Damage:
         segment.close()
         return None
-    return _read_entries(segment, codec, entries, wanted)
+    inside = (
+        entry
+        for entry in footer.entries()
+        if entry.first_lsn + entry.event_count > from_lsn
+        and (to_lsn is None or entry.first_lsn <= to_lsn)
+    )
+    return _read_entries(segment, codec, inside, wanted)
 
 
 def _read_entries(
-    segment: Segment, codec: BlockCodec, entries: list[FooterEntry], wanted: Wanted
+    segment: Segment, codec: BlockCodec, entries: Iterator[FooterEntry], wanted: Wanted
 ) -> Iterator[Block]:
     try:
         for entry in entries:

@@ -1,0 +1,152 @@
+"""The small STOMP client: addresses, escapes, frames in pieces, and peers that are no brokers."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tools.stomp_client import (
+    Endpoint,
+    StompClient,
+    StompError,
+    encode,
+    escaped,
+    parse_url,
+    unescaped,
+)
+
+CONNECTED = b"CONNECTED\nversion:1.2\n\n\0"
+
+
+@contextmanager
+def peer(
+    *answers: bytes, then: Callable[[socket.socket], None] | None = None
+) -> Iterator[Endpoint]:
+    """A peer that reads a little before it gives each answer, then does what it is told."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            for answer in answers:
+                connection.recv(1 << 16)
+                connection.sendall(answer)
+            if then is not None:
+                then(connection)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield Endpoint("127.0.0.1", listener.getsockname()[1], "guest", "guest")
+    finally:
+        thread.join()
+        listener.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint"),
+    [
+        ("stomp://h", Endpoint("h", 61613, "guest", "guest")),
+        ("stomp://h:7/", Endpoint("h", 7, "guest", "guest")),
+        ("stomp://a%40b:p%3Aq@h:7", Endpoint("h", 7, "a@b", "p:q")),
+        ("stomp://[::1]:8", Endpoint("::1", 8, "guest", "guest")),
+    ],
+)
+def test_addresses(url: str, endpoint: Endpoint) -> None:
+    assert parse_url(url) == endpoint
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:61613", "http://h", "stomp://", "stomp://h:x", "stomp://h:99999",
+            "stomp://h/queue", "stomp://[::1"],
+)  # fmt: skip
+def test_what_is_no_address_is_said_so(url: str) -> None:
+    with pytest.raises(ValueError, match="write it like stomp://"):
+        parse_url(url)
+
+
+@given(st.text())
+def test_escapes_can_be_undone(text: str) -> None:
+    assert unescaped(escaped(text)) == text
+    assert not set(escaped(text)) & {"\n", "\r", ":"}
+
+
+def test_frames_have_their_length() -> None:
+    assert encode("SEND", [("a:b", "c\nd")], b"x\0y") == (
+        b"SEND\na\\cb:c\\nd\ncontent-length:3\n\nx\0y\0"
+    )
+    assert encode("CONNECT", [("passcode", "a:b")]) == b"CONNECT\npasscode:a:b\n\n\0"
+
+
+def test_a_message_in_single_bytes_is_one_message() -> None:
+    frame = b"\n\nMESSAGE\nmessage-id:1\na:first\na:second\ncontent-length:3\n\nx\0y\0"
+
+    def dribble(connection: socket.socket) -> None:
+        for byte in frame:
+            connection.sendall(bytes([byte]))
+
+    with peer(CONNECTED, then=dribble) as endpoint, StompClient(endpoint) as client:
+        message = client.message(10)
+    assert message is not None
+    assert (message.command, message.body) == ("MESSAGE", b"x\0y")
+    assert message.headers["a"] == "first"
+
+
+def test_receipts_may_come_in_any_order_and_between_messages() -> None:
+    answer = b"RECEIPT\nreceipt-id:2\n\n\0MESSAGE\nmessage-id:7\n\nb\0RECEIPT\nreceipt-id:1\n\n\0"
+    with peer(CONNECTED, answer) as endpoint, StompClient(endpoint) as client:
+        first = client.request_receipt("SEND", [("destination", "/queue/a")], b"x")
+        client.wait_for(first)
+        client.wait_for("2")
+        message = client.message(0)
+        assert message is not None
+        assert message.body == b"b"
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ((b"",), "closed the connection"),
+        ((b"ERROR\nmessage:no\n\nlogin or passcode is wrong\0",), "login or passcode is wrong"),
+        ((b"ERROR\nmessage:short\n\n\0",), "short"),
+        ((b"RECEIPT\nreceipt-id:1\n\n\0",), "answered RECEIPT instead of CONNECTED"),
+        ((b"HTTP/1.1 400 Bad Request\r\n" + b"x" * (2 << 20),), "does not speak STOMP"),
+    ],
+)
+def test_a_peer_that_is_no_broker_for_us(answers: tuple[bytes, ...], words: str) -> None:
+    with peer(*answers) as endpoint, pytest.raises(StompError, match=words):
+        StompClient(endpoint)
+
+
+def test_a_peer_that_says_nothing() -> None:
+    release = threading.Event()
+    with peer(then=lambda _: release.wait(30) and None) as endpoint:  # type: ignore[func-returns-value]
+        with pytest.raises(StompError, match="did not answer within"):
+            StompClient(endpoint, timeout=0.05)
+        release.set()
+
+
+def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(StompError, match="is a broker running there"):
+        StompClient(Endpoint("127.0.0.1", port, "a", "b"))
+
+
+def test_a_connection_that_breaks_in_the_middle_of_a_frame() -> None:
+    with (
+        peer(CONNECTED, b"MESSAGE\ncontent-length:100\n\nonly this") as endpoint,
+        StompClient(endpoint) as client,
+    ):
+        client.send("SUBSCRIBE", [("id", "1")])
+        with pytest.raises(StompError, match="closed the connection"):
+            client.message(10)
+
+
+def test_a_login_with_a_line_break_is_refused_before_it_is_sent() -> None:
+    with peer() as endpoint, pytest.raises(StompError, match="line breaks"):
+        StompClient(endpoint._replace(login="a\nb"))
