@@ -264,4 +264,7 @@ def outcome(make: Callable[[], SendPlan]) -> object:
         plan = make()
     except StompError as error:
         return error.what
-    return [getattr(plan, name) for name in SendPlan.__slots__]
+    return (
+        plan.address, plan.queue, plan.routing_type, plan.priority, plan.persistent, plan.ttl,
+        plan.expires, plan.transaction, plan.length, plan.headers,
+    )  # fmt: skip
