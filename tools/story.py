@@ -92,9 +92,19 @@ def sentence(event: Event, names: Names) -> str:
     parts = [*_places(row, detail, names), *_extras(row, event, detail)]
     text = ", ".join(parts)
     reason = _because(row)
-    if not reason:
+    if reason:
+        text = f"{text}: {reason}" if text else reason
+    return printable(text)
+
+
+def printable(text: str) -> str:
+    """The text with escapes for what is no character: peers choose names, terminals obey them."""
+    if text.isprintable():
         return text
-    return f"{text}: {reason}" if text else reason
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
+        for each in text
+    )
 
 
 def _because(row: Row) -> str:

@@ -1,0 +1,117 @@
+"""Every event of the table can be told, whatever is in it; times and names are words."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import events
+from engine.events import COLUMNS, EVENT_TYPES, REASONS, EventType
+from tools.names import Names
+from tools.scan import Event
+from tools.story import as_object, line, moment, sentence
+from tools.times import parse_time
+
+LIMITS = {"B": 255, "H": 65_535, "I": 2**32 - 1, "Q": 2**64 - 1, "q": 2**63 - 1}
+
+
+def detail_strategy(known: EventType) -> st.SearchStrategy[bytes]:
+    if known.detail is None:
+        return st.just(b"")
+    fields: dict[str, st.SearchStrategy[Any]] = {}
+    for field in msgspec.structs.fields(known.detail):
+        if field.type is str:
+            fields[field.name] = st.text(max_size=5)
+        elif field.type is bool:
+            fields[field.name] = st.booleans()
+        elif field.type is int:
+            fields[field.name] = st.integers(0, 2**62)
+    return st.builds(lambda **given: events.encode_detail(known.detail(**given)), **fields)  # type: ignore[misc]
+
+
+@st.composite
+def any_event(draw: st.DrawFn) -> Event:
+    known = draw(st.sampled_from(EVENT_TYPES))
+    values = {
+        column.name: draw(st.integers(0, LIMITS[column.code]))
+        for column in COLUMNS
+        if column.name in known.columns or column.name == "time"
+    }
+    row = events.row(known.number, **values)
+    return Event(draw(st.integers(1, 2**63)), row, draw(detail_strategy(known)), b"", 7, b"\xff")
+
+
+@given(any_event())
+def test_any_event_can_be_told(event: Event) -> None:
+    names = Names()
+    told = line(event, names)
+    assert events.BY_NUMBER[event.row[0]].name in told
+    assert told.isprintable()
+    whole = json.loads(msgspec.json.encode(as_object(event, names)))
+    assert {column.name for column in COLUMNS} < whole.keys()
+    names.learn(event.row, event.detail)
+    names.forget(event.row)
+
+
+@given(st.sampled_from(EVENT_TYPES), st.sampled_from(sorted(REASONS)))
+def test_a_reason_is_given_in_words(known: EventType, reason: int) -> None:
+    event = Event(1, events.row(known.number, reason=reason), b"", b"", 0, None)
+    text = sentence(event, Names())
+    words = REASONS[reason][1]
+    if reason:
+        assert text.endswith(words if "delivery_count" in known.columns else words.split(";")[0])
+
+
+def test_kinds_and_reasons_of_later_versions_are_told_by_number() -> None:
+    event = Event(5, events.row(99, reason=250, message=3), b"\x80", b"", 0, None)
+    assert "kind 99" in line(event, Names())
+    assert sentence(event, Names()) == "message 3, not persistent: reason 250"
+
+
+def test_connections_and_consumers_are_forgotten_when_they_end() -> None:
+    names = Names()
+    opened = events.row(events.CONNECTION_OPENED, connection=3)
+    names.learn(opened, events.encode_detail(events.ConnectionDetail(peer="p", user="u")))
+    assert names.connections == {3: "u from p"}
+    names.forget(events.row(events.CONNECTION_CLOSED, connection=3))
+    assert names.connections == {}
+    attached = events.row(events.CONSUMER_ATTACHED, consumer=4, connection=3)
+    names.learn(attached, b"")
+    names.forget(events.row(events.BROKER_STARTED))
+    assert names.consumers == {}
+
+
+NOW = datetime(2026, 3, 4, 15, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("2026-03-04T14:05:30.5", datetime(2026, 3, 4, 14, 5, 30, 500_000, tzinfo=UTC)),
+        ("2026-03-04 14:05", datetime(2026, 3, 4, 14, 5, tzinfo=UTC)),
+        ("2026-03-04T14:05+02:00", datetime(2026, 3, 4, 12, 5, tzinfo=UTC)),
+        ("2026-03-04", datetime(2026, 3, 4, tzinfo=UTC)),
+        ("14:05", datetime(2026, 3, 4, 14, 5, tzinfo=UTC)),
+        ("10m", NOW - timedelta(minutes=10)),
+        ("2d", NOW - timedelta(days=2)),
+    ],
+)
+def test_times_as_people_write_them(text: str, meant: datetime) -> None:
+    microseconds = parse_time(text, NOW)
+    assert datetime.fromtimestamp(microseconds / 1e6, UTC) == meant
+
+
+@pytest.mark.parametrize("text", ["", "soon", "25:00", "2026-13-01", "-10m", "10 parsecs"])
+def test_what_is_no_time_is_said_so(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a time; write it like"):
+        parse_time(text, NOW)
+
+
+def test_moments_round_trip_and_never_fail() -> None:
+    assert moment(1_763_640_000_000_001) == "2025-11-20 12:00:00.000001"
+    assert parse_time(moment(1_763_640_000_000_001), NOW) == 1_763_640_000_000_001
+    assert moment(2**63 - 1).endswith("us")
