@@ -1,6 +1,7 @@
 """No bit of a journal can change unseen."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -9,13 +10,14 @@ from journal.disk import MemoryDisk
 from journal.errors import JournalError, NewerFormat
 from journal.format import (
     SEGMENT_HEADER_BYTES,
+    pack_footer,
     pack_segment_header,
     segment_name,
     unpack_segment_header,
 )
 from journal.journal import Journal
 from journal.reader import read_blocks
-from journal.segment import segment_names
+from journal.segment import open_segment, segment_names
 from journal.stat import stat
 from journal.verify import verify
 from tests.suites.journal_rows import (
@@ -208,3 +210,39 @@ def test_progress_counts_bytes(disk: MemoryDisk) -> None:
     done: list[int] = []
     verify(disk, progress=done.append)
     assert sum(done) == sum(block.header.block_bytes for block in read_blocks(disk))
+
+
+def test_a_newer_segment_behind_ours_is_refused(disk: MemoryDisk) -> None:
+    content = disk.files[segment_names(disk)[1]]
+    content[8] = 2
+    content[68:72] = bytes(4)
+    content[68:72] = crc32c(content[:4096]).to_bytes(4, "little")
+    with pytest.raises(NewerFormat, match=segment_names(disk)[1]):
+        verify(disk)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"entries": b""}, "lists other blocks"),
+        ({"last_lsn": 77}, "ends with another block"),
+        ({"last_hash": b"x" * 16}, "ends with another block"),
+    ],
+)
+def test_a_sound_footer_that_says_something_else_is_found(
+    disk: MemoryDisk, change: dict[str, Any], says: str
+) -> None:
+    name = segment_name(1)
+    segment = open_segment(disk, name)
+    footer = segment.footer()
+    fields: dict[str, Any] = {
+        "entries": footer.packed_entries,
+        "last_lsn": footer.last_lsn,
+        "last_hash": footer.last_hash,
+    }
+    offset = footer.footer_offset
+    packed = pack_footer(**(fields | change), footer_offset=offset, salt=segment.salt)
+    disk.files[name][offset:] = packed
+    faults = verify(disk).faults
+    assert [(fault.segment, fault.offset) for fault in faults] == [(name, offset)]
+    assert says in faults[0].what

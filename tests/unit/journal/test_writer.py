@@ -9,6 +9,7 @@ import pytest
 
 from journal.disk import Disk, MemoryDisk, RealDisk
 from journal.errors import DiskFull, JournalFailed
+from journal.format import RESERVE_NAME
 from journal.journal import Journal
 from journal.reader import read_blocks
 from journal.verify import verify
@@ -66,6 +67,29 @@ class Heard:
     def wait(self, condition: Callable[["Heard"], bool]) -> None:
         with self._changed:
             assert self._changed.wait_for(lambda: condition(self), PATIENCE_SECONDS)
+
+
+class RefusingDisk(FaultyDisk):
+    """Counts how often there was no room."""
+
+    refusals = 0
+
+    def take_room(self, count: int, name: str) -> None:
+        try:
+            super().take_room(count, name)
+        except OSError:
+            self.refusals += 1
+            raise
+
+    def wait_for_refusals(self, count: int) -> None:
+        """Wait until so many more reservations were refused."""
+        wanted = self.refusals + count
+        pause = threading.Event()
+        for _ in range(int(PATIENCE_SECONDS * 1000)):
+            if self.refusals >= wanted:
+                return
+            pause.wait(0.001)
+        raise AssertionError("nobody tried to reserve room")
 
 
 def threaded(journal: Journal, heard: Heard, retry_seconds: float = 0.01) -> ThreadWriter:
@@ -190,7 +214,7 @@ def fill(writer: ThreadWriter | InlineWriter, heard: Heard, start: int) -> int:
 def test_a_full_disk_is_told_while_there_is_room_and_nothing_is_lost(
     make_writer: MakeWriter,
 ) -> None:
-    disk = FaultyDisk(3, capacity_bytes=3 * SEGMENT_BYTES)
+    disk = RefusingDisk(3, capacity_bytes=3 * SEGMENT_BYTES)
     heard = Heard()
     writer = make_writer(create(disk), heard)
     lsn = fill(writer, heard, 1)
@@ -204,6 +228,9 @@ def test_a_full_disk_is_told_while_there_is_room_and_nothing_is_lost(
     for first_lsn in range(last + 1, last + 4):
         writer.submit(make_batch(first_lsn, [((1, 1, 1, 1, 1), b"", noise(1500))]))
     writer.mark(1)
+    if isinstance(writer, ThreadWriter):
+        # More than one for the batch that waits, and one for looking ahead before it.
+        disk.wait_for_refusals(4)
     assert heard.free == 0
     assert writer.pending_bytes > 0
     assert not writer.idle
@@ -272,3 +299,19 @@ def test_an_error_while_looking_for_room_is_fatal() -> None:
     heard.wait(lambda heard: len(heard.failures) == 1)
     assert isinstance(heard.failures[0], JournalFailed)
     writer.close()
+
+
+@WRITERS
+def test_a_mark_for_which_there_is_no_room_is_left_out(make_writer: MakeWriter) -> None:
+    disk = FaultyDisk(3)
+    journal = create(disk)
+    # A segment just large enough for this block, and a full disk behind it.
+    journal.append(make_batch(1, [((1, 1, 1, 1, 1), b"", noise(9000))]))
+    disk.remove(RESERVE_NAME)
+    disk.capacity_bytes = 0
+    heard = Heard()
+    writer = make_writer(journal, heard)
+    writer.mark(1)
+    writer.close()
+    assert heard.failures == []
+    assert not any(block.is_mark for block in read_blocks(disk))
