@@ -247,6 +247,16 @@ class FaultyDisk:
         disk._durable_names = dict(disk._files)
         return disk
 
+    def survive_kill(self) -> None:
+        """The process died and the machine did not: the cache is there, what was planned is not."""
+        self.dead = False
+        self._crash_at = 0
+        self._planned.clear()
+
+    def durable_files(self) -> dict[str, bytearray]:
+        """What a power cut now would surely leave, by name. To be read only."""
+        return {name: inode.durable for name, inode in self._durable_names.items()}
+
     def flip(self, name: str, bit: int) -> None:
         """Turn one bit of a file, in the cache and on the platter: bit rot."""
         inode = self._files[name]

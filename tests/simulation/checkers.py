@@ -1,0 +1,236 @@
+"""The checkers: nothing is said before it is written, and the fold is the live state.
+
+`Judge.hear` looks at every byte that leaves the broker at the moment it leaves. What it speaks of
+must at that moment be in the durable part of the simulated disk, as the platter reader finds it.
+"""
+
+from typing import Any
+
+from engine import events
+from engine.apply import apply
+from engine.broker import Broker
+from engine.digest import digest
+from engine.invariants import check as check_invariants
+from engine.state import UNJOURNALED, State
+from tests.simulation.disk import FaultyDisk
+from tests.simulation.ledger import Expectation, Ledger, Said, Sent
+from tests.simulation.network import Link
+from tests.simulation.platter import PlatterReader
+from tests.simulation.shadow import Shadow
+from tests.simulation.violation import Violation
+from tests.simulation.wire import Frame, FrameReader
+
+
+class Judge:
+    """Knows what the clients know and what is on the platter, and compares."""
+
+    def __init__(self, ledger: Ledger, *, counts_are_durable: bool) -> None:
+        self.ledger = ledger
+        self.shadow = Shadow(ledger)
+        self.folded = State()
+        self.counts_are_durable = counts_are_durable
+        self._platter = PlatterReader()
+        self._readers: dict[int, FrameReader] = {}
+        self._digests: dict[int, str] = {}
+        self._drops_promised: dict[int, int] = {}
+        self.digests_compared = 0
+
+    # ---- the platter
+
+    def look(self, disk: FaultyDisk) -> None:
+        """Take in what became durable."""
+        for block in self._platter.new_blocks(disk):
+            for event in block.events():
+                if event[1][0] == events.BROKER_STOPPED:
+                    self._check_stop(event[0], event[2])
+                apply(self.folded, *event)
+                self.shadow.apply(*event)
+            self.shadow.end_of_block()
+            expected = self._digests.pop(self.shadow.lsn, "")
+            if expected:
+                self.digests_compared += 1
+                if digest(self.folded) != expected:
+                    raise Violation("P2", f"the fold up to {self.shadow.lsn} is not the live state")
+
+    def _check_stop(self, lsn: int, detail: bytes) -> None:
+        decoded = events.decode_detail(events.BROKER_STOPPED, detail)
+        if getattr(decoded, "digest", "") != digest(self.folded):
+            raise Violation("P2", f"BrokerStopped {lsn} has another digest than the fold before it")
+
+    def note_live(self, broker: Broker) -> None:
+        """A block was closed: its last event is the last that the live state contains."""
+        self._digests[broker.lsn] = digest(broker.state)
+
+    def check_recovered(self, state: State, last_lsn: int) -> None:
+        """After a restart: nothing durable is lost, and the fold is what it was before."""
+        self._digests.clear()
+        if last_lsn != self.shadow.lsn:
+            raise Violation("P1", f"recovered {last_lsn} events, {self.shadow.lsn} were durable")
+        self.check_state(state)
+
+    def check_state(self, state: State) -> None:
+        """A state must be what the durable events make of it, by both opinions."""
+        wrong = check_invariants(state)
+        if wrong:
+            raise Violation("invariants", "; ".join(wrong))
+        self.digests_compared += 1
+        if digest(state) != digest(self.folded):
+            raise Violation("P2", f"the state at {self.shadow.lsn} is not the fold of the platter")
+        for queue_id, shadow in self.shadow.queues.items():
+            entries = {
+                message: (entry.message.priority, entry.delivery_count, entry.state != 0)
+                for message, entry in state.queues[queue_id].entries.items()
+                if message < UNJOURNALED
+            }
+            expected = {
+                message: (entry.priority, entry.count, entry.consumer != 0)
+                for message, entry in shadow.entries.items()
+            }
+            if entries != expected:
+                raise Violation("P1", f"queue {shadow.name}: {_difference(entries, expected)}")
+        if len(state.queues) != len(self.shadow.queues):
+            raise Violation("P2", f"there are {len(state.queues)} queues")
+
+    def check_drained(self) -> None:
+        """At the end, from what clients saw alone: what was promised was heard of."""
+        for sent in self.ledger.sent.values():
+            told = sent.tag in self.ledger.said_tags or sent.expires_ms or self.ledger.purges
+            if sent.promised and sent.persistent and sent.destination[:7] == "/queue/" and not told:
+                raise Violation("P1", f"message {sent.tag} was receipted and never delivered")
+
+    # ---- what leaves the broker
+
+    def hear(self, link: Link, data: bytes) -> None:
+        """Bytes leave the broker."""
+        reader = self._readers.setdefault(link.serial, FrameReader())
+        for frame in reader.feed(data):
+            if frame.command == "MESSAGE":
+                self._message(link, frame)
+            elif frame.command == "RECEIPT":
+                self._receipt(link, frame)
+            elif frame.command == "CONNECTED":
+                self._connected(link, frame)
+            elif frame.command != "ERROR":
+                raise Violation("protocol", f"the broker sent {frame}")
+
+    def _connected(self, link: Link, frame: Frame) -> None:
+        link.connection = int(frame.headers["session"])
+        if self.shadow.links.get(link.connection) != link.serial:
+            raise Violation("P1", f"CONNECTED before ConnectionOpened {link.connection} is durable")
+
+    def _message(self, link: Link, frame: Frame) -> None:
+        ledger = self.ledger
+        ledger.messages += 1
+        tag = int(frame.body.partition(b" ")[0])
+        sent = ledger.sent.get(tag)
+        if sent is None or sent.body != frame.body:
+            raise Violation("P1", f"a message was invented: {frame}")
+        name = frame.headers.get("subscription", "")
+        if not name:
+            name = next(key[1] for key in reversed(ledger.subscriptions) if key[0] == link.serial)
+        record = ledger.subscriptions[link.serial, name]
+        message = int(frame.headers["message-id"])
+        count = int(frame.headers.get("delivery-count", "1"))
+        if (count > 1) != (frame.headers.get("redelivered") == "true"):
+            raise Violation("P5", f"count and flag contradict each other: {frame}")
+        ledger.said_tags.add(tag)
+        key = (record.queue, message)
+        self._check_written(link, sent, key, name, count)
+        if not sent.persistent:
+            ledger.transient.add(key)
+        if key in ledger.acks_promised:
+            raise Violation("P1", f"an acknowledged message comes back: {key}, {frame}")
+        earlier = ledger.said.setdefault(key, [])
+        spent = sum(said.rejected or not said.subscription.closed_cleanly for said in earlier)
+        if count <= spent:
+            raise Violation("P5", f"{key} was said {spent} times, and now as number {count}")
+        earlier.append(Said(record))
+
+    def _check_written(
+        self, link: Link, sent: Sent, key: tuple[str, int], name: str, count: int
+    ) -> None:
+        if not sent.persistent:
+            return
+        message = key[1]
+        if message not in self.shadow.routed_ids:
+            raise Violation("P1", f"MESSAGE {message} (tag {sent.tag}) before Routed is durable")
+        fact = (link.connection, name, message, count)
+        if self.counts_are_durable and fact not in self.shadow.delivered:
+            raise Violation("P1", f"MESSAGE {fact} before Delivered is durable")
+
+    def _receipt(self, link: Link, frame: Frame) -> None:
+        key = (link.serial, frame.headers["receipt-id"])
+        expectation = self.ledger.expected.pop(key, None)
+        if expectation is None:
+            raise Violation("protocol", f"a receipt that nobody waits for: {frame}")
+        self.ledger.receipts += 1
+        missing = self._missing(link, expectation)
+        if missing:
+            raise Violation("P1", f"RECEIPT of {expectation} before it is durable: {missing}")
+
+    def _missing(self, link: Link, wanted: Expectation) -> str:
+        """What the receipt speaks of and the platter does not have."""
+        shadow = self.shadow
+        connection = link.connection
+        by_name = (connection, wanted.name)
+        match wanted.kind:
+            case "SEND":
+                return self._promise(link, wanted.tag)
+            case "ACK" | "NACK":
+                return self._settled(link, wanted)
+            case "SUBSCRIBE":
+                return "" if by_name in shadow.attached else "ConsumerAttached"
+            case "UNSUBSCRIBE":
+                return "" if by_name in shadow.detached else "ConsumerDetached"
+            case "DISCONNECT":
+                return "" if connection in shadow.closed else "ConnectionClosed"
+            case "ABORT":
+                return "" if by_name in shadow.rolled_back else "TransactionRolledBack"
+            case "COMMIT":
+                return self._commit(link, wanted)
+        return ""
+
+    def _promise(self, link: Link, tag: int) -> str:
+        sent = self.ledger.sent[tag]
+        if sent.transaction or not sent.persistent:
+            return ""
+        if tag not in self.shadow.routed and not self._was_dropped(link, sent):
+            return f"Routed of {tag}"
+        sent.promised = tag in self.shadow.routed
+        return ""
+
+    def _was_dropped(self, link: Link, sent: Sent) -> bool:
+        """A topic without subscribers: `Dropped` has no tag, so they are counted."""
+        if not sent.destination.startswith("/topic/"):
+            return False
+        promised = self._drops_promised.get(link.serial, 0) + 1
+        self._drops_promised[link.serial] = promised
+        return promised <= self.shadow.dropped.get(link.connection, 0)
+
+    def _settled(self, link: Link, wanted: Expectation) -> str:
+        facts = self.shadow.acknowledged if wanted.kind == "ACK" else self.shadow.given_back
+        for name, message in wanted.settled:
+            record = self.ledger.subscriptions[link.serial, name]
+            key = (record.queue, message)
+            if key in self.ledger.transient or message >= UNJOURNALED:
+                continue
+            if (link.connection, name, message) not in facts:
+                return f"{wanted.kind} of {name}, {message}"
+            if wanted.kind == "ACK":
+                self.ledger.acks_promised.add(key)
+        return ""
+
+    def _commit(self, link: Link, wanted: Expectation) -> str:
+        if (link.connection, wanted.name) not in self.shadow.committed:
+            return "TransactionCommitted"
+        record = self.ledger.transactions[link.serial, wanted.name]
+        for tag in record.tags:
+            self.ledger.sent[tag].promised = tag in self.shadow.routed
+        return self._settled(link, Expectation("ACK", settled=record.acks))
+
+
+def _difference(found: dict[int, Any], expected: dict[int, Any]) -> str:
+    lost = sorted(expected.keys() - found.keys())
+    more = sorted(found.keys() - expected.keys())
+    other = [key for key in expected.keys() & found.keys() if found[key] != expected[key]]
+    return f"lost {lost[:5]}, too many {more[:5]}, different {sorted(other)[:5]}"

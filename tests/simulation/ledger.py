@@ -1,0 +1,91 @@
+"""What the clients know: what they sent, what they were told, what they settled.
+
+Filled by clients when they hand bytes to the network, and read by the checkers. It survives all
+crashes of the broker.
+"""
+
+import msgspec
+
+
+class Sent(msgspec.Struct):
+    """A message that a client sent; its tag begins its body."""
+
+    tag: int
+    destination: str
+    body: bytes
+    persistent: bool
+    priority: int
+    expires_ms: int
+    transaction: str
+    promised: bool = False
+
+
+class SubscriptionRecord(msgspec.Struct, eq=False):
+    """A subscription as its client sees it. `queue` tells queues apart: the name, or the id.
+
+    `closed_cleanly` is set when UNSUBSCRIBE or DISCONNECT was sent: the attempts that were in
+    flight may be taken back, by design.
+    """
+
+    link: int
+    name: str
+    destination: str
+    queue: str
+    ack_mode: str
+    closed_cleanly: bool = False
+
+
+class Said(msgspec.Struct, eq=False):
+    """A MESSAGE that left the broker, and whether its client rejected it."""
+
+    subscription: SubscriptionRecord
+    rejected: bool = False
+
+
+class Expectation(msgspec.Struct):
+    """What a receipt will mean: `kind` of the frame, and what the checker needs to know."""
+
+    kind: str
+    tag: int = 0
+    name: str = ""
+    tags: list[int] = []
+    settled: list[tuple[str, int]] = []
+
+
+class TransactionRecord(msgspec.Struct):
+    """What a client put into a transaction, to be compared with what the journal says."""
+
+    name: str
+    tags: list[int] = []
+    acks: list[tuple[str, int]] = []
+    nacks: list[tuple[str, int]] = []
+    committing: bool = False
+
+
+class Ledger:
+    """All that clients know. Links are told apart by their serials."""
+
+    def __init__(self) -> None:
+        self.sent: dict[int, Sent] = {}
+        self.expected: dict[tuple[int, str], Expectation] = {}
+        self.subscriptions: dict[tuple[int, str], SubscriptionRecord] = {}
+        # By (link, subscription, message): what the client told the broker to settle.
+        self.acks: set[tuple[int, str, int]] = set()
+        self.nacks: set[tuple[int, str, int]] = set()
+        self.transactions: dict[tuple[int, str], TransactionRecord] = {}
+        # By (queue, message): what the broker said, and the acks that it gave a receipt for.
+        self.said: dict[tuple[str, int], list[Said]] = {}
+        self.said_tags: set[int] = set()
+        self.acks_promised: set[tuple[str, int]] = set()
+        # Keys of `said` that belong to messages which do not outlive the broker.
+        self.transient: set[tuple[str, int]] = set()
+        self.purges = 0
+        self.receipts = 0
+        self.messages = 0
+
+    def forget_transient(self) -> None:
+        """The broker died: ids of messages that were not durable may come again."""
+        for key in self.transient:
+            self.said.pop(key, None)
+            self.acks_promised.discard(key)
+        self.transient.clear()

@@ -1,0 +1,79 @@
+"""Run the simulation from the command line: `python -m tests.simulation.run --seed N --steps M`.
+
+Prints the seed first. A failure prints how to run it again, and what happened last; the exit code
+is then 1.
+"""
+
+import argparse
+import random
+import subprocess
+import sys
+import time
+import traceback
+
+from tests.simulation.simulation import Simulation
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run as told; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.run", description=__doc__)
+    parser.add_argument("--seed", type=int, help="the first seed; drawn if it is not given")
+    parser.add_argument("--steps", type=int, default=2000, help="steps of each run")
+    parser.add_argument("--runs", type=int, default=1, help="runs, each with the next seed")
+    given = parser.parse_args(arguments)
+    seed = random.randrange(1 << 32) if given.seed is None else given.seed
+    for number in range(given.runs):
+        if not run_once(seed + number, given.steps):
+            return 1
+    return 0
+
+
+def run_once(seed: int, steps: int) -> bool:
+    """One run; says what came of it, and returns whether all promises were kept."""
+    print(f"seed {seed}, {steps} steps", flush=True)
+    begun = time.perf_counter()
+    simulation = Simulation(seed)
+    try:
+        simulation.run(steps)
+    except Exception:
+        print(explain(simulation, steps), flush=True)
+        return False
+    seconds = time.perf_counter() - begun
+    counts = simulation.counts
+    ledger = simulation.ledger
+    print(
+        f"  all promises kept: {len(ledger.sent)} sent, {ledger.receipts} receipts, "
+        f"{ledger.messages} delivered, {simulation.judge.shadow.lsn} events, "
+        f"{simulation.judge.digests_compared} digests compared; {counts.power_cuts} power cuts, "
+        f"{counts.kills} kills, {counts.cut_tails} torn tails, {counts.failures} disk errors, "
+        f"{counts.disk_full} times full, {counts.clean_stops} clean stops; "
+        f"{counts.steps / seconds:,.0f} steps/s, trace {simulation.trace}",
+        flush=True,
+    )
+    return True
+
+
+def explain(simulation: Simulation, steps: int) -> str:
+    """What went wrong (the exception being handled), after what, and how to see it again."""
+    recent = "\n".join(f"  {line}" for line in simulation.recent)
+    return (
+        f"What happened last:\n{recent}\n{traceback.format_exc()}\n"
+        f"FAILED with seed {simulation.seed} after {simulation.counts.steps} steps, "
+        f"at commit {commit()}. The same again:\n"
+        f"  python -m tests.simulation.run --seed {simulation.seed} --steps {steps}"
+    )
+
+
+def commit() -> str:
+    """The commit that is checked out, for whoever wants to see the same; empty if unknown."""
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return found.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

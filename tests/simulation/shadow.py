@@ -1,0 +1,334 @@
+"""The shadow: what the queues must be, from the durable events alone, and whether each may be.
+
+It knows the table of events and nothing of `engine.apply` or `engine.state`, so it is a second
+opinion. Each event is held against what it follows from and against what the clients know: nothing
+is invented, settled without being asked to, delivered out of order, or counted wrongly.
+"""
+
+from heapq import heappop, heappush
+from typing import Any
+
+import msgspec
+
+from engine import events
+from tests.simulation.ledger import Ledger
+from tests.simulation.violation import Violation
+
+DEAD_LETTER_QUEUE = "dead"
+MAX_ATTEMPTS = 4
+
+
+class Entry(msgspec.Struct):
+    """A message in a queue; `consumer` is 0 when it is ready."""
+
+    priority: int
+    is_persistent: bool
+    count: int = 0
+    consumer: int = 0
+
+
+class ShadowQueue(msgspec.Struct):
+    """A queue with what it holds, and what is ready in order of delivery (with stale items)."""
+
+    name: str
+    is_durable: bool
+    entries: dict[int, Entry] = {}
+    ready: list[tuple[int, int]] = []
+
+    def put(self, message: int, entry: Entry) -> None:
+        """The entry is ready."""
+        entry.consumer = 0
+        heappush(self.ready, (-entry.priority, message))
+
+    def first(self) -> int:
+        """The message that is to be delivered next, 0 for none."""
+        while self.ready:
+            message = self.ready[0][1]
+            entry = self.entries.get(message)
+            if entry is not None and entry.consumer == 0:
+                return message
+            heappop(self.ready)
+        return 0
+
+
+class ShadowConsumer(msgspec.Struct):
+    """A consumer: whose it is, its subscription's name, how it settles."""
+
+    link: int
+    connection: int
+    queue: int
+    subscription: str
+    ack_mode: str
+
+
+class Shadow:
+    """Queues, consumers and facts as far as the journal is durable."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.lsn = 0
+        self.queues: dict[int, ShadowQueue] = {}
+        self.consumers: dict[int, ShadowConsumer] = {}
+        # Facts, for what is said to clients. Keys begin with a connection.
+        self.opened: set[int] = set()
+        self.closed: set[int] = set()
+        self.routed: dict[int, int] = {}
+        self.routed_ids: set[int] = set()
+        self.dropped: dict[int, int] = {}
+        self.delivered: set[tuple[int, str, int, int]] = set()
+        self.acknowledged: set[tuple[int, str, int]] = set()
+        self.given_back: set[tuple[int, str, int]] = set()
+        self.attached: set[tuple[int, str]] = set()
+        self.detached: set[tuple[int, str]] = set()
+        self.committed: set[tuple[int, str]] = set()
+        self.rolled_back: set[tuple[int, str]] = set()
+        self.gone: dict[int, str] = {}
+        # The link of a connection: the simulator names peers by it.
+        self.links: dict[int, int] = {}
+        self._in_transaction: dict[int, str] = {}
+        self._copy: tuple[int, int, int] | None = None
+
+    def apply(self, lsn: int, row: events.Row, detail: bytes, headers: bytes, body: bytes) -> None:
+        """Take one event; raises Violation if it may not be."""
+        if lsn != self.lsn + 1:
+            raise Violation("P2", f"event {lsn} follows event {self.lsn}")
+        self.lsn = lsn
+        kind = row[events.KIND]
+        if self._copy is not None and kind != events.ROUTED:
+            raise Violation("P1", f"event {lsn}: the copy {self._copy} was not routed")
+        handler = _HANDLERS.get(kind)
+        if handler is not None:
+            decoded = events.decode_detail(kind, detail)
+            handler(self, lsn, row, decoded, body)
+
+    def end_of_block(self) -> None:
+        """A block is atomic: no transaction may be open between two of them."""
+        if self._in_transaction:
+            raise Violation("transactions", f"split over two blocks: {self._in_transaction}")
+        if self._copy is not None:
+            raise Violation("P1", f"the copy {self._copy} is not in the block of its original")
+
+    # ---- messages
+
+    def _routed(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        message = row[events.MESSAGE]
+        flags = row[events.FLAGS]
+        if message != lsn:
+            raise Violation("P2", f"event {lsn} routes message {message}")
+        if row[events.REASON] == events.SENT:
+            if detail.transaction:
+                self._in_transaction[lsn] = detail.transaction
+            if not flags & events.BODY_OMITTED:
+                self._sent(lsn, row, detail, body)
+        else:
+            expected, self._copy = self._copy, None
+            if expected != (row[events.REASON], message, row[events.RELATED]):
+                raise Violation("P1", f"event {lsn}: copy {row} without its original {expected}")
+        self.routed_ids.add(message)
+        persistent = bool(flags & events.PERSISTENT)
+        for queue_id in detail.queues or (row[events.QUEUE],):
+            queue = self.queues[queue_id]
+            entry = Entry(row[events.PRIORITY], persistent)
+            queue.entries[message] = entry
+            queue.put(message, entry)
+
+    def _sent(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        tag = int(body.partition(b" ")[0])
+        sent = self.ledger.sent.get(tag)
+        if sent is None or sent.body != body:
+            raise Violation("P1", f"event {lsn} routes a message that nobody sent: {body[:40]!r}")
+        if tag in self.routed:
+            raise Violation("P1", f"event {lsn} routes {tag} again, after {self.routed[tag]}")
+        if sent.priority != row[events.PRIORITY] or sent.transaction != detail.transaction:
+            raise Violation("P1", f"event {lsn} has other attributes than {sent}")
+        self.routed[tag] = lsn
+
+    def _dropped(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        connection = row[events.CONNECTION]
+        self.dropped[connection] = self.dropped.get(connection, 0) + 1
+        if detail.transaction:
+            self._in_transaction[lsn] = detail.transaction
+
+    def _delivered(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        queue, entry = self._find(lsn, row)
+        message = row[events.MESSAGE]
+        consumer = self.consumers[row[events.CONSUMER]]
+        if entry.consumer:
+            raise Violation("P1", f"event {lsn}: message {message} is in flight already")
+        if queue.first() != message:
+            raise Violation("order", f"event {lsn}: {message} before {queue.first()} ({queue.name})")
+        if row[events.DELIVERY_COUNT] != entry.count + 1:
+            raise Violation("P5", f"event {lsn}: count {entry.count} becomes {row}")
+        if consumer.queue != row[events.QUEUE]:
+            raise Violation("P1", f"event {lsn}: delivered from another queue than {consumer}")
+        entry.count += 1
+        entry.consumer = row[events.CONSUMER]
+        self.delivered.add((consumer.connection, consumer.subscription, message, entry.count))
+
+    def _acknowledged(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        consumer = self._holder(lsn, row)
+        message = row[events.MESSAGE]
+        if row[events.REASON] == events.AUTOMATIC:
+            asked = consumer.ack_mode == "auto"
+        else:
+            asked = (consumer.link, consumer.subscription, message) in self.ledger.acks
+        if not asked:
+            raise Violation("P1", f"event {lsn}: {message} acknowledged; nobody asked: {consumer}")
+        self.acknowledged.add((consumer.connection, consumer.subscription, message))
+        self._leave(row, "acknowledged")
+
+    def _returned(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        consumer = self._holder(lsn, row)
+        queue, entry = self._find(lsn, row)
+        message = row[events.MESSAGE]
+        reason = row[events.REASON]
+        count = entry.count - 1 if reason == events.CLOSED else entry.count
+        if row[events.DELIVERY_COUNT] != count:
+            raise Violation("P5", f"event {lsn}: count {entry.count} returned as {row}")
+        if reason == events.NACK:
+            if (consumer.link, consumer.subscription, message) not in self.ledger.nacks:
+                raise Violation("P1", f"event {lsn}: {message} rejected; nobody asked: {consumer}")
+            self.given_back.add((consumer.connection, consumer.subscription, message))
+        entry.count = count
+        queue.put(message, entry)
+
+    def _dead_lettered(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        consumer = self._holder(lsn, row)
+        queue, entry = self._find(lsn, row)
+        if queue.name == DEAD_LETTER_QUEUE or entry.count < MAX_ATTEMPTS:
+            raise Violation("P1", f"event {lsn}: dead-lettered from {queue.name} at {entry.count}")
+        if not row[events.RELATED]:
+            raise Violation("P1", f"event {lsn}: dropped instead of dead-lettered")
+        self._copy = (events.DEAD_LETTER, row[events.RELATED], row[events.MESSAGE])
+        key = (consumer.connection, consumer.subscription, row[events.MESSAGE])
+        self.given_back.add(key)
+        self._leave(row, "dead-lettered")
+
+    def _expired(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        _, entry = self._find(lsn, row)
+        if entry.consumer:
+            raise Violation("P1", f"event {lsn}: expired in flight")
+        if row[events.RELATED]:
+            self._copy = (events.EXPIRY, row[events.RELATED], row[events.MESSAGE])
+        self._leave(row, "expired")
+
+    def _removed(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        queue, entry = self._find(lsn, row)
+        reason = row[events.REASON]
+        if reason == events.ADMINISTRATION:
+            if not self.ledger.purges or entry.consumer:
+                raise Violation("P1", f"event {lsn}: removed by nobody's order: {row}")
+        elif reason != events.QUEUE_REMOVED:
+            raise Violation("P1", f"event {lsn}: removed for reason {reason}: {row}")
+        self._leave(row, f"removed from {queue.name}")
+
+    def _find(self, lsn: int, row: events.Row) -> tuple[ShadowQueue, Entry]:
+        queue = self.queues.get(row[events.QUEUE])
+        entry = queue.entries.get(row[events.MESSAGE]) if queue is not None else None
+        if queue is None or entry is None:
+            raise Violation("P1", f"event {lsn} is about a message that is not in its queue: {row}")
+        return queue, entry
+
+    def _holder(self, lsn: int, row: events.Row) -> ShadowConsumer:
+        _, entry = self._find(lsn, row)
+        consumer = self.consumers.get(entry.consumer)
+        if consumer is None or row[events.CONSUMER] not in (0, entry.consumer):
+            raise Violation("P1", f"event {lsn}: {row} is in flight to {entry.consumer}")
+        return consumer
+
+    def _leave(self, row: events.Row, how: str) -> None:
+        del self.queues[row[events.QUEUE]].entries[row[events.MESSAGE]]
+        self.gone[row[events.MESSAGE]] = how
+
+    # ---- peers and queues
+
+    def _connection_opened(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        self.opened.add(lsn)
+        self.links[lsn] = int(detail.peer)
+
+    def _connection_closed(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        self.closed.add(row[events.CONNECTION])
+
+    def _attached(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        connection = row[events.CONNECTION]
+        self.consumers[lsn] = ShadowConsumer(
+            self.links.get(connection, 0),
+            connection,
+            row[events.QUEUE],
+            detail.subscription,
+            detail.ack_mode,
+        )
+        self.attached.add((connection, detail.subscription))
+        self.detached.discard((connection, detail.subscription))
+
+    def _detached(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        consumer = self.consumers.pop(row[events.CONSUMER])
+        self.detached.add((consumer.connection, consumer.subscription))
+
+    def _queue_created(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        queue = ShadowQueue(detail.name, detail.durable and not detail.temporary)
+        self.queues[row[events.QUEUE]] = queue
+
+    def _queue_deleted(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        queue = self.queues.pop(row[events.QUEUE])
+        if queue.entries:
+            raise Violation("P1", f"event {lsn}: {queue.name} deleted with messages")
+
+    def _started(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        for queue_id, queue in list(self.queues.items()):
+            if not queue.is_durable:
+                del self.queues[queue_id]
+                continue
+            for message, entry in list(queue.entries.items()):
+                if not entry.is_persistent:
+                    del queue.entries[message]
+                elif entry.consumer:
+                    queue.put(message, entry)
+        self.consumers.clear()
+
+    # ---- transactions
+
+    def _committed(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        connection = row[events.CONNECTION]
+        record = self.ledger.transactions.get((self.links.get(connection, 0), detail.transaction))
+        if record is None or not record.committing:
+            raise Violation("transactions", f"event {lsn} commits what nobody asked for: {detail}")
+        if detail.first + detail.events != lsn or detail.first < 1:
+            raise Violation("transactions", f"event {lsn} does not end its group: {detail}")
+        if any(first < detail.first for first in self._in_transaction):
+            raise Violation("transactions", f"event {lsn}: parts before {detail.first}")
+        sent = [self.ledger.sent[tag] for tag in record.tags]
+        persistent = sum(each.persistent for each in sent)
+        if not persistent <= len(self._in_transaction) <= len(sent):
+            raise Violation(
+                "transactions", f"event {lsn}: sent {sent}, routed {self._in_transaction}"
+            )
+        for subscription, message in record.acks:
+            if (connection, subscription, message) not in self.acknowledged:
+                raise Violation("transactions", f"event {lsn}: {message} is not acknowledged")
+        self._in_transaction.clear()
+        self.committed.add((connection, detail.transaction))
+
+    def _rolled_back(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        self.rolled_back.add((row[events.CONNECTION], detail.transaction))
+
+
+_HANDLERS = {
+    events.ROUTED: Shadow._routed,
+    events.DROPPED: Shadow._dropped,
+    events.DELIVERED: Shadow._delivered,
+    events.ACKNOWLEDGED: Shadow._acknowledged,
+    events.RETURNED: Shadow._returned,
+    events.DEAD_LETTERED: Shadow._dead_lettered,
+    events.EXPIRED: Shadow._expired,
+    events.REMOVED: Shadow._removed,
+    events.CONNECTION_OPENED: Shadow._connection_opened,
+    events.CONNECTION_CLOSED: Shadow._connection_closed,
+    events.CONSUMER_ATTACHED: Shadow._attached,
+    events.CONSUMER_DETACHED: Shadow._detached,
+    events.QUEUE_CREATED: Shadow._queue_created,
+    events.QUEUE_DELETED: Shadow._queue_deleted,
+    events.BROKER_STARTED: Shadow._started,
+    events.TRANSACTION_COMMITTED: Shadow._committed,
+    events.TRANSACTION_ROLLED_BACK: Shadow._rolled_back,
+}

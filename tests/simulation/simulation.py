@@ -1,0 +1,450 @@
+"""The simulation: a whole broker, its clients, network, clock and disk, from one integer.
+
+Every step does one small thing: some bytes arrive, a client acts, a block is written, the hub hears
+of it, a turn, time passes, something breaks. Same seed, same run: `trace` is a hash of all of it.
+"""
+
+import errno
+import random
+from collections import deque
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from engine.commands import PauseQueue, PurgeQueue, ResumeQueue
+from engine.core import Options
+from journal.errors import JournalFailed
+from protocols.stomp.options import StompOptions
+from recovery.directory import Recovered, recover
+from server.hub import HubOptions
+from tests.simulation.checkers import Judge
+from tests.simulation.clients import DEAD_LETTERS, QUEUES, Client
+from tests.simulation.clock import Clock
+from tests.simulation.disk import Faults, FaultyDisk, PowerCut
+from tests.simulation.incarnation import Incarnation, WriterFactory
+from tests.simulation.ledger import Ledger
+from tests.simulation.network import Link
+from tests.simulation.violation import Violation
+from tests.simulation.writer import SteppedWriter
+
+DATA_ID = bytes(range(16))
+TICK_US = 100_000
+QUIET_STEPS_MAX = 200_000
+
+Recover = Callable[..., Recovered]
+Disk = Callable[..., FaultyDisk]
+
+
+class Hooks(msgspec.Struct):
+    """Where a test plants a mistake of its own, to see whether the checkers find it."""
+
+    recover: Recover = recover
+    make_writer: WriterFactory = SteppedWriter
+    make_disk: Disk = FaultyDisk
+    counts_are_durable: bool | None = None
+
+
+class Counts(msgspec.Struct):
+    """What happened in a run."""
+
+    steps: int = 0
+    power_cuts: int = 0
+    kills: int = 0
+    failures: int = 0
+    disk_full: int = 0
+    clean_stops: int = 0
+    recoveries: int = 0
+    cut_tails: int = 0
+
+
+class Simulation:
+    """One run. `run` raises Violation, or whatever a bug raises, with the run's end in `recent`."""
+
+    def __init__(self, seed: int, hooks: Hooks | None = None) -> None:
+        self.seed = seed
+        self.hooks = hooks if hooks is not None else Hooks()
+        self.chance = chance = random.Random(seed)
+        self.clock = Clock()
+        self.ledger = Ledger()
+        self.counts = Counts()
+        self.recent: deque[str] = deque(maxlen=60)
+        self._trace = sha256()
+        self._persist_counts = chance.random() < 0.85
+        expected = self.hooks.counts_are_durable
+        self._expect_counts = self._persist_counts if expected is None else expected
+        self.judge = Judge(self.ledger, counts_are_durable=self._expect_counts)
+        self._segment_bytes = chance.choice((8_192, 16_384, 65_536, 262_144))
+        self._hub_options = HubOptions(
+            block_bytes=chance.choice((1_000, 10_000, 262_144)),
+            max_pending_bytes=chance.choice((20_000, 1 << 20)),
+            expiry_scan_us=chance.choice((300_000, 5_000_000)),
+            idle_mark_us=chance.choice((200_000, 2_000_000)),
+        )
+        self._stomp = StompOptions(room=chance.choice((2_000, 30_000, 1 << 20)))
+        self._non_persistent = chance.choice(("decisions", "full", "off"))
+        self.disk = self.hooks.make_disk(
+            chance.getrandbits(32), faults=Faults(short_write=chance.choice((0.0, 0.2)))
+        )
+        self._slots = chance.randint(2, 8)
+        self.clients: list[Client] = []
+        self.links: list[Link] = []
+        self.life: Incarnation | None = None
+        self._links = 0
+        self._next_tick = self.clock.now
+        self._paused: list[str] = []
+        self._is_settling = False
+        self._weights = self._draw_weights()
+
+    def _draw_weights(self) -> dict[Callable[[], None], float]:
+        """Each run has habits of its own: what is rare in one is frequent in another."""
+        base: dict[Callable[[], None], float] = {
+            self.client_acts: 30,
+            self.bytes_to_broker: 30,
+            self.bytes_to_client: 25,
+            self.turn: 20,
+            self.write: 12,
+            self.hear_news: 14,
+            self.login: 4,
+            self.time_passes: 6,
+            self.connect: 4,
+            self.vanish: 0.3,
+            self.disconnect: 0.3,
+            self.stall: 0.6,
+            self.administrate: 0.3,
+            self.break_something: 0.25,
+        }
+        return {action: weight * self.chance.uniform(0.3, 1.7) for action, weight in base.items()}
+
+    # ---- running
+
+    def run(self, steps: int) -> None:
+        """Take so many steps, then let everything come to rest, and check."""
+        actions = list(self._weights)
+        weights = list(self._weights.values())
+        cumulative = [sum(weights[: number + 1]) for number in range(len(weights))]
+        choices = self.chance.choices
+        for _ in range(steps):
+            self._step(choices(actions, cum_weights=cumulative)[0])
+        self.settle()
+
+    def _step(self, action: Callable[[], None]) -> None:
+        self.counts.steps += 1
+        try:
+            if self.life is None:
+                self.start()
+            else:
+                action()
+        except PowerCut:
+            self._died("the power was cut in a call of the disk")
+
+    def note(self, text: str) -> None:
+        """Remember what happened, for the trace and for whoever reads a failure."""
+        self._trace.update(text.encode())
+        self.recent.append(f"{self.counts.steps} {text}")
+
+    @property
+    def trace(self) -> str:
+        """Hash of everything noted and said so far."""
+        return self._trace.hexdigest()[:16]
+
+    # ---- the broker's life
+
+    def start(self) -> None:
+        """Recover what the disk has, and begin to serve."""
+        try:
+            recovered = self.hooks.recover(
+                self.disk, data_id=DATA_ID, segment_bytes=self._segment_bytes
+            )
+        except JournalFailed as error:
+            self.note(f"recovery failed: {error}")
+            self.disk.survive_kill()
+            return
+        self.counts.recoveries += 1
+        repair = recovered.repair
+        if repair is not None and repair.cut_bytes:
+            self.counts.cut_tails += 1
+        self.note(f"recovered up to {recovered.journal.durable_lsn}")
+        self.judge.look(self.disk)
+        self.judge.check_recovered(recovered.state, recovered.journal.durable_lsn)
+        self.life = Incarnation(
+            recovered,
+            self.clock,
+            options=Options(persist_delivery_count_before_delivery=self._persist_counts),
+            hub_options=self._hub_options,
+            stomp=self._stomp,
+            journal_non_persistent=self._non_persistent,
+            make_writer=self.hooks.make_writer,
+            note_live=self._note_live,
+        )
+
+    def _note_live(self, broker: Any) -> None:
+        if self.chance.random() < 0.1:
+            self.judge.note_live(broker)
+
+    def _died(self, how: str) -> None:
+        """The process is gone; with it, or not, what the machine had not written yet."""
+        self.note(f"died: {how}")
+        if self.chance.random() < 0.5:
+            self.counts.power_cuts += 1
+            self.disk = self.disk.crash()
+            self.note("the cache of the disk is lost")
+        else:
+            self.counts.kills += 1
+            self.disk.survive_kill()
+        self._bury()
+
+    def _bury(self) -> None:
+        self.life = None
+        self._paused.clear()
+        self.ledger.forget_transient()
+        if not self._expect_counts:
+            self.ledger.said.clear()
+        for link in self.links:
+            link.broker_died(self.chance)
+
+    # ---- steps: network and clients
+
+    def client_acts(self) -> None:
+        """A client does something."""
+        if self.clients:
+            self.chance.choice(self.clients).act()
+
+    def connect(self) -> None:
+        """A client comes, if there is room for one."""
+        life = self.life
+        assert life is not None
+        free = set(range(self._slots)) - {client.slot for client in self.clients}
+        if not free or not life.is_serving or life.hub.stopping or life.hub.failure:
+            return
+        self._links += 1
+        link = Link(self._links, self._stomp.room // 4, self._said)
+        client = Client(min(free), link, self.ledger, self.chance, self.clock)
+        self.links.append(link)
+        self.clients.append(client)
+        self.note(f"link {link.serial} connects, STOMP {client.version}")
+        life.accept(link)
+
+    def _said(self, link: Link, data: bytes) -> None:
+        assert self.life is not None
+        self._trace.update(data)
+        if self.life.hub.failure is not None:
+            raise Violation("P1", f"the broker goes on speaking after the journal failed: {data!r}")
+        self.judge.hear(link, data)
+
+    def bytes_to_broker(self) -> None:
+        """Some bytes of a client arrive."""
+        links = [link for link in self.links if link.can_reach_broker()]
+        if links:
+            link = self.chance.choice(links)
+            link.carry_to_broker(self._piece(len(link.to_broker)))
+
+    def bytes_to_client(self) -> None:
+        """Some bytes of the broker arrive, or its end of the connection closes."""
+        readers = [client for client in self.clients if client.link.can_reach_client()]
+        if not readers:
+            return
+        client = self.chance.choice(readers)
+        if client.link.to_client:
+            client.receive(client.link.carry_to_client(self._piece(len(client.link.to_client))))
+        elif client.link.broker_gone:
+            self._forget(client)
+
+    def _piece(self, available: int) -> int:
+        roll = self.chance.random()
+        if roll < 0.7:
+            return min(available, 65_536)
+        return self.chance.randint(1, min(available, 300 if roll < 0.9 else 5_000))
+
+    def _forget(self, client: Client) -> None:
+        client.link.client_gone = True
+        self.clients.remove(client)
+
+    def vanish(self) -> None:
+        """A client goes without a word; the broker learns of it some time later."""
+        if self.clients:
+            client = self.chance.choice(self.clients)
+            self.note(f"link {client.link.serial} vanishes")
+            client.link.to_broker.clear()
+            self._forget(client)
+
+    def disconnect(self) -> None:
+        """A client takes leave."""
+        if self.clients:
+            self.chance.choice(self.clients).disconnect()
+
+    def stall(self) -> None:
+        """A client stops reading, or goes on."""
+        if self.clients:
+            link = self.chance.choice(self.clients).link
+            link.stalled = not link.stalled and not self._is_settling
+
+    # ---- steps: the broker's inside
+
+    def turn(self) -> None:
+        """The hub takes its turn."""
+        if self.life is not None and self.life.turn_due:
+            self.life.turn()
+
+    def login(self) -> None:
+        """A login is answered."""
+        if self.life is not None and self.life.logins:
+            self.life.logins.pop(0)("guest", "")
+
+    def write(self) -> None:
+        """The writer writes a block."""
+        if self.life is not None and self.life.writer.has_work:
+            self.life.writer.step()
+            self.judge.look(self.disk)
+
+    def hear_news(self) -> None:
+        """The hub hears of the writer."""
+        life = self.life
+        if life is None or not life.writer.news:
+            return
+        life.hear_news()
+        if life.hub.failure is not None:
+            self.counts.failures += 1
+            self.note(f"the broker gives up: {life.hub.failure}")
+            life.writer.close()
+            self._died("the journal failed")
+        elif life.stopped:
+            self._stopped_cleanly(life)
+
+    def _stopped_cleanly(self, life: Incarnation) -> None:
+        life.writer.mark(self.clock.now)
+        while life.writer.has_work:
+            life.writer.step()
+        if life.writer.failed:
+            self._died("the journal failed at the stop")
+            return
+        self.counts.clean_stops += 1
+        self.judge.look(self.disk)
+        self.judge.check_state(life.broker.state)
+        life.writer.close()
+        self.note("stopped cleanly")
+        self._bury()
+
+    def time_passes(self) -> None:
+        """The clock moves, and what waits for it happens."""
+        self.clock.advance(self.chance.choice((100, 2_000, 30_000, 30_000, 400_000)))
+        life = self.life
+        assert life is not None
+        for link in list(self.links):
+            if link.is_to_end():
+                link.end()
+            if link.broker_gone and link.client_gone:
+                self.links.remove(link)
+        if self.clock.now >= self._next_tick:
+            self._next_tick = self.clock.now + TICK_US
+            life.hub.tick()
+        if life.is_quiet and life.hub.failure is None and self.chance.random() < 0.2:
+            self.judge.look(self.disk)
+            self.judge.check_state(life.broker.state)
+
+    def administrate(self) -> None:
+        """An administrator pauses, resumes or empties a queue."""
+        life = self.life
+        assert life is not None
+        name = self.chance.choice(QUEUES)
+        if life.hub.stopping or life.hub.failure or name not in life.broker.state.queue_by_name:
+            return
+        roll = self.chance.random()
+        if roll < 0.1:
+            self.ledger.purges += 1
+            life.hub.request(PurgeQueue(name))
+        elif life.broker.state.queue_by_name[name].paused:
+            life.hub.request(ResumeQueue(name))
+        else:
+            life.hub.request(PauseQueue(name))
+
+    # ---- steps: faults
+
+    def break_something(self) -> None:
+        """Something goes wrong now, or in one of the next calls of the disk."""
+        chance = self.chance
+        kind = chance.choice(
+            ("crash", "crash soon", "crash soon", "crash soon", "error", "full", "full", "stop")
+        )
+        self.note(f"fault: {kind}")
+        if kind == "crash":
+            self._died("at once")
+        elif kind == "crash soon":
+            self.disk.crash_after(chance.randint(1, 8))
+        elif kind == "error":
+            call = chance.choice(("pwrite", "fdatasync", "fdatasync", "sync_directory", "rename"))
+            self.disk.fail_next(call, errno.EIO)
+        elif kind == "full":
+            self._fill_or_free()
+        elif self.life is not None and not self.life.hub.stopping and not self.life.hub.failure:
+            self.life.stop()
+
+    def _fill_or_free(self) -> None:
+        disk = self.disk
+        if disk.capacity_bytes is None:
+            self.counts.disk_full += 1
+            disk.capacity_bytes = disk.used_bytes() + self.chance.choice((0, 5_000, 20_000))
+        else:
+            disk.capacity_bytes = None
+
+    # ---- the end
+
+    def settle(self) -> None:
+        """No more faults: everything must come to rest, and every queue must drain."""
+        self._is_settling = True
+        self.note("settling")
+        self.disk.survive_kill()
+        self.disk.capacity_bytes = None
+        for client in self.clients:
+            client.link.stalled = False
+        if self.life is not None and not self.life.hub.stopping and not self.life.hub.failure:
+            self.life.stop()
+        self._until(lambda: self.life is None, "the broker does not stop")
+        self._until(lambda: not self.clients, "clients do not hear of the end")
+        self._until(self._serves, "the broker does not start")
+        assert self.life is not None
+        for name in QUEUES:
+            if name in self.life.broker.state.queue_by_name:
+                self.life.hub.request(ResumeQueue(name))
+        self._drain()
+
+    def _serves(self) -> bool:
+        return self.life is not None and self.life.is_serving
+
+    def _drain(self) -> None:
+        assert self.life is not None
+        queues = self.life.broker.state.queue_by_name
+        self._slots = 1
+        for name in (*QUEUES, DEAD_LETTERS, "expired"):
+            queue = queues.get(name)
+            if queue is None:
+                continue
+            self._until(lambda: bool(self.clients), "nobody can connect")
+            client = self.clients[0]
+            self._until(lambda client=client: client.is_connected, "nobody can log in")  # type: ignore[misc]
+            client.drain(name)
+            self._until(lambda queue=queue: not queue.entries, f"{name} does not drain")  # type: ignore[misc]
+            client.disconnect()
+            self._until(lambda client=client: client not in self.clients, "no end")  # type: ignore[misc]
+        life = self.life
+        self._until(lambda: life.is_quiet and life.hub.outbox.blocks_in_flight == 0, "no rest")
+        self.judge.look(self.disk)
+        self.judge.check_state(life.broker.state)
+        self.judge.check_drained()
+
+    def _until(self, condition: Callable[[], bool], complaint: str) -> None:
+        """Go on without faults until something is so; if that never comes, something hangs."""
+        actions = (
+            self.client_acts, self.bytes_to_broker, self.bytes_to_client, self.turn, self.write,
+            self.hear_news, self.login, self.time_passes, self.connect,
+        )  # fmt: skip
+        for _ in range(QUIET_STEPS_MAX):
+            if condition():
+                return
+            if complaint == "clients do not hear of the end":
+                self._step(self.bytes_to_client)
+                if self.life is None:
+                    continue
+            self._step(self.chance.choice(actions))
+        raise Violation("liveness", complaint)
