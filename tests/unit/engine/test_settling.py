@@ -1,0 +1,338 @@
+"""How a delivery ends, when it counts as an attempt, and when it was the last."""
+
+from collections.abc import Callable
+
+import pytest
+
+from engine import events
+from engine.commands import Acknowledge, CreateQueue, Reject, Stop
+from engine.headers import as_dict
+from engine.refusals import Code
+from tests.support.world import Delivery, World
+
+
+def deliver(world: World, count: int, **values: object) -> tuple[int, int, list[Delivery]]:
+    """A connection with a consumer that has so many messages in flight."""
+    connection = world.connect()
+    for number in range(count):
+        world.send("q", b"%d" % number)
+    consumer = world.attach(connection, "q", **values)
+    return connection, consumer, world.taken()
+
+
+def test_an_acknowledged_message_is_gone(world: World) -> None:
+    _, consumer, (first, second) = deliver(world, 2)
+    answer = world.ack(consumer, second.message)
+    assert answer == world.events_named("Acknowledged")[0].lsn
+    assert world.bodies("q") == [b"0"]
+    refusal = world.refused(Acknowledge(consumer, second.message))
+    assert refusal.code is Code.NOT_FOUND
+    assert world.refused(Acknowledge(12345, first.message)).code is Code.NOT_FOUND
+    assert world.refused(Reject(12345, first.message)).code is Code.NOT_FOUND
+    assert world.refused(Reject(consumer, second.message, cumulative=True)).code is Code.NOT_FOUND
+    world.restart()
+    assert world.bodies("q") == [b"0"]
+
+
+def test_a_consumer_settles_only_what_it_has(world: World) -> None:
+    connection, _, (first,) = deliver(world, 1)
+    other = world.attach(connection, "q")
+    assert world.refused(Acknowledge(other, first.message)).code is Code.NOT_FOUND
+
+
+def test_cumulative_is_everything_delivered_before(world: World) -> None:
+    _, consumer, taken = deliver(world, 5)
+    world.ack(consumer, taken[2].message, cumulative=True)
+    assert world.in_flight("q") == [b"3", b"4"]
+    world.nack(consumer, taken[3].message, cumulative=True)
+    # What came back went out again, behind what was in flight all the time.
+    (again,) = world.taken()
+    assert (again.body, again.attempt) == (b"3", 2)
+    world.ack(consumer, taken[4].message, cumulative=True)
+    assert world.bodies("q") == [b"3"]
+    world.ack(consumer, again.message, cumulative=True)
+    assert world.bodies("q") == []
+
+
+def test_a_rejected_message_comes_back_to_its_place_and_counts(world: World) -> None:
+    _, consumer, (first, second, third) = deliver(world, 3, credit_messages=3, credit_bytes=0)
+    world.attach(world.connect(), "q", credit_messages=0, credit_bytes=0)
+    world.send("q", b"3")
+    world.nack(consumer, second.message)
+    (event,) = world.events_named("Returned")
+    assert (event.reason, event.row[events.DELIVERY_COUNT]) == (events.NACK, 1)
+    (again,) = world.taken()
+    assert (again.body, again.attempt) == (b"1", 2)
+    world.nack(consumer, first.message)
+    assert world.taken_bodies() == [b"0"]
+    world.ack(consumer, third.message)
+    assert world.taken_bodies() == [b"3"]
+
+
+def test_order_survives_returns_with_tombstones(world: World) -> None:
+    """Selective consumers take from the middle, which leaves gaps to come back to."""
+    connection, other = world.connect(), world.connect()
+    for number in range(200):
+        world.send("q", b"%d" % number, headers={"k": str(number % 3)})
+    one = world.attach(connection, "q", filter="k=1")
+    two = world.attach(other, "q", filter="k=2")
+    taken = world.taken(one)
+    for delivery in taken[::2]:
+        world.ack(one, delivery.message)
+    world.close(connection)
+    assert world.in_flight("q") == [b"%d" % n for n in range(200) if n % 3 == 2]
+    world.detach(two)
+    gone = {delivery.body for delivery in taken[::2]}
+    assert world.ready("q") == [b"%d" % n for n in range(200) if b"%d" % n not in gone]
+
+
+def test_unjournaled_messages_keep_their_place_too(world: World) -> None:
+    world.settings("off")
+    connection = world.connect()
+    for number in range(8):
+        world.send("q", b"%d" % number, persistent=number % 3 == 0)
+    consumer = world.attach(connection, "q", credit_messages=6, credit_bytes=0)
+    world.detach(consumer)
+    assert world.ready("q") == [b"%d" % number for number in range(8)]
+    consumer = world.attach(connection, "q", credit_messages=5, credit_bytes=0)
+    world.ack(consumer, world.taken()[-5].message)
+    world.detach(consumer)
+    assert world.ready("q") == [b"%d" % number for number in range(1, 8)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "count"),
+    [
+        (events.CLOSED, 0),
+        (events.DISCONNECTED, 1),
+        (events.TIMEOUT, 1),
+        (events.PROTOCOL_ERROR, 1),
+    ],
+)
+def test_what_the_end_of_a_connection_means_for_counts(
+    world: World, reason: int, count: int
+) -> None:
+    connection, _, _ = deliver(world, 3)
+    world.close(connection, reason)
+    assert world.counts("q") == {b"0": count, b"1": count, b"2": count}
+    assert world.ready("q") == [b"0", b"1", b"2"]
+    assert {event.reason for event in world.events_named("Returned")} == {reason}
+    world.attach(world.connect(), "q")
+    assert [delivery.attempt for delivery in world.taken()] == [count + 1] * 3
+
+
+def test_a_clean_detach_gives_the_attempt_back(world: World) -> None:
+    _, consumer, (first, _) = deliver(world, 2)
+    world.nack(consumer, first.message)
+    world.detach(consumer)
+    assert world.counts("q") == {b"0": 1, b"1": 0}
+    assert world.ready("q") == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("cleanly", [False, True])
+def test_restart_and_shutdown_count(world: World, cleanly: bool) -> None:
+    deliver(world, 2)
+    if cleanly:
+        world.ok(Stop())
+    world.restart()
+    assert world.counts("q") == {b"0": 1, b"1": 1}
+    world.attach(world.connect(), "q")
+    assert [(each.body, each.attempt) for each in world.taken()] == [(b"0", 2), (b"1", 2)]
+
+
+@pytest.mark.parametrize("cleanly", [False, True])
+def test_restart_and_shutdown_never_dead_letter(world: World, cleanly: bool) -> None:
+    world.settings(q={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
+    deliver(world, 1)
+    if cleanly:
+        world.ok(Stop())
+    world.restart()
+    assert world.ready("q") == [b"0"]
+    consumer = world.attach(world.connect(), "q")
+    (delivery,) = world.taken()
+    assert delivery.attempt == 2
+    world.nack(consumer, delivery.message)
+    assert world.bodies("q") == []
+    assert world.ready("dead") == [b"0"]
+
+
+def test_the_last_attempt_goes_to_the_dead_letter_address(world: World) -> None:
+    world.settings(q={"max_delivery_attempts": 3, "dead_letter_address": "dead"})
+    consumer = world.attach(world.connect(), "q")
+    message = world.send("q", b"x", headers={"a": "b", "expires": "77"}, priority=8)
+    for attempt in (1, 2, 3):
+        (delivery,) = world.taken()
+        assert (delivery.message, delivery.attempt) == (message, attempt)
+        answer = world.nack(consumer, message)
+    assert world.bodies("q") == []
+    (dead,) = world.events_named("DeadLettered")
+    copy = world.journal[dead.lsn]
+    assert (copy.name, copy.reason) == ("Routed", events.DEAD_LETTER)
+    assert dead.row[events.RELATED] == copy.lsn == copy.row[events.MESSAGE]
+    assert copy.row[events.RELATED] == dead.row[events.MESSAGE] == message
+    assert dead.row[events.DELIVERY_COUNT] == 3
+    assert answer == copy.lsn
+    (entry,) = world.queue("dead").entries.values()
+    assert (entry.delivery_count, entry.message.priority, entry.message.expires) == (0, 8, 0)
+    assert as_dict(entry.message.headers) == {
+        "a": "b",
+        "_AMQ_ORIG_ADDRESS": "q",
+        "_AMQ_ORIG_QUEUE": "q",
+        "_AMQ_ORIG_MESSAGE_ID": str(message),
+    }
+    assert world.queue("q").dead_lettered == 1
+
+
+def test_without_a_dead_letter_address_it_is_dropped(world: World) -> None:
+    world.settings(q={"max_delivery_attempts": 1})
+    _, consumer, (delivery,) = deliver(world, 1)
+    world.nack(consumer, delivery.message)
+    (dead,) = world.events_named("DeadLettered")
+    assert (dead.reason, dead.row[events.RELATED]) == (events.NO_DEAD_LETTER_ADDRESS, 0)
+    assert world.bodies("q") == []
+
+
+def test_a_dead_letter_address_where_no_queue_takes_it(world: World) -> None:
+    world.ok(CreateQueue("picky", "dead", filter="kind=big"))
+    world.settings(q={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
+    _, consumer, (delivery,) = deliver(world, 1)
+    world.nack(consumer, delivery.message)
+    (dead,) = world.events_named("DeadLettered")
+    assert (dead.reason, dead.row[events.RELATED]) == (events.UNROUTABLE, 0)
+
+
+def test_a_dead_letter_address_that_may_not_be_created(world: World) -> None:
+    world.send("q", b"x")
+    world.settings(
+        q={"max_delivery_attempts": 1, "dead_letter_address": "dead"},
+        dead={"auto_create_queues": False},
+    )
+    consumer = world.attach(world.connect(), "q")
+    world.nack(consumer, world.taken()[0].message)
+    assert world.events_named("DeadLettered")[0].reason == events.UNROUTABLE
+    assert "dead" not in world.state.queue_by_name
+
+
+def test_multicast_subscriptions_dead_letter_each_their_own(world: World) -> None:
+    world.settings(news={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
+    for name in ("s1", "s2"):
+        world.ok(CreateQueue(name, "news", "multicast"))
+    connection = world.connect()
+    consumers = [world.attach(connection, "news", queue=name) for name in ("s1", "s2")]
+    message = world.send("news", b"x")
+    for consumer in consumers:
+        world.nack(consumer, message)
+    queues = [
+        as_dict(entry.message.headers)["_AMQ_ORIG_QUEUE"]
+        for entry in world.queue("dead").entries.values()
+    ]
+    assert queues == ["s1", "s2"]
+
+
+def test_in_its_own_dead_letter_address_a_message_never_dies(world: World) -> None:
+    world.settings(all={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
+    world.send("dead", b"x")
+    consumer = world.attach(world.connect(), "dead")
+    for attempt in range(1, 5):
+        (delivery,) = world.taken()
+        assert delivery.attempt == attempt
+        world.nack(consumer, delivery.message)
+    assert world.events_named("DeadLettered") == []
+
+
+def test_a_dead_letter_address_may_have_one_of_its_own(world: World) -> None:
+    world.settings(
+        q={"max_delivery_attempts": 1, "dead_letter_address": "dead"},
+        dead={"max_delivery_attempts": 2, "dead_letter_address": "buried"},
+    )
+    connection, consumer, (delivery,) = deliver(world, 1)
+    world.nack(consumer, delivery.message)
+    gravedigger = world.attach(connection, "dead")
+    for _ in range(2):
+        world.nack(gravedigger, world.taken(gravedigger)[0].message)
+    (entry,) = world.queue("buried").entries.values()
+    origin = as_dict(entry.message.headers)
+    assert (origin["_AMQ_ORIG_ADDRESS"], origin["_AMQ_ORIG_QUEUE"]) == ("dead", "dead")
+    assert world.bodies("q") == world.bodies("dead") == []
+
+
+def test_no_limit_means_no_limit(world: World) -> None:
+    world.settings(q={"max_delivery_attempts": -1, "dead_letter_address": "dead"})
+    consumer = world.attach(world.connect(), "q")
+    world.send("q", b"x")
+    for attempt in range(1, 40):
+        (delivery,) = world.taken()
+        assert delivery.attempt == attempt
+        world.nack(consumer, delivery.message)
+
+
+def test_dead_letters_are_in_the_order_in_which_they_were_delivered(world: World) -> None:
+    world.settings(q={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
+    connection, consumer, taken = deliver(world, 6)
+    world.nack(consumer, taken[2].message, cumulative=True)
+    world.close(connection, events.DISCONNECTED)
+    assert world.ready("dead") == [b"0", b"1", b"2", b"3", b"4", b"5"]
+
+
+def test_some_die_and_some_return_each_in_order(world: World) -> None:
+    world.settings(q={"max_delivery_attempts": 2, "dead_letter_address": "dead"})
+    connection, _, _ = deliver(world, 4, credit_messages=2, credit_bytes=0)
+    world.close(connection, events.DISCONNECTED)
+    connection = world.connect()
+    world.attach(connection, "q")
+    world.close(connection, events.DISCONNECTED)
+    assert world.ready("dead") == [b"0", b"1"]
+    assert world.counts("q") == {b"2": 1, b"3": 1}
+    assert world.ready("q") == [b"2", b"3"]
+
+
+def test_a_clean_close_looks_at_the_limit_after_giving_back(world: World) -> None:
+    world.settings(q={"max_delivery_attempts": 2})
+    connection, consumer, (delivery,) = deliver(world, 1)
+    world.nack(consumer, delivery.message)
+    world.close(connection)
+    assert world.counts("q") == {b"0": 1}
+    connection = world.connect()
+    world.attach(connection, "q")
+    world.settings(q={"max_delivery_attempts": 1})
+    world.close(connection)
+    assert world.bodies("q") == []
+
+
+def test_delivery_goes_on_after_the_last_attempt_of_one(world: World) -> None:
+    """The credit of what was dead-lettered serves the next."""
+    world.settings(q={"max_delivery_attempts": 1})
+    _, consumer, (first,) = deliver(world, 2, credit_messages=1, credit_bytes=0)
+    world.nack(consumer, first.message)
+    assert world.taken_bodies(consumer) == [b"1"]
+
+
+def test_settings_that_change_count_for_what_is_in_flight(world: World) -> None:
+    _, consumer, (delivery,) = deliver(world, 1)
+    world.settings(q={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
+    world.nack(consumer, delivery.message)
+    assert world.ready("dead") == [b"0"]
+
+
+@pytest.mark.parametrize("mode", ["decisions", "full", "off"])
+def test_non_persistent_messages_die_with_headers_and_body(
+    worlds: Callable[..., World], mode: str
+) -> None:
+    world = worlds()
+    world.settings(mode, q={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
+    consumer = world.attach(world.connect(), "q")
+    world.send("q", b"x", persistent=False, headers={"a": "b"})
+    assert world.nack(consumer, world.taken()[0].message) == 0
+    (entry,) = world.queue("dead").entries.values()
+    assert entry.message.body == b"x"
+    assert as_dict(entry.message.headers)["a"] == "b"
+    assert not entry.message.persistent
+
+
+def test_credit_comes_back_with_every_end_of_a_delivery(world: World) -> None:
+    _, consumer, (first, second) = deliver(world, 2, credit_messages=2, credit_bytes=500)
+    attached = world.state.consumers[consumer]
+    assert (attached.credit_messages, attached.credit_bytes) == (0, 500 - 2 * 129)
+    world.ack(consumer, first.message)
+    world.nack(consumer, second.message)
+    assert (attached.credit_messages, attached.credit_bytes) == (1, 500 - 129)
