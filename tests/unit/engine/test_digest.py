@@ -1,0 +1,89 @@
+"""The digest tells logical states apart, and nothing else."""
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.apply import apply
+from engine.commands import CreateQueue, PauseQueue, Room
+from engine.digest import digest
+from engine.events import ROUTED
+from engine.state import State
+from tests.support.world import World, fold
+
+
+def scenario(world: World) -> tuple[int, int]:
+    connection = world.connect()
+    world.send("q", b"1")
+    world.send("q", b"2", headers={"a": "b"})
+    return connection, world.attach(connection, "q", credit_messages=1, credit_bytes=0)
+
+
+def test_form() -> None:
+    assert digest(State()) == digest(State())
+    assert len(digest(State())) == 32
+    int(digest(State()), 16)
+
+
+CHANGES: dict[str, Callable[[World, int, int], object]] = {
+    "a message": lambda w, c, k: w.send("q", b"3"),
+    "an acknowledgement": lambda w, c, k: w.ack(k, next(iter(w.state.consumers[k].unacked))),
+    "a count": lambda w, c, k: w.nack(k, next(iter(w.state.consumers[k].unacked))),
+    "a delivery": lambda w, c, k: w.credit(k, 1),
+    "a queue": lambda w, c, k: w.ok(CreateQueue("p", "q")),
+    "a pause": lambda w, c, k: w.ok(PauseQueue("q")),
+    "a consumer": lambda w, c, k: w.attach(c, "q"),
+    "a connection": lambda w, c, k: w.connect(),
+    "settings": lambda w, c, k: w.settings(all={"max_delivery_attempts": 2}),
+    "a mode": lambda w, c, k: w.settings("full"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_it_sees(world: World, what: str) -> None:
+    connection, consumer = scenario(world)
+    before = digest(world.state)
+    CHANGES[what](world, connection, consumer)
+    assert digest(world.state) != before
+
+
+def test_it_sees_headers_and_bodies(world: World) -> None:
+    scenario(world)
+    seen = {digest(fold(world.journal))}
+    for part in ("headers", "body"):
+        state = State()
+        for event in world.journal:
+            changed = event
+            if event.row[0] == ROUTED:
+                changed = event._replace(**{part: b"x" + getattr(event, part)})
+            apply(state, *changed)
+        seen.add(digest(state))
+    assert len(seen) == 3
+
+
+def test_it_leaves_out_what_is_volatile(world: World) -> None:
+    connection, consumer = scenario(world)
+    world.credit(consumer, 1)
+    before = digest(world.state)
+    world.credit(consumer, size=-5)
+    world.ok(Room(connection, 5))
+    world.begin(connection)
+    world.ack(consumer, next(iter(world.state.consumers[consumer].unacked)), transaction="t")
+    world.queue("q").next_consumer = 7
+    world.queue("q").address.next_anycast = 7
+    assert digest(world.state) == before
+    world.abort(connection)
+
+
+def test_it_leaves_out_messages_that_are_not_journaled(world: World) -> None:
+    world.settings("off")
+    _, consumer = scenario(world)
+    before = digest(world.state)
+    world.send("q", b"x", persistent=False)
+    assert digest(world.state) == before
+    world.ack(consumer, next(iter(world.state.consumers[consumer].unacked)))
+    world.ack(consumer, next(iter(world.state.consumers[consumer].unacked)))
+    before = digest(world.state)
+    assert world.taken_bodies()[-1] == b"x"
+    world.ack(consumer, next(iter(world.state.consumers[consumer].unacked)))
+    assert digest(world.state) == before

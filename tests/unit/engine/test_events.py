@@ -1,0 +1,49 @@
+"""The table of events is what everything else is derived from."""
+
+import pytest
+
+from engine import events
+
+
+def test_kinds_and_reasons_have_the_numbers_that_journals_hold() -> None:
+    """These numbers are on disks: a change here is a change of the format."""
+    assert {entry.name: entry.number for entry in events.EVENT_TYPES} == {
+        "BrokerStarted": 1, "BrokerStopped": 2, "ConnectionOpened": 3, "ConnectionClosed": 4,
+        "ConnectionRefused": 5, "ConsumerAttached": 6, "ConsumerDetached": 7, "AddressCreated": 8,
+        "AddressUpdated": 9, "AddressDeleted": 10, "QueueCreated": 11, "QueueUpdated": 12,
+        "QueueDeleted": 13, "QueuePaused": 14, "QueueResumed": 15, "SettingsChanged": 16,
+        "Routed": 17, "Dropped": 18, "Delivered": 20, "Acknowledged": 21, "Returned": 22,
+        "DeadLettered": 23, "Expired": 24, "Removed": 25, "TransactionCommitted": 27,
+        "TransactionRolledBack": 28,
+    }  # fmt: skip
+    assert [events.REASONS[number][0] for number in range(28)] == [
+        "", "sent", "dead-letter", "expiry", "no-binding", "no-matching-filter", "by-consumer",
+        "automatic", "nack", "rollback", "closed", "disconnected", "timeout", "protocol-error",
+        "shutdown", "restart", "administration", "queue-removed", "no-dead-letter-address",
+        "no-expiry-address", "unroutable", "on-demand", "configuration", "authentication", "limit",
+        "commit-refused", "subscription", "unused",
+    ]  # fmt: skip
+
+
+def test_a_row_by_names_puts_each_value_in_its_column() -> None:
+    values = {column.name: number for number, column in enumerate(events.COLUMNS, 1)}
+    assert events.row(**values) == tuple(range(1, 13))
+    positions = (
+        events.KIND, events.REASON, events.DELIVERY_COUNT, events.ADDRESS, events.QUEUE,
+        events.PRIORITY, events.FLAGS, events.MESSAGE, events.CONSUMER, events.CONNECTION,
+        events.RELATED, events.TIME,
+    )  # fmt: skip
+    assert positions == tuple(range(12))
+    assert [column.name for column in events.COLUMNS][events.RELATED] == "related"
+
+
+@pytest.mark.parametrize("entry", events.EVENT_TYPES, ids=lambda entry: entry.name)
+def test_details_have_defaults_for_everything(entry: events.EventType) -> None:
+    if entry.detail is None:
+        assert events.decode_detail(entry.number, b"") is None
+    else:
+        assert events.decode_detail(entry.number, b"") == entry.detail()
+
+
+def test_a_kind_that_nobody_knows_has_no_detail() -> None:
+    assert events.decode_detail(200, b"anything") is None

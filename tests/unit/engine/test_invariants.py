@@ -1,0 +1,87 @@
+"""Each thing that must be true is missed when it is not."""
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.invariants import check
+from engine.state import READY, Queue, State
+from tests.support.world import World, fold
+
+
+@pytest.fixture
+def state(world: World) -> State:
+    """Three messages, the first in flight; a temporary subscription."""
+    connection = world.connect()
+    for number in range(3):
+        world.send("q", b"%d" % number)
+    world.attach(connection, "q", credit_messages=1, credit_bytes=0)
+    world.attach(connection, "news", routing_type="multicast")
+    return fold(world.journal)
+
+
+def in_flight(queue: Queue) -> int:
+    return next(number for number, entry in queue.entries.items() if entry.state != READY)
+
+
+def lose_the_holder(state: State, queue: Queue) -> None:
+    queue.entries[in_flight(queue)].consumer = None
+
+
+def hold_what_is_ready(state: State, queue: Queue) -> None:
+    number, entry = list(queue.entries.items())[-1]
+    queue.consumers[0].unacked[number] = entry
+
+
+def swap(state: State, queue: Queue) -> None:
+    queue.levels[4].rotate(1)
+
+
+def set_to(name: str, value: object) -> Callable[[State, Queue], None]:
+    def change(state: State, queue: Queue) -> None:
+        setattr(queue, name, value)
+
+    return change
+
+
+BREAKS: dict[str, tuple[Callable[[State, Queue], object], str]] = {
+    "ready": (set_to("ready_count", 7), "counts 7 ready"),
+    "tombstones": (set_to("tombstones", 7), "tombstones"),
+    "transient": (set_to("transient_count", 7), "non-persistent"),
+    "occupied": (set_to("occupied", 0), "taken for empty"),
+    "paused type": (set_to("routing_type", "multicast"), "bound as something else"),
+    "holder": (lose_the_holder, "in flight to nobody"),
+    "held": (hold_what_is_ready, "not in flight to it"),
+    "order": (swap, "behind a later one"),
+    "lost": (lambda s, q: q.entries.popitem(), "not in the queue"),
+    "unbound": (lambda s, q: q.address.anycast.clear(), "0 bindings"),
+    "bound twice": (lambda s, q: q.address.anycast.append(q), "2 bindings"),
+    "name": (lambda s, q: s.queue_by_name.pop("q"), "by name"),
+    "address name": (lambda s, q: s.address_by_name.pop(("default", "q")), "by name"),
+    "address": (lambda s, q: s.addresses.pop(q.address.id), "does not exist"),
+    "next queue": (lambda s, q: setattr(s, "next_queue", 1), "next queue"),
+    "next address": (lambda s, q: setattr(s, "next_address", 1), "next address"),
+    "types": (lambda s, q: setattr(q.address, "routing_types", ()), "incomplete"),
+    "consumer": (lambda s, q: q.consumers.clear(), "consumers of all queues"),
+    "peer": (lambda s, q: s.connections.clear(), "is gone"),
+    "count": (lambda s, q: setattr(q.entries[in_flight(q)], "delivery_count", 0), "never"),
+    "owned": (
+        lambda s, q: next(iter(s.connections.values())).temporary_queues.clear(),
+        "temporary queues",
+    ),
+    "queue id": (lambda s, q: setattr(q, "id", 77), "under the id 77"),
+    "message id": (lambda s, q: setattr(q.levels[4][0].message, "id", 77), "is message 77"),
+}
+
+
+def test_a_state_that_the_journal_made_is_fine(state: State) -> None:
+    assert check(state) == []
+    assert check(State()) == []
+
+
+@pytest.mark.parametrize("what", BREAKS)
+def test_it_notices(state: State, what: str) -> None:
+    change, expected = BREAKS[what]
+    change(state, state.queue_by_name["q"])
+    found = check(state)
+    assert any(expected in sentence for sentence in found), found
