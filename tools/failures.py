@@ -7,6 +7,7 @@ ends the command in silence. Mistakes of our own code are not caught here.
 import errno
 import os
 import sys
+from traceback import extract_tb
 from typing import Any, Final, NoReturn
 
 import click
@@ -77,6 +78,9 @@ def _bad_use(ctx: click.Context, text: str) -> click.UsageError:
 
 
 def describe(error: OSError) -> str:
-    """An error of the operating system as a sentence with the path that it is about."""
+    """An error of the operating system as a sentence, with the path or the place it is about."""
     reason = error.strerror or str(error) or type(error).__name__
-    return f"{error.filename}: {reason}" if error.filename else reason
+    if error.filename:
+        return f"{error.filename}: {reason}"
+    frames = extract_tb(error.__traceback__)
+    return f"{reason} (in {frames[-1].filename}, line {frames[-1].lineno})" if frames else reason

@@ -21,8 +21,10 @@ from tools import trail
 from tools.control_client import is_running
 from tools.failures import EXIT_WRONG, Commands, Failure, run
 from tools.inspection import Inspection, Question, parse_kinds
-from tools.printing import progress, show_json, show_table
-from tools.story import as_object, kind_name, line, moment
+from tools.names import Names
+from tools.printing import print_line, progress, show_json, show_table
+from tools.scan import Event
+from tools.story import as_object, kind_name, line, moment, printable
 from tools.times import time_option
 from tools.totals import QUEUE_KINDS, Totals
 from tools.verification import Verdict, verify_data
@@ -88,16 +90,19 @@ def inspect(directory: Path | None, data: Path | None, **flags: Any) -> None:
     try:
         for event in islice(found, flags["limit"]):
             told += 1
-            if flags["as_json"]:
-                show_json(as_object(event, inspection.names))
-            else:
-                click.echo(_with_color(line(event, inspection.names)))
-                if event.body:
-                    click.echo(f"{'':10}{event.body.decode('utf-8', 'backslashreplace')}")
+            print_line(_told(event, inspection.names, as_json=flags["as_json"]))
+            if event.body and not flags["as_json"]:
+                print_line(f"{'':10}{printable(event.body.decode('utf-8', 'backslashreplace'))}")
     except KeyboardInterrupt:
         return
     if not told and inspection.unknown:
         raise Failure(_never_was(inspection, question))
+
+
+def _told(event: Event, names: Names, *, as_json: bool) -> str:
+    if as_json:
+        return msgspec.json.encode(as_object(event, names)).decode()
+    return _with_color(line(event, names))
 
 
 def _question(flags: dict[str, Any]) -> Question:
@@ -126,7 +131,9 @@ def _wait() -> bool:
 
 
 def _with_color(text: str) -> str:
-    """The kind in colour; click takes colours out where there is no terminal."""
+    """The kind in colour, on a terminal."""
+    if not sys.stdout.isatty():
+        return text
     head, kind, rest = text[:38], text[38:60], text[60:]
     return click.style(head, dim=True) + click.style(kind, fg="cyan") + rest
 

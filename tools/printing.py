@@ -13,6 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 
+def print_line(text: str) -> None:
+    """Print one of very many lines: unlike `click.echo` it does not flush each."""
+    sys.stdout.write(text + "\n")
+
+
 def show_json(value: Any) -> None:
     """Print a value as one line of JSON."""
     click.echo(msgspec.json.encode(value).decode())
