@@ -53,7 +53,7 @@ class Campaign:
             workers[0].thread.join(self.random.uniform(*KILL_AFTER_SECONDS))
             assert self.broker.is_running, self.broker.log_text()
         finally:
-            self.broker.kill()
+            self.strike()
             end_work(workers)
         self.after_crash()
         assert not self.ledger.violations, self.report()
@@ -64,8 +64,12 @@ class Campaign:
         with suppress(subprocess.TimeoutExpired):
             self.broker.process.wait(self.random.uniform(*KILL_IN_START_SECONDS))
         assert self.broker.is_running, self.broker.log_text()
-        self.broker.kill()
+        self.strike()
         self.after_crash()
+
+    def strike(self) -> None:
+        """End the broker."""
+        self.broker.kill()
 
     def after_crash(self) -> None:
         """Between the crash and the next start."""
@@ -106,6 +110,8 @@ class Campaign:
         assert self.broker.stop() == 0, self.broker.log_text()
         self.ledger.drained = drained
         self.ledger.check_drained()
+        torn = sum("cut a torn tail" in line["event"] for line in self.broker.lines())
+        print(f"torn tails cut: {torn}", file=sys.stderr)
         print(f"\nseed {self.seed}, {self.rounds} rounds: {self.ledger.summary()}", file=sys.stderr)
         assert not self.ledger.violations, self.report()
         assert self.ledger.receipted, "the clients got nothing done"

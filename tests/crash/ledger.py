@@ -27,6 +27,7 @@ class Ledger:
         self.drained: set[str] = set()
         self.violations: list[str] = []
         self.redelivered = 0
+        self.waiting = 0
 
     # ---- what producers report
 
@@ -45,7 +46,9 @@ class Ledger:
     def sent_receipted(self, bodies: Iterable[str]) -> None:
         """The broker gave a receipt for these."""
         with self.lock:
-            self.receipted.update(bodies)
+            for body in bodies:
+                self.receipted.add(body)
+                self.waiting += ">" not in body
 
     def given_up(self, bodies: Iterable[str]) -> None:
         """These were sent in a transaction that was then aborted."""
@@ -91,8 +94,8 @@ class Ledger:
 
     @property
     def open(self) -> int:
-        """How many bodies were sent and are not known to be settled."""
-        return len(self.sent) - len(self.confirmed)
+        """About how many bodies wait in the broker for a consumer."""
+        return self.waiting - len(self.settling)
 
     # ---- the end
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -85,6 +86,8 @@ class BrokerProcess:
                 stdout=output,
                 stderr=log,
                 env=os.environ | self.environment,
+                # A group of its own: a power cut takes every process of the broker.
+                start_new_session=True,
             )
 
     def start(self) -> "BrokerProcess":
@@ -148,6 +151,14 @@ class BrokerProcess:
             self._process.kill()
             self.wait()
 
+    def cut_power(self) -> None:
+        """Kill -9 the broker with every process that it started."""
+        if self._process is not None:
+            group = self._process.pid
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+            self.wait()
+
     def stop(self) -> int:
         """SIGTERM; return the exit code."""
         self.send_signal(signal.SIGTERM)
@@ -183,4 +194,4 @@ class BrokerProcess:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.kill()
+        self.cut_power()

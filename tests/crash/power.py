@@ -1,0 +1,166 @@
+"""Cutting the power: what the black box saw synced stays, of the rest anything may.
+
+Fault model, that of `journal.disk`: bytes written since the last sync of their file may be there
+or not, each sector of 512 bytes for itself; a change of size since then may have happened or not;
+names changed since the last sync of the folder are as they were, or as they became, in order. The
+real disk did get everything (the process was killed, not the machine), so the folder is rebuilt
+from what the black box noted.
+"""
+
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple
+
+SECTOR: Final = 512
+SOURCE: Final = Path(__file__).with_name("blackbox.c")
+_RECORD: Final = Struct("=B7xQQQ")
+CREATE, WRITE, SYNC, SIZE, RENAME, REMOVE, SYNC_FOLDER = range(1, 8)
+
+
+class NoCompiler(Exception):
+    """There is no C compiler, or it cannot make the black box."""
+
+
+def compile_black_box(folder: Path) -> Path:
+    """Compile the library; raises NoCompiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        raise NoCompiler("no C compiler (cc, gcc, clang) on this machine")
+    library = folder / "blackbox.so"
+    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NoCompiler(f"{compiler} cannot compile the black box: {done.stderr[:300]}")
+    return library
+
+
+class Record(NamedTuple):
+    """One thing that happened to the folder."""
+
+    kind: int
+    inode: int
+    offset: int
+    data: bytes
+
+
+def read_records(log: Path) -> Iterator[Record]:
+    """What the black box noted, in order; the last record may be cut."""
+    content = log.read_bytes() if log.exists() else b""
+    position = 0
+    while position + _RECORD.size <= len(content):
+        kind, inode, offset, length = _RECORD.unpack_from(content, position)
+        position += _RECORD.size
+        data = content[position : position + length]
+        if len(data) < length:
+            return
+        position += length
+        yield Record(kind, inode, offset, data)
+
+
+class PlatterFile:
+    """A file as the platter has it, and what is on the way to it."""
+
+    def __init__(self, content: bytes = b"") -> None:
+        self.content: Final = bytearray(content)
+        self.unsynced: Final[list[Record]] = []
+
+    def change(self, record: Record) -> None:
+        """Carry out a write or a change of size whole."""
+        if record.kind == SIZE:
+            self._resize(record.offset)
+        else:
+            self._put(record.data, record.offset)
+
+    def sync(self) -> None:
+        """What is on the way arrives."""
+        for record in self.unsynced:
+            self.change(record)
+        self.unsynced.clear()
+
+    def cut(self, chance: random.Random, likely: float) -> None:
+        """The power goes: each sector on the way has arrived with this likelihood."""
+        for record in self.unsynced:
+            if record.kind == SIZE:
+                if chance.random() < likely:
+                    self._resize(record.offset)
+                continue
+            start = record.offset
+            end = start + len(record.data)
+            while start < end:
+                stop = min(end, (start // SECTOR + 1) * SECTOR)
+                if chance.random() < likely:
+                    self._put(record.data[start - record.offset : stop - record.offset], start)
+                start = stop
+        self.unsynced.clear()
+
+    def _put(self, data: bytes, offset: int) -> None:
+        self._resize(max(offset + len(data), len(self.content)))
+        self.content[offset : offset + len(data)] = data
+
+    def _resize(self, size: int) -> None:
+        del self.content[size:]
+        self.content.extend(bytes(size - len(self.content)))
+
+
+class Platter:
+    """A folder as the platter has it: `names` are durable, `newest` is what the process sees."""
+
+    def __init__(self, folder: Path) -> None:
+        """Begin with what is in the folder, all of it durable."""
+        self.files: Final[dict[int, PlatterFile]] = {}
+        self.names: dict[str, int] = {}
+        for path in folder.iterdir() if folder.is_dir() else ():
+            inode = path.stat().st_ino
+            self.files[inode] = PlatterFile(path.read_bytes())
+            self.names[path.name] = inode
+        self.unsynced: Final[list[Record]] = []
+
+    def play(self, record: Record) -> None:
+        """Take in what happened next."""
+        if record.kind in (CREATE, RENAME, REMOVE):
+            if record.kind == CREATE:
+                # A file system gives the inode of a removed file to the next one.
+                self.files[record.inode] = PlatterFile()
+            self.unsynced.append(record)
+        elif record.kind == SYNC_FOLDER:
+            for change in self.unsynced:
+                self._rename(change)
+            self.unsynced.clear()
+        elif record.kind == SYNC:
+            self.files[record.inode].sync()
+        else:
+            self.files[record.inode].unsynced.append(record)
+
+    def cut(self, chance: random.Random) -> None:
+        """The power goes: of what is on the way, anything may have arrived."""
+        for change in self.unsynced[: chance.randint(0, len(self.unsynced))]:
+            self._rename(change)
+        for file in self.files.values():
+            file.cut(chance, chance.choice((0.0, 0.1, 0.5, 0.9, 1.0)))
+
+    def lose(self) -> None:
+        """The power goes, and nothing of what is on the way has arrived."""
+        self.unsynced.clear()
+        for file in self.files.values():
+            file.unsynced.clear()
+
+    def _rename(self, record: Record) -> None:
+        if record.kind == RENAME:
+            old, new, _ = record.data.decode().split("\0")
+            self.names[new] = self.names.pop(old)
+        elif record.kind == CREATE:
+            self.names[record.data.decode()] = record.inode
+        else:
+            self.names.pop(record.data.decode(), None)
+
+    def write_to(self, folder: Path) -> None:
+        """Make a folder that holds what the platter has, and nothing else."""
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+        for name, inode in self.names.items():
+            (folder / name).write_bytes(self.files[inode].content)

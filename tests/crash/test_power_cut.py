@@ -1,0 +1,105 @@
+"""Promises P1 and P8 when the power goes: what was not synced is really gone, or torn.
+
+The broker runs with a black box below it, is killed at random moments, and starts again on a folder
+that holds what was synced and, sector by sector, a random part of what was not.
+"""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from recovery.directory import JOURNAL
+from tests.crash.campaign import Campaign
+from tests.crash.clients import Connect, Receipt, StompPy
+from tests.crash.power import NoCompiler, Platter, compile_black_box, read_records
+from tests.crash.workload import ORDERS
+
+pytestmark = pytest.mark.crash
+
+
+class PowerCuts(Campaign):
+    """Crashes that take away what was not synced."""
+
+    def __init__(
+        self, directory: Path, connect: Connect, seed: int, library: Path, *, deaf: bool = False
+    ) -> None:
+        super().__init__(directory, connect, seed)
+        self.folder = directory / JOURNAL
+        self.noted = directory.with_name("blackbox.log")
+        self.chance = random.Random(seed + 1)
+        self.broker.environment = {
+            "LD_PRELOAD": str(library),
+            "BLACKBOX_FOLDER": str(self.folder),
+            "BLACKBOX_LOG": str(self.noted),
+        } | ({"BLACKBOX_DEAF": "1"} if deaf else {})
+        # The first start makes the folder; what is cut later is what is in it.
+        self.broker.start()
+        assert self.broker.stop() == 0
+        self.switch_on()
+
+    def switch_on(self) -> None:
+        """Everything in the folder is on the platter; the black box begins anew."""
+        self.platter = Platter(self.folder)
+        self.noted.unlink(missing_ok=True)
+
+    def strike(self) -> None:
+        self.broker.cut_power()
+
+    def after_crash(self) -> None:
+        """Give the broker a folder with what the platter has."""
+        for record in read_records(self.noted):
+            self.platter.play(record)
+        self.cut()
+        self.platter.write_to(self.folder)
+        self.switch_on()
+
+    def cut(self) -> None:
+        """What becomes of what was not synced."""
+        self.platter.cut(self.chance)
+
+
+class TotalLoss(PowerCuts):
+    """Nothing that was not synced is ever there again."""
+
+    def cut(self) -> None:
+        self.platter.lose()
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The black box."""
+    try:
+        return compile_black_box(tmp_path_factory.mktemp("blackbox"))
+    except NoCompiler as error:
+        pytest.skip(str(error))
+
+
+def test_nothing_receipted_is_lost(tmp_path: Path, kills: int, seed: int, library: Path) -> None:
+    campaign = PowerCuts(tmp_path / "data", StompPy, seed, library)
+    with campaign.broker:
+        for _ in range(kills):
+            campaign.round()
+        campaign.finish()
+
+
+@pytest.mark.parametrize("deaf", [False, True], ids=["synced", "not-synced"])
+def test_the_black_box_tells_synced_from_not_synced(
+    tmp_path: Path, library: Path, deaf: bool
+) -> None:
+    """The proof can fail: where syncs do nothing, messages with receipts are missed."""
+    campaign = TotalLoss(tmp_path / "data", StompPy, 1, library, deaf=deaf)
+    bodies = {f"m{number}" for number in range(20)}
+    with campaign.broker:
+        campaign.broker.start()
+        client = StompPy(campaign.broker.port)
+        for body in bodies:
+            client.send(ORDERS, body, receipt=body)
+        assert {client.receive(60) for _ in bodies} == {Receipt(body) for body in bodies}
+        campaign.strike()
+        client.cut()
+        campaign.after_crash()
+        state = campaign.check_journal(campaign.broker.directory)
+    queues = state.queues.values()
+    found = {entry.message.body.decode() for queue in queues for entry in queue.entries.values()}
+    assert found == (set() if deaf else bodies)
