@@ -16,7 +16,7 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 
@@ -39,6 +39,8 @@ SOCKET_NAME: Final = "control.sock"
 REQUEST_BYTES_MAX: Final = 64 * 1024
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 CLIENTS_MAX: Final = 32
+
+Offset = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class ControlledHub(Protocol):
@@ -65,11 +67,15 @@ class Status(msgspec.Struct, frozen=True, tag="status", tag_field="do"):
 
 
 class Queues(msgspec.Struct, frozen=True, tag="queues", tag_field="do"):
-    """Ask for all queues."""
+    """Ask for a page of the queues."""
+
+    offset: Offset = 0
 
 
 class Addresses(msgspec.Struct, frozen=True, tag="addresses", tag_field="do"):
-    """Ask for all addresses."""
+    """Ask for a page of the addresses."""
+
+    offset: Offset = 0
 
 
 class SettingsOf(msgspec.Struct, frozen=True, tag="settings", tag_field="do"):
@@ -240,9 +246,9 @@ class ControlServer:
     def _read(self, request: Reading) -> dict[str, Any] | Refusal:
         state = self._hub.broker.state
         if isinstance(request, Queues):
-            return {"queues": views.queues(state)}
+            return views.queues(state, offset=request.offset)
         if isinstance(request, Addresses):
-            return {"addresses": views.addresses(state)}
+            return views.addresses(state, offset=request.offset)
         if isinstance(request, SettingsOf):
             return views.settings(state, request.address)
         if isinstance(request, Browse):

@@ -12,6 +12,12 @@ from engine.headers import as_dict
 from engine.refusals import Code, Refusal
 from engine.state import HOST, IN_FLIGHT, Entry, Queue, State
 
+LIST_PAGE_MAX: Final = 1000
+"""How many queues or addresses one page lists."""
+
+QUEUES_NAMED_MAX: Final = 20
+"""How many queues are named with their address; there may be one for each subscriber."""
+
 PAGE_DEFAULT: Final = 100
 PAGE_MAX: Final = 1000
 OFFSET_MAX: Final = 1_000_000
@@ -39,26 +45,35 @@ def counts(state: State) -> dict[str, Any]:
     }
 
 
-def addresses(state: State) -> list[dict[str, Any]]:
-    """All addresses by name, with what their queues hold together."""
+def addresses(state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX) -> dict[str, Any]:
+    """A page of the addresses in order of their names; `next_offset` is None on the last."""
+    found = sorted(state.addresses.values(), key=lambda each: each.name)
     rows = []
-    for address in sorted(state.addresses.values(), key=lambda each: each.name):
-        queues = [*address.anycast, *address.multicast]
+    for address in found[offset : offset + limit]:
+        bound = [*address.anycast, *address.multicast]
         rows.append(
             {
                 "address": address.name,
                 "routing_types": list(address.routing_types),
                 "auto_created": address.auto_created,
-                "queues": [queue.name for queue in queues],
-                "messages": sum(len(queue.entries) for queue in queues),
+                "queue_count": len(bound),
+                "queues": [queue.name for queue in bound[:QUEUES_NAMED_MAX]],
+                "messages": sum(len(queue.entries) for queue in bound),
             }
         )
-    return rows
+    return {"addresses": rows, "next_offset": _next(offset, len(rows), len(found))}
 
 
-def queues(state: State) -> list[dict[str, Any]]:
-    """All queues by name."""
-    return [_queue(queue) for queue in sorted(state.queues.values(), key=lambda each: each.name)]
+def queues(state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX) -> dict[str, Any]:
+    """A page of the queues in order of their names; `next_offset` is None on the last."""
+    found = sorted(state.queues.values(), key=lambda each: each.name)
+    rows = [_queue(queue) for queue in found[offset : offset + limit]]
+    return {"queues": rows, "next_offset": _next(offset, len(rows), len(found))}
+
+
+def _next(offset: int, count: int, total: int) -> int | None:
+    """Where the next page begins, None if there is none."""
+    return offset + count if count and offset + count < total else None
 
 
 def _queue(queue: Queue) -> dict[str, Any]:
@@ -119,13 +134,12 @@ def browse(
         size += len(entry.message.headers) + min(len(entry.message.body), BODY_BYTES_MAX)
         if size > PAGE_BYTES_MAX:
             break
-    end = offset + len(rows)
     return {
         "queue": name,
         "messages": rows,
         "offset": offset,
         "in_queue": len(queue.entries),
-        "next_offset": end if rows and end < len(queue.entries) else None,
+        "next_offset": _next(offset, len(rows), len(queue.entries)),
     }
 
 

@@ -53,6 +53,23 @@ def look(
     return {"running": False, "lsn": lsn} | result
 
 
+def look_at_all(
+    data: Path, what: str, page_of: Callable[..., dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """All rows of something that the broker lists by pages, else those of the journal."""
+    rows: list[dict[str, Any]] = []
+    offset: int | None = 0
+    while offset is not None:
+        page = look(
+            data,
+            {"do": what, "offset": offset},
+            lambda state: page_of(state, limit=len(state.queues) + len(state.addresses)),
+        )
+        rows += page[what]
+        offset = page["next_offset"]
+    return rows
+
+
 def change(data: Path, done: str, as_json: bool, **request: Any) -> None:
     """Have the running broker change something, and say that it is done."""
     answer = _request(data, request)
@@ -99,15 +116,15 @@ def queue() -> None:
 @json_option
 def queue_list(data: Path, as_json: bool) -> None:
     """List all queues with what is in them and what went through."""
-    answer = look(data, {"do": "queues"}, lambda state: {"queues": views.queues(state)})
+    rows = look_at_all(data, "queues", views.queues)
     if as_json:
-        show_json_pretty(answer["queues"])
+        show_json_pretty(rows)
         return
     columns = (
         "queue", "address", "routing_type", "ready", "in_flight", "consumers", "added",
         "acknowledged", "dead_lettered", "expired", "paused",
     )  # fmt: skip
-    _show_rows(columns, answer["queues"])
+    _show_rows(columns, rows)
 
 
 def _show_rows(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
@@ -183,12 +200,13 @@ def address() -> None:
 @json_option
 def address_list(data: Path, as_json: bool) -> None:
     """List all addresses with their queues."""
-    answer = look(data, {"do": "addresses"}, lambda state: {"addresses": views.addresses(state)})
+    rows = look_at_all(data, "addresses", views.addresses)
     if as_json:
-        show_json_pretty(answer["addresses"])
+        show_json_pretty(rows)
         return
-    columns = ("address", "routing_types", "queues", "messages", "auto_created")
-    _show_rows(columns, answer["addresses"])
+    for row in rows:
+        row["queues"] += ["..."] if row["queue_count"] > len(row["queues"]) else []
+    _show_rows(("address", "routing_types", "queues", "messages", "auto_created"), rows)
 
 
 @address.command("create")

@@ -9,7 +9,10 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine import commands
 from engine.broker import Broker
@@ -102,9 +105,29 @@ def test_what_is_read_is_what_the_state_is(tmp_path: Path) -> None:
             assert (row["queue"], row["ready"], row["in_flight"]) == ("orders", 2, 0)
             [row] = (await made.ask(do="addresses"))["addresses"]
             assert (row["address"], row["queues"], row["messages"]) == ("orders", ["orders"], 2)
+            assert (row["queue_count"], row["queues"]) == (1, ["orders"])
             settings = await made.ask(do="settings", address="orders")
             assert settings["exists"] is True
             assert {row["match"] for row in settings["settings"]} == {None}
+
+    asyncio.run(scenario())
+
+
+def test_long_lists_come_by_pages(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            names = [f"q{number:05}" for number in range(views.LIST_PAGE_MAX + 10)]
+            for name in names:
+                made.hub.broker.handle(commands.CreateQueue(name, "busy", "multicast"), 1)
+            first = await made.ask(do="queues")
+            assert first["next_offset"] == views.LIST_PAGE_MAX
+            second = await made.ask(do="queues", offset=first["next_offset"])
+            assert second["next_offset"] is None
+            assert [row["queue"] for row in first["queues"] + second["queues"]] == names
+            [row] = (await made.ask(do="addresses"))["addresses"]
+            assert row["queue_count"] == len(names)
+            assert row["queues"] == names[: views.QUEUES_NAMED_MAX]
+            assert (await made.ask(do="queues", offset=-1))["code"] == "invalid"
 
     asyncio.run(scenario())
 
@@ -325,3 +348,30 @@ def test_the_path_may_be_longer_than_a_sockets_path(
         assert not (folder / SOCKET_NAME).exists()
 
     asyncio.run(scenario())
+
+
+REQUESTS = st.fixed_dictionaries(
+    {
+        "do": st.sampled_from(
+            ["status", "queues", "addresses", "settings", "browse", "create-queue",
+             "delete-queue", "purge-queue", "create-address", "delete-address"]
+        )
+    },
+    optional={
+        "queue": st.text(max_size=3),
+        "address": st.text(max_size=3),
+        "offset": st.integers(-2, 2**70),
+        "limit": st.integers(-2, 2**70),
+        "force": st.booleans() | st.none(),
+        "routing_type": st.text(max_size=3),
+        "routing_types": st.lists(st.text(max_size=3), max_size=2),
+    },
+)  # fmt: skip
+
+
+@given(st.binary(max_size=60) | REQUESTS.map(lambda request: json.dumps(request).encode()))
+def test_any_request_gets_a_result_or_an_error(line: bytes) -> None:
+    server = ControlServer(FakeHub(), Path("nowhere"))
+    answer = asyncio.run(server._answer(line))
+    assert answer.keys() in ({"result"}, {"error"})
+    json.loads(msgspec.json.encode(answer))
