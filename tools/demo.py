@@ -223,6 +223,7 @@ def cli(orders: int, keep: Path | None, as_json: bool) -> None:
             right = _show(rows, history, data)
             click.echo(f"{time.perf_counter() - begun:.0f} s in all")
     if not right:
+        click.echo("something is wrong; `--keep DIR` leaves the journal for a look", err=True)
         sys.exit(EXIT_WRONG)
 
 

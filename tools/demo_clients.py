@@ -39,12 +39,15 @@ class Delivery:
 class Order:
     """What the clients know of one order. Counts are delivery counts; 0 is never."""
 
-    __slots__ = ("acked_count", "confirmed_count", "deliveries", "nacked", "receipted")
+    __slots__ = (
+        "acked_count", "confirmed_count", "deliveries", "first_acked_count", "nacked", "receipted",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.receipted = False
         self.deliveries: list[Delivery] = []
         self.acked_count = 0
+        self.first_acked_count = 0
         self.confirmed_count = 0
         self.nacked = 0
 
@@ -88,7 +91,9 @@ class Ledger:
     def acked(self, number: int, count: int) -> None:
         """A consumer is about to acknowledge the order."""
         with self.lock:
-            self.orders[number].acked_count = max(count, self.orders[number].acked_count)
+            order = self.orders[number]
+            order.acked_count = max(count, order.acked_count)
+            order.first_acked_count = order.first_acked_count or count
 
     def confirmed(self, number: int, count: int) -> None:
         """The broker said that the acknowledgement is safe."""

@@ -73,6 +73,8 @@ def judge(ledger: Ledger, history: History) -> list[Row]:
     """The table: what happened, and what must be zero."""
     orders = ledger.orders
     receipted = ledger.count(lambda order: order.receipted)
+    acked = ledger.count(lambda order: order.acked_count > 0)
+    confirmed = ledger.count(lambda order: order.confirmed_count > 0)
     arrived = sum(1 for number in history.routed if not orders[number].receipted)
     return [
         Row("orders sent, each once", len(orders)),
@@ -84,7 +86,10 @@ def judge(ledger: Ledger, history: History) -> list[Row]:
         Row("deliveries seen by consumers", sum(len(each.deliveries) for each in orders.values())),
         Row("  flagged as redelivered", sum(map(_flagged, orders.values()))),
         Row("  rejected by a consumer", sum(order.nacked for order in orders.values())),
-        Row("acknowledged, with a receipt", ledger.count(lambda order: order.confirmed_count > 0)),
+        Row("orders acknowledged by a consumer", acked),
+        Row("  with a receipt: final", confirmed),
+        Row("  without: lost with a connection", acked - confirmed),
+        Row("delivered again, flagged: the receipt of the ack was lost", ledger.count(_again)),
         *_verdicts(ledger, history),
     ]
 
@@ -123,6 +128,11 @@ def _unflagged(order: Order) -> bool:
     return any(times > 1 for times in by_count.values()) or any(
         delivery.count > 1 and not delivery.flagged for delivery in order.deliveries
     )
+
+
+def _again(order: Order) -> bool:
+    """Whether an order came again after an acknowledgement whose receipt was lost: rightly so."""
+    return any(0 < order.first_acked_count < delivery.count for delivery in order.deliveries)
 
 
 def _undead(order: Order) -> bool:
