@@ -11,9 +11,9 @@ from typing import Protocol
 class BatchLike(Protocol):
     """The shape of a batch.
 
-    `rows[i]` is one packed row; `heaps[k]` holds the non-empty strings of heap `k` in row order;
-    `time` is microseconds since 1970 UTC, of the last event; `raw_bytes` is what it takes in
-    memory, for back-pressure.
+    `rows` are packed rows, in pieces of one or more; `heaps[k]` holds the non-empty strings of heap
+    `k` in row order, in pieces likewise; `time` is microseconds since 1970 UTC, of the last event;
+    `raw_bytes` is what it takes in memory, for back-pressure.
     """
 
     first_lsn: int

@@ -97,8 +97,9 @@ class BlockCodec:
 
     def encode(self, batch: BatchLike, previous_hash: bytes) -> EncodedBlock:
         """Make the block of a batch; AssertionError if rows and heaps do not fit together."""
-        count = len(batch.rows)
-        columns = self._transpose(batch.rows)
+        joined = b"".join(batch.rows)
+        count = len(joined) // self.layout.row_bytes
+        columns = self._transpose(joined)
         heaps = [b"".join(strings) for strings in batch.heaps]
         assert len(heaps) == self.heap_count, "a list of strings is needed for each heap"
         lengths = columns[len(columns) - self.heap_count :]
@@ -132,11 +133,11 @@ class BlockCodec:
         assert len(data) == header.block_bytes
         return EncodedBlock(header, data, block_hash(packed, rows, heap), summary)
 
-    def _transpose(self, rows: list[bytes]) -> list[memoryview]:
+    def _transpose(self, joined: bytes) -> list[memoryview]:
         """Turn rows into columns: one strided copy for each."""
-        joined = b"".join(rows)
         row_bytes = self.layout.row_bytes
-        assert len(joined) == len(rows) * row_bytes > 0, "rows of the wrong size"
+        assert len(joined) > 0, "a block without events is a mark"
+        assert len(joined) % row_bytes == 0, "rows of the wrong size"
         views = {code: _typed(memoryview(joined), code) for code in WIDTHS}
         columns = []
         for _, code, offset in self.stored:

@@ -70,13 +70,6 @@ class Corruption(JournalError):
 class DiskFull(JournalError):
     """No room for the next segment; nothing was written and the batch may be tried again."""
 
-    def __init__(self, needed_bytes: int, error: OSError) -> None:
-        super().__init__(
-            f"no room for the next segment of {needed_bytes} bytes ({error}): free disk space or "
-            "raise the quota; the journal goes on by itself when there is room."
-        )
-        self.needed_bytes = needed_bytes
-
 
 class JournalFailed(JournalError):
     """A write or sync failed. What reached the disk is unknown; nothing more is taken."""

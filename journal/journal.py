@@ -296,7 +296,10 @@ class Journal:
                 raise
         except OSError as error:
             if error.errno in _NO_ROOM:
-                raise DiskFull(size, error) from error
+                raise DiskFull(
+                    f"no room for the next segment of {size} bytes ({error}): free disk space or "
+                    "raise the quota; the journal goes on by itself when there is room."
+                ) from error
             raise
         self.disk_full = None
         return file

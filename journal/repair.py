@@ -84,6 +84,8 @@ def check_link(block: RawBlock, expected_lsn: int, last_hash: bytes) -> None:
 def find_tail(segment: Segment, codec: BlockCodec, known_durable_lsn: int) -> Tail:
     """Walk the newest segment, cut a torn tail, and say where to go on; raises Corruption.
 
+    What was written last is written again, to be synced by the caller.
+
     `known_durable_lsn` is what somebody else (a checkpoint) knows to have been durable.
     """
     entries = bytearray()
@@ -91,6 +93,7 @@ def find_tail(segment: Segment, codec: BlockCodec, known_durable_lsn: int) -> Ta
     lsn = segment.header.first_lsn
     last_hash = segment.header.previous_hash
     last_is_mark = False
+    newest_offset = offset
     while True:
         try:
             block = segment.block_at(offset, with_heap=True)
@@ -103,6 +106,7 @@ def find_tail(segment: Segment, codec: BlockCodec, known_durable_lsn: int) -> Ta
             entries += pack_footer_entry(footer_entry(block, offset, summary_of(codec, block)))
         except Damage as damage:
             raise Corruption(segment.name, offset, lsn, str(damage)) from damage
+        newest_offset = offset
         offset += block.header.block_bytes
         lsn = block.header.next_lsn
         last_hash = block.hash
@@ -116,7 +120,18 @@ def find_tail(segment: Segment, codec: BlockCodec, known_durable_lsn: int) -> Ta
     else:
         # The power may have gone after the footer was written and before the file was cut to size.
         segment.file.truncate(offset + footer_bytes(len(entries) // FOOTER_ENTRY_BYTES))
+    _write_again(segment, newest_offset, segment.file.size() if sealed else offset)
     return Tail(entries, offset, lsn, last_hash, last_is_mark, sealed, repair)
+
+
+def _write_again(segment: Segment, offset: int, end: int) -> None:
+    """Write once more what was written last, so that the sync which follows covers it.
+
+    When a sync fails, the kernel takes for clean what never reached the disk: it can be read here,
+    no later sync would write it, and the next power cut would lose it. Every block before the
+    newest was synced before the newest was begun.
+    """
+    write_all(segment.file, segment.file.pread(end - offset, offset), offset)
 
 
 def _is_sealed(segment: Segment, offset: int) -> bool:

@@ -49,8 +49,8 @@ def ignore_disk_free() -> None:
     """For those who do not want to hear that a disk is no longer full."""
 
 
-class _Core:
-    """What both writers do with one batch or mark."""
+class WriterCore:
+    """What all writers do with one batch or mark."""
 
     def __init__(
         self,
@@ -74,14 +74,15 @@ class _Core:
 
     def append(self, batch: BatchLike) -> None:
         """Append and measure; raises as `Journal.append`."""
+        before = self.journal.next_lsn
         self.journal.append(batch)
+        self.events += self.journal.next_lsn - before
         seconds = self.journal.sync_seconds
         if self.blocks == 0:
             self.sync_seconds_average = seconds
         self.sync_seconds_average += _AVERAGE_WEIGHT * (seconds - self.sync_seconds_average)
         self.sync_seconds_max = max(self.sync_seconds_max, seconds)
         self.blocks += 1
-        self.events += len(batch.rows)
 
     def mark(self, time: int) -> None:
         """Append a mark if there is room for one; raises JournalFailed."""
@@ -136,7 +137,7 @@ class InlineWriter:
         on_disk_full: Callable[[DiskFull], None] = ignore_disk_full,
         on_disk_free: Callable[[], None] = ignore_disk_free,
     ) -> None:
-        self._core: Final = _Core(journal, on_durable, on_failure, on_disk_full, on_disk_free)
+        self._core: Final = WriterCore(journal, on_durable, on_failure, on_disk_full, on_disk_free)
         self._waiting: list[BatchLike] = []
 
     @property
@@ -214,7 +215,7 @@ class ThreadWriter:
         on_disk_free: Callable[[], None] = ignore_disk_free,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        self._core: Final = _Core(journal, on_durable, on_failure, on_disk_full, on_disk_free)
+        self._core: Final = WriterCore(journal, on_durable, on_failure, on_disk_full, on_disk_free)
         self._retry_seconds: Final = retry_seconds
         self._queue: Final[SimpleQueue[BatchLike | int | None]] = SimpleQueue()
         self._wake: Final = threading.Event()

@@ -9,13 +9,13 @@ what to do.
 import os
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter, sleep
 from typing import Final, NamedTuple
 
 from engine.invariants import check
 from engine.state import State
 from journal.disk import Disk, RealDisk
-from journal.errors import JournalError
+from journal.errors import JournalError, Locked
 from journal.journal import SEGMENT_BYTES, Journal
 from journal.lock import DirectoryLock
 from journal.reader import read_blocks
@@ -25,6 +25,7 @@ from recovery.fold import FoldError, fold_block
 from recovery.layout import LAYOUT
 
 JOURNAL: Final = "journal"
+LOCK_WAIT_SECONDS: Final = 5.0
 
 
 class RecoveryError(Exception):
@@ -54,24 +55,41 @@ def recover(
     `data_id` (16 bytes) is used if the journal is created. `progress` is called with events done
     and events in all. Raises JournalError and RecoveryError.
     """
+    journal, repair = open_journal(disk, data_id=data_id, segment_bytes=segment_bytes, clock=clock)
     state = State()
-    if not segment_names(disk):
-        journal = Journal.create(
-            disk, LAYOUT, data_id=data_id, segment_bytes=segment_bytes, clock=clock
-        )
-        return Recovered(journal, state, None, 0, created=True)
-    journal, repair = Journal.open(disk, LAYOUT, segment_bytes=segment_bytes, clock=clock)
     try:
-        events = _fold(disk, journal.durable_lsn, state, progress)
+        events = fold_journal(disk, journal.durable_lsn, state, progress)
     except BaseException:
         journal.close()
         raise
-    return Recovered(journal, state, repair, events, created=False)
+    return Recovered(journal, state, repair, events, created=repair is None)
 
 
-def _fold(
+def open_journal(
+    disk: Disk,
+    *,
+    data_id: bytes,
+    segment_bytes: int = SEGMENT_BYTES,
+    clock: Callable[[], float] = perf_counter,
+) -> tuple[Journal, Repair | None]:
+    """Open the journal on a disk, or create it (then there is no Repair). Raises JournalError."""
+    if segment_names(disk):
+        return Journal.open(disk, LAYOUT, segment_bytes=segment_bytes, clock=clock)
+    created = Journal.create(
+        disk, LAYOUT, data_id=data_id, segment_bytes=segment_bytes, clock=clock
+    )
+    return created, None
+
+
+def fold_journal(
     disk: Disk, last_lsn: int, state: State, progress: Callable[[int, int], None] | None
 ) -> int:
+    """Fold a journal that ends with `last_lsn`, and check the state; return the number of events.
+
+    Raises JournalError and RecoveryError.
+    """
+    if last_lsn == 0:
+        return 0
     applied = 0
     try:
         for block in read_blocks(disk, LAYOUT):
@@ -110,15 +128,39 @@ class DataDirectory:
         self._lock.release()
 
 
+def _lock(path: Path) -> DirectoryLock:
+    """Take the lock; a killed broker's writer may hold it a moment longer than the broker lived."""
+    deadline = monotonic() + LOCK_WAIT_SECONDS
+    while True:
+        try:
+            return DirectoryLock(path)
+        except Locked as locked:
+            if _is_alive(locked.pid) or monotonic() > deadline:
+                raise
+        sleep(0.01)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return pid > 0
+
+
 def open_directory(
     path: Path,
     *,
     segment_bytes: int = SEGMENT_BYTES,
     progress: Callable[[int, int], None] | None = None,
+    on_journal: Callable[[Journal], None] | None = None,
 ) -> DataDirectory:
     """Lock a data directory (made if it does not exist), and recover what is in it.
 
-    Raises JournalError and RecoveryError.
+    `on_journal` is called when the journal is open and nothing is folded yet: the moment to start
+    who will write it. Raises JournalError and RecoveryError.
     """
     disk = RealDisk(path / JOURNAL)
     try:
@@ -127,12 +169,16 @@ def open_directory(
         raise RecoveryError(
             f"the data directory {path} cannot be created: {error.strerror}"
         ) from error
-    lock = DirectoryLock(path)
+    lock = _lock(path)
     try:
         disk.create()
-        recovered = recover(
-            disk, data_id=os.urandom(16), segment_bytes=segment_bytes, progress=progress
-        )
+        journal, repair = open_journal(disk, data_id=os.urandom(16), segment_bytes=segment_bytes)
+        last_lsn = journal.durable_lsn
+        if on_journal is not None:
+            on_journal(journal)
+        state = State()
+        events = fold_journal(disk, last_lsn, state, progress)
+        recovered = Recovered(journal, state, repair, events, created=repair is None)
     except OSError as error:
         lock.release()
         raise RecoveryError(f"the data directory {path} cannot be used: {error}") from error

@@ -9,7 +9,6 @@ never spoken of.
 import asyncio
 import gc
 import signal
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,8 +28,9 @@ from engine.commands import (
 from engine.core import Options
 from engine.refusals import Code, Refusal
 from journal.errors import DiskFull, JournalError
-from journal.writer import ThreadWriter
-from recovery.directory import DataDirectory, RecoveryError, open_directory
+from journal.journal import Journal
+from journal.process_writer import ProcessWriter
+from recovery.directory import RecoveryError, open_directory
 from server import logs
 from server.config import Config, ConfigError, changes, effective
 from server.control import ControlServer
@@ -41,9 +41,6 @@ from server.users import GUEST, Users, UsersError
 from server.version import VERSION
 
 TICK_SECONDS: Final = 0.1
-SWITCH_INTERVAL_SECONDS: Final = 0.0005
-"""How soon the writer's thread gets the interpreter back from the event loop."""
-
 FAILED: Final = 1
 BAD_USE: Final = 2
 
@@ -57,52 +54,49 @@ class StartError(Exception):
 def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
     """Serve until told to stop; return the exit code. `reload` reads a new configuration."""
     logs.configure(config.log.level, config.log.format)
-    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     # Messages are many and long-lived: the collector's default would look at them over and over.
     gc.set_threshold(100_000, 50, 100)
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(Service(config, reload).run())
+        _check_packages()
+        with (
+            _Journaling(config) as journaling,
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        ):
+            return runner.run(Service(config, reload, journaling).run())
     except (StartError, JournalError, RecoveryError, UsersError) as error:
         log.error("the broker cannot start", why=str(error))
         return FAILED
 
 
-class Service:
-    """Everything that lives as long as the process."""
+def _check_packages() -> None:
+    wrong = foreign_packages()
+    if wrong:
+        raise StartError("; ".join(wrong) + ": use an environment of Daybook's own")
 
-    def __init__(self, config: Config, reload: Callable[[], Config] | None) -> None:
-        self.config = config
-        self._reload: Final = reload
-        self._stop: Final = asyncio.Event()
-        self._exit_code = 0
-        self._acceptors: list[Acceptor] = []
-        # Two at a time: a flood of logins must not take the machine.
-        self._hashing: Final = ThreadPoolExecutor(2, thread_name_prefix="passcodes")
-        self._started: Final = time.time()
 
-    async def run(self) -> int:
-        """Start, serve, stop."""
-        wrong = foreign_packages()
-        if wrong:
-            raise StartError("; ".join(wrong) + ": use an environment of Daybook's own")
-        self._loop = asyncio.get_running_loop()
-        directory = self._open()
-        self.users = self._load_users()
-        try:
-            await self._start(directory)
-            await self._stop.wait()
-        finally:
-            await self._end(directory)
-        return self._exit_code
+class _Journaling:
+    """The data directory and the process that writes its journal, from before the event loop to
+    after it.
 
-    def _open(self) -> DataDirectory:
-        path = Path(self.config.broker.data_directory)
+    The writer is forked when the journal is open and before it is folded: it must not share the
+    memory that the state will take.
+    """
+
+    def __init__(self, config: Config) -> None:
+        path = Path(config.broker.data_directory)
         begun = time.perf_counter()
-        directory = open_directory(
-            path, segment_bytes=self.config.journal.segment_bytes, progress=_Progress()
-        )
-        recovered = directory.recovered
+        self._writer: ProcessWriter | None = None
+        try:
+            self.directory = open_directory(
+                path,
+                segment_bytes=config.journal.segment_bytes,
+                progress=_Progress(),
+                on_journal=self._start_writer,
+            )
+        except BaseException:
+            self._close_writer()
+            raise
+        recovered = self.directory.recovered
         if recovered.repair is not None and recovered.repair.cut_bytes:
             log.warning(
                 "cut a torn tail: a block that was never durable",
@@ -116,7 +110,56 @@ class Service:
             events=recovered.events,
             seconds=round(time.perf_counter() - begun, 3),
         )
-        return directory
+
+    @property
+    def writer(self) -> ProcessWriter:
+        """The writer, whose callbacks are still to be set."""
+        assert self._writer is not None
+        return self._writer
+
+    def _start_writer(self, journal: Journal) -> None:
+        self._writer = ProcessWriter(journal)
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def __enter__(self) -> "_Journaling":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close_writer()
+        self.directory.close()
+
+
+class Service:
+    """Everything that lives as long as the event loop."""
+
+    def __init__(
+        self, config: Config, reload: Callable[[], Config] | None, journaling: _Journaling
+    ) -> None:
+        self.config = config
+        self._reload: Final = reload
+        self._directory: Final = journaling.directory
+        self._writer: Final = journaling.writer
+        self._stop: Final = asyncio.Event()
+        self._exit_code = 0
+        self._acceptors: list[Acceptor] = []
+        # Two at a time: a flood of logins must not take the machine.
+        self._hashing: Final = ThreadPoolExecutor(2, thread_name_prefix="passcodes")
+        self._started: Final = time.time()
+
+    async def run(self) -> int:
+        """Start, serve, stop."""
+        self._loop = asyncio.get_running_loop()
+        self.users = self._load_users()
+        try:
+            await self._start()
+            await self._stop.wait()
+        finally:
+            await self._end()
+        return self._exit_code
 
     def _load_users(self) -> Users:
         users = Users.load(Path(self.config.broker.users_file))
@@ -124,18 +167,9 @@ class Service:
             log.warning(warning)
         return users
 
-    async def _start(self, directory: DataDirectory) -> None:
-        recovered = directory.recovered
-        self._directory = directory
-        self.broker = Broker(recovered.state, recovered.journal.next_lsn, self._options())
-        call = self._loop.call_soon_threadsafe
-        self._writer = ThreadWriter(
-            recovered.journal,
-            on_durable=lambda lsn: _safely(call, self.hub.durable, lsn),
-            on_failure=lambda error: _safely(call, self._failed, error),
-            on_disk_full=lambda full: _safely(call, self._disk_full, full),
-            on_disk_free=lambda: _safely(call, self._disk_free),
-        )
+    async def _start(self) -> None:
+        recovered = self._directory.recovered
+        self.broker = Broker(recovered.state, recovered.events + 1, self._options())
         self.hub = Hub(
             self.broker,
             self._writer,
@@ -144,10 +178,11 @@ class Service:
             schedule=self._schedule_turn,
             authenticate=self._authenticate,
         )
+        self._listen_to_writer()
         await self._prepare()
         if self._stop.is_set():
             return
-        self.control = ControlServer(self.hub, directory.path / "control.sock")
+        self.control = ControlServer(self.hub, self._directory.path / "control.sock")
         self.hub.extra_status = self.status
         await self.control.start()
         await self._listen()
@@ -155,6 +190,21 @@ class Service:
         self._handle_signals()
         print(f"ready {' '.join(acceptor.url for acceptor in self._acceptors)}", flush=True)
         log.info("ready", listen=[acceptor.url for acceptor in self._acceptors], version=VERSION)
+
+    def _listen_to_writer(self) -> None:
+        writer = self._writer
+        writer.on_durable = self.hub.durable
+        writer.on_failure = self._failed
+        writer.on_disk_full = self._disk_full
+        writer.on_disk_free = self._disk_free
+        writer.watch = self._watch_writer
+        self._loop.add_reader(writer.fileno(), writer.receive)
+
+    def _watch_writer(self, wanted: bool) -> None:
+        if wanted:
+            self._loop.add_writer(self._writer.fileno(), self._writer.flush)
+        else:
+            self._loop.remove_writer(self._writer.fileno())
 
     def _schedule_turn(self) -> None:
         self._loop.call_soon(self.hub.turn)
@@ -336,7 +386,7 @@ class Service:
 
     # ---- the end
 
-    async def _end(self, directory: DataDirectory) -> None:
+    async def _end(self) -> None:
         """Stop cleanly if that is still possible, and let go of everything."""
         for acceptor in self._acceptors:
             acceptor.stop()
@@ -345,7 +395,6 @@ class Service:
         if hasattr(self, "hub"):
             await self._end_hub()
         self._hashing.shutdown(wait=False, cancel_futures=True)
-        directory.close()
 
     async def _end_hub(self) -> None:
         hub = self.hub
@@ -359,7 +408,8 @@ class Service:
             acceptor.close_all()
         if hub.failure is None:
             self._writer.mark(_now())
-        await self._loop.run_in_executor(None, self._writer.close)
+        self._loop.remove_reader(self._writer.fileno())
+        self._writer.close()
         if hub.failure is None:
             log.info("stopped", lsn=self.broker.lsn)
 
@@ -383,11 +433,3 @@ class _Progress:
 
 def _now() -> int:
     return time.time_ns() // 1000
-
-
-def _safely(call: Callable[..., object], function: Callable[..., None], *arguments: object) -> None:
-    """Hand a call over to the event loop's thread; after the loop was closed nobody wants it."""
-    try:
-        call(function, *arguments)
-    except RuntimeError:
-        return

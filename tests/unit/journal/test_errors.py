@@ -31,7 +31,6 @@ def test_every_error_is_a_journal_error_and_drawn_in_the_tree() -> None:
             Corruption("a.seg", 4096, 7, "it is odd"),
             ["a.seg", "4096", "LSN 7", "it is odd", "journal verify"],
         ),
-        (DiskFull(64, OSError(errno.ENOSPC, "No space")), ["64 bytes", "No space", "free disk"]),
     ],
 )
 def test_texts(error: JournalError, says: list[str]) -> None:
