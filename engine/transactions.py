@@ -130,6 +130,8 @@ def _check(core: Core, transaction: Transaction) -> Refusal | None:
     planned: dict[str, str] = {}
     for position, operation in enumerate(transaction.operations):
         if isinstance(operation, Send):
+            if core.blocked:
+                return Refusal(Code.LIMIT, core.blocked)
             refusal = check_send(core, operation) or _check_planned(core, planned, operation)
             if refusal is not None:
                 return refusal
