@@ -8,11 +8,14 @@ from hypothesis import strategies as st
 
 from engine.apply import APPLY, Apply, apply
 from engine.digest import digest
-from engine.events import BY_NAME, Row
+from engine.events import BY_NAME, COLUMNS, REASON, REASONS, Row
 from engine.invariants import check
 from engine.state import State
 from tests.support.scenario import RESTART, Step, play, steps
 from tests.support.world import World
+
+ALWAYS = {"address", "message", "consumer"}
+"""Columns that no event whose kind has them leaves empty."""
 
 
 class Recorder:
@@ -58,6 +61,22 @@ def test_fold_of_any_prefix_is_the_state_that_was_live(scenario: list[Step], bef
 def test_scenarios_keep_the_live_state_consistent(scenario: list[Step]) -> None:
     world = World()
     play(world, scenario, lambda: world.follow())
+
+
+@given(scenario=steps)
+def test_events_fill_the_columns_of_their_kind(scenario: list[Step]) -> None:
+    """And the hot paths, which write rows out themselves, fill them as the others do."""
+    world = World()
+    play(world, scenario)
+    for event in world.journal:
+        kind = BY_NAME[event.name]
+        filled = {column.name for column, value in zip(COLUMNS, event.row, strict=True) if value}
+        assert filled <= {"kind", "time", *kind.columns}
+        assert filled >= {"kind", "time", *(ALWAYS & set(kind.columns))}
+        if event.name in ("Delivered", "Acknowledged"):
+            assert filled >= {"delivery_count", "queue", "connection"}
+        assert event.row[REASON] in REASONS
+        assert bool(event.detail) <= (kind.detail is not None)
 
 
 @given(scenario=steps, cut=st.integers(0, 400))

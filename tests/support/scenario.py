@@ -12,6 +12,7 @@ from engine import commands as c
 from engine import events
 from engine.headers import build
 from engine.refusals import Refusal
+from engine.settings import Matches
 from tests.support.world import SECOND, World
 
 Step = tuple[int, int, int, int]
@@ -23,16 +24,15 @@ FILTERS = ("", "", "", "kind=big", "not kind=big")
 NAMES = ("t", "u")
 REASONS = (events.CLOSED, events.DISCONNECTED, events.TIMEOUT)
 MODES = ("decisions", "full", "off")
+MATCHES: tuple[Matches, ...] = (
+    {},
+    {"#": {"max-delivery-attempts": 2, "dead-letter-address": "dead"}},
+    {"#": {"max-delivery-attempts": 1}, "orders": {"expiry-address": "late"}},
+    {"#": {"auto-create-queues": False}, "news": {"dead-letter-address": "mails"}},
+    {"#": {"auto-create-addresses": False, "expiry-address": "dead"}},
+)
 SETTINGS: tuple[c.ChangeSettings, ...] = tuple(
-    c.ChangeSettings(settings, mode)
-    for settings in (
-        {},
-        {"#": {"max-delivery-attempts": 2, "dead-letter-address": "dead"}},
-        {"#": {"max-delivery-attempts": 1}, "orders": {"expiry-address": "late"}},
-        {"#": {"auto-create-queues": False}, "news": {"dead-letter-address": "mails"}},
-        {"#": {"auto-create-addresses": False, "expiry-address": "dead"}},
-    )
-    for mode in MODES
+    c.ChangeSettings(matches, mode) for matches in MATCHES for mode in MODES
 )
 
 

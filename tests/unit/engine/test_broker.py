@@ -6,7 +6,7 @@ import pytest
 
 from engine import commands
 from engine.broker import HANDLERS, Broker
-from engine.refusals import Code
+from engine.refusals import Code, Refusal
 from engine.state import State
 from tests.support.world import World
 
@@ -46,6 +46,15 @@ def test_a_blocked_broker_takes_no_messages_and_lets_the_rest_go_on(world: World
     refusal = world.refused(commands.Send(connection, "q", b"", b"y"))
     assert (refusal.code, refusal.text) == (Code.LIMIT, "the disk is full; free some space")
     world.ack(consumer, message)
+    for transaction in ("sends", "acks"):
+        world.begin(connection, transaction)
+    world.broker.blocked = ""
+    world.send("other", b"y", connection, transaction="sends")
+    world.broker.blocked = "the disk is full; free some space"
+    world.commit(connection, "acks")
+    answer = world.handle(commands.Commit(connection, "sends"))
+    assert isinstance(answer, Refusal)
+    assert answer.code is Code.LIMIT
     world.broker.blocked = ""
     world.send("q", b"z")
     assert world.taken_bodies()[-1] == b"z"

@@ -177,6 +177,23 @@ def test_delivered_names_message_consumer_and_count(world: World) -> None:
     )  # fmt: skip
 
 
+def test_acknowledged_says_the_same_as_delivered(world: World) -> None:
+    connection = world.connect()
+    message = world.send("q", b"x", connection, priority=7)
+    consumer = world.attach(connection, "q")
+    world.nack(consumer, message)
+    world.sleep(1)
+    world.ack(consumer, message)
+    delivered = world.events_named("Delivered")[-1].row
+    (acknowledged,) = world.events_named("Acknowledged")
+    expected = list(delivered)
+    expected[events.KIND] = events.ACKNOWLEDGED
+    expected[events.REASON] = events.BY_CONSUMER
+    expected[events.TIME] = world.now
+    assert acknowledged.row == tuple(expected)
+    assert delivered[events.DELIVERY_COUNT] == 2
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_what_a_delivery_waits_for(worlds: Callable[..., World], before: bool) -> None:
     world = worlds(persist_delivery_count_before_delivery=before)

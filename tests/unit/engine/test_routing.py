@@ -1,5 +1,7 @@
 """Which queues a message goes to."""
 
+from typing import Any
+
 import pytest
 
 from engine import events
@@ -167,6 +169,21 @@ def test_the_latest_expiry_and_both_ends_of_priority_are_taken(world: World) -> 
     world.send("a", b"x", expires=EXPIRES_MAX, priority=9)
     world.send("a", b"y", priority=0)
     assert world.ready("a") == [b"x", b"y"]
+
+
+@pytest.mark.parametrize("values", [{}, {"expires": 7}, {"queue": "q"}])
+def test_routed_says_who_sent_what_where(world: World, values: dict[str, Any]) -> None:
+    connection = world.connect()
+    world.ok(CreateQueue("q", "a"))
+    message = world.send("a", b"body", connection, priority=7, headers={"k": "v"}, **values)
+    (event,) = world.events_named("Routed")
+    queue = world.queue("q")
+    assert event.row == events.row(
+        events.ROUTED, reason=events.SENT, address=queue.address.id, queue=queue.id, priority=7,
+        flags=events.PERSISTENT, message=message, connection=connection, time=world.now,
+    )  # fmt: skip
+    assert (event.lsn, event.headers, event.body) == (message, b"k:v\n", b"body")
+    assert event.decoded == events.RoutedDetail(expires=values.get("expires", 0))
 
 
 @pytest.mark.parametrize(
