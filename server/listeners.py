@@ -16,7 +16,6 @@ from server.logs import logger
 from server.peer import Peer
 
 WRITE_HIGH_BYTES: Final = 256 * 1024
-WRITE_LOW_BYTES: Final = 64 * 1024
 READ_BYTES: Final = 64 * 1024
 """Most bytes taken from a socket at once: after each such piece others get their turn, and the
 writer gets its next block while the rest is still being read."""
@@ -115,7 +114,10 @@ class Connection(asyncio.BufferedProtocol):
             self.close(0)
             return
         acceptor.connections.add(self)
-        self._transport.set_write_buffer_limits(WRITE_HIGH_BYTES, WRITE_LOW_BYTES)
+        # Not above the room of the connection: the hub must hear when a buffer has drained that was
+        # full enough to stop deliveries.
+        high = min(WRITE_HIGH_BYTES, acceptor.stomp.room)
+        self._transport.set_write_buffer_limits(high, high // 4)
         session = Session(self._hub.broker, acceptor.stomp, name, acceptor.server_name)
         peer = Peer(session, self, name, acceptor.config.name, acceptor.stomp.room)
         peer.is_loopback = str(address[0]).startswith(_LOOPBACK)
