@@ -7,6 +7,7 @@ from a fold of the journal, and says so on standard error.
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any, Final
 
 import click
@@ -28,6 +29,11 @@ data_option = click.option(
 )  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print for programs.")
 force_option = click.option("--force", is_flag=True, help="Also with what it holds.")
+QUEUE_COLUMNS: Final = (
+    "queue", "address", "ready", "in_flight", "consumers", "added", "acknowledged", "paused",
+)  # fmt: skip
+MORE_QUEUE_COLUMNS: Final = ("routing_type", "dead_lettered", "expired")
+WIDE_COLUMNS: Final = 110
 MODES: Final = ("anycast", "multicast")
 
 
@@ -120,10 +126,8 @@ def queue_list(data: Path, as_json: bool) -> None:
     if as_json:
         show_json_pretty(rows)
         return
-    columns = (
-        "queue", "address", "routing_type", "ready", "in_flight", "consumers", "added",
-        "acknowledged", "dead_lettered", "expired", "paused",
-    )  # fmt: skip
+    narrow = sys.stdout.isatty() and get_terminal_size().columns < WIDE_COLUMNS
+    columns = QUEUE_COLUMNS if narrow else QUEUE_COLUMNS + MORE_QUEUE_COLUMNS
     _show_rows(columns, rows)
 
 

@@ -292,7 +292,7 @@ def _stat_object(figures: JournalStat, totals: Totals) -> dict[str, Any]:
 def _show_stat(figures: JournalStat, totals: Totals) -> None:
     first, last = _span(figures)
     show_table(
-        ("segment", "state", "first LSN", "last LSN", "blocks", "marks", "events", "bytes used"),
+        ("state", "first LSN", "last LSN", "blocks", "marks", "events", "bytes used"),
         [
             (
                 segment.name, "sealed" if segment.sealed else "active", segment.first_lsn,
@@ -301,7 +301,7 @@ def _show_stat(figures: JournalStat, totals: Totals) -> None:
             )
             for segment in figures.segments
         ],
-        "segments",
+        "segments, named by their first LSN",
     )  # fmt: skip
     click.echo(
         f"\n{figures.events:,} events, {figures.raw_bytes:,} bytes stored as "

@@ -205,6 +205,7 @@ def receive(
     if not follow:
         headers.append(("credit", f"{count},0"))
     received = 0
+    interrupted = False
     try:
         with StompClient(endpoint) as client:
             client.wait_for(client.request_receipt("SUBSCRIBE", headers))
@@ -218,12 +219,13 @@ def receive(
                     if ack != "auto" and not keep:
                         client.send("ACK", [("id", frame.headers["ack"])])
             except KeyboardInterrupt:
-                click.echo("", err=True)
+                interrupted = True
             client.disconnect()
     except StompError as error:
         raise Failure(str(error)) from error
     if received < count and not follow:
-        click.echo(f"{received} of {count} messages came within {timeout:g} s", err=True)
+        why = "before the interrupt" if interrupted else f"within {timeout:g} s"
+        click.echo(f"{received} of {count} messages came {why}", err=True)
         sys.exit(EXIT_WRONG)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -57,9 +58,11 @@ def shown(value: Any) -> str:
 def _show_rich(
     headings: Sequence[str], texts: list[list[str]], numeric: list[bool], title: str
 ) -> None:
-    table = Table(title=title or None, title_justify="left")
+    table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD)
+    table.padding = (0, 1, 0, 0)
     for heading, right in zip(headings, numeric, strict=True):
-        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+        justify: JustifyMethod = "right" if right else "left"
+        table.add_column(heading, justify=justify, overflow="fold", no_wrap=right)
     for row in texts:
         # Text, not markup: a queue may be called [bold].
         table.add_row(*[Text(text) for text in row])
