@@ -59,14 +59,13 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
     message = Message(row[MESSAGE], row[ADDRESS], row[PRIORITY], row[FLAGS], expires, headers, body)
     if queue_ids:
         for queue_id in queue_ids:
-            enter(state, lsn, queue_id, message)
+            enter(state, lsn, state.queues[queue_id], message)
     else:
-        enter(state, lsn, row[QUEUE], message)
+        enter(state, lsn, state.queues[row[QUEUE]], message)
 
 
-def enter(state: State, lsn: int, queue_id: int, message: Message) -> None:
+def enter(state: State, lsn: int, queue: Queue, message: Message) -> None:
     """What Routed means for one queue: a new entry, behind all others of its priority."""
-    queue = state.queues[queue_id]
     entry = Entry(message)
     if lsn:
         queue.added += 1
@@ -82,34 +81,30 @@ def enter(state: State, lsn: int, queue_id: int, message: Message) -> None:
 
 def delivered(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
     """A ready entry goes into flight to a consumer."""
-    take_off(state, lsn, row[QUEUE], row[MESSAGE], row[CONSUMER], row[DELIVERY_COUNT])
+    queue = state.queues[row[QUEUE]]
+    entry = queue.entries[row[MESSAGE]]
+    take_off(lsn, queue, entry, state.consumers[row[CONSUMER]], row[DELIVERY_COUNT])
 
 
-def take_off(
-    state: State, lsn: int, queue_id: int, message_id: int, consumer_id: int, delivery_count: int
-) -> None:
+def take_off(lsn: int, queue: Queue, entry: Entry, consumer: Consumer, delivery_count: int) -> None:
     """What Delivered means."""
-    queue = state.queues[queue_id]
-    entry = queue.entries[message_id]
-    consumer = state.consumers[consumer_id]
     if entry.state != READY:
-        raise MisfitError(f"event {lsn}: message {message_id} delivered while it is not ready")
+        raise MisfitError(f"event {lsn}: message {entry.message.id} delivered while not ready")
     queue.withdraw(entry, IN_FLIGHT)
     entry.delivery_count = delivery_count
     entry.consumer = consumer
-    consumer.unacked[message_id] = entry
+    consumer.unacked[entry.message.id] = entry
 
 
 def acknowledged(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
     """An entry in flight leaves its queue for good."""
-    settle(state, lsn, row[QUEUE], row[MESSAGE])
+    settle(lsn, state.queues[row[QUEUE]], row[MESSAGE])
 
 
-def settle(state: State, lsn: int, queue_id: int, message_id: int) -> None:
+def settle(lsn: int, queue: Queue, message_id: int) -> None:
     """What Acknowledged means."""
-    queue = state.queues[queue_id]
     _leave(queue, message_id)
     if lsn:
         queue.acknowledged += 1
@@ -271,7 +266,7 @@ def queue_created(
     state.queues[queue.id] = queue
     state.queue_by_name[queue.name] = queue
     state.next_queue = queue.id + 1
-    queue.address.bindings(queue.routing_type).append(queue)
+    queue.address.bind(queue)
     if queue.owner in state.connections:
         state.connections[queue.owner].temporary_queues[queue.id] = queue
 
@@ -282,12 +277,12 @@ def queue_updated(
     """A queue is bound to another address or gets another filter."""
     decoded = cast(events.QueueDetail, events.decode_detail(events.QUEUE_UPDATED, detail))
     queue = state.queues[row[QUEUE]]
-    queue.address.bindings(queue.routing_type).remove(queue)
+    queue.address.unbind(queue)
     queue.address = state.addresses[row[ADDRESS]]
     queue.routing_type = decoded.routing_type
     queue.filter = decoded.filter
     queue.matcher = None
-    queue.address.bindings(queue.routing_type).append(queue)
+    queue.address.bind(queue)
 
 
 def queue_deleted(
@@ -303,7 +298,7 @@ def queue_deleted(
 def _unbind(state: State, queue: Queue) -> None:
     del state.queues[queue.id]
     del state.queue_by_name[queue.name]
-    queue.address.bindings(queue.routing_type).remove(queue)
+    queue.address.unbind(queue)
     if queue.owner in state.connections:
         state.connections[queue.owner].temporary_queues.pop(queue.id, None)
 

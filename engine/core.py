@@ -107,7 +107,7 @@ class Core:
             )
         )  # fmt: skip
         message = Message(lsn, address_id, priority, flags, 0, headers, body)
-        apply.enter(self.state, lsn, queue.id, message)
+        apply.enter(self.state, lsn, queue, message)
         return lsn
 
     def emit_delivery(
@@ -131,10 +131,10 @@ class Core:
                 )
             )  # fmt: skip
         if kind == events.DELIVERED:
-            apply.take_off(self.state, lsn, queue.id, message.id, consumer.id, delivery_count)
+            apply.take_off(lsn, queue, entry, consumer, delivery_count)
         else:
             assert kind == events.ACKNOWLEDGED
-            apply.settle(self.state, lsn, queue.id, message.id)
+            apply.settle(lsn, queue, message.id)
         return lsn
 
     def touch(self, queue: Queue) -> None:

@@ -22,7 +22,13 @@ EXPIRES_MAX: Final = (1 << 53) - 1
 def send(core: Core, command: Send) -> int | Refusal:
     """Route a message that somebody sent."""
     address = core.state.address_by_name.get((HOST, command.address))
-    if address is None or command.queue is not None or not _serves(address, command.routing_type):
+    if address is None or command.queue is not None:
+        return _send_on_demand(core, command)
+    queue = address.only_queue
+    if queue is not None and command.persistent and command.routing_type != MULTICAST:
+        # What nearly every send is, decided without a further look.
+        return _send_to_one(core, command, queue, PERSISTENT)
+    if not _serves(address, command.routing_type):
         return _send_on_demand(core, command)
     return _send_to(core, command, address, None)
 
@@ -104,10 +110,14 @@ def _send_on_demand(core: Core, command: Send) -> int | Refusal:
 def _send_to(core: Core, command: Send, address: Address, queue: Queue | None) -> int:
     """Route to a queue, or to those that the address chooses."""
     flags = PERSISTENT if command.persistent else _transient_flags(core)
-    if queue is None:
-        queue = _only_queue(address, command.routing_type)
+    if queue is None and command.routing_type != MULTICAST:
+        queue = address.only_queue
     if queue is None:
         return _send_to_several(core, command, address, flags)
+    return _send_to_one(core, command, queue, flags)
+
+
+def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
     if flags < 0 or command.expires or command.transaction is not None:
         return _send_with_detail(core, command, queue, flags)
     lsn = core.emit_routed(
@@ -131,14 +141,6 @@ def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> in
         reason=events.SENT, connection=command.connection, transaction=command.transaction,
     )  # fmt: skip
     return lsn if flags & PERSISTENT else 0
-
-
-def _only_queue(address: Address, routing_type: str | None) -> Queue | None:
-    """Return the queue of an address that has but one, anycast and without a filter."""
-    if routing_type == MULTICAST or address.multicast or len(address.anycast) != 1:
-        return None
-    queue = address.anycast[0]
-    return None if queue.filter else queue
 
 
 def _send_to_several(core: Core, command: Send, address: Address, flags: int) -> int:

@@ -250,6 +250,7 @@ class Address:
         "multicast",
         "name",
         "next_anycast",
+        "only_queue",
         "routing_types",
     )
 
@@ -261,8 +262,25 @@ class Address:
         self.auto_created = False
         self.anycast: list[Queue] = []
         self.multicast: list[Queue] = []
+        # Derived: the queue of an address that has but one, anycast and without a filter.
+        self.only_queue: Queue | None = None
         # Volatile.
         self.next_anycast = 0
+
+    def bind(self, queue: Queue) -> None:
+        """Bind a queue by its routing type."""
+        self.bindings(queue.routing_type).append(queue)
+        self._find_only_queue()
+
+    def unbind(self, queue: Queue) -> None:
+        """Take a queue off."""
+        self.bindings(queue.routing_type).remove(queue)
+        self._find_only_queue()
+
+    def _find_only_queue(self) -> None:
+        self.only_queue = None
+        if len(self.anycast) == 1 and not self.multicast and not self.anycast[0].filter:
+            self.only_queue = self.anycast[0]
 
     def bindings(self, routing_type: str) -> list[Queue]:
         """Return the list of queues of a routing type."""
