@@ -295,7 +295,7 @@ def _show_stat(figures: JournalStat, totals: Totals) -> None:
         ("state", "first LSN", "last LSN", "blocks", "marks", "events", "bytes used"),
         [
             (
-                segment.name, "sealed" if segment.sealed else "active", segment.first_lsn,
+                "sealed" if segment.sealed else "active", segment.first_lsn,
                 segment.last_lsn, segment.blocks, segment.marks, segment.events,
                 segment.used_bytes,
             )
