@@ -141,7 +141,10 @@ def _held_by_its_consumer(where: str, queue: Queue, entry: Entry) -> Iterator[st
 def _order(queue: Queue) -> Iterator[str]:
     """Levels hold entries of their priority in the order of arrival, and tombstones are counted."""
     places = {message_id: place for place, message_id in enumerate(queue.entries)}
-    linked = tombstones = 0
+    linked = len(queue.returned)
+    tombstones = 0
+    if any(queue.entries.get(entry.message.id) is not entry for entry in queue.returned):
+        yield f"something that returned to queue '{queue.name}' is not in the queue"
     for priority, level in enumerate(queue.levels):
         last = -1
         for entry in level:

@@ -24,6 +24,7 @@ UNJOURNALED: Final = 1 << 63
 """Bit in the id of a message whose events are not journaled; such an id is no LSN."""
 
 COMPACT_TOMBSTONES_MIN: Final = 64
+MERGE_RETURNED_MIN: Final = 16
 PRUNE_EXPIRING_MIN: Final = 1024
 
 # States of an entry.
@@ -92,7 +93,8 @@ class Queue:
 
     `entries` holds everything that is in the queue, ready or in flight, by message id. `levels`
     holds what is ready, oldest first, one deque a priority; `occupied` has a bit for each level
-    that may have some.
+    that may have some. What came back waits in `returned` until somebody looks at the order: one
+    by one, thousands that come back at once would each search for their place.
     """
 
     __slots__ = (
@@ -115,6 +117,7 @@ class Queue:
         "owner",
         "paused",
         "ready_count",
+        "returned",
         "routing_type",
         "temporary",
         "tombstones",
@@ -135,6 +138,7 @@ class Queue:
         self.paused = False
         self.entries: dict[int, Entry] = {}
         self.levels: list[deque[Entry]] = [deque() for _ in range(PRIORITIES)]
+        self.returned: list[Entry] = []
         self.occupied = 0
         self.tombstones = 0
         self.ready_count = 0
@@ -177,26 +181,51 @@ class Queue:
             self.tombstones -= 1
             return
         entry.linked = True
-        priority = entry.message.priority
-        self.occupied |= 1 << priority
-        level = self.levels[priority]
-        message_id = entry.message.id
+        self.occupied |= 1 << entry.message.priority
+        self.returned.append(entry)
+
+    def _order_returned(self) -> None:
+        """Put what came back into its original place among those of its priority."""
+        returned = self.returned
+        self.returned = []
+        if len(returned) < MERGE_RETURNED_MIN:
+            for entry in returned:
+                self._insert(entry)
+            return
+        by_priority: list[list[Entry]] = [[] for _ in range(PRIORITIES)]
+        for entry in returned:
+            by_priority[entry.message.priority].append(entry)
+        for priority in range(PRIORITIES):
+            if by_priority[priority]:
+                self._merge(priority, by_priority[priority])
+
+    def _insert(self, entry: Entry) -> None:
+        level = self.levels[entry.message.priority]
+        place = self._place(entry.message.id)
         position = 0
-        if self.unjournaled_after:
-            place = self._place(message_id)
-            for other in level:
-                if other.state != GONE and self._place(other.message.id) > place:
-                    break
-                position += 1
-        else:
-            for other in level:
-                if other.message.id > message_id:
-                    break
-                position += 1
+        for other in level:
+            if other.state != GONE and self._place(other.message.id) > place:
+                break
+            position += 1
         level.insert(position, entry)
+
+    def _merge(self, priority: int, entries: list[Entry]) -> None:
+        for entry in self.levels[priority]:
+            if entry.state != GONE:
+                entries.append(entry)
+            else:
+                entry.linked = False
+                self.tombstones -= 1
+        entries.sort(key=self._place_of)
+        self.levels[priority] = deque(entries)
+
+    def _place_of(self, entry: Entry) -> tuple[int, int]:
+        return self._place(entry.message.id)
 
     def withdraw(self, entry: Entry, state: int) -> None:
         """Take a READY entry out of its level, leaving a tombstone if it is not the first."""
+        if self.returned:
+            self._order_returned()
         entry.state = state
         self.ready_count -= 1
         level = self.levels[entry.message.priority]
@@ -210,6 +239,8 @@ class Queue:
 
     def head(self) -> Entry | None:
         """Return the entry that is to be delivered next, None if nothing is ready."""
+        if self.returned:
+            self._order_returned()
         while self.occupied:
             priority = self.occupied.bit_length() - 1
             level = self.levels[priority]
@@ -225,6 +256,8 @@ class Queue:
 
     def ready(self) -> Iterator[Entry]:
         """Iterate over what is ready, in order of delivery; the queue must not change meanwhile."""
+        if self.returned:
+            self._order_returned()
         for priority in range(PRIORITIES - 1, -1, -1):
             for entry in self.levels[priority]:
                 if entry.state == READY:

@@ -107,3 +107,30 @@ def test_a_message_weighs_its_parts_and_a_little_more() -> None:
     message = Message(1, 1, 4, 0, 0, b"12345", b"1234567")
     assert message.size == 12 + 128
     assert not message.persistent
+
+
+def test_thousands_that_come_back_in_any_order_find_their_places_together() -> None:
+    """Four consumers that leave at once, each with every fourth message."""
+    queue = new_queue()
+    entries = [put(queue, number, priority=number % 2) for number in range(1, 401)]
+    for entry in entries:
+        queue.withdraw(entry, IN_FLIGHT)
+    late = [put(queue, number, priority=1) for number in (401, 402)]
+    for start in range(4):
+        for entry in reversed(entries[start::4]):
+            queue.put_back(entry)
+    odd, even = list(range(1, 401, 2)), list(range(2, 401, 2))
+    assert ids(queue) == [*odd, 401, 402, *even]
+    queue.withdraw(late[0], GONE)
+    assert ids(queue) == [*odd, 402, *even]
+
+
+def test_what_came_back_and_goes_before_anybody_looked() -> None:
+    queue = new_queue()
+    entries = [put(queue, number) for number in (1, 2, 3)]
+    for entry in entries:
+        queue.withdraw(entry, IN_FLIGHT)
+    queue.put_back(entries[1])
+    queue.put_back(entries[0])
+    queue.withdraw(entries[1], GONE)
+    assert (ids(queue), queue.ready_count) == ([1], 1)
