@@ -12,11 +12,12 @@ INTRODUCTION = """\
 # Events
 
 Every decision of the broker is one of these events. This page is drawn from the table in
-`engine/events.py` by `make map`; numbers and columns are for ever, details grow by optional fields.
+`engine/events.py` by `make map`; numbers and columns are for ever, details grow by optional
+fields.
 
-An event is a row of integers, a *detail* (msgpack map, absent fields have their default), a block of
-*headers* (lines `name:value` in the escaping of STOMP 1.2) and a *body*. Its LSN is its position in the
-journal. How these bytes are stored is in [journal-format.md](journal-format.md).
+An event is a row of integers, a *detail* (msgpack map, absent fields have their default), a block
+of *headers* (lines `name:value` in the escaping of STOMP 1.2) and a *body*. Its LSN is its position
+in the journal. How these bytes are stored is in [journal-format.md](journal-format.md).
 """
 
 
@@ -60,8 +61,8 @@ def draw() -> str:
             "",
             *table(("number", "kind", "what it says", "columns", "detail"), kinds),
             "",
-            "Every event has `kind` and `time`. `Routed` has the message's headers and body, unless its",
-            "flags say that they were not journaled.",
+            "Every event has `kind` and `time`. `Routed` has the message's headers and body, unless",
+            "its flags say that they were not journaled.",
             "",
             "## Reasons",
             "",

@@ -1,11 +1,10 @@
 """Errors say what, where, and what would be right."""
 
-import errno
 
 import pytest
 
 from journal import errors
-from journal.errors import Corruption, DiskFull, JournalError, Locked, NewerFormat
+from journal.errors import Corruption, JournalError, Locked, NewerFormat
 
 
 def test_every_error_is_a_journal_error_and_drawn_in_the_tree() -> None:
