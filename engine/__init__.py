@@ -9,6 +9,7 @@
 | `routing`, `delivery`, `settling`, `expiry`, `subscriptions`, `transactions`, `connections`,
   `topology`, `administration` | deciding |
 | `state`, `apply`, `digest` | the logical state, what changes it, and its fingerprint |
+| `invariants` | what is true of every state, checked after a fold |
 | `headers`, `settings` | header blocks; address settings |
 
 Nothing here reads a clock, a file, a socket or a random number.

@@ -49,6 +49,9 @@ def _bindings(state: State) -> Iterator[str]:
             bound[queue.id] = bound.get(queue.id, 0) + 1
             if queue.address is not address or state.queues.get(queue.id) is not queue:
                 yield f"address '{address.name}' has a binding to '{queue.name}', which has not"
+        alone = address.anycast[0] if len(_bound_to(address)) == len(address.anycast) == 1 else None
+        if address.only_queue is not (None if alone is None or alone.filter else alone):
+            yield f"address '{address.name}' has the wrong queue for what needs no choice"
     for queue in state.queues.values():
         if state.addresses.get(queue.address.id) is not queue.address:
             yield f"queue '{queue.name}' is on address '{queue.address.name}', which does not exist"

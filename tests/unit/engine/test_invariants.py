@@ -56,6 +56,8 @@ BREAKS: dict[str, tuple[Callable[[State, Queue], object], str]] = {
     "lost": (lambda s, q: q.entries.popitem(), "not in the queue"),
     "unbound": (lambda s, q: q.address.anycast.clear(), "0 bindings"),
     "bound twice": (lambda s, q: q.address.anycast.append(q), "2 bindings"),
+    "only queue": (lambda s, q: setattr(q.address, "only_queue", None), "needs no choice"),
+    "returned": (lambda s, q: q.returned.append(q.levels[4][0]) or q.entries.clear(), "returned"),
     "name": (lambda s, q: s.queue_by_name.pop("q"), "by name"),
     "address name": (lambda s, q: s.address_by_name.pop(("default", "q")), "by name"),
     "address": (lambda s, q: s.addresses.pop(q.address.id), "does not exist"),

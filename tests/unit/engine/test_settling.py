@@ -256,8 +256,9 @@ def test_a_dead_letter_address_may_have_one_of_its_own(world: World) -> None:
     assert world.bodies("q") == world.bodies("dead") == []
 
 
-def test_no_limit_means_no_limit(world: World) -> None:
-    world.settings(q={"max_delivery_attempts": -1, "dead_letter_address": "dead"})
+@pytest.mark.parametrize("limit", [-1, 0])
+def test_no_limit_means_no_limit(world: World, limit: int) -> None:
+    world.settings(q={"max_delivery_attempts": limit, "dead_letter_address": "dead"})
     consumer = world.attach(world.connect(), "q")
     world.send("q", b"x")
     for attempt in range(1, 40):

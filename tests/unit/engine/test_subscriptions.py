@@ -146,6 +146,17 @@ def test_a_durable_subscription_is_bound_anew_and_keeps_its_messages(world: Worl
     assert world.ready("dsub.d") == [b"1", b"4", b"6"]
 
 
+def test_the_new_filter_counts_where_the_old_one_was_used(world: World) -> None:
+    connection = world.connect()
+    for value in ("1", "2"):
+        consumer = world.attach(connection, "news", durable_name="d", filter=f"k={value}")
+        for body in ("1", "2"):
+            world.send("news", body.encode(), routing_type=MULTICAST, headers={"k": body})
+        assert world.taken_bodies(consumer)[-1:] == [value.encode()]
+        world.detach(consumer)
+    assert world.ready("dsub.d") == [b"1", b"2"]
+
+
 def test_bound_anew_while_messages_are_in_flight(world: World) -> None:
     connection = world.connect()
     consumer = world.attach(connection, "news", durable_name="d", credit_messages=2)
