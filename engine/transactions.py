@@ -5,7 +5,7 @@ still in flight, and not to be settled again meanwhile. Commit checks everything
 event.
 """
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from engine import events
 from engine.commands import Acknowledge, Begin, Commit, Reject, Rollback, Send
@@ -13,9 +13,12 @@ from engine.core import Core
 from engine.refusals import Code, Refusal
 from engine.routing import check_send, queue_needed, send
 from engine.settling import acknowledge_entry, give_all_back, restore_credit, select
-from engine.state import Connection, Consumer, Entry
+from engine.state import MESSAGE_OVERHEAD_BYTES, Connection, Consumer, Entry
 
 Operation: TypeAlias = Send | Acknowledge | Reject
+
+OPEN_TRANSACTIONS_MAX: Final = 1000
+"""How many transactions a connection can have open, so that none can fill the memory."""
 
 
 class Transaction:
@@ -38,6 +41,11 @@ def begin(core: Core, command: Begin) -> int | Refusal:
         return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
     if command.transaction in connection.transactions:
         return Refusal(Code.ALREADY_EXISTS, f"transaction '{command.transaction}' is open already")
+    if len(connection.transactions) >= OPEN_TRANSACTIONS_MAX:
+        return Refusal(
+            Code.LIMIT,
+            f"this connection has {OPEN_TRANSACTIONS_MAX} open transactions; commit or abort some",
+        )
     connection.transactions[command.transaction] = Transaction(command.transaction)
     return 0
 
@@ -60,7 +68,8 @@ def add_send(core: Core, command: Send) -> int | Refusal:
     if refusal is not None:
         return refusal
     limit = core.options.max_transaction_bytes
-    weight = transaction.bytes + len(command.headers) + len(command.body)
+    # The overhead counts too, or endless empty messages would weigh nothing.
+    weight = transaction.bytes + len(command.headers) + len(command.body) + MESSAGE_OVERHEAD_BYTES
     if weight > limit:
         return Refusal(
             Code.LIMIT,

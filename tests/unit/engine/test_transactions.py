@@ -7,6 +7,8 @@ import pytest
 from engine import events
 from engine.commands import Acknowledge, Begin, Commit, CreateQueue, Reject, Rollback, Send, Stop
 from engine.refusals import Code, Refusal
+from engine.state import MESSAGE_OVERHEAD_BYTES
+from engine.transactions import OPEN_TRANSACTIONS_MAX
 from tests.support.world import World
 
 
@@ -244,15 +246,25 @@ def test_a_rejection_that_creates_the_dead_letter_queue_before_a_send(world: Wor
 
 
 def test_a_transaction_has_a_limit(worlds: Callable[..., World]) -> None:
-    world = worlds(max_transaction_bytes=10)
+    world = worlds(max_transaction_bytes=10 + 2 * MESSAGE_OVERHEAD_BYTES)
     connection = world.connect()
     world.begin(connection)
     world.send("q", b"12345", connection, transaction="t")
     refusal = world.refused(Send(connection, "q", b"", b"123456", transaction="t"))
     assert refusal.code is Code.LIMIT
     world.send("q", b"12345", connection, transaction="t")
+    assert world.refused(Send(connection, "q", b"", b"", transaction="t")).code is Code.LIMIT
     world.commit(connection)
     assert len(world.ready("q")) == 2
+
+
+def test_a_connection_has_a_limit_of_open_transactions(world: World) -> None:
+    connection = world.connect()
+    for number in range(OPEN_TRANSACTIONS_MAX):
+        world.begin(connection, str(number))
+    assert world.refused(Begin(connection, "t")).code is Code.LIMIT
+    world.commit(connection, "7")
+    world.begin(connection)
 
 
 def test_rejections_at_commit_keep_order_and_dead_letter(world: World) -> None:
