@@ -135,6 +135,8 @@ class Journal:
             tail = find_tail(segment, journal._codec, known_durable_lsn)
             # What a killed process wrote may be in the page cache only; from here on it counts.
             segment.file.fdatasync()
+            # So may the names that it gave.
+            disk.sync_directory()
         except (OSError, JournalError) as error:
             if segment is not None:
                 segment.close()
@@ -189,12 +191,21 @@ class Journal:
         """Append a block without events, unless the last one is such; raises as `append`.
 
         It shows that the block before it was durable, so damage there is never taken for a torn
-        tail.
+        tail. A new segment shows that too, and none begins with a mark: before its first event a
+        segment may be replaced by a larger one of the same name.
         """
         self._check_usable()
-        if not self._last_is_mark:
-            self._write(self._codec.encode_mark(self.next_lsn, time, self._last_hash))
+        if self._last_is_mark or not self._entries:
+            return
+        block = self._codec.encode_mark(self.next_lsn, time, self._last_hash)
+        if self._fits(len(block.data)):
+            self._write(block)
             self._last_is_mark = True
+            return
+        try:
+            self._roll(0)
+        except OSError as error:
+            raise self._fail(error) from error
 
     def reserve(self) -> bool:
         """Reserve room for the next segment; answers whether there is some, see `disk_full`."""
@@ -233,7 +244,7 @@ class Journal:
         assert block.header.previous_hash == self._last_hash
         size = len(block.data)
         try:
-            if self._offset + size + self._footer_bytes(1) > self._capacity:
+            if not self._fits(size):
                 self._roll(size)
             assert self._file is not None
             assert not self._sealed
@@ -248,6 +259,10 @@ class Journal:
         self._last_hash = block.hash
         self.next_lsn = block.header.next_lsn
         assert self._offset + self._footer_bytes(0) <= self._capacity
+
+    def _fits(self, block_bytes: int) -> bool:
+        """Whether the segment has room for one more block, and for its footer then."""
+        return self._offset + block_bytes + self._footer_bytes(1) <= self._capacity
 
     def _footer_bytes(self, more_blocks: int) -> int:
         """Size of the segment's footer when so many more blocks are in it."""

@@ -78,8 +78,12 @@ class _Inode:
         self._settle(lambda versions: versions[-1], len(self.sizes))
 
     def drop(self, chance: random.Random) -> None:
-        """A sync failed: some sectors got through, the others are clean now and never will."""
+        """A sync failed: some sectors got through, the others are clean now and never will.
+
+        The size is remembered elsewhere: the next sync that succeeds makes it durable.
+        """
         self.survive(chance)
+        self.sizes.append(len(self.content))
 
     def survive(self, chance: random.Random) -> None:
         """What is durable after a power cut: any subset."""

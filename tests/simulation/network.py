@@ -20,7 +20,9 @@ ABORT_AFTER_US = 5_000_000
 class Link:
     """A connection: the transport of a peer on one side, a client on the other."""
 
-    def __init__(self, serial: int, high_bytes: int, watch: Callable[["Link", bytes], None]) -> None:
+    def __init__(
+        self, serial: int, high_bytes: int, watch: Callable[["Link", bytes], None]
+    ) -> None:
         self.serial = serial
         self.to_broker = bytearray()
         self.to_client = bytearray()
@@ -70,9 +72,7 @@ class Link:
 
     def can_reach_client(self) -> bool:
         """Whether there is something that the client would read."""
-        return not (self.stalled or self.client_gone) and (
-            bool(self.to_client) or self.broker_gone
-        )
+        return not (self.stalled or self.client_gone) and (bool(self.to_client) or self.broker_gone)
 
     def carry_to_broker(self, count: int) -> None:
         """Deliver some bytes of the client."""

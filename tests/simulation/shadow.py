@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from engine import events
+from engine.state import UNJOURNALED
 from tests.simulation.ledger import Ledger
 from tests.simulation.violation import Violation
 
@@ -82,7 +83,7 @@ class Shadow:
         self.detached: set[tuple[int, str]] = set()
         self.committed: set[tuple[int, str]] = set()
         self.rolled_back: set[tuple[int, str]] = set()
-        self.gone: dict[int, str] = {}
+        self.automatic: set[int] = set()
         # The link of a connection: the simulator names peers by it.
         self.links: dict[int, int] = {}
         self._in_transaction: dict[int, str] = {}
@@ -156,7 +157,9 @@ class Shadow:
         if entry.consumer:
             raise Violation("P1", f"event {lsn}: message {message} is in flight already")
         if queue.first() != message:
-            raise Violation("order", f"event {lsn}: {message} before {queue.first()} ({queue.name})")
+            raise Violation(
+                "order", f"event {lsn}: {message} before {queue.first()} ({queue.name})"
+            )
         if row[events.DELIVERY_COUNT] != entry.count + 1:
             raise Violation("P5", f"event {lsn}: count {entry.count} becomes {row}")
         if consumer.queue != row[events.QUEUE]:
@@ -170,12 +173,13 @@ class Shadow:
         message = row[events.MESSAGE]
         if row[events.REASON] == events.AUTOMATIC:
             asked = consumer.ack_mode == "auto"
+            self.automatic.add(message)
         else:
             asked = (consumer.link, consumer.subscription, message) in self.ledger.acks
         if not asked:
             raise Violation("P1", f"event {lsn}: {message} acknowledged; nobody asked: {consumer}")
         self.acknowledged.add((consumer.connection, consumer.subscription, message))
-        self._leave(row, "acknowledged")
+        self._leave(row)
 
     def _returned(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         consumer = self._holder(lsn, row)
@@ -202,7 +206,7 @@ class Shadow:
         self._copy = (events.DEAD_LETTER, row[events.RELATED], row[events.MESSAGE])
         key = (consumer.connection, consumer.subscription, row[events.MESSAGE])
         self.given_back.add(key)
-        self._leave(row, "dead-lettered")
+        self._leave(row)
 
     def _expired(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         _, entry = self._find(lsn, row)
@@ -210,17 +214,17 @@ class Shadow:
             raise Violation("P1", f"event {lsn}: expired in flight")
         if row[events.RELATED]:
             self._copy = (events.EXPIRY, row[events.RELATED], row[events.MESSAGE])
-        self._leave(row, "expired")
+        self._leave(row)
 
     def _removed(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
-        queue, entry = self._find(lsn, row)
+        _, entry = self._find(lsn, row)
         reason = row[events.REASON]
         if reason == events.ADMINISTRATION:
             if not self.ledger.purges or entry.consumer:
                 raise Violation("P1", f"event {lsn}: removed by nobody's order: {row}")
         elif reason != events.QUEUE_REMOVED:
             raise Violation("P1", f"event {lsn}: removed for reason {reason}: {row}")
-        self._leave(row, f"removed from {queue.name}")
+        self._leave(row)
 
     def _find(self, lsn: int, row: events.Row) -> tuple[ShadowQueue, Entry]:
         queue = self.queues.get(row[events.QUEUE])
@@ -236,9 +240,8 @@ class Shadow:
             raise Violation("P1", f"event {lsn}: {row} is in flight to {entry.consumer}")
         return consumer
 
-    def _leave(self, row: events.Row, how: str) -> None:
+    def _leave(self, row: events.Row) -> None:
         del self.queues[row[events.QUEUE]].entries[row[events.MESSAGE]]
-        self.gone[row[events.MESSAGE]] = how
 
     # ---- peers and queues
 
@@ -259,7 +262,6 @@ class Shadow:
             detail.ack_mode,
         )
         self.attached.add((connection, detail.subscription))
-        self.detached.discard((connection, detail.subscription))
 
     def _detached(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         consumer = self.consumers.pop(row[events.CONSUMER])
@@ -304,7 +306,8 @@ class Shadow:
                 "transactions", f"event {lsn}: sent {sent}, routed {self._in_transaction}"
             )
         for subscription, message in record.acks:
-            if (connection, subscription, message) not in self.acknowledged:
+            key = (connection, subscription, message)
+            if message < UNJOURNALED and key not in self.acknowledged:
                 raise Violation("transactions", f"event {lsn}: {message} is not acknowledged")
         self._in_transaction.clear()
         self.committed.add((connection, detail.transaction))

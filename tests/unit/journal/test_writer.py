@@ -19,6 +19,7 @@ from tests.suites.journal_rows import (
     DATA_ID,
     LAYOUT,
     SEGMENT_BYTES,
+    append_some,
     create,
     make_batch,
     noise,
@@ -192,7 +193,9 @@ def test_an_error_of_the_disk_is_told_once_and_stops_everything(
 def test_a_failing_mark_is_told(make_writer: MakeWriter) -> None:
     disk = FaultyDisk(3)
     heard = Heard()
-    writer = make_writer(create(disk), heard)
+    journal = create(disk)
+    append_some(journal, 1)
+    writer = make_writer(journal, heard)
     disk.fail_next("fdatasync")
     writer.mark(1)
     heard.wait(lambda heard: len(heard.failures) == 1)
