@@ -119,6 +119,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for room in tree.rooms():
         ignored = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(tree.ROOT / room, source / room, ignore=ignored)
+    shutil.copytree(tree.ROOT / "etc", source / "etc")
     target = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     run(*pip, "--wheel-dir", target, source)
@@ -128,9 +129,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_the_rooms_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    inside = {name for name in names if ".dist-info/" not in name}
+    inside = {name for name in names if not re.search(r"\.(dist-info|data)/", name)}
     expected = {str(path.relative_to(tree.ROOT)) for path in tree.sources(tree.ROOT, *tree.rooms())}
     assert inside == expected
+    shipped = [name for name in names if ".data/" in name]
+    assert [name.partition(".data/")[2] for name in shipped] == ["data/share/daybook/broker.toml"]
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 
@@ -146,3 +149,6 @@ def test_the_wheel_runs_without_the_sources(wheel: Path, tmp_path: Path) -> None
     assert Path(where.strip()).is_relative_to(site)
     for script in SCRIPTS:
         assert "Usage" in run(python.with_name(script), "--help")
+    run(python.with_name("daybook"), "init", tmp_path / "made")
+    made = (tmp_path / "made" / "broker.toml").read_text("utf-8")
+    assert "[[address-setting]]" in made
