@@ -338,7 +338,8 @@ class Hub:
 
     def _make_room(self, peer: Peer) -> None:
         connection = self.broker.state.connections.get(peer.connection)
-        if connection is not None and connection.consumers:
+        # A subscription that ended may have used the room up that the next one needs.
+        if connection is not None and (connection.consumers or connection.room <= 0):
             room = peer.room - peer.output_bytes()
             self.broker.handle(Room(peer.connection, room), self._clock())
 

@@ -114,9 +114,9 @@ class Connection(asyncio.BufferedProtocol):
             self.close(0)
             return
         acceptor.connections.add(self)
-        # Not above the room of the connection: the hub must hear when a buffer has drained that was
+        # Less than the room of the connection: the hub must hear when a buffer has drained that was
         # full enough to stop deliveries.
-        high = min(WRITE_HIGH_BYTES, acceptor.stomp.room)
+        high = min(WRITE_HIGH_BYTES, acceptor.stomp.room // 2)
         self._transport.set_write_buffer_limits(high, high // 4)
         session = Session(self._hub.broker, acceptor.stomp, name, acceptor.server_name)
         peer = Peer(session, self, name, acceptor.config.name, acceptor.stomp.room)
