@@ -202,3 +202,12 @@ def test_the_list_of_what_will_expire_does_not_outgrow_the_messages(world: World
         kept,
         returned,
     ]
+
+
+def test_the_scan_goes_on_behind_what_is_in_flight(world: World) -> None:
+    world.send("q", b"x", expires=soon(world))
+    world.attach(world.connect(), "q", credit_messages=1, credit_bytes=0)
+    world.send("q", b"y", expires=soon(world))
+    world.sleep(1)
+    world.ok(ExpireDue())
+    assert world.bodies("q") == world.in_flight("q") == [b"x"]

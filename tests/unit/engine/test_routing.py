@@ -231,3 +231,10 @@ def test_ids_are_lsns_and_those_of_unjournaled_messages_are_none(world: World) -
     assert first == routed.lsn == routed.row[events.MESSAGE]
     assert second >> 63 == third >> 63 == 1
     assert second != third
+
+
+def test_full_means_full_with_an_expiry_too(world: World) -> None:
+    world.settings("full")
+    world.send("a", b"body", persistent=False, expires=1 << 50, headers={"k": "v"})
+    (routed,) = world.events_named("Routed")
+    assert (routed.headers, routed.body) == (b"k:v\n", b"body")

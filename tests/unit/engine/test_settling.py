@@ -337,3 +337,17 @@ def test_credit_comes_back_with_every_end_of_a_delivery(world: World) -> None:
     world.ack(consumer, first.message)
     world.nack(consumer, second.message)
     assert (attached.credit_messages, attached.credit_bytes) == (1, 500 - 129)
+
+
+@pytest.mark.parametrize(
+    ("persistent", "waits_for"), [((True, True), 1), ((True, False), 0), ((False, False), None)]
+)
+def test_a_cumulative_acknowledgement_waits_for_the_last_that_must_be_kept(
+    world: World, persistent: tuple[bool, bool], waits_for: int | None
+) -> None:
+    consumer = world.attach(world.connect(), "q")
+    for each in persistent:
+        world.send("q", b"x", persistent=each)
+    answer = world.ack(consumer, world.taken()[-1].message, cumulative=True)
+    lsns = [event.lsn for event in world.events_named("Acknowledged")]
+    assert answer == (lsns[waits_for] if waits_for is not None else 0)
