@@ -267,8 +267,6 @@ def queue_created(
     state.queue_by_name[queue.name] = queue
     state.next_queue = queue.id + 1
     queue.address.bind(queue)
-    if queue.owner in state.connections:
-        state.connections[queue.owner].temporary_queues[queue.id] = queue
 
 
 def queue_updated(
@@ -299,8 +297,6 @@ def _unbind(state: State, queue: Queue) -> None:
     del state.queues[queue.id]
     del state.queue_by_name[queue.name]
     queue.address.unbind(queue)
-    if queue.owner in state.connections:
-        state.connections[queue.owner].temporary_queues.pop(queue.id, None)
 
 
 def queue_paused(

@@ -16,7 +16,6 @@ from engine.refusals import Code, Refusal
 from engine.settings import problems
 from engine.state import Connection
 from engine.subscriptions import detach_consumer, touch_queues_of
-from engine.topology import delete_queue
 from engine.transactions import end
 
 
@@ -61,8 +60,6 @@ def _close(core: Core, connection: Connection, reason: int, text: str) -> int:
         end(core, connection, transaction, reason, "")
     for consumer in list(connection.consumers.values()):
         detach_consumer(core, consumer, reason)
-    for queue in list(connection.temporary_queues.values()):
-        delete_queue(core, queue, events.UNUSED, connection.id)
     detail = events.ConnectionClosedDetail(text=text)
     return core.emit(
         events.row(

@@ -40,7 +40,7 @@ class Core:
         self.options = options
         self.next_lsn = next_lsn
         self.next_unjournaled = UNJOURNALED
-        self.now = 0
+        self.now = state.time
         self.pending = Pending(next_lsn)
         self.touched: dict[int, Queue] = {}
         self.effects: list[tuple[Consumer, Message, int, int]] = []

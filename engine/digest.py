@@ -41,7 +41,7 @@ def _topology(state: State) -> list[object]:
         for q in sorted(state.queues.values(), key=lambda q: q.id)
     ]
     connections = [
-        [c.id, c.protocol, c.peer, c.user, c.client_id, sorted(c.temporary_queues)]
+        [c.id, c.protocol, c.peer, c.user, c.client_id]
         for c in sorted(state.connections.values(), key=lambda c: c.id)
     ]
     consumers = [

@@ -7,7 +7,7 @@ not say why something is wrong: an event that did so was decided or applied wron
 from collections.abc import Iterator
 
 from engine.events import PERSISTENT
-from engine.state import HOST, IN_FLIGHT, READY, Address, Connection, Consumer, Entry, Queue, State
+from engine.state import HOST, IN_FLIGHT, READY, Address, Consumer, Entry, Queue, State
 
 
 def check(state: State) -> list[str]:
@@ -85,22 +85,11 @@ def _peers(state: State) -> Iterator[str]:
             yield f"queue '{queue.name}' has a consumer that takes from another"
         if queue.temporary and queue.owner not in state.connections:
             yield f"queue '{queue.name}' is temporary, and its owner {queue.owner} is gone"
-    for connection in state.connections.values():
-        yield from _temporary_queues(state, connection)
 
 
 def _same_consumers(where: str, found: list[Consumer], state: State) -> Iterator[str]:
     if sorted(consumer.id for consumer in found) != sorted(state.consumers):
         yield f"the consumers of all {where} are not the consumers there are"
-
-
-def _temporary_queues(state: State, connection: Connection) -> Iterator[str]:
-    owned = {number for number, queue in state.queues.items() if queue.owner == connection.id}
-    if owned != connection.temporary_queues.keys():
-        yield (
-            f"connection {connection.id} knows the temporary queues "
-            f"{sorted(connection.temporary_queues)} and owns {sorted(owned)}"
-        )
 
 
 def _entries(queue: Queue) -> Iterator[str]:

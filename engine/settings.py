@@ -43,7 +43,7 @@ class Key(msgspec.Struct, frozen=True):
 
 def _check_attempts(value: Value) -> str | None:
     if not isinstance(value, int) or not -1 <= value <= ATTEMPTS_MAX:
-        return f"it must be from 1 to {ATTEMPTS_MAX}, or -1 for no limit"
+        return f"it must be from 1 to {ATTEMPTS_MAX}, or 0 or -1 for no limit"
     return None
 
 

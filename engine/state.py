@@ -370,7 +370,6 @@ class Connection:
         "peer",
         "protocol",
         "room",
-        "temporary_queues",
         "transactions",
         "user",
     )
@@ -382,7 +381,6 @@ class Connection:
         self.user = user
         self.client_id = ""
         self.consumers: dict[int, Consumer] = {}
-        self.temporary_queues: dict[int, Queue] = {}
         # Volatile.
         self.room = 0
         self.transactions: dict[str, Any] = {}
@@ -402,6 +400,8 @@ class State:
         self.next_queue = 1
         self.settings = Settings.from_dict({})
         self.journal_non_persistent = "decisions"
+        # Derived: when the last event folded was decided; time goes on from there.
+        self.time = 0
         # Derived: (milliseconds, message id, queue id) of entries that will expire, as a heap. An
         # item may
         # outlive its entry.

@@ -67,10 +67,6 @@ BREAKS: dict[str, tuple[Callable[[State, Queue], object], str]] = {
     "consumer": (lambda s, q: q.consumers.clear(), "consumers of all queues"),
     "peer": (lambda s, q: s.connections.clear(), "is gone"),
     "count": (lambda s, q: setattr(q.entries[in_flight(q)], "delivery_count", 0), "never"),
-    "owned": (
-        lambda s, q: next(iter(s.connections.values())).temporary_queues.clear(),
-        "temporary queues",
-    ),
     "queue id": (lambda s, q: setattr(q, "id", 77), "under the id 77"),
     "message id": (lambda s, q: setattr(q.levels[4][0].message, "id", 77), "is message 77"),
 }

@@ -1,0 +1,64 @@
+"""Folding blocks into a state: where it stops, what it says of what does not fit, and time."""
+
+import pytest
+
+from engine import events
+from engine.broker import Broker
+from engine.commands import CreateAddress, Start
+from engine.state import State
+from journal.batch import Batch
+from journal.disk import MemoryDisk
+from journal.journal import Journal
+from journal.reader import read_blocks
+from recovery.fold import FoldError, fold
+from recovery.layout import LAYOUT
+
+
+def journal_of(*rows: events.Row) -> MemoryDisk:
+    disk = MemoryDisk()
+    journal = Journal.create(disk, LAYOUT, data_id=bytes(16))
+    packed = [events.ROW_STRUCT.pack(*row, 0, 0, 0) for row in rows]
+    journal.append(Batch(1, packed, [[], [], []], rows[-1][events.TIME]))
+    journal.close()
+    return disk
+
+
+def test_time_goes_on_where_the_journal_ended_even_if_the_clock_went_back() -> None:
+    disk = journal_of(events.row(events.BROKER_STARTED, time=5_000_000))
+    state = State()
+    assert fold(read_blocks(disk, LAYOUT), state) == 1
+    broker = Broker(state, 2)
+    broker.handle(Start(version="test"), now=1_000_000)
+    batch = broker.take()
+    assert batch is not None
+    assert events.ROW_STRUCT.unpack(batch.rows[0])[events.TIME] == 5_000_000
+
+
+def test_it_stops_at_the_event_asked_for() -> None:
+    broker = Broker(State())
+    broker.handle(Start(version="test"), 1)
+    broker.handle(CreateAddress("a"), 2)
+    broker.handle(CreateAddress("b"), 3)
+    batch = broker.take()
+    assert batch is not None
+    disk = MemoryDisk()
+    journal = Journal.create(disk, LAYOUT, data_id=bytes(16))
+    journal.append(batch)
+    state = State()
+    assert fold(read_blocks(disk, LAYOUT), state, to_lsn=2) == 2
+    assert [address.name for address in state.addresses.values()] == ["a"]
+
+
+def test_a_kind_of_a_newer_version_is_named() -> None:
+    disk = journal_of(events.row(63, time=1))
+    with pytest.raises(FoldError, match=r"event 1 .* kind 63, which this version does not know"):
+        fold(read_blocks(disk, LAYOUT), State())
+
+
+def test_an_event_that_does_not_fit_is_named() -> None:
+    disk = journal_of(
+        events.row(events.BROKER_STARTED, time=1),
+        events.row(events.ACKNOWLEDGED, queue=9, message=7, time=2),
+    )
+    with pytest.raises(FoldError, match="event 2 .*Acknowledged, does not fit"):
+        fold(read_blocks(disk, LAYOUT), State())
