@@ -4,6 +4,8 @@ Filled by clients when they hand bytes to the network, and read by the checkers.
 crashes of the broker.
 """
 
+from collections import Counter
+
 import msgspec
 
 
@@ -36,10 +38,16 @@ class SubscriptionRecord(msgspec.Struct, eq=False):
 
 
 class Said(msgspec.Struct, eq=False):
-    """A MESSAGE that left the broker, and whether its client rejected it."""
+    """A MESSAGE that left the broker as attempt number `count`, and whether it was rejected."""
 
     subscription: SubscriptionRecord
+    count: int
     rejected: bool = False
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the attempt counts for sure: a clean close takes back what it finds in flight."""
+        return self.rejected or not self.subscription.closed_cleanly
 
 
 class Expectation(msgspec.Struct):
@@ -80,6 +88,7 @@ class Ledger:
         # Keys of `said` that belong to messages which do not outlive the broker.
         self.transient: set[tuple[str, int]] = set()
         self.purges = 0
+        self.errors: Counter[str] = Counter()
         self.receipts = 0
         self.messages = 0
 

@@ -9,6 +9,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -121,13 +122,17 @@ class Simulation:
 
     def run(self, steps: int) -> None:
         """Take so many steps, then let everything come to rest, and check."""
+        self.run_unsettled(steps)
+        self.stop()
+        self.drain()
+
+    def run_unsettled(self, steps: int) -> None:
+        """Take so many steps and leave everything as it is then."""
         actions = list(self._weights)
-        weights = list(self._weights.values())
-        cumulative = [sum(weights[: number + 1]) for number in range(len(weights))]
+        cumulative = list(accumulate(self._weights.values()))
         choices = self.chance.choices
         for _ in range(steps):
             self._step(choices(actions, cum_weights=cumulative)[0])
-        self.settle()
 
     def _step(self, action: Callable[[], None]) -> None:
         self.counts.steps += 1
@@ -207,9 +212,11 @@ class Simulation:
     # ---- steps: network and clients
 
     def client_acts(self) -> None:
-        """A client does something."""
+        """A client does a few things in a row."""
         if self.clients:
-            self.chance.choice(self.clients).act()
+            client = self.chance.choice(self.clients)
+            for _ in range(self.chance.randint(1, 4)):
+                client.act()
 
     def connect(self) -> None:
         """A client comes, if there is room for one."""
@@ -390,30 +397,36 @@ class Simulation:
 
     # ---- the end
 
-    def settle(self) -> None:
-        """No more faults: everything must come to rest, and every queue must drain."""
+    def stop(self) -> None:
+        """No more faults: whatever is under way ends, and the broker stops cleanly."""
         self._is_settling = True
         self.note("settling")
         self.disk.survive_kill()
         self.disk.capacity_bytes = None
         for client in self.clients:
             client.link.stalled = False
-        if self.life is not None and not self.life.hub.stopping and not self.life.hub.failure:
-            self.life.stop()
-        self._until(lambda: self.life is None, "the broker does not stop")
+        stops = self.counts.clean_stops
+        while self.counts.clean_stops == stops:
+            self._until(self._serves, "the broker does not start")
+            if self.life is not None and not self.life.hub.stopping:
+                self.life.stop()
+            self._until(lambda: self.life is None, "the broker does not stop")
         while self.clients:
             self.bytes_to_client()
+
+    def drain(self) -> None:
+        """Start again: every queue must drain, and what was promised must have been delivered."""
         self._until(self._serves, "the broker does not start")
         assert self.life is not None
         for name in QUEUES:
             if name in self.life.broker.state.queue_by_name:
                 self.life.hub.request(ResumeQueue(name))
-        self._drain()
+        self._drain_queues()
 
     def _serves(self) -> bool:
         return self.life is not None and self.life.is_serving
 
-    def _drain(self) -> None:
+    def _drain_queues(self) -> None:
         assert self.life is not None
         last_tag = len(self.ledger.sent)
         queues = self.life.broker.state.queue_by_name
