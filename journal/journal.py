@@ -51,7 +51,7 @@ class Journal:
     """An open journal. Made by `create` or `open`.
 
     `next_lsn` is the LSN that the next event gets, `durable_lsn` the highest that survives a
-    power cut. `disk_full` is set while no segment could be reserved ahead. `sync_seconds` is how
+    power cut. `disk_full` is set while no segment could be reserved. `sync_seconds` is how
     long the last fdatasync took, by the clock given.
     """
 
@@ -212,8 +212,7 @@ class Journal:
         self._check_usable()
         try:
             self._reserve_file(self._segment_bytes).close()
-        except DiskFull as full:
-            self.disk_full = full
+        except DiskFull:
             return False
         except OSError as error:
             raise self._fail(error) from error
@@ -311,10 +310,11 @@ class Journal:
                 raise
         except OSError as error:
             if error.errno in _NO_ROOM:
-                raise DiskFull(
+                self.disk_full = DiskFull(
                     f"no room for the next segment of {size} bytes ({error}): free disk space or "
                     "raise the quota; the journal goes on by itself when there is room."
-                ) from error
+                )
+                raise self.disk_full from error
             raise
         self.disk_full = None
         return file

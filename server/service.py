@@ -7,6 +7,7 @@ never spoken of.
 """
 
 import asyncio
+import contextlib
 import gc
 import signal
 import time
@@ -41,6 +42,9 @@ from server.users import GUEST, Users, UsersError
 from server.version import VERSION
 
 TICK_SECONDS: Final = 0.1
+FULL_DISK_SECONDS: Final = 3.0
+"""How long a stop waits for room on a full disk."""
+
 FAILED: Final = 1
 BAD_USE: Final = 2
 
@@ -398,25 +402,31 @@ class Service:
 
     async def _end_hub(self) -> None:
         hub = self.hub
+        stopped = asyncio.Event()
         if hub.failure is None:
-            stopped = asyncio.Event()
             hub.stop(lambda _: stopped.set())
-            failed = self._loop.create_task(self._wait_for_failure(stopped))
-            await stopped.wait()
-            failed.cancel()
+            await self._wait_for_stop(stopped)
         for acceptor in self._acceptors:
             acceptor.close_all()
-        if hub.failure is None:
+        if stopped.is_set():
             self._writer.mark(_now())
         self._loop.remove_reader(self._writer.fileno())
+        # What a full disk kept waiting is tried once more, and then given up.
         self._writer.close()
-        if hub.failure is None:
+        if stopped.is_set():
             log.info("stopped", lsn=self.broker.lsn)
+        elif hub.failure is None:
+            self._exit_code = FAILED
+            log.error("stopped without BrokerStopped in the journal: its disk is full")
 
-    async def _wait_for_failure(self, stopped: asyncio.Event) -> None:
-        while self.hub.failure is None:
-            await asyncio.sleep(TICK_SECONDS)
-        stopped.set()
+    async def _wait_for_stop(self, stopped: asyncio.Event) -> None:
+        """Until the stop is durable, or cannot become so."""
+        patience = FULL_DISK_SECONDS
+        while not stopped.is_set() and self.hub.failure is None and patience > 0:
+            if self._writer.stats().disk_full:
+                patience -= TICK_SECONDS
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopped.wait(), TICK_SECONDS)
 
 
 class _Progress:

@@ -5,6 +5,9 @@
  * from then on), a sync after it succeeded (only from then on it counts). The log survives the
  * SIGKILL that stands for the power cut in the page cache; tests/crash/power.py reads it.
  *
+ * While the file BLACKBOX_FAULT exists, its name ending in "full" or "broken", room cannot be
+ * reserved (ENOSPC), or writes and syncs fail (EIO).
+ *
  * With BLACKBOX_DEAF set syncs are not noted: the broker then lies to its clients, which the tests
  * must find out. */
 #define _GNU_SOURCE
@@ -37,6 +40,7 @@ static const char *folder;
 static size_t folder_length;
 static int log_fd = -1;
 static int deaf;
+static const char *fault;
 static char watched[DESCRIPTORS]; /* 1 a file, 2 the folder itself */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
@@ -47,6 +51,7 @@ __attribute__((constructor)) static void begin(void) {
     folder = getenv("BLACKBOX_FOLDER");
     if (!folder || !log_path) return;
     folder_length = strlen(folder);
+    fault = getenv("BLACKBOX_FAULT");
     deaf = getenv("BLACKBOX_DEAF") != NULL;
     log_fd = REAL(open)(log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (log_fd < 0) abort();
@@ -64,6 +69,12 @@ static void note(int kind, uint64_t inode, uint64_t offset, const void *data, si
 static uint64_t inode_of(int fd) {
     struct stat status;
     return fstat(fd, &status) == 0 ? (uint64_t)status.st_ino : 0;
+}
+
+static int has_fault(const char *kind) {
+    size_t length = fault ? strlen(fault) : 0;
+    return length > strlen(kind) && !strcmp(fault + length - strlen(kind), kind) &&
+           access(fault, F_OK) == 0;
 }
 
 static int is_file(int fd) { return fd >= 0 && fd < DESCRIPTORS && watched[fd] == 1; }
@@ -124,6 +135,10 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, __off_t offset) {
 
 #define SYNCHRONISE(function)                                                         \
     int function(int fd) {                                                            \
+        if (fd >= 0 && fd < DESCRIPTORS && watched[fd] && has_fault("broken")) {      \
+            errno = EIO;                                                              \
+            return -1;                                                                \
+        }                                                                             \
         int result = REAL(function)(fd);                                              \
         if (result == 0 && !deaf && fd >= 0 && fd < DESCRIPTORS) {                    \
             if (watched[fd] == 1) note(SYNC, inode_of(fd), 0, NULL, 0);               \
@@ -144,6 +159,7 @@ TRUNCATE(ftruncate64)
 
 #define ALLOCATE(function)                                                            \
     int function(int fd, __off64_t offset, __off64_t length) {                        \
+        if (is_file(fd) && has_fault("full")) return ENOSPC;                          \
         int result = REAL(function)(fd, offset, length);                              \
         struct stat status;                                                           \
         if (result == 0 && is_file(fd) && fstat(fd, &status) == 0)                    \

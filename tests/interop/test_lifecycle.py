@@ -1,0 +1,342 @@
+"""Starting, stopping, reloading, and what is refused, on the real process."""
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+
+from engine.events import BY_NUMBER
+from journal.disk import RealDisk
+from journal.format import SEGMENT_CRC_OFFSET, peek_segment_header_bytes
+from journal.reader import read_blocks
+from recovery.directory import JOURNAL
+from recovery.layout import LAYOUT
+from recovery.readonly import read_state
+from tests.crash.power import NoCompiler, compile_black_box
+from tests.interop.conftest import NO_LIMIT
+from tests.interop.wire import Closed, Wire, frame
+from tests.support.process import BrokerProcess, wait_for
+from tools.control_client import ask
+from tools.verification import verify_data
+
+pytestmark = pytest.mark.interop
+
+SMALL_SEGMENTS = ("journal.segment-bytes=64KiB",)
+
+
+def last_event(directory: Path) -> str:
+    """Name of the last event of the journal."""
+    *_, last = (
+        event for block in read_blocks(RealDisk(directory / JOURNAL), LAYOUT) if block.count
+        for event in block.events()
+    )  # fmt: skip
+    return BY_NUMBER[last[1][0]].name
+
+
+def bodies_in(directory: Path) -> set[bytes]:
+    """Bodies of all messages in all queues, as the journal says."""
+    state, _ = read_state(directory)
+    queues = state.queues.values()
+    return {entry.message.body for queue in queues for entry in queue.entries.values()}
+
+
+class Sender:
+    """Sends as fast as it can, and notes which receipts came, until the connection ends."""
+
+    def __init__(self, port: int, size: int = 200) -> None:
+        self.wire = Wire(port)
+        self.wire.connect()
+        self.size = size
+        self.receipted: set[bytes] = set()
+        self.errors: list[str] = []
+        self.sending = threading.Thread(target=self._send, daemon=True)
+        self.reading = threading.Thread(target=self._read, daemon=True)
+        self.reading.start()
+        self.sending.start()
+
+    def _send(self) -> None:
+        number = 0
+        try:
+            while True:
+                body = b"%d-" % number + b"x" * self.size
+                self.wire.send("SEND", body, destination="/queue/load", receipt=body[:9].decode())
+                number += 1
+        except OSError:
+            return
+
+    def _read(self) -> None:
+        try:
+            while True:
+                frame = self.wire.read()
+                if frame.command == "ERROR":
+                    self.errors.append(frame.headers["message"])
+                else:
+                    self.receipted.add(frame.headers["receipt-id"].partition("-")[0].encode())
+        except (Closed, OSError):
+            return
+
+    def join(self) -> None:
+        """Wait for the end of the connection."""
+        self.sending.join(60)
+        self.reading.join(60)
+        assert not self.reading.is_alive()
+        self.wire.close()
+
+    def missing_in(self, directory: Path) -> set[bytes]:
+        """Receipted messages that the journal does not have."""
+        return self.receipted - {body.partition(b"-")[0] for body in bodies_in(directory)}
+
+
+def test_a_clean_stop_ends_with_broker_stopped(broker: BrokerProcess) -> None:
+    with Wire(broker.port) as wire:
+        wire.connect()
+        wire.send("SEND", b"x", destination="/queue/a", receipt=1)
+        wire.expect("RECEIPT")
+        assert broker.stop() == 0
+        assert wire.at_end()
+    assert last_event(broker.directory) == "BrokerStopped"
+    verdict = verify_data(RealDisk(broker.directory / JOURNAL), lambda done: None)
+    assert verdict.ok, verdict
+    assert verdict.digests_compared == 1
+    assert broker.lines()[-1]["event"] == "stopped"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_under_load_keeps_what_was_receipted(
+    broker: BrokerProcess, number: signal.Signals
+) -> None:
+    senders = [Sender(broker.port) for _ in range(3)]
+    wait_for(lambda: all(len(sender.receipted) > 100 for sender in senders), "load")
+    broker.send_signal(number)
+    assert broker.wait() == 0, broker.log_text()
+    for sender in senders:
+        sender.join()
+        assert not sender.missing_in(broker.directory)
+    assert last_event(broker.directory) == "BrokerStopped"
+    assert "Traceback" not in broker.log_text()
+
+
+def test_a_second_broker_on_the_directory_is_refused(broker: BrokerProcess) -> None:
+    second = BrokerProcess(broker.directory, listen=["stomp://127.0.0.1:0"])
+    before = len(broker.log_text())
+    second.launch()
+    assert second.wait() == 1
+    said = broker.log_text()[before:]
+    assert str(broker.directory) in said
+    assert str(broker.process.pid) in said
+    assert "Traceback" not in said
+    with Wire(broker.port) as wire:
+        wire.connect()
+        wire.send("SEND", b"x", destination="/queue/a", receipt=1)
+        wire.expect("RECEIPT")
+
+
+def test_a_busy_port_is_refused(broker: BrokerProcess, tmp_path: Path) -> None:
+    other = BrokerProcess(tmp_path / "other", listen=[f"stomp://127.0.0.1:{broker.port}"])
+    said = other.refuse()
+    assert f"127.0.0.1:{broker.port}" in said
+    assert "--listen" in said
+    # What was opened was closed again: the directory can be used at once.
+    again = BrokerProcess(tmp_path / "other")
+    with again:
+        again.start()
+        assert again.stop() == 0
+
+
+def test_a_newer_format_is_refused(broker: BrokerProcess) -> None:
+    assert broker.stop() == 0
+    segment = sorted((broker.directory / JOURNAL).glob("*.seg"))[0]
+    content = bytearray(segment.read_bytes())
+    assert content[8:10] == b"\1\0"
+    content[8] = 9
+    size = peek_segment_header_bytes(bytes(content))
+    content[SEGMENT_CRC_OFFSET : SEGMENT_CRC_OFFSET + 4] = bytes(4)
+    crc = crc32c(bytes(content[:size]))
+    content[SEGMENT_CRC_OFFSET : SEGMENT_CRC_OFFSET + 4] = crc.to_bytes(4, "little")
+    segment.write_bytes(content)
+    said = broker.refuse()
+    assert "format" in said
+    assert "9" in said
+    assert segment.read_bytes() == content
+
+
+def test_a_corrupt_middle_is_refused_with_its_place(broker: BrokerProcess) -> None:
+    for name in ("a", "b", "c"):
+        with Wire(broker.port) as wire:
+            wire.connect()
+            wire.send("SEND", b"y" * 1000, destination=f"/queue/{name}", receipt=1)
+            wire.expect("RECEIPT")
+    broker.kill()
+    disk = RealDisk(broker.directory / JOURNAL)
+    block = [block for block in read_blocks(disk, LAYOUT) if block.count][3]
+    path = broker.directory / JOURNAL / block.segment
+    content = bytearray(path.read_bytes())
+    content[block.offset + 90] ^= 1
+    path.write_bytes(content)
+    said = broker.refuse()
+    assert block.segment in said
+    assert str(block.offset) in said
+    assert path.read_bytes() == content
+    # The lock is not held by the one that was refused.
+    assert block.segment in broker.refuse()
+
+
+def test_hang_up_reloads_settings_and_users(broker: BrokerProcess) -> None:
+    broker.configure('[[address-setting]]\nmatch = "#"\ndead-letter-address = "morgue"\n')
+    broker.send_signal(signal.SIGHUP)
+    wait_for(lambda: "configuration reloaded" in broker.log_text(), "the reload")
+
+    def dead_letter_address() -> bool:
+        answer = ask(broker.directory, {"do": "settings", "address": "a"})
+        return "morgue" in str(answer)
+
+    wait_for(dead_letter_address, "the new setting")
+    # A damaged file changes nothing.
+    broker.configure("nonsense = 1\n")
+    broker.send_signal(signal.SIGHUP)
+    wait_for(lambda: "was not reloaded" in broker.log_text(), "the refusal")
+    assert dead_letter_address()
+    broker.configure(NO_LIMIT)
+    assert broker.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The black box below a process, which also makes disks full and broken."""
+    try:
+        return compile_black_box(tmp_path_factory.mktemp("blackbox"))
+    except NoCompiler as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(params=["full", "broken"])
+def fault(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The file that makes the disk so while it exists."""
+    return tmp_path / str(request.param)
+
+
+@pytest.fixture
+def faulty_broker(tmp_path: Path, library: Path, fault: Path) -> Iterator[BrokerProcess]:
+    """A broker whose disk becomes full or broken when the file `fault` exists."""
+    environment = {
+        "LD_PRELOAD": str(library),
+        "BLACKBOX_FOLDER": str(tmp_path / "data" / JOURNAL),
+        "BLACKBOX_LOG": str(tmp_path / "blackbox.log"),
+        "BLACKBOX_FAULT": str(fault),
+    }
+    with BrokerProcess(
+        tmp_path / "data", settings=SMALL_SEGMENTS, config=NO_LIMIT, environment=environment
+    ) as process:
+        yield process.start()
+
+
+@pytest.mark.parametrize("fault", ["broken"], indirect=True)
+def test_after_a_failed_sync_nothing_is_said(faulty_broker: BrokerProcess, fault: Path) -> None:
+    broker = faulty_broker
+    sender = Sender(broker.port)
+    wait_for(lambda: len(sender.receipted) > 100, "load")
+    fault.touch()
+    assert broker.wait() == 1, broker.log_text()
+    sender.join()
+    assert not sender.missing_in(broker.directory)
+    assert "Traceback" not in broker.log_text()
+    assert "Input/output error" in broker.log_text()
+    fault.unlink()
+    broker.start()
+    assert not sender.missing_in(broker.directory)
+    assert broker.stop() == 0
+
+
+@pytest.mark.parametrize("fault", ["full"], indirect=True)
+def test_a_full_disk_refuses_producers_and_lets_consumers_drain(
+    faulty_broker: BrokerProcess, fault: Path
+) -> None:
+    broker = faulty_broker
+    with Wire(broker.port) as first:
+        first.connect()
+        first.send("SEND", b"early", destination="/queue/early", receipt=1)
+        first.expect("RECEIPT")
+    fault.touch()
+    sender = Sender(broker.port, size=3000)
+    wait_for(lambda: sender.errors, "the refusal of a producer")
+    assert "disk is full" in sender.errors[0]
+    sender.join()
+    with Wire(broker.port) as consumer:
+        consumer.connect()
+        consumer.send("SUBSCRIBE", destination="/queue/early", id=1, ack="client-individual")
+        consumer.send("ACK", id=consumer.expect("MESSAGE").headers["ack"], receipt=2)
+        assert consumer.expect("RECEIPT").headers["receipt-id"] == "2"
+    fault.unlink()
+    wait_for(lambda: "there is room on the disk again" in broker.log_text(), "room")
+    with Wire(broker.port) as producer:
+        producer.connect()
+        producer.send("SEND", b"late", destination="/queue/late", receipt=3)
+        producer.expect("RECEIPT")
+    assert broker.stop() == 0
+    assert not sender.missing_in(broker.directory)
+
+
+@pytest.mark.parametrize("fault", ["full"], indirect=True)
+@pytest.mark.parametrize("size", [100, 30_000], ids=["room-for-the-stop", "no-room"])
+def test_a_stop_on_a_full_disk_comes_to_an_end(
+    faulty_broker: BrokerProcess, fault: Path, size: int
+) -> None:
+    """Whether there is room for the stop or not, the process ends and says how it was."""
+    broker = faulty_broker
+    with Wire(broker.port) as idle:
+        idle.connect()
+        fault.touch()
+        # More in one piece than a segment and what is reserved take, or much less.
+        idle.write(b"".join(_burst(size, number) for number in range(60)))
+        if size > 1000:
+            wait_for(lambda: "the disk is full" in broker.log_text(), "the full disk")
+        code = broker.stop()
+        receipts = set(_receipts(idle))
+    found = bodies_in(broker.directory)
+    assert all(random.Random(number).randbytes(size) in found for number in receipts)
+    assert code == (0 if last_event(broker.directory) == "BrokerStopped" else 1)
+    assert (code == 0) == (size == 100)
+    assert "Traceback" not in broker.log_text()
+    fault.unlink()
+    broker.start()
+    assert broker.stop() == 0
+
+
+def _burst(size: int, number: int) -> bytes:
+    """A message with its receipt; random, so that nothing compresses it."""
+    body = random.Random(number).randbytes(size)
+    return frame("SEND", body, destination="/queue/a", receipt=number)
+
+
+def _receipts(wire: Wire) -> Iterator[int]:
+    """Numbers of what was receipted, until the end of the connection."""
+    while True:
+        try:
+            answer = wire.read()
+        except (Closed, ConnectionResetError):
+            return
+        if answer.command == "RECEIPT":
+            yield int(answer.headers["receipt-id"])
+
+
+def test_a_writer_that_is_killed_ends_the_broker(broker: BrokerProcess) -> None:
+    """Nothing is said that was not written, whichever process dies."""
+    sender = Sender(broker.port)
+    wait_for(lambda: len(sender.receipted) > 100, "load")
+    pid = broker.process.pid
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
+    if not children:
+        pytest.skip("the journal is written by the broker's own process")
+    for child in children:
+        os.kill(int(child), signal.SIGKILL)
+    assert broker.wait() == 1
+    sender.join()
+    assert "Traceback" not in broker.log_text()
+    assert not sender.missing_in(broker.directory)
+    broker.start()
+    assert broker.stop() == 0
