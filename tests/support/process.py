@@ -50,8 +50,14 @@ class BrokerProcess:
         config: str = "",
         environment: Mapping[str, str] | None = None,
         listen: Sequence[str] = ("stomp://127.0.0.1:0",),
+        data: Path | None = None,
     ) -> None:
-        """`settings` are KEY=VALUE for --set, `config` is the text of a configuration file."""
+        """`settings` are KEY=VALUE for --set, `config` is the text of a configuration file.
+
+        `data` is the data directory where it is another than the one that the files of the test are
+        named after.
+        """
+        self.data: Final = data if data is not None else directory
         self.directory: Final = directory
         self.settings = list(settings)
         self.environment = dict(environment or {})
@@ -72,7 +78,7 @@ class BrokerProcess:
         assert self._process is None, "it runs already"
         command = [
             sys.executable, "-m", "tools.daybook", "serve", "--config", str(self.config_file),
-            "--data", str(self.directory), "--set", f"users-file={self.directory}/users.toml",
+            "--data", str(self.data), "--set", f"users-file={self.directory}/users.toml",
         ]  # fmt: skip
         for where in self.listen:
             command += ["--listen", where]

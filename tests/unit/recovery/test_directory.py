@@ -1,0 +1,179 @@
+"""Opening data directories: what is cut, what is refused, and that refusing changes nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.broker import Broker
+from engine.commands import OpenConnection, Send, Start
+from engine.digest import digest
+from engine.state import State
+from journal.disk import MemoryDisk, RealDisk
+from journal.errors import Corruption, JournalError, Locked
+from journal.journal import Journal
+from journal.reader import read_blocks
+from recovery import directory as opening
+from recovery.directory import RecoveryError, open_directory, recover
+from recovery.fold import FoldError, fold, fold_block
+from recovery.layout import LAYOUT
+from recovery.readonly import read_state
+
+NOW = 1_700_000_000_000_000
+
+
+def write(journal: Journal, broker: Broker) -> None:
+    """Write what was decided as one block."""
+    batch = broker.take()
+    assert batch is not None
+    journal.append(batch)
+
+
+def fill(journal: Journal, broker: Broker, count: int = 5) -> None:
+    """A start, a connection and some messages, a block each."""
+    broker.handle(Start(version="test"), NOW)
+    write(journal, broker)
+    connection = broker.handle(OpenConnection("stomp", "peer", "guest", room=1 << 20), NOW)
+    assert isinstance(connection, int)
+    for number in range(count):
+        broker.handle(Send(connection, "a", b"", b"body %d" % number * 50), NOW + number)
+        write(journal, broker)
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    """A journal with events on a disk in memory."""
+    disk = MemoryDisk()
+    journal = recover(disk, data_id=bytes(16), segment_bytes=1 << 16).journal
+    fill(journal, Broker(State()))
+    journal.close()
+    return disk
+
+
+def test_an_empty_directory_gets_a_journal(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path / "new" / "data")
+    assert directory.recovered.created
+    assert directory.recovered.events == 0
+    directory.close()
+    again = open_directory(tmp_path / "new" / "data")
+    assert not again.recovered.created
+    again.close()
+
+
+def test_what_was_written_is_folded(disk: MemoryDisk) -> None:
+    broker = Broker(State())
+    fill(Journal.create(MemoryDisk(), LAYOUT, data_id=bytes(16)), broker)
+    steps: list[tuple[int, int]] = []
+    recovered = recover(disk, data_id=bytes(16), progress=lambda *step: steps.append(step))
+    assert recovered.events == broker.lsn == recovered.journal.durable_lsn
+    assert digest(recovered.state) == digest(broker.state)
+    assert steps[-1] == (broker.lsn, broker.lsn)
+    assert recovered.repair is not None
+    assert recovered.repair.cut_bytes == 0
+
+
+def test_a_torn_tail_is_cut_and_the_rest_folded(disk: MemoryDisk) -> None:
+    last = [block for block in read_blocks(disk, LAYOUT) if block.count][-1]
+    disk.files[last.segment][last.offset + 100] ^= 1
+    recovered = recover(disk, data_id=bytes(16))
+    assert recovered.events == last.first_lsn - 1
+    assert recovered.repair is not None
+    assert recovered.repair.cut_offset == last.offset
+    assert recovered.repair.cut_bytes > 0
+
+
+@pytest.mark.parametrize("position", [0, 2, -2])
+def test_a_corrupt_middle_is_refused_with_its_place(disk: MemoryDisk, position: int) -> None:
+    block = [block for block in read_blocks(disk, LAYOUT) if block.count][position]
+    disk.files[block.segment][block.offset + 100] ^= 1
+    before = {name: bytes(content) for name, content in disk.files.items()}
+    with pytest.raises(Corruption) as caught:
+        recover(disk, data_id=bytes(16))
+    assert block.segment in str(caught.value)
+    assert str(block.offset) in str(caught.value)
+    assert {name: bytes(content) for name, content in disk.files.items()} == before
+
+
+def test_a_mark_makes_damage_before_it_corruption(disk: MemoryDisk) -> None:
+    journal = recover(disk, data_id=bytes(16)).journal
+    journal.mark(NOW)
+    journal.close()
+    last = [block for block in read_blocks(disk, LAYOUT) if block.count][-1]
+    disk.files[last.segment][last.offset + 100] ^= 1
+    with pytest.raises(Corruption):
+        recover(disk, data_id=bytes(16))
+
+
+def test_events_that_do_not_fit_are_named(disk: MemoryDisk) -> None:
+    blocks = [block for block in read_blocks(disk, LAYOUT) if block.count]
+    state = State()
+    with pytest.raises(FoldError, match=rf"event {blocks[-1].first_lsn} \(segment .*Routed"):
+        fold_block(blocks[-1], state)
+
+
+def test_a_fold_stops_where_it_is_told(disk: MemoryDisk) -> None:
+    for to_lsn in range(1, 8):
+        state = State()
+        assert fold(read_blocks(disk, LAYOUT), state, to_lsn) == to_lsn
+        queue = state.queue_by_name.get("a")
+        assert (len(queue.entries) if queue else 0) == sum(lsn <= to_lsn for lsn in _routed(disk))
+    assert fold([], State()) == 0
+
+
+def _routed(disk: MemoryDisk) -> list[int]:
+    full = State()
+    fold(read_blocks(disk, LAYOUT), full)
+    return list(full.queue_by_name["a"].entries)
+
+
+def test_a_state_that_cannot_be_is_refused(
+    disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "check", lambda state: ["two and two are five"])
+    with pytest.raises(RecoveryError, match=r"two and two are five.*bug of Daybook"):
+        recover(disk, data_id=bytes(16))
+
+
+def test_a_directory_is_opened_once(tmp_path: Path) -> None:
+    first = open_directory(tmp_path)
+    with pytest.raises(Locked, match=str(tmp_path)):
+        open_directory(tmp_path)
+    first.close()
+    open_directory(tmp_path).close()
+
+
+def test_a_refused_directory_is_not_left_locked(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    fill(directory.recovered.journal, Broker(State()))
+    directory.close()
+    real = RealDisk(tmp_path / opening.JOURNAL)
+    block = next(block for block in read_blocks(real, LAYOUT) if block.count)
+    path = tmp_path / opening.JOURNAL / block.segment
+    content = bytearray(path.read_bytes())
+    content[block.offset + 100] ^= 1
+    path.write_bytes(content)
+    for _ in range(2):
+        with pytest.raises(Corruption):
+            open_directory(tmp_path)
+
+
+def test_a_file_in_the_way_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("I am a file")
+    with pytest.raises((RecoveryError, JournalError), match="data"):
+        open_directory(tmp_path / "data")
+
+
+def test_reading_needs_no_lock_and_changes_nothing(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    fill(directory.recovered.journal, Broker(State()))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    state, lsn = read_state(tmp_path)
+    assert lsn == directory.recovered.journal.durable_lsn
+    assert len(state.queue_by_name["a"].entries) == 5
+    assert read_state(tmp_path, to_lsn=2)[1] == 2
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    directory.close()
+
+
+def test_reading_where_nothing_is_says_so(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="no data directory"):
+        read_state(tmp_path)

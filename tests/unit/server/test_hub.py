@@ -1,0 +1,467 @@
+"""The hub with an inline writer, a disk in memory, and transports that only remember."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine.broker import Broker
+from engine.commands import CreateAddress, DeleteAddress, Start
+from engine.refusals import Refusal
+from engine.state import State
+from journal.batch import BatchLike
+from journal.disk import MemoryDisk, MemoryFile
+from journal.errors import JournalFailed
+from journal.journal import Journal
+from journal.reader import read_blocks
+from journal.writer import InlineWriter
+from protocols.stomp import Session, StompOptions
+from recovery.fold import fold
+from recovery.layout import LAYOUT
+from server.hub import Hub, HubOptions, LoginRequest
+from server.peer import Peer
+
+Answer = Callable[[str | None, str], None]
+
+
+class Transport:
+    """What left for the peer; `stuck` bytes of it never reach the kernel."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.stuck = 0
+        self.reading = True
+        self.closed_after_ms: int | None = None
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def buffered(self) -> int:
+        return self.stuck
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def close(self, delay_ms: int) -> None:
+        self.closed_after_ms = delay_ms
+
+    def take(self) -> bytes:
+        written, self.written = self.written, b""
+        return written
+
+
+class SlowWriter:
+    """A writer that writes when it is told to."""
+
+    def __init__(self, writer: InlineWriter) -> None:
+        self.writer = writer
+        self.waiting: list[BatchLike] = []
+        self.marks = 0
+
+    @property
+    def pending_bytes(self) -> int:
+        return sum(batch.raw_bytes for batch in self.waiting)
+
+    def submit(self, batch: BatchLike) -> None:
+        self.waiting.append(batch)
+
+    def mark(self, time: int) -> None:
+        self.marks += 1
+
+    def write(self) -> None:
+        while self.waiting:
+            self.writer.submit(self.waiting.pop(0))
+
+
+class Bench:
+    """A hub with everything around it, driven by hand."""
+
+    def __init__(self, disk: MemoryDisk | None = None, **options: int) -> None:
+        self.disk = disk if disk is not None else MemoryDisk()
+        journal = Journal.create(self.disk, LAYOUT, data_id=bytes(16), segment_bytes=1 << 16)
+        self.now = 1_000_000_000
+        self.turns = 0
+        self.logins: list[tuple[LoginRequest, Answer]] = []
+        self.failures: list[Exception] = []
+        inline = InlineWriter(journal, on_durable=self.durable, on_failure=self.failed)
+        self.writer = SlowWriter(inline)
+        self.hub = Hub(
+            Broker(State()),
+            self.writer,
+            HubOptions(**options),
+            clock=lambda: self.now,
+            schedule=self.schedule,
+            authenticate=lambda request, answer: self.logins.append((request, answer)),
+        )
+        self.hub.request(Start(version="test"))
+        self.run()
+
+    def schedule(self) -> None:
+        self.turns += 1
+
+    def durable(self, lsn: int) -> None:
+        self.hub.durable(lsn)
+
+    def failed(self, error: Exception) -> None:
+        self.failures.append(error)
+        self.hub.failed(error)
+
+    def turn(self) -> None:
+        """Run the turns that were asked for, and nothing on the disk."""
+        while self.turns:
+            self.turns -= 1
+            self.hub.turn()
+
+    def run(self) -> None:
+        """Until nothing is left to do."""
+        while self.turns or self.writer.waiting:
+            self.turn()
+            self.writer.write()
+
+    def open(self, **options: Any) -> "Client":
+        return Client(self, **options)
+
+    def connect(self, **options: Any) -> "Client":
+        client = self.open(**options)
+        client.send(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0")
+        self.logins.pop()[1]("guest", "")
+        self.run()
+        assert client.transport.take().startswith(b"CONNECTED")
+        return client
+
+
+class Client:
+    """One peer."""
+
+    def __init__(self, bench: Bench, **options: Any) -> None:
+        self.bench = bench
+        self.transport = Transport()
+        stomp = StompOptions(**options)
+        session = Session(bench.hub.broker, stomp, "peer", "server")
+        self.peer = Peer(session, self.transport, "peer", "stomp", stomp.room)
+        bench.hub.opened(self.peer)
+
+    def send(self, data: bytes) -> None:
+        self.bench.hub.received(self.peer, data)
+
+    def do(self, data: bytes) -> bytes:
+        """Send, run everything, and return what came back."""
+        self.send(data)
+        self.bench.run()
+        return self.transport.take()
+
+    def message(self, body: bytes, queue: str = "a", receipt: str = "") -> None:
+        head = f"SEND\ndestination:/queue/{queue}\ncontent-length:{len(body)}\n"
+        if receipt:
+            head += f"receipt:{receipt}\n"
+        self.send(head.encode() + b"\n" + body + b"\0")
+
+
+def test_nothing_is_said_before_it_is_written() -> None:
+    bench = Bench()
+    client = bench.connect()
+    client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0")
+    bench.run()
+    client.message(b"hello", receipt="r")
+    bench.turn()
+    assert client.transport.written == b""
+    bench.writer.write()
+    assert client.transport.written.startswith(b"RECEIPT\nreceipt-id:r\n\n\0MESSAGE\n")
+
+
+def test_receipts_keep_their_order_over_blocks() -> None:
+    bench = Bench()
+    client = bench.connect()
+    for number in range(20):
+        client.message(bytes(100), receipt=str(number))
+        bench.turn()
+        # An answer that waits for nothing must not overtake those that wait.
+        client.send(b"BEGIN\ntransaction:t%d\nreceipt:b%d\n\n\0" % (number, number))
+        bench.turn()
+        if number % 3 == 0:
+            bench.writer.write()
+    bench.run()
+    receipts = client.transport.take().split(b"\0")[:-1]
+    expected = [b"%b%d" % (kind, number) for number in range(20) for kind in (b"", b"b")]
+    assert [receipt.partition(b"receipt-id:")[2].strip() for receipt in receipts] == expected
+
+
+def test_while_a_block_is_written_the_next_one_fills() -> None:
+    bench = Bench()
+    client = bench.connect()
+    client.message(b"1")
+    bench.turn()
+    assert len(bench.writer.waiting) == 1
+    client.message(b"2")
+    client.message(b"3")
+    bench.turn()
+    assert len(bench.writer.waiting) == 1
+    bench.writer.write()
+    assert bench.hub.status()["durable_lsn"] == bench.hub.broker.lsn
+
+
+def test_a_full_block_is_closed_without_waiting() -> None:
+    bench = Bench(block_bytes=1000)
+    client = bench.connect()
+    for _ in range(3):
+        client.message(bytes(2000))
+        bench.turn()
+    assert len(bench.writer.waiting) == 3
+
+
+def test_a_producer_faster_than_the_disk_is_paused_and_resumed() -> None:
+    bench = Bench(max_pending_bytes=10_000)
+    client = bench.connect()
+    while client.transport.reading:
+        assert bench.writer.pending_bytes < 50_000
+        client.message(bytes(1000))
+        bench.turn()
+    assert bench.hub.status()["peers_paused"] == 1
+    bench.run()
+    assert bench.hub.status()["peers_paused"] == 0
+    assert vars(client.transport)["reading"] is True
+
+
+def test_a_peer_that_does_not_read_gets_no_more_than_its_room() -> None:
+    bench = Bench()
+    producer = bench.connect()
+    for _ in range(50):
+        producer.message(bytes(1000))
+    client = bench.connect(room=5000)
+    client.transport.stuck = 5000
+    other = bench.connect()
+    written = len(client.do(b"SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0"))
+    assert 4000 < written < 8000
+    assert other.do(b"SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0").count(b"MESSAGE\n") > 40
+    client.transport.stuck = 0
+    bench.hub.drained(client.peer)
+    producer.message(b"x")
+    producer.message(b"y")
+    bench.run()
+    assert b"MESSAGE" in client.transport.take()
+
+
+def test_room_used_up_by_an_ended_subscription_comes_back() -> None:
+    bench = Bench()
+    producer = bench.connect()
+    for _ in range(50):
+        producer.message(bytes(1000))
+    bench.run()
+    client = bench.connect(room=5000)
+    client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0")
+    bench.turn()
+    client.send(b"UNSUBSCRIBE\nid:1\n\n\0")
+    bench.run()
+    assert client.transport.take().count(b"MESSAGE\n") < 10
+    assert client.do(b"SUBSCRIBE\nid:2\ndestination:/queue/a\n\n\0").count(b"MESSAGE\n") > 30
+
+
+def test_a_peer_lost_while_its_login_is_checked_leaves_nothing() -> None:
+    bench = Bench()
+    client = bench.open()
+    client.send(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0SEND\ndestination:/queue/a\n\nx\0")
+    bench.hub.lost(client.peer)
+    bench.logins.pop()[1]("guest", "")
+    bench.run()
+    assert bench.hub.status()["connections"] == 0
+    assert bench.hub.status()["queues"] == 0
+    assert client.transport.written == b""
+
+
+def test_a_login_is_asked_for_once() -> None:
+    bench = Bench()
+    client = bench.open()
+    client.send(b"CONNECT\naccept-version:1.2\nhost:h\nlogin:joe\npasscode:p\n\n\0")
+    client.send(b"SEND\ndestination:/queue/a\n\nx\0")
+    bench.hub.tick()
+    assert [(request.login, request.passcode) for request, _ in bench.logins] == [("joe", "p")]
+    bench.logins.pop()[1](None, "no")
+    bench.run()
+    assert client.transport.take().startswith(b"ERROR\nmessage:no\n")
+    assert client.transport.closed_after_ms == StompOptions().die_delay_ms
+    assert bench.hub.status()["queues"] == 0
+
+
+def test_an_error_is_written_before_the_connection_is_closed() -> None:
+    bench = Bench()
+    client = bench.connect()
+    client.message(b"x", receipt="1")
+    client.send(b"BOGUS\nreceipt:2\n\n\0")
+    bench.turn()
+    assert client.transport.written == b""
+    bench.run()
+    assert client.transport.take().startswith(b"RECEIPT\nreceipt-id:1\n\n\0ERROR\n")
+    assert client.transport.closed_after_ms is not None
+    # What still comes is ignored, also when the connection goes.
+    client.message(b"y")
+    bench.hub.lost(client.peer)
+    bench.run()
+    assert bench.hub.status()["connections"] == 0
+    assert bench.hub.status()["messages_ready"] == 1
+
+
+def test_a_lost_connection_returns_what_it_held_to_others() -> None:
+    bench = Bench()
+    first = bench.connect()
+    first.send(b"SUBSCRIBE\nid:1\nack:client\ndestination:/queue/a\n\n\0")
+    first.message(b"x")
+    bench.run()
+    second = bench.connect()
+    second.do(b"SUBSCRIBE\nid:1\nack:client\ndestination:/queue/a\n\n\0")
+    bench.hub.lost(first.peer)
+    bench.hub.lost(first.peer)
+    bench.run()
+    assert b"redelivered:true\n" in second.transport.take()
+
+
+class BrokenFile(MemoryFile):
+    """A file whose syncs fail when the disk is broken."""
+
+    def __init__(self, content: bytearray, disk: "BrokenDisk") -> None:
+        super().__init__(content)
+        self.disk = disk
+
+    def fdatasync(self) -> None:
+        if self.disk.is_broken:
+            raise OSError(5, "Input/output error")
+
+
+class BrokenDisk(MemoryDisk):
+    """A disk that breaks when it is told to."""
+
+    is_broken = False
+
+    def open_for_writing(self, name: str) -> MemoryFile:
+        return BrokenFile(super().open_for_writing(name).content, self)
+
+
+def test_after_a_failure_nothing_is_said_any_more() -> None:
+    disk = BrokenDisk()
+    bench = Bench(disk)
+    client = bench.connect()
+    client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0")
+    bench.run()
+    disk.is_broken = True
+    client.message(b"x", receipt="1")
+    answers: list[int | Refusal] = []
+    bench.hub.request(CreateAddress("b", ("anycast",)), answers.append)
+    bench.run()
+    assert [type(failure) for failure in bench.failures] == [JournalFailed]
+    client.message(b"y", receipt="2")
+    client.send(b"BEGIN\ntransaction:t\nreceipt:3\n\n\0")
+    bench.hub.tick()
+    bench.hub.drained(client.peer)
+    bench.hub.lost(client.peer)
+    bench.hub.durable(bench.hub.broker.lsn)
+    bench.run()
+    assert client.transport.written == b""
+    assert answers == []
+
+
+def test_a_full_disk_refuses_messages_only() -> None:
+    bench = Bench()
+    client = bench.connect()
+    client.send(b"SUBSCRIBE\nid:1\nack:client\ndestination:/queue/a\n\n\0")
+    client.message(b"x")
+    bench.run()
+    assert b"ack:1-" in client.transport.take()
+    bench.hub.disk_full("no room")
+    message = next(iter(bench.hub.broker.state.queue_by_name["a"].entries))
+    assert client.do(b"ACK\nid:1-%d\nreceipt:1\n\n\0" % message).startswith(b"RECEIPT")
+    client.message(b"y")
+    bench.run()
+    assert b"no room" in client.transport.take()
+    bench.hub.disk_full("")
+    other = bench.connect()
+    other.message(b"z", receipt="1")
+    bench.run()
+    assert other.transport.take().startswith(b"RECEIPT")
+
+
+def test_a_request_is_answered_when_it_is_durable() -> None:
+    bench = Bench()
+    answers: list[int | Refusal] = []
+    bench.hub.request(CreateAddress("a", ("anycast",)), answers.append)
+    bench.turn()
+    assert answers == []
+    bench.run()
+    assert answers == [bench.hub.broker.lsn]
+    bench.hub.request(DeleteAddress("nowhere"), answers.append)
+    assert isinstance(answers[1], Refusal)
+
+
+def test_a_stop_is_the_last_event_and_what_was_receipted_is_there() -> None:
+    bench = Bench()
+    client = bench.connect()
+    client.message(b"kept", receipt="1")
+    stopped: list[int | Refusal] = []
+    bench.hub.stop(stopped.append)
+    client.message(b"too late", receipt="2")
+    bench.run()
+    assert stopped == [bench.hub.broker.lsn]
+    assert client.transport.written.count(b"RECEIPT") == 1
+    state = State()
+    assert fold(read_blocks(bench.disk, LAYOUT), state) == bench.hub.broker.lsn
+    assert [e.message.body for e in state.queue_by_name["a"].entries.values()] == [b"kept"]
+    assert not state.connections
+
+
+def test_an_idle_broker_marks_its_journal_once() -> None:
+    bench = Bench(idle_mark_us=1000)
+    bench.now += 1001
+    bench.hub.tick()
+    bench.hub.tick()
+    assert bench.writer.marks == 1
+    bench.connect()
+    bench.now += 1001
+    bench.hub.tick()
+    assert bench.writer.marks == 2
+
+
+def test_heart_beats_are_sent_and_missed_ones_end_the_connection() -> None:
+    bench = Bench()
+    client = bench.open(heart_beat_send_ms=1000, heart_beat_receive_ms=1000)
+    client.send(b"CONNECT\naccept-version:1.2\nhost:h\nheart-beat:1000,1000\n\n\0")
+    bench.logins.pop()[1]("guest", "")
+    bench.run()
+    client.transport.take()
+    for _ in range(15):
+        bench.now += 100_000
+        bench.hub.tick()
+        bench.run()
+    assert client.transport.take() == b"\n"
+    bench.now += 1_000_000
+    bench.hub.tick()
+    bench.run()
+    assert b"nothing was heard" in client.transport.take()
+    assert bench.hub.status()["connections"] == 0
+
+
+def test_messages_expire_by_the_scan() -> None:
+    bench = Bench(expiry_scan_us=1_000_000)
+    client = bench.connect()
+    client.send(b"SEND\ndestination:/queue/a\nexpires:%d\n\nx\0" % (bench.now // 1000 + 10))
+    bench.run()
+    assert bench.hub.status()["messages_ready"] == 1
+    bench.now += 2_000_000
+    bench.hub.tick()
+    bench.run()
+    assert bench.hub.status()["messages_ready"] == 0
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_any_cut_of_the_input_gives_the_same_output(size: int) -> None:
+    bench = Bench()
+    client = bench.connect()
+    data = b"SUBSCRIBE\nid:1\ndestination:/queue/a\nreceipt:s\n\n\0" + b"".join(
+        b"SEND\ndestination:/queue/a\nreceipt:%d\n\nbody\0\n" % number for number in range(10)
+    )
+    for start in range(0, len(data), size):
+        client.send(data[start : start + size])
+        bench.run()
+    output = client.transport.take()
+    assert output.count(b"RECEIPT\n") == 11
+    assert output.count(b"MESSAGE\n") == 10
