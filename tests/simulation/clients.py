@@ -20,7 +20,16 @@ from tests.simulation.network import Link
 from tests.simulation.violation import Violation
 from tests.simulation.wire import Frame, FrameReader, encode
 
-QUEUES = ("orders.a", "orders.b", "jobs.c", "jobs.d")
+QUEUES = {
+    "orders.a": "orders.a",
+    "orders.b": "orders.b",
+    "jobs.c": "jobs.c",
+    "jobs.d": "jobs.d",
+    "split": "split",
+    "one": "split::one",
+    "two": "split::two",
+}
+"""Queues by name with their destination: three of them share an address, in turns."""
 TOPICS = ("news.a", "news.b")
 DEAD_LETTERS = "dead"
 
@@ -102,13 +111,14 @@ class Client:
         """Only consume and acknowledge, from one queue: for the end of a simulation."""
         self.produces = False
         self._weights = {self.settle_all: 1}
-        self._subscribe_to(f"/queue/{queue}", queue, "client-individual", durable=False)
+        destination = f"/queue/{QUEUES.get(queue, queue)}"
+        self._subscribe_to(destination, queue, "client-individual", durable=False)
 
     def send(self) -> None:
         """SEND, in all variants."""
         chance = self.chance
         tag = len(self.ledger.sent) + 1
-        destination = f"/queue/{chance.choice(QUEUES)}"
+        destination = f"/queue/{chance.choice(list(QUEUES.values()))}"
         if chance.random() < 0.2:
             destination = f"/topic/{chance.choice(TOPICS)}"
         size = chance.choice(BODY_BYTES)
@@ -145,8 +155,8 @@ class Client:
         mode = chance.choice(("auto", "client", "client-individual", "client-individual"))
         kind = chance.random()
         if kind < 0.7:
-            name = chance.choice(QUEUES)
-            self._subscribe_to(f"/queue/{name}", name, mode, durable=False)
+            name = chance.choice(list(QUEUES))
+            self._subscribe_to(f"/queue/{QUEUES[name]}", name, mode, durable=False)
         elif kind < 0.85:
             topic = f"/topic/{chance.choice(TOPICS)}"
             self._subscribe_to(topic, "", mode, durable=False)
@@ -169,7 +179,8 @@ class Client:
             headers.append(("persistent", "true"))
         if self.chance.random() < 0.5:
             headers.append(("credit", f"{self.chance.randint(1, 8)},0"))
-        record = SubscriptionRecord(self.link.serial, name, destination, queue or name, mode)
+        queue = queue or f"{name} of {self.link.serial}"
+        record = SubscriptionRecord(self.link.serial, name, destination, queue, mode)
         self.ledger.subscriptions[self.link.serial, name] = record
         self.subscriptions[name] = Subscription(record, durable)
         if self.chance.random() < 0.5:

@@ -34,6 +34,7 @@ class Link:
         self.client_gone = False
         self.broker_gone = False
         self.close_at = 0
+        self.lost_at = 0
         self.connection = 0
         self._watch = watch
         self._high_bytes = high_bytes
@@ -97,9 +98,9 @@ class Link:
         """Whether the broker's side is to notice now that the connection is over."""
         if self.broker_gone:
             return False
-        if not self.close_at:
-            return self.client_gone
         now = self.clock()
+        if not self.close_at:
+            return self.client_gone and now >= self.lost_at
         if now < self.close_at:
             return False
         return not self.to_client or self.client_gone or now >= self.close_at + ABORT_AFTER_US

@@ -16,7 +16,7 @@ import msgspec
 
 from engine.commands import PauseQueue, PurgeQueue, ResumeQueue
 from engine.core import Options
-from journal.errors import JournalFailed
+from journal.errors import DiskFull, JournalError, JournalFailed
 from protocols.stomp.options import StompOptions
 from recovery.directory import Recovered, recover
 from server.hub import HubOptions
@@ -33,6 +33,11 @@ from tests.simulation.writer import SteppedWriter
 DATA_ID = bytes(range(16))
 TICK_US = 100_000
 QUIET_STEPS_MAX = 200_000
+FALLIBLE = (
+    "pwrite", "pwrite", "fdatasync", "fdatasync", "sync_directory", "rename", "allocate",
+    "truncate", "pread", "create",
+)  # fmt: skip
+"""Calls of the disk that may end in EIO."""
 
 Recover = Callable[..., Recovered]
 Disk = Callable[..., FaultyDisk]
@@ -55,6 +60,8 @@ class Counts(msgspec.Struct):
     kills: int = 0
     failures: int = 0
     disk_full: int = 0
+    disk_freed: int = 0
+    failed_recoveries: int = 0
     clean_stops: int = 0
     recoveries: int = 0
     cut_tails: int = 0
@@ -139,6 +146,8 @@ class Simulation:
         try:
             if self.life is None:
                 self.start()
+            elif self.life.hub.failure is not None and self.chance.random() < 0.1:
+                self._gave_up(self.life)
             else:
                 action()
         except PowerCut:
@@ -162,7 +171,11 @@ class Simulation:
             recovered = self.hooks.recover(
                 self.disk, data_id=DATA_ID, segment_bytes=self._segment_bytes
             )
-        except JournalFailed as error:
+        except JournalError as error:
+            if type(error) not in (JournalFailed, JournalError, DiskFull):
+                raise
+            # Something could not be read or written: nothing is lost, and it is tried again.
+            self.counts.failed_recoveries += 1
             self.note(f"recovery failed: {error}")
             self.disk.survive_kill()
             return
@@ -185,7 +198,7 @@ class Simulation:
         )
 
     def _note_live(self, broker: Any) -> None:
-        if self.chance.random() < 0.1:
+        if self.chance.random() < 0.2:
             self.judge.note_live(broker)
 
     def _died(self, how: str) -> None:
@@ -274,6 +287,7 @@ class Simulation:
             client = self.chance.choice(self.clients)
             self.note(f"link {client.link.serial} vanishes")
             client.link.to_broker.clear()
+            client.link.lost_at = self.clock.now + self.chance.choice((0, 200_000, 20_000_000))
             self._forget(client)
 
     def disconnect(self) -> None:
@@ -301,8 +315,11 @@ class Simulation:
 
     def write(self) -> None:
         """The writer writes a block."""
-        if self.life is not None and self.life.writer.has_work:
-            self.life.writer.step()
+        if self.life is None:
+            return
+        writer = self.life.writer
+        if writer.has_work or writer.looks_for_room:
+            writer.step()
             self.judge.look(self.disk)
 
     def hear_news(self) -> None:
@@ -310,14 +327,18 @@ class Simulation:
         life = self.life
         if life is None or not life.writer.news:
             return
+        if life.writer.news[0][0] == "free":
+            self.counts.disk_freed += 1
         life.hear_news()
-        if life.hub.failure is not None:
-            self.counts.failures += 1
-            self.note(f"the broker gives up: {life.hub.failure}")
-            life.writer.close()
-            self._died("the journal failed")
-        elif life.stopped:
+        if life.stopped and life.hub.failure is None:
             self._stopped_cleanly(life)
+
+    def _gave_up(self, life: Incarnation) -> None:
+        """The broker ends itself, some time after the journal failed."""
+        self.counts.failures += 1
+        self.note(f"the broker gives up: {life.hub.failure}")
+        life.writer.close()
+        self._died("the journal failed")
 
     def _stopped_cleanly(self, life: Incarnation) -> None:
         life.writer.mark(self.clock.now)
@@ -354,7 +375,7 @@ class Simulation:
         """An administrator pauses, resumes or empties a queue."""
         life = self.life
         assert life is not None
-        name = self.chance.choice(QUEUES)
+        name = self.chance.choice(list(QUEUES))
         if life.hub.stopping or life.hub.failure or name not in life.broker.state.queue_by_name:
             return
         roll = self.chance.random()
@@ -372,7 +393,17 @@ class Simulation:
         """Something goes wrong now, or in one of the next calls of the disk."""
         chance = self.chance
         kind = chance.choice(
-            ("crash", "crash soon", "crash soon", "crash soon", "error", "full", "full", "stop")
+            (
+                "crash",
+                "crash soon",
+                "crash soon",
+                "crash soon",
+                "error",
+                "error",
+                "full",
+                "full",
+                "stop",
+            )
         )
         self.note(f"fault: {kind}")
         if kind == "crash":
@@ -380,8 +411,11 @@ class Simulation:
         elif kind == "crash soon":
             self.disk.crash_after(chance.randint(1, 8))
         elif kind == "error":
-            call = chance.choice(("pwrite", "fdatasync", "fdatasync", "sync_directory", "rename"))
-            self.disk.fail_next(call, errno.EIO)
+            self.disk.fail_next(chance.choice(FALLIBLE), errno.EIO)
+            if chance.random() < 0.3:
+                # With a disk that is broken when the broker starts again.
+                self._died("at once")
+                self.disk.fail_next(chance.choice(FALLIBLE), errno.EIO)
         elif kind == "full":
             self._fill_or_free()
         elif self.life is not None and not self.life.hub.stopping and not self.life.hub.failure:

@@ -48,6 +48,11 @@ class SteppedWriter:
         return (bool(self._queue) or not self._inline.idle) and not self._inline.failed
 
     @property
+    def looks_for_room(self) -> bool:
+        """Whether the disk is full, so that a step would look again."""
+        return self.journal.disk_full is not None and not self._inline.failed
+
+    @property
     def failed(self) -> bool:
         """Whether nothing will be written any more."""
         return self._inline.failed
