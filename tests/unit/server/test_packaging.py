@@ -1,6 +1,7 @@
 """The guard against foreign packages of our names."""
 
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 
 import pytest
 
@@ -12,12 +13,10 @@ def test_our_own_packages_are_fine() -> None:
 
 
 def test_a_foreign_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = packaging.find_spec
-
     def find(name: str) -> ModuleSpec | None:
         if name == "engine":
             return ModuleSpec("engine", None, origin="/elsewhere/engine/__init__.py")
-        return None if name == "tools" else real(name)
+        return None if name == "tools" else find_spec(name)
 
     monkeypatch.setattr(packaging, "find_spec", find)
     wrong = packaging.foreign_packages()
