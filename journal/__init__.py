@@ -4,7 +4,7 @@
 |---|---|
 | say what a row looks like | `RowLayout` |
 | begin, open and append | `Journal.create`, `Journal.open` (with a `Repair`), `Batch` |
-| write while the next batch fills | `ThreadWriter`; `InlineWriter` for simulators and tests |
+| write while the next batch fills | `ProcessWriter`; `InlineWriter` for simulators and tests |
 | read from an LSN on, or follow | `read_blocks`, which gives `Block`s |
 | check everything | `verify`, which gives a `Report` of `Fault`s |
 | get sizes and ratios | `stat`, which gives a `JournalStat` |
@@ -32,11 +32,12 @@ from journal.errors import (
 from journal.journal import Journal
 from journal.layout import RowLayout
 from journal.lock import DirectoryLock
+from journal.process_writer import ProcessWriter
 from journal.reader import read_blocks
 from journal.repair import Repair
 from journal.stat import JournalStat, SegmentStat
 from journal.verify import Fault, Report
-from journal.writer import InlineWriter, ThreadWriter, WriterStats
+from journal.writer import InlineWriter, WriterStats
 
 __all__ = [
     "Batch",
@@ -57,12 +58,12 @@ __all__ = [
     "MemoryDisk",
     "NewerFormat",
     "NoJournal",
+    "ProcessWriter",
     "RealDisk",
     "Repair",
     "Report",
     "RowLayout",
     "SegmentStat",
-    "ThreadWriter",
     "WriterStats",
     "WrongLayout",
     "read_blocks",

@@ -1,7 +1,7 @@
 """The journal: appending blocks to the newest segment, and rolling over to the next one.
 
-Synchronous: `append` returns when the block is durable. Threads are the business of
-`journal.writer`; one thread at a time may call what changes the journal, `next_lsn` and
+Synchronous: `append` returns when the block is durable. Processes are the business of
+`journal.process_writer`; one thread at a time may call what changes the journal, `next_lsn` and
 `durable_lsn` may be read from any.
 
 Fault model: an error of a write or sync is fatal, for what reached the disk is unknown; it is never

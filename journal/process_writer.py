@@ -2,13 +2,15 @@
 
 Compressing, hashing and writing take the interpreter as often as they leave it, and a thread gets
 it back from a busy event loop late; a process of its own needs neither. The process is forked as
-soon as the journal is open, before anything else is in memory, and holds what it inherits: the
-journal's files and the lock of the directory. Batches go to it over a socket; what is durable comes
-back.
+soon as the journal is open, before anything else is in memory and before there are threads, and
+holds what it inherits: the journal's files and the lock of the directory. Batches go to it over a
+socket; what is durable comes back. It writes one block after the other, so one is in flight on the
+disk however many wait in the socket.
 
 Fault model: an error of the disk is fatal and reported once. If the writer's process dies, nothing
 more becomes durable: `on_failure`. If the broker's process dies, the kernel kills the writer's:
-what it was writing is a torn tail. Until both are gone the lock is held.
+what it was writing is a torn tail. Until both are gone the lock is held. A full disk is no error:
+the batch is kept and tried again, until the broker closes.
 
 Must never know: what is in a batch, what time it is (durations come from the journal's clock).
 """
@@ -21,29 +23,24 @@ import signal
 import socket
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from struct import Struct
-from typing import Final
+from traceback import extract_tb
+from typing import Final, NoReturn
 
 from journal.batch import Batch, BatchLike
-from journal.errors import DiskFull, JournalFailed
+from journal.errors import DiskFull, JournalError, JournalFailed
 from journal.journal import Journal
 from journal.writer import (
     RETRY_SECONDS,
     WriterCore,
     WriterStats,
     ignore_disk_free,
+    ignore_disk_full,
 )
 
-# To the writer: kind, number of heaps, first LSN, time, bytes of the rows; then the bytes of each
-# heap.
-_REQUEST: Final = Struct("<BBxxxxxxQqQ")
-_BATCH: Final = 1
-_MARK: Final = 2
-_RETRY: Final = 3
-_LENGTH: Final = Struct("<Q")
-
 # From the writer: kind, bytes of the text, LSN, blocks, events, seconds of syncs (last, average,
-# longest).
+# longest); then the text.
 _REPORT: Final = Struct("<BxxxIQQQddd")
 _DURABLE: Final = 1
 _FAILED: Final = 2
@@ -51,51 +48,53 @@ _FULL: Final = 3
 _FREE: Final = 4
 _CLOSED: Final = 5
 
-_PIECE_BYTES: Final = 1 << 20
+_PIECES_AT_ONCE: Final = 16
+_BATCH_PIECE_BYTES: Final = 1 << 20
+_REPORT_PIECE_BYTES: Final = 1 << 14
 _SOCKET_BYTES: Final = 4 << 20
 _PR_SET_PDEATHSIG: Final = 1
+_MEANT_FOR_THE_BROKER: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ProcessWriter:
     """Writes batches in a forked process, in order, one block in flight at a time.
 
-    The owner sets the callbacks, calls `receive` when `fileno` is readable and `flush` when it is
+    To be made in the main thread: the process is killed when the thread that made it ends. The
+    owner sets the callbacks, calls `receive` when `fileno` is readable and `flush` when it is
     writable; `watch` is called with True when the latter is needed and with False when no longer.
     The journal belongs to the writer's process: here only what was true of it at the fork can be
-    read.
+    read. `pid` is that of the process.
+
+    The callbacks: `on_durable(last_lsn)` when everything up to the LSN survives a power cut;
+    `on_failure(error)`, once, when nothing more will be written; `on_disk_full(full)` when no
+    segment could be reserved ahead, and `on_disk_free()` when that is over.
     """
 
-    def __init__(
-        self,
-        journal: Journal,
-        *,
-        retry_seconds: float = RETRY_SECONDS,
-    ) -> None:
-        self.on_durable: Callable[[int], None] = _ignore
-        self.on_failure: Callable[[Exception], None] = _ignore
-        self.on_disk_full: Callable[[DiskFull], None] = _ignore
+    def __init__(self, journal: Journal, *, retry_seconds: float = RETRY_SECONDS) -> None:
+        """Fork; raises JournalFailed if that cannot be done."""
+        self.on_durable: Callable[[int], None] = _ignore_durable
+        self.on_failure: Callable[[Exception], None] = _ignore_failure
+        self.on_disk_full: Callable[[DiskFull], None] = ignore_disk_full
         self.on_disk_free: Callable[[], None] = ignore_disk_free
-        self.watch: Callable[[bool], None] = _ignore
+        self.watch: Callable[[bool], None] = _ignore_watch
+        self.failed = False
+        piece_count = 1 + len(journal.layout.heaps)
+        self._request: Final = _request_header(piece_count)
+        self._nothing: Final = [0] * piece_count
         self._unsent: Final[deque[memoryview]] = deque()
         self._submitted: Final[deque[tuple[int, int]]] = deque()
         self._pending_bytes = 0
         self._received = b""
-        self._closing = False
+        self._figures = (0, 0, 0.0, 0.0, 0.0)
+        self._disk_full = ""
         self._watched = False
-        self._stats = WriterStats(0, 0, 0, 0.0, 0.0, 0.0, "")
-        self.failed = False
-        ours, theirs = socket.socketpair()
-        for end in (ours, theirs):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
-        broker = os.getpid()
-        self._pid: Final = os.fork()
-        if self._pid == 0:
-            ours.close()
-            _run_and_exit(journal, theirs, retry_seconds, broker)
-        theirs.close()
+        # How far the end is: we have nothing more to say; it has nothing more to say and says so;
+        # it is gone.
+        self._finished = False
+        self._farewell = False
+        self._gone = False
+        self.pid, self._socket, self._patience = _start(journal, retry_seconds)
         journal.close()
-        ours.setblocking(False)
-        self._socket: Final = ours
 
     def fileno(self) -> int:
         """The descriptor to watch."""
@@ -113,84 +112,78 @@ class ProcessWriter:
 
     def submit(self, batch: BatchLike) -> None:
         """Send a batch on its way. It must not be changed any more."""
-        assert not self._closing, "nothing may be submitted to a closing writer"
-        rows = b"".join(batch.rows)
-        heaps = [b"".join(strings) for strings in batch.heaps]
+        assert batch.rows, "a batch without events is a mark"
         raw_bytes = batch.raw_bytes
         self._pending_bytes += raw_bytes
         self._submitted.append((batch.first_lsn, raw_bytes))
-        request = _REQUEST.pack(_BATCH, len(heaps), batch.first_lsn, batch.time, len(rows))
-        lengths = [_LENGTH.pack(len(heap)) for heap in heaps]
-        self._send(b"".join((request, *lengths, rows, *heaps)))
+        pieces = [b"".join(batch.rows), *(b"".join(heap) for heap in batch.heaps)]
+        header = self._request.pack(batch.first_lsn, batch.time, *map(len, pieces))
+        self._send([header, *pieces])
 
     def mark(self, time: int) -> None:
         """Have a mark appended (microseconds since 1970 UTC): when idle, and before close."""
-        self._send(_REQUEST.pack(_MARK, 0, 0, time, 0))
+        self._send([self._request.pack(0, time, *self._nothing)])
 
-    def retry(self) -> None:
-        """Try again now, instead of after `retry_seconds`, what a full disk keeps waiting."""
-        self._send(_REQUEST.pack(_RETRY, 0, 0, 0, 0))
-
-    def _send(self, data: bytes) -> None:
+    def _send(self, pieces: list[bytes]) -> None:
+        assert not self._finished, "nothing may be submitted to a closed writer"
         if self.failed:
             return
-        self._unsent.append(memoryview(data))
-        if len(self._unsent) == 1:
+        waiting = bool(self._unsent)
+        self._unsent.extend(memoryview(piece) for piece in pieces if piece)
+        if not waiting:
             self.flush()
-            self._set_watch(bool(self._unsent))
-
-    def _set_watch(self, wanted: bool) -> None:
-        if wanted != self._watched:
-            self._watched = wanted
-            self.watch(wanted)
 
     def flush(self) -> None:
         """Send what the socket takes."""
         unsent = self._unsent
         while unsent:
             try:
-                sent = self._socket.send(unsent[0])
+                sent = self._socket.sendmsg(islice(unsent, _PIECES_AT_ONCE))
             except BlockingIOError:
-                return
+                break
             except OSError:
                 # Why the writer is gone is found out by `receive`.
                 unsent.clear()
                 break
-            if sent < len(unsent[0]):
+            while unsent and sent >= len(unsent[0]):
+                sent -= len(unsent.popleft())
+            if sent:
                 unsent[0] = unsent[0][sent:]
-                return
-            unsent.popleft()
-        self._set_watch(False)
+        self._set_watch(bool(unsent))
+
+    def _set_watch(self, wanted: bool) -> None:
+        if wanted != self._watched:
+            self._watched = wanted
+            self.watch(wanted)
 
     def receive(self) -> None:
         """Take what the writer says, and call back."""
-        while True:
-            try:
-                data = self._socket.recv(_PIECE_BYTES)
-            except BlockingIOError:
-                return
-            except ConnectionResetError:
-                data = b""
-            if not data:
-                self._gone()
-                return
-            self._take(data)
+        try:
+            data = self._socket.recv(_REPORT_PIECE_BYTES)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            # It ended without having read everything.
+            data = b""
+        if not data:
+            self._reap()
+        self._received += data
+        while (report := self._next_report()) is not None:
+            self._hear(*report)
 
-    def _take(self, data: bytes) -> None:
-        received = self._received + data
-        at = 0
-        while len(received) - at >= _REPORT.size:
-            kind, text_bytes, lsn, *figures = _REPORT.unpack_from(received, at)
-            end = at + _REPORT.size + text_bytes
-            if len(received) < end:
-                break
-            text = received[at + _REPORT.size : end].decode()
-            at = end
-            self._stats = WriterStats(
-                figures[0], figures[1], 0, figures[2], figures[3], figures[4], self._stats.disk_full
-            )
-            self._hear(kind, lsn, text)
-        self._received = received[at:]
+    def _next_report(self) -> tuple[int, int, str] | None:
+        """Kind, LSN and text of a report that has come, if one has come whole."""
+        received = self._received
+        if len(received) < _REPORT.size:
+            return None
+        kind, text_bytes, lsn, *figures = _REPORT.unpack_from(received)
+        end = _REPORT.size + text_bytes
+        if len(received) < end:
+            return None
+        self._received = received[end:]
+        blocks, events, last, average, longest = figures
+        self._figures = (blocks, events, last, average, longest)
+        return kind, lsn, received[_REPORT.size : end].decode()
 
     def _hear(self, kind: int, lsn: int, text: str) -> None:
         if kind == _DURABLE:
@@ -198,93 +191,158 @@ class ProcessWriter:
                 self._pending_bytes -= self._submitted.popleft()[1]
             self.on_durable(lsn)
         elif kind == _FULL:
-            self._stats = WriterStats(*_with_disk_full(self._stats, text))
+            self._disk_full = text
             self.on_disk_full(DiskFull(text))
         elif kind == _FREE:
-            self._stats = WriterStats(*_with_disk_full(self._stats, ""))
+            self._disk_full = ""
             self.on_disk_free()
         elif kind == _FAILED:
-            self._fail(JournalFailed(text))
+            self._fail(text)
         else:
             assert kind == _CLOSED
-            self._closing = True
+            self._farewell = True
 
-    def _gone(self) -> None:
-        """The writer's process has ended."""
-        if not self._closing:
+    def _reap(self) -> None:
+        """The writer's process has ended: leave no zombie, and tell if that was not foreseen."""
+        if self._gone:
+            return
+        self._gone = True
+        how = _wait_for(self.pid)
+        if not self._farewell:
             self._fail(
-                JournalFailed(
-                    "the process that writes the journal ended; nothing more can become durable. "
-                    "Start the broker again: everything that was said is in the journal."
-                )
+                f"the process that writes the journal {how}: nothing more can become durable. "
+                "Start the broker again: everything that was said is in the journal."
             )
 
-    def _fail(self, error: JournalFailed) -> None:
+    def _fail(self, text: str) -> None:
         if not self.failed:
             self.failed = True
             self._unsent.clear()
             self._set_watch(False)
-            self.on_failure(error)
+            self.on_failure(JournalFailed(text))
 
     def close(self) -> None:
-        """Have everything written that was submitted, and wait for the process to end."""
+        """Have everything written that was submitted, and wait for the process to end.
+
+        On a full disk what is still to be written is tried once more, and then given up by
+        `on_failure`. May be called again.
+        """
         if self._socket.fileno() < 0:
             return
         self._set_watch(False)
-        self._socket.setblocking(True)
-        try:
-            for piece in self._unsent:
-                self._socket.sendall(piece)
-            self._socket.shutdown(socket.SHUT_WR)
-            while data := self._socket.recv(_PIECE_BYTES):
-                self._take(data)
-        except OSError as error:
-            self._fail(JournalFailed(f"the process that writes the journal ended: {error}"))
-        self._unsent.clear()
-        self._gone()
+        self.watch = _ignore_watch
+        self._patience.close()
+        poll = select.poll()
+        while not self._gone:
+            if not self._unsent and not self._submitted and not self._finished:
+                self._finished = True
+                self._socket.shutdown(socket.SHUT_WR)
+            poll.register(self, select.POLLIN | (select.POLLOUT if self._unsent else 0))
+            poll.poll()
+            self.flush()
+            self.receive()
+        self._finished = True
         self._socket.close()
-        os.waitpid(self._pid, 0)
 
     def stats(self) -> WriterStats:
         """Figures for status."""
-        stats = self._stats
+        blocks, events, last, average, longest = self._figures
         return WriterStats(
-            stats.blocks,
-            stats.events,
-            self._pending_bytes,
-            stats.sync_seconds_last,
-            stats.sync_seconds_average,
-            stats.sync_seconds_max,
-            stats.disk_full,
+            blocks, events, self._pending_bytes, last, average, longest, self._disk_full
         )
 
 
-def _ignore(_: object) -> None:
+def _ignore_durable(_: int) -> None:
     """What is called before the owner has set its own."""
 
 
-def _with_disk_full(
-    stats: WriterStats, text: str
-) -> tuple[int, int, int, float, float, float, str]:
-    return (
-        stats.blocks, stats.events, stats.pending_bytes, stats.sync_seconds_last,
-        stats.sync_seconds_average, stats.sync_seconds_max, text,
-    )  # fmt: skip
+def _ignore_failure(_: Exception) -> None:
+    """What is called before the owner has set its own."""
+
+
+def _ignore_watch(_: bool) -> None:
+    """What is called before the owner has set its own."""
+
+
+def _request_header(piece_count: int) -> Struct:
+    """To the writer: first LSN, time, bytes of the rows, bytes of each heap; then those bytes.
+
+    Without rows it is a request for a mark.
+    """
+    return Struct(f"<Qq{piece_count}Q")
+
+
+def _start(journal: Journal, retry_seconds: float) -> tuple[int, socket.socket, socket.socket]:
+    """Fork the writer's process; answers its pid, the socket to it, and what keeps it patient.
+
+    While that is open, it waits for room on a full disk. Raises JournalFailed.
+    """
+    broker = os.getpid()
+    ends: list[socket.socket] = []
+    try:
+        ends += socket.socketpair()
+        ends += socket.socketpair()
+        ours, theirs, patience, closing = ends
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
+        writer = _Writer(journal, theirs, closing, retry_seconds)
+        pid = _fork()
+    except OSError as error:
+        for end in ends:
+            end.close()
+        raise JournalFailed(
+            f"the process that writes the journal cannot be started: {error}"
+        ) from error
+    if pid == 0:
+        _run_and_exit(writer, (ours, patience), broker)
+    theirs.close()
+    closing.close()
+    ours.setblocking(False)
+    return pid, ours, patience
+
+
+def _fork() -> int:
+    """Fork. In the new process, what is meant for the broker stays blocked.
+
+    The broker tells it when to end. It must not run the broker's handlers for a moment even.
+    """
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _MEANT_FOR_THE_BROKER)
+    pid = -1
+    try:
+        pid = os.fork()
+    finally:
+        if pid != 0:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    return pid
+
+
+def _wait_for(pid: int) -> str:
+    """Wait for the end of a process; answers how it ended."""
+    try:
+        _, status = os.waitpid(pid, 0)
+    except ChildProcessError:
+        # The broker was started with SIGCHLD ignored, so the kernel leaves no zombies.
+        return "ended"
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        return f"was ended by signal {-code} ({signal.strsignal(-code)})"
+    return f"ended with status {code}"
 
 
 def _run_and_exit(
-    journal: Journal, connection: socket.socket, retry_seconds: float, broker: int
-) -> None:
-    """Be the writer's process. Never returns, and runs nothing of what it was forked from."""
+    writer: "_Writer", brokers_ends: tuple[socket.socket, ...], broker: int
+) -> NoReturn:
+    """Be the writer's process: run nothing of what it was forked from, flush nothing."""
     status = 1
     try:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # Meant for the broker, which tells the writer when to end.
-            signal.signal(number, signal.SIG_IGN)
+        for end in brokers_ends:
+            end.close()
         gc.freeze()
+        # Should this fail, the writer still ends when it has written what the broker sent.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        # The broker may have died before.
         if os.getppid() == broker:
-            _Writer(journal, connection, retry_seconds, broker).run()
+            writer.run()
         status = 0
     finally:
         os._exit(status)
@@ -294,83 +352,84 @@ class _Writer:
     """What the forked process does."""
 
     def __init__(
-        self, journal: Journal, connection: socket.socket, retry_seconds: float, broker: int
+        self,
+        journal: Journal,
+        connection: socket.socket,
+        closing: socket.socket,
+        retry_seconds: float,
     ) -> None:
         self._core: Final = WriterCore(journal, self._durable, self._failed, self._full, self._free)
         self._connection: Final = connection
-        self._retry_seconds: Final = retry_seconds
-        self._broker: Final = broker
-        self._poll: Final = select.poll()
-        self._poll.register(connection, select.POLLIN)
+        self._request: Final = _request_header(1 + len(journal.layout.heaps))
+        self._retry_ms: Final = int(retry_seconds * 1000)
+        self._asked: Final = select.poll()
+        self._asked.register(connection, select.POLLIN)
+        self._closing: Final = select.poll()
+        self._closing.register(closing, select.POLLIN)
 
     def run(self) -> None:
-        """Write until the broker closes its end."""
+        """Write until the broker has nothing more to say, or until writing fails."""
         core = self._core
         try:
-            while self._serve():
+            core.tell_room()
+            while True:
+                self._serve()
                 core.tell_room()
+        except EOFError:
+            core.journal.close()
+            self._report(_CLOSED, 0, "")
         # Whatever it was, and be it a mistake of ours: the broker must hear of it and stop.
         except Exception as error:
             core.fail(error)
-            return
-        core.journal.close()
-        self._report(_CLOSED, 0, "")
 
-    def _serve(self) -> bool:
-        """Carry out one request; False when there are no more."""
+    def _serve(self) -> None:
+        """Carry out one request; EOFError when there are no more."""
         core = self._core
-        while core.told_full and not self._poll.poll(int(self._retry_seconds * 1000)):
+        while core.told_full and not self._asked.poll(self._retry_ms):
             core.journal.reserve()
             core.tell_room()
-        packed = self._take(_REQUEST.size)
-        if packed is None:
-            return False
-        kind, heap_count, first_lsn, time, rows_bytes = _REQUEST.unpack(packed)
-        if kind == _MARK:
-            core.mark(time)
-        elif kind == _RETRY:
-            core.journal.reserve()
+        first_lsn, time, *sizes = self._request.unpack(self._take(self._request.size))
+        rows, *heaps = [self._take(size) for size in sizes]
+        if rows:
+            self._write(Batch(first_lsn, [rows], [[heap] for heap in heaps], time))
         else:
-            lengths = [self._take(_LENGTH.size) for _ in range(heap_count)]
-            rows = self._take(rows_bytes)
-            heaps = [self._take(_LENGTH.unpack(length)[0]) for length in lengths if length]
-            if rows is None or len(heaps) < heap_count or None in heaps:
-                return False
-            self._write(Batch(first_lsn, [rows], [[heap or b""] for heap in heaps], time))
-        return True
+            core.mark(time)
 
     def _write(self, batch: Batch) -> None:
-        """Append a batch, waiting for room if need be; DiskFull if the broker wants to end."""
+        """Append a batch, waiting for room if need be; DiskFull if the broker is closing."""
         core = self._core
         while True:
+            is_closing = bool(self._closing.poll(0))
             try:
                 core.append(batch)
                 break
             except DiskFull:
                 core.tell_room()
-                hung_up = select.poll()
-                hung_up.register(self._connection, select.POLLRDHUP)
-                if hung_up.poll(int(self._retry_seconds * 1000)):
+                if is_closing:
                     raise
+            self._closing.poll(self._retry_ms)
         core.on_durable(core.journal.durable_lsn)
 
-    def _take(self, count: int) -> bytes | None:
-        """So many bytes from the broker; None if it has closed its end."""
+    def _take(self, count: int) -> bytes:
+        """So many bytes from the broker; EOFError if there are none any more.
+
+        Within a request that means that the broker died.
+        """
         pieces: list[bytes] = []
         missing = count
         while missing:
-            piece = self._connection.recv(min(missing, _PIECE_BYTES))
+            piece = self._connection.recv(min(missing, _BATCH_PIECE_BYTES))
             if not piece:
-                return None
+                raise EOFError
             pieces.append(piece)
             missing -= len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return b"".join(pieces)
 
     def _durable(self, lsn: int) -> None:
         self._report(_DURABLE, lsn, "")
 
     def _failed(self, error: Exception) -> None:
-        self._report(_FAILED, 0, str(error))
+        self._report(_FAILED, 0, _reason(error))
 
     def _full(self, full: DiskFull) -> None:
         self._report(_FULL, 0, str(full))
@@ -379,11 +438,28 @@ class _Writer:
         self._report(_FREE, 0, "")
 
     def _report(self, kind: int, lsn: int, text: str) -> None:
-        core = self._core
         encoded = text.encode()
-        stats = core.stats(0)
+        stats = self._core.stats(0)
         packed = _REPORT.pack(
             kind, len(encoded), lsn, stats.blocks, stats.events,
             stats.sync_seconds_last, stats.sync_seconds_average, stats.sync_seconds_max,
         )  # fmt: skip
         self._connection.sendall(packed + encoded)
+
+
+def _reason(error: Exception) -> str:
+    """Why the writer fails, in words for the log."""
+    if isinstance(error, DiskFull):
+        return (
+            f"there is no room for what is still to be written ({error.__cause__}), and the broker "
+            "ends: that is given up, and nobody was told that it happened. Free disk space or "
+            "raise the quota before the next start."
+        )
+    if isinstance(error, JournalError):
+        return str(error)
+    # The broker has no traceback of what happened here.
+    where = extract_tb(error.__traceback__)[-1]
+    return (
+        f"a mistake of Daybook's own while writing the journal: {error!r} "
+        f"at {where.filename}:{where.lineno}"
+    )
