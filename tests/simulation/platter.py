@@ -19,6 +19,7 @@ class PlatterReader:
         self.next_lsn = 1
         self._name = ""
         self._offset = 0
+        self._codec: BlockCodec | None = None
 
     def new_blocks(self, disk: FaultyDisk) -> Iterator[Block]:
         """Blocks with events that became durable since the last call."""
@@ -30,7 +31,8 @@ class PlatterReader:
                 segment = self._open(image)
                 if segment is None:
                     return
-                codec: BlockCodec = segment.codec()
+                # All segments have the same data id and layout.
+                self._codec = self._codec or segment.codec()
             try:
                 raw = segment.block_at(self._offset, with_heap=True)
                 sound = raw.header.first_lsn == self.next_lsn
@@ -45,7 +47,8 @@ class PlatterReader:
             self._offset += raw.header.block_bytes
             if raw.header.event_count:
                 self.next_lsn = raw.header.next_lsn
-                yield Block(codec, raw, segment.name)
+                assert self._codec is not None
+                yield Block(self._codec, raw, segment.name)
 
     def _open(self, image: MemoryDisk) -> Segment | None:
         name = self._name or segment_name(1)

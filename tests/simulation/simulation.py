@@ -64,6 +64,7 @@ class Counts(msgspec.Struct):
     failed_recoveries: int = 0
     clean_stops: int = 0
     recoveries: int = 0
+    cut_in_recovery: int = 0
     cut_tails: int = 0
 
 
@@ -151,6 +152,7 @@ class Simulation:
             else:
                 action()
         except PowerCut:
+            self.counts.cut_in_recovery += self.life is None
             self._died("the power was cut in a call of the disk")
 
     def note(self, text: str) -> None:
@@ -211,6 +213,9 @@ class Simulation:
         else:
             self.counts.kills += 1
             self.disk.survive_kill()
+        if self.chance.random() < 0.2:
+            self.note("and again soon")
+            self.disk.crash_after(self.chance.randint(1, 6))
         self._bury()
 
     def _bury(self) -> None:
