@@ -40,11 +40,12 @@ class Campaign:
         self.random: Final = random.Random(seed)
         self.seed: Final = seed
         self.rounds = 0
+        self.starts_to_kill = 0.2
 
     def round(self) -> None:
         """Start, let clients work for a random while, kill -9, and look at what is on disk."""
         self.rounds += 1
-        if self.random.random() < 0.2:
+        if self.random.random() < self.starts_to_kill:
             self.kill_in_start()
         self.broker.start()
         workers = begin_work(self.ledger, self.connect, self.broker.port, f"r{self.rounds}")

@@ -4,15 +4,26 @@ What the kernel has survives a SIGKILL, so this proves the order of saying and w
 recovery; `test_power_cut` takes away what was not synced.
 """
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.crash.campaign import Campaign
-from tests.crash.clients import CLIENTS, Connect
+from tests.crash.clients import CLIENTS, Connect, StompPy
 
 # stompest leaves sockets open that could not connect.
 pytestmark = [pytest.mark.crash, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
+
+
+class WriterKills(Campaign):
+    """Crashes of the process that writes the journal; the broker has to end by itself."""
+
+    def strike(self) -> None:
+        for pid in self.broker.children():
+            os.kill(pid, signal.SIGKILL)
+        assert self.broker.wait() == 1, self.broker.log_text()
 
 
 @pytest.mark.parametrize("connect", CLIENTS, ids=lambda client: client.name)
@@ -22,3 +33,13 @@ def test_nothing_receipted_is_lost(tmp_path: Path, kills: int, seed: int, connec
         for _ in range(kills):
             campaign.round()
         campaign.finish()
+
+
+def test_nothing_receipted_is_lost_with_the_writer(tmp_path: Path, kills: int, seed: int) -> None:
+    campaign = WriterKills(tmp_path / "data", StompPy, seed)
+    campaign.starts_to_kill = 0.0
+    with campaign.broker:
+        for _ in range(max(1, kills // 3)):
+            campaign.round()
+        campaign.finish()
+    assert "Traceback" not in campaign.broker.log_text()

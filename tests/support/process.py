@@ -191,6 +191,12 @@ class BrokerProcess:
         """How many descriptors the process holds."""
         return sum(1 for _ in Path(f"/proc/{self.process.pid}/fd").iterdir())
 
+    def children(self) -> list[int]:
+        """Processes that the broker started."""
+        pid = self.process.pid
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii")
+        return [int(child) for child in text.split()]
+
     def __enter__(self) -> "BrokerProcess":
         return self
 
