@@ -61,6 +61,7 @@ class Counts(msgspec.Struct):
     failures: int = 0
     disk_full: int = 0
     disk_freed: int = 0
+    drained_while_full: int = 0
     failed_recoveries: int = 0
     clean_stops: int = 0
     recoveries: int = 0
@@ -324,8 +325,11 @@ class Simulation:
             return
         writer = self.life.writer
         if writer.has_work or writer.looks_for_room:
+            acknowledged = len(self.judge.shadow.acknowledged)
             writer.step()
             self.judge.look(self.disk)
+            if writer.looks_for_room and len(self.judge.shadow.acknowledged) > acknowledged:
+                self.counts.drained_while_full += 1
 
     def hear_news(self) -> None:
         """The hub hears of the writer."""
