@@ -330,7 +330,8 @@ class Hub:
         """After bytes left for the transport: make room for more, or close if that was the last."""
         peer.released = False
         if peer.session.closing:
-            if peer.generation is None and not peer.closing:
+            # What the session said last may not have been put into the outbox yet.
+            if peer.generation is None and not peer.session.out and not peer.closing:
                 peer.closing = True
                 peer.transport.close(peer.session.close_delay_ms)
             return

@@ -303,6 +303,21 @@ def test_an_error_is_written_before_the_connection_is_closed() -> None:
     assert bench.hub.status()["messages_ready"] == 1
 
 
+@pytest.mark.parametrize("last", [b"DISCONNECT\nreceipt:2\n\n\0", b"BOGUS\nreceipt:2\n\n\0"])
+def test_the_last_word_is_said_though_a_block_becomes_durable_before_it(last: bytes) -> None:
+    bench = Bench()
+    client = bench.connect()
+    client.message(b"x", receipt="1")
+    bench.turn()
+    client.send(last)
+    bench.writer.write()
+    assert client.transport.take() == b"RECEIPT\nreceipt-id:1\n\n\0"
+    assert client.transport.closed_after_ms is None
+    bench.run()
+    assert b"receipt-id:2\n" in client.transport.take()
+    assert vars(client.transport)["closed_after_ms"] is not None
+
+
 def test_a_lost_connection_returns_what_it_held_to_others() -> None:
     bench = Bench()
     first = bench.connect()
