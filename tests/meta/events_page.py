@@ -3,6 +3,8 @@
 `make map` (python -m tests.meta.events_page) draws it anew; a test compares.
 """
 
+from collections.abc import Sequence
+
 from engine import events
 from tests.meta import tree
 
@@ -21,7 +23,7 @@ in the journal. How these bytes are stored is in [journal-format.md](journal-for
 """
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Return the lines of a Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]

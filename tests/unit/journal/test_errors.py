@@ -1,6 +1,5 @@
 """Errors say what, where, and what would be right."""
 
-
 import pytest
 
 from journal import errors

@@ -60,5 +60,5 @@ def test_an_event_that_does_not_fit_is_named() -> None:
         events.row(events.BROKER_STARTED, time=1),
         events.row(events.ACKNOWLEDGED, queue=9, message=7, time=2),
     )
-    with pytest.raises(FoldError, match="event 2 .*Acknowledged, does not fit"):
+    with pytest.raises(FoldError, match=r"event 2 .*Acknowledged, does not fit"):
         fold(read_blocks(disk, LAYOUT), State())
