@@ -1,0 +1,139 @@
+"""Acceptors on real sockets of this machine, with a hub that only remembers."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.broker import Broker
+from engine.state import State
+from server.config import AcceptorConfig, load
+from server.listeners import WRITE_HIGH_BYTES, Acceptor, Connection
+from server.peer import Peer
+
+
+class RememberingHub:
+    """What the shell told the hub."""
+
+    def __init__(self) -> None:
+        self.broker = Broker(State())
+        self.events: list[tuple[str, Any]] = []
+        self.peers: list[Peer] = []
+
+    def opened(self, peer: Peer) -> None:
+        self.peers.append(peer)
+        self.events.append(("opened", peer.is_loopback))
+
+    def received(self, peer: Peer, data: bytes) -> None:
+        self.events.append(("received", data))
+
+    def drained(self, peer: Peer) -> None:
+        self.events.append(("drained", None))
+
+    def lost(self, peer: Peer) -> None:
+        self.events.append(("lost", None))
+
+
+def configuration(**values: Any) -> AcceptorConfig:
+    acceptor = load(None, [], ["stomp://127.0.0.1:0"]).acceptors[0]
+    return msgspec.structs.replace(acceptor, **values)
+
+
+async def until(condition: Any) -> None:
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+async def listen(hub: Any, config: AcceptorConfig, *, is_full: bool = False) -> Acceptor:
+    acceptor = Acceptor(hub, config, "test", lambda: is_full)
+    await acceptor.start()
+    assert acceptor.url == f"stomp://127.0.0.1:{acceptor.port}"
+    return acceptor
+
+
+def test_bytes_and_ends_reach_the_hub() -> None:
+    async def scenario() -> None:
+        hub = RememberingHub()
+        acceptor = await listen(hub, configuration())
+        reader, writer = await asyncio.open_connection("127.0.0.1", acceptor.port)
+        writer.write(b"hello")
+        await until(lambda: len(hub.events) == 2)
+        assert hub.events == [("opened", True), ("received", b"hello")]
+        assert len(acceptor.connections) == 1
+        hub.peers[0].transport.write(b"bye")
+        hub.peers[0].transport.close(0)
+        assert await reader.read() == b"bye"
+        await until(lambda: hub.events[-1] == ("lost", None))
+        assert not acceptor.connections
+        writer.close()
+        acceptor.stop()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+@pytest.mark.parametrize(("most", "is_full"), [(0, False), (100, True)])
+def test_too_many_are_told_so(most: int, is_full: bool) -> None:
+    async def scenario() -> None:
+        hub = RememberingHub()
+        acceptor = await listen(hub, configuration(max_connections=most), is_full=is_full)
+        reader, writer = await asyncio.open_connection("127.0.0.1", acceptor.port)
+        answer = await reader.read()
+        assert answer.startswith(b"ERROR\nmessage:")
+        assert b"max-connections" in answer
+        assert hub.events == []
+        writer.close()
+        acceptor.stop()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+def test_reading_stops_while_it_is_paused() -> None:
+    async def scenario() -> None:
+        hub = RememberingHub()
+        acceptor = await listen(hub, configuration())
+        _, writer = await asyncio.open_connection("127.0.0.1", acceptor.port)
+        await until(lambda: hub.peers)
+        transport = hub.peers[0].transport
+        transport.pause_reading()
+        writer.write(b"later")
+        await writer.drain()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert hub.events == [("opened", True)]
+        transport.resume_reading()
+        await until(lambda: ("received", b"later") in hub.events)
+        acceptor.close_all()
+        await until(lambda: hub.events[-1] == ("lost", None))
+        # A transport that is gone takes calls and does nothing.
+        transport.write(b"x")
+        transport.pause_reading()
+        transport.resume_reading()
+        writer.close()
+        acceptor.stop()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+@pytest.mark.parametrize("room", [4096, 1 << 30])
+def test_a_buffer_that_fills_the_room_tells_when_it_has_drained(room: int) -> None:
+    """Its limit is below the room, so that a stop of deliveries always ends."""
+
+    async def scenario() -> None:
+        hub = RememberingHub()
+        acceptor = await listen(hub, configuration(buffer_size=room))
+        reader, writer = await asyncio.open_connection("127.0.0.1", acceptor.port)
+        await until(lambda: hub.peers)
+        connection = hub.peers[0].transport
+        assert isinstance(connection, Connection)
+        size = 32 << 20
+        connection.write(bytes(size))
+        assert connection.buffered() > min(room, WRITE_HIGH_BYTES) // 2
+        assert len(await reader.readexactly(size)) == size
+        await until(lambda: ("drained", None) in hub.events)
+        assert connection.buffered() < room
+        connection.close(0)
+        writer.close()
+        acceptor.stop()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
