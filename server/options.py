@@ -293,8 +293,9 @@ JOURNAL: Final = (
         "max-pending-bytes",
         size(64 << 10, 4 * GIB),
         "32MiB",
-        "Blocks that may wait for the disk before the broker stops to read from "
-        "producers; at least `block-bytes`.",
+        "Blocks that may wait for the disk before the broker stops to read from producers; at "
+        "least `block-bytes`. Never more than half of `segment-bytes` is used, so that they fit "
+        "into the segment that is reserved for consumers when the disk is full.",
     ),
     Option(
         "idle-mark-delay",

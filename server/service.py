@@ -224,7 +224,9 @@ class Service:
         journal = self.config.journal
         return HubOptions(
             block_bytes=journal.block_bytes,
-            max_pending_bytes=journal.max_pending_bytes,
+            max_pending_bytes=min(
+                journal.max_pending_bytes, max(journal.segment_bytes // 2, journal.block_bytes)
+            ),
             expiry_scan_us=self.config.broker.message_expiry_scan_period * 1000,
             idle_mark_us=journal.idle_mark_delay * 1000,
         )
