@@ -53,11 +53,10 @@ $(COMPILED_STAMP): pyproject.toml setup.py $(SOURCES) | check-python
 	rm -rf build
 	DAYBOOK_COMPILE=1 $(COMPILED)/bin/python -m pip install --quiet --force-reinstall . --group test
 	rm -rf build
-# In a checkout the sources come before what is installed. This folder holds the tests and not the
+# In a checkout the sources come before what is installed. This folder holds all but the rooms of the
 # broker: started from here, the compiled modules are what runs.
 	mkdir -p $(OUTSIDE)
-	ln -sfn ../../tests $(OUTSIDE)/tests
-	ln -sfn ../../bench $(OUTSIDE)/bench
+	for folder in tests bench docs etc; do ln -sfn ../../$$folder $(OUTSIDE)/$$folder; done
 	@touch $@
 
 venv: $(STAMP) ## make the virtual environment .venv with everything below
