@@ -169,6 +169,7 @@ class _Builder:
             users_file = str(Path(broker.data_directory) / USERS_FILE)
             broker = msgspec.structs.replace(broker, users_file=users_file)
         addresses = self.addresses(source.arrays["address"])
+        self.acceptors(source.replaced)
         return Config(
             broker=broker,
             journal=JournalConfig(**sections["journal"]),
@@ -347,6 +348,8 @@ def default_of(option: Option) -> Value:
 
 def show(value: object) -> str:
     """A value as it would be written in the file."""
+    if isinstance(value, float):
+        return repr(value)  # JSON has no words for inf and nan, TOML has these.
     return msgspec.json.encode(value, enc_hook=str).decode()
 
 

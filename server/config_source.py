@@ -41,6 +41,8 @@ class Source:
         self.sections: dict[str, Block] = {name: Block() for name in SECTIONS}
         self.arrays: dict[str, list[Block]] = {name: [] for name in ARRAYS}
         self.settings: list[Block] = []
+        self.replaced: list[Block] = []
+        """Acceptors of the file that flags replace: not in force, and yet to be judged."""
 
 
 def read_file(path: Path, problems: list[str]) -> Source:
@@ -93,6 +95,7 @@ def read_flags(
 ) -> None:
     """Lay the flags `--listen` and `--set` over what a file gave."""
     if listen:
+        source.replaced = source.arrays["acceptor"]
         source.arrays["acceptor"] = []
     for text in listen:
         where = f"--listen {text}"
@@ -121,7 +124,10 @@ def _override(source: Source, text: str, problems: list[str]) -> None:
     if section == "" and key in (*SECTIONS, *ARRAYS, SETTINGS):
         problems.append(f"{where}: {key} is a section; name one of its keys, as {key}.KEY=VALUE")
     elif section in ("", *SECTIONS):
-        source.sections[section or "broker"].values[key] = given
+        if section == "" and (wrong := _elsewhere(key)):
+            problems.append(f"{where}: {wrong}")
+        else:
+            source.sections[section or "broker"].values[key] = given
     elif section == "acceptor":
         for block in source.arrays["acceptor"]:
             block.values[key] = given
@@ -134,6 +140,18 @@ def _override(source: Source, text: str, problems: list[str]) -> None:
     else:
         sections = (*SECTIONS, "acceptor", SETTINGS)
         problems.append(f"{where}: {unknown('section', section.split('.')[0], sections)}")
+
+
+def _elsewhere(key: str) -> str:
+    """What to say of a key without a section that only another section has; "" for any other."""
+    if any(option.name == key for option in SECTIONS["broker"]):
+        return ""
+    tables = {**SECTIONS, "acceptor": ARRAYS["acceptor"]}
+    found = [name for name, table in tables.items() if any(one.name == key for one in table)]
+    if not found:
+        return ""
+    meant = " or ".join(repr(f"{name}.{key}") for name in found)
+    return f"unknown key {key!r}; did you mean {meant}?"
 
 
 def _settings_of(source: Source, match: str, where: str) -> Block:

@@ -78,10 +78,18 @@ class Users:
         try:
             mode = self.path.stat().st_mode & 0o777
         except OSError:
-            return []
-        if not mode & 0o077:
-            return []
-        return [f"{self.path}: others may use it (mode {mode:04o}); `chmod 600` it"]
+            mode = 0
+        found = []
+        if mode & 0o077:
+            found.append(f"{self.path}: others may use it (mode {mode:04o}); `chmod 600` it")
+        if self.allows_guest(peer_is_loopback=True):
+            why = "has none" if self.path.exists() else "does not exist"
+            found.append(
+                f"no users ({self.path} {why}): {GUEST} with passcode {GUEST} is let in from this "
+                f"machine; add a user with `daybook user add LOGIN --users-file {self.path}`, then "
+                "send SIGHUP"
+            )
+        return found
 
     def add(self, login: str, passcode: str) -> None:
         """Add a user and write the file. Slow by design. Raises UsersError."""
@@ -94,6 +102,11 @@ class Users:
             raise UsersError(f"the login {login!r} must not hold control characters")
         if not passcode:
             raise UsersError("the passcode is empty; give one that is hard to guess")
+        if passcode != passcode.strip(" \t"):
+            raise UsersError(
+                "the passcode begins or ends with a blank, which does not count in CONNECT;"
+                " give one without"
+            )
         hashed = _HASHER.hash(_bytes(passcode))
         with self._changing() as hashes:
             if login in hashes:

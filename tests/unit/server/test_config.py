@@ -383,6 +383,25 @@ def test_listen_replaces_the_acceptors_of_the_file(write: Writer) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("max-headers = 'many'", 'acceptor.max-headers is "many"'),
+        ("nonsense = 1", "unknown key 'acceptor.nonsense'"),
+        ("queue-prefix = '/topic/'", "queue-prefix, topic-prefix and dsub-prefix must differ"),
+        ("[[acceptor]]", "acceptor.listen is the same as that of acceptor"),
+    ],
+)
+def test_acceptors_that_listen_replaces_are_judged_too(
+    write: Writer, text: str, problem: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        write.load(f"[[acceptor]]\n{text}\n", listen=("stomp://h:1",))
+    (told,) = caught.value.problems
+    assert problem in told
+    assert told.startswith(f"{write.path}:")
+
+
+@pytest.mark.parametrize(
     ("flag", "problem"),
     [
         ("journal.segment-bytes", "it must be KEY=VALUE, like journal.segment-bytes=16MiB"),
@@ -401,6 +420,10 @@ def test_listen_replaces_the_acceptors_of_the_file(write: Writer) -> None:
         ("address-setting.a.b=1", "address-setting: unknown address setting 'b'"),
         ("address-setting.a.#.b.max-delivery-attempts=1", "address-setting: the match 'a.#.b'"),
         ("acceptor.listn=1", "unknown key 'acceptor.listn'"),
+        ("hosts=a", "unknown key 'hosts'; did you mean 'acceptor.hosts'?"),
+        ("level=info", "unknown key 'level'; did you mean 'log.level'?"),
+        ("journal.segment-bytes=1e400", "journal.segment-bytes is inf; it must be a size"),
+        ("journal.segment-bytes=nan", "journal.segment-bytes is nan; it must be a size"),
     ],
 )
 def test_what_is_wrong_in_a_flag_is_said(flag: str, problem: str) -> None:

@@ -96,6 +96,17 @@ def test_a_file_that_others_may_read_is_warned_about(written: Path) -> None:
     assert "chmod 600" in warning
 
 
+@pytest.mark.parametrize(("text", "why"), [("", "does not exist"), ("[users]\n", "has none")])
+def test_that_guest_is_let_in_is_warned_about(path: Path, text: str, why: str) -> None:
+    if text:
+        path.parent.mkdir()
+        path.write_text(text)
+        path.chmod(0o600)
+    (warning,) = Users.load(path).warnings()
+    assert f"no users ({path} {why}): guest" in warning
+    assert f"daybook user add LOGIN --users-file {path}" in warning
+
+
 def test_removing(written: Path) -> None:
     users = Users.load(written)
     assert users.verify("alice", "right")
@@ -114,6 +125,7 @@ def test_removing(written: Path) -> None:
         (" a", "x", "begin nor end with a space"),
         ("a\nb", "x", "control characters"),
         ("a", "", "passcode is empty"),
+        ("a", "cut off ", "begins or ends with a blank"),
         ("alice", "x", "'alice' exists already"),
     ],
 )
