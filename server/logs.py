@@ -102,7 +102,7 @@ def _for_people(*, colors: bool) -> list[Processor]:
     renderer = structlog.dev.ConsoleRenderer(
         colors=colors, exception_formatter=structlog.dev.plain_traceback
     )
-    return [_escape_unprintable, renderer]
+    return [_say_plainly, renderer]
 
 
 def _for_machines() -> list[Processor]:
@@ -134,10 +134,23 @@ def _masked(values: MutableMapping[str, Any]) -> dict[str, Any]:
     return masked
 
 
-def _escape_unprintable(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+def _say_plainly(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return {
-        key: _printable(value) if isinstance(value, str) else value for key, value in event.items()
+        # The renderer gives an exception lines of its own.
+        key: value if key in ("exc_info", "stack_info") else _plain(value)
+        for key, value in event.items()
     }
+
+
+def _plain(value: object) -> object:
+    """A value without the quotes and brackets of a programming language."""
+    if isinstance(value, list | tuple):
+        return ", ".join(str(_plain(each)) for each in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "none"
+    return _printable(value) if isinstance(value, str) else value
 
 
 def _printable(text: str) -> str:

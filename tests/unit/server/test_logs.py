@@ -143,6 +143,18 @@ def test_a_peers_text_cannot_act_on_a_terminal() -> None:
     assert stream.getvalue().count("\n") == 1
 
 
+def test_people_read_no_python() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "human", stream)
+    logs.logger("service").info("ready", listen=["stomp://a:1"], full=False, cut=None)
+    logs.logger("service").info("reloaded", changed=["a", "\x1bb"])
+    assert "listen=stomp://a:1 " in stream.getvalue()
+    assert "changed='a, " in stream.getvalue()
+    assert "\x1b" not in stream.getvalue()
+    assert "full=no" in stream.getvalue()
+    assert "cut=none" in stream.getvalue()
+
+
 def test_libraries_log_into_the_same_lines() -> None:
     stream = io.StringIO()
     logs.configure("info", "json", stream)
