@@ -6,8 +6,8 @@ from a fold of the journal, and says so on standard error.
 
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import Any, Final
 
 import click
@@ -33,8 +33,10 @@ QUEUE_COLUMNS: Final = (
     "queue", "address", "ready", "in_flight", "consumers", "added", "acknowledged", "paused",
 )  # fmt: skip
 MORE_QUEUE_COLUMNS: Final = ("routing_type", "dead_lettered", "expired")
-WIDE_COLUMNS: Final = 110
+"""What a narrow terminal does without."""
 MODES: Final = ("anycast", "multicast")
+NUMBERS_THAT_NAME: Final = ("pid", "lsn", "durable_lsn")
+"""Of the status: what somebody may copy into a command, so that it has no separators."""
 
 
 def _request(data: Path, request: dict[str, Any]) -> dict[str, Any] | None:
@@ -100,9 +102,15 @@ def status(data: Path, as_json: bool) -> None:
         show_json_pretty(answer)
         return
     acceptors = answer.pop("acceptors", [])
+    if "uptime_seconds" in answer:
+        answer["uptime"] = str(timedelta(seconds=int(answer.pop("uptime_seconds"))))
     show_table(
         ("", "status"),
-        [(key.replace("_", " "), value) for key, value in answer.items() if value != ""],
+        [
+            (_heading(key), str(value) if key in NUMBERS_THAT_NAME else value)
+            for key, value in answer.items()
+            if value != ""
+        ],
     )
     if acceptors:
         click.echo("")
@@ -126,14 +134,22 @@ def queue_list(data: Path, as_json: bool) -> None:
     if as_json:
         show_json_pretty(rows)
         return
-    narrow = sys.stdout.isatty() and get_terminal_size().columns < WIDE_COLUMNS
-    columns = QUEUE_COLUMNS if narrow else QUEUE_COLUMNS + MORE_QUEUE_COLUMNS
-    _show_rows(columns, rows)
+    _show_rows(QUEUE_COLUMNS, rows, MORE_QUEUE_COLUMNS)
 
 
-def _show_rows(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
-    headings = [column.replace("_", " ") for column in columns]
-    show_table(headings, [[_cell(row[column]) for column in columns] for row in rows])
+def _show_rows(
+    columns: tuple[str, ...], rows: list[dict[str, Any]], optional: tuple[str, ...] = ()
+) -> None:
+    columns += optional
+    show_table(
+        [_heading(column) for column in columns],
+        [[_cell(row[column]) for column in columns] for row in rows],
+        optional=[_heading(column) for column in optional],
+    )
+
+
+def _heading(column: str) -> str:
+    return column.replace("_", " ")
 
 
 def _cell(value: Any) -> Any:
