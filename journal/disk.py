@@ -41,6 +41,10 @@ class File(Protocol):
         """Size in bytes."""
         ...
 
+    def links(self) -> int:
+        """How many names the file has; 0 when it was deleted."""
+        ...
+
     def close(self) -> None:
         """Close; later calls on the file are errors."""
         ...
@@ -114,6 +118,10 @@ class RealFile:
     def size(self) -> int:
         """Size in bytes."""
         return os.fstat(self._descriptor).st_size
+
+    def links(self) -> int:
+        """How many names the file has; 0 when it was deleted."""
+        return os.fstat(self._descriptor).st_nlink
 
     def close(self) -> None:
         """Close the descriptor."""
@@ -204,6 +212,10 @@ class MemoryFile:
     def size(self) -> int:
         """Size in bytes."""
         return len(self.content)
+
+    def links(self) -> int:
+        """Always one: nobody else can delete it."""
+        return 1
 
     def close(self) -> None:
         """Nothing to do."""

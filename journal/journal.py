@@ -35,7 +35,14 @@ from journal.format import (
 )
 from journal.layout import RowLayout, check_layout
 from journal.repair import Repair, Tail, find_tail, footer_entry
-from journal.segment import Segment, check_segment, open_segment, segment_names
+from journal.segment import (
+    NEXT_IS_MISSING,
+    Segment,
+    check_segment,
+    open_segment,
+    reserve_is_begun,
+    segment_names,
+)
 
 SEGMENT_BYTES: Final = 64 << 20
 SEGMENT_BYTES_MIN: Final = 8192
@@ -133,6 +140,8 @@ class Journal:
             _check_predecessor(disk, names, segment)
             journal = cls(disk, layout, segment.header.data_id, segment_bytes, clock)
             tail = find_tail(segment, journal._codec, known_durable_lsn)
+            if tail.sealed and not reserve_is_begun(disk):
+                raise Corruption(segment.name, tail.offset, tail.next_lsn, NEXT_IS_MISSING)
             # What a killed process wrote may be in the page cache only; from here on it counts.
             segment.file.fdatasync()
             # So may the names that it gave.
@@ -152,9 +161,7 @@ class Journal:
         self._name = segment.name
         self._entries = tail.entries
         self._offset = tail.offset
-        # A file that somebody cut shorter still has to take its footer.
-        end = tail.offset + self._footer_bytes(0)
-        self._capacity = max(segment.file.size(), end)
+        self._capacity = segment.file.size()
         self._last_hash = tail.last_hash
         self._last_is_mark = tail.last_is_mark
         self._sealed = tail.sealed
@@ -251,6 +258,8 @@ class Journal:
             begun = self._clock()
             self._file.fdatasync()
             self.sync_seconds = self._clock() - begun
+            if self._file.links() == 0:
+                raise FileNotFoundError(errno.ENOENT, "the segment was deleted under the broker")
         except OSError as error:
             raise self._fail(error) from error
         self._entries += pack_footer_entry(footer_entry(block, self._offset, block.summary))
@@ -288,6 +297,8 @@ class Journal:
         write_all(file, header, 0)
         file.fdatasync()
         if not self._sealed:
+            # The name too: a sealed segment without a successor would be taken for damage.
+            self._disk.sync_directory()
             self._seal()
         name = segment_name(self.next_lsn)
         self._disk.rename(RESERVE_NAME, name)
@@ -332,6 +343,8 @@ class Journal:
         assert len(packed) == self._footer_bytes(0)
         assert self._offset + len(packed) <= self._capacity
         write_all(self._file, packed, self._offset)
+        # Durable before the file gets shorter: a short file without a footer is then always damage.
+        self._file.fdatasync()
         self._file.truncate(self._offset + len(packed))
         self._file.fdatasync()
         self._sealed = True

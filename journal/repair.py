@@ -24,6 +24,10 @@ from journal.format import (
 )
 from journal.segment import Behind, Segment, look_behind
 
+CUT_SHORT: Final = (
+    "the file ends here, before the end of the room that was reserved for it: something cut it "
+    "short, and what stood behind is unknown"
+)
 _ZERO_BYTES: Final = 1 << 20
 
 
@@ -154,6 +158,8 @@ def _cut(segment: Segment, offset: int, lsn: int, known_durable_lsn: int, reason
         raise Corruption(segment.name, offset, lsn, what)
     if lsn - 1 < known_durable_lsn:
         raise Corruption(segment.name, offset, lsn, _missing(known_durable_lsn))
+    if segment.is_cut_short:
+        raise Corruption(segment.name, segment.file.size(), lsn, CUT_SHORT)
     cut_bytes = behind.end - offset
     assert cut_bytes >= 0
     if cut_bytes == 0:

@@ -17,7 +17,9 @@ from journal.format import (
     FOOTER_HEADER_BYTES,
     FOOTER_MAGIC,
     FORMAT_VERSION,
+    RESERVE_NAME,
     SEGMENT_HEADER_BYTES,
+    SEGMENT_MAGIC,
     TRAILER_BYTES,
     Damage,
     Footer,
@@ -38,6 +40,11 @@ from journal.layout import RowLayout, decode_layout
 
 CHUNK_BYTES: Final = 1 << 18
 _ZEROS: Final = bytes(CHUNK_BYTES)
+
+
+NEXT_IS_MISSING: Final = (
+    "the segment is sealed, so another one followed it, and that one is missing"
+)
 
 
 class Window:
@@ -130,6 +137,11 @@ class Segment:
         """A codec for the layout in the header; raises Damage if that is no layout."""
         return BlockCodec(_layout_of(self.header), self.header.data_id)
 
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the file is smaller than what was reserved for it: it is sealed, or damaged."""
+        return self.file.size() < self.header.segment_bytes
+
     def close(self) -> None:
         """Close the file."""
         self.file.close()
@@ -146,6 +158,18 @@ def _layout_of(header: SegmentHeader) -> RowLayout:
 def segment_names(disk: Disk) -> list[str]:
     """Names of all segments, oldest first."""
     return [name for name in disk.names() if segment_first_lsn(name) is not None]
+
+
+def reserve_is_begun(disk: Disk) -> bool:
+    """Whether the reserved file has the header of a segment: it is the next one, not yet named."""
+    try:
+        file = disk.open(RESERVE_NAME)
+    except FileNotFoundError:
+        return False
+    try:
+        return file.pread(len(SEGMENT_MAGIC), 0) == SEGMENT_MAGIC
+    finally:
+        file.close()
 
 
 def read_segment_header(file: File) -> SegmentHeader:

@@ -25,8 +25,15 @@ from journal.format import (
     segment_first_lsn,
     unpack_block_header,
 )
-from journal.repair import check_link, footer_entry, summary_of
-from journal.segment import Segment, look_behind, read_segment_header, segment_names
+from journal.repair import CUT_SHORT, check_link, footer_entry, summary_of
+from journal.segment import (
+    NEXT_IS_MISSING,
+    Segment,
+    look_behind,
+    read_segment_header,
+    reserve_is_begun,
+    segment_names,
+)
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -169,10 +176,23 @@ class _Verifier:
             end = offset = offset + block.header.block_bytes
             if self._progress is not None:
                 self._progress(block.header.block_bytes)
-        if footer is None and self._name != self._names[-1]:
+        if self._name == self._names[-1]:
+            self._check_newest(segment, end)
+        elif footer is None:
             self._fault(end, f"the footer is damaged: {problem}")
         if footer is not None and len(self.report.faults) == faults_before:
             self._check_footer(footer, entries)
+
+    def _check_newest(self, segment: Segment, end: int) -> None:
+        """Check that nothing is missing at the end; a broker may just be sealing the segment."""
+        is_short = segment.is_cut_short
+        segment.window.refresh()
+        footer, _ = _footer_of(segment)
+        if footer is None:
+            if is_short:
+                self._fault(segment.file.size(), CUT_SHORT)
+        elif not reserve_is_begun(self._disk) and segment_names(self._disk)[-1] == self._name:
+            self._fault(end, NEXT_IS_MISSING)
 
     def _block(self, segment: Segment, offset: int) -> RawBlock:
         """The block, read again if need be: a writer may just have finished it. Raises Damage."""

@@ -197,6 +197,10 @@ class FaultyFile:
         self._disk.check_power()
         return len(self._inode.content)
 
+    def links(self) -> int:
+        """Always one: nobody else can delete it."""
+        return 1
+
     def close(self) -> None:
         """Nothing to do; what was not synced stays so."""
 

@@ -40,6 +40,9 @@ class SwitchedFile:
     def size(self) -> int:
         return self._file.size()
 
+    def links(self) -> int:
+        return self._file.links()
+
     def close(self) -> None:
         self._file.close()
 

@@ -4,12 +4,19 @@ import pytest
 
 from journal.disk import MemoryDisk
 from journal.errors import Corruption
-from journal.format import BLOCK_HEADER_BYTES, segment_name
+from journal.format import (
+    BLOCK_HEADER_BYTES,
+    RESERVE_NAME,
+    peek_segment_header_bytes,
+    segment_name,
+    unpack_segment_header,
+)
 from journal.journal import Journal
 from journal.reader import read_blocks
 from journal.repair import Repair
-from journal.segment import segment_names
+from journal.segment import NEXT_IS_MISSING, segment_names
 from journal.stat import stat
+from journal.verify import verify
 from tests.suites.journal_rows import (
     LAYOUT,
     SEGMENT_BYTES,
@@ -165,7 +172,10 @@ def sealed(disk: MemoryDisk) -> str:
     append_some(journal, 30, count=20)
     journal.close()
     names = segment_names(disk)
-    disk.remove(names[-1])
+    disk.rename(names[-1], RESERVE_NAME)
+    reserve = disk.files[RESERVE_NAME]
+    header_bytes = peek_segment_header_bytes(bytes(reserve))
+    reserve[header_bytes:] = bytes(len(reserve) - header_bytes)
     return names[-2]
 
 
@@ -201,10 +211,13 @@ def test_a_half_written_footer_is_cut_and_written_again() -> None:
     disk = MemoryDisk()
     name = sealed(disk)
     before = read_all(disk)
-    del disk.files[name][-7:]
+    content = disk.files[name]
+    header_bytes = peek_segment_header_bytes(bytes(content))
+    reserved = unpack_segment_header(bytes(content[:header_bytes])).segment_bytes
+    content[-7:] = bytes(7 + reserved - len(content))
     assert repaired(copy_of(disk)).cut_bytes > 0
     journal = reopen(disk)
-    appended = append_some(journal, 1)
+    appended = append_some(journal, 30, count=20)
     assert segment_names(disk)[-1] != name
     assert read_all(disk) == before + appended
     assert all(segment.sealed for segment in stat(disk).segments[:-1])
@@ -220,6 +233,32 @@ def test_a_sealed_segment_that_was_not_cut_to_size_yet_is_sealed() -> None:
     appended = append_some(journal, 1)
     assert read_all(disk) == before + appended
     assert all(segment.sealed for segment in stat(disk).segments[:-1])
+
+
+@pytest.mark.parametrize("lost", [1, 4000])
+def test_a_newest_segment_that_was_cut_short_is_corruption(lost: int) -> None:
+    disk = MemoryDisk()
+    append_some(create(disk), 3)
+    (name,) = segment_names(disk)
+    del disk.files[name][-lost:]
+    with pytest.raises(Corruption, match="cut it short") as refused:
+        repaired(disk)
+    assert (refused.value.segment, refused.value.offset) == (name, len(disk.files[name]))
+    assert "cut it short" in verify(disk).faults[0].what
+
+
+def test_a_newest_segment_that_is_missing_is_corruption() -> None:
+    disk = MemoryDisk()
+    append_some(create(disk), 30, count=20)
+    names = segment_names(disk)
+    disk.remove(names[-1])
+    with pytest.raises(Corruption, match="that one is missing") as refused:
+        repaired(disk)
+    assert refused.value.segment == names[-2]
+    assert [fault.what for fault in verify(disk).faults] == [NEXT_IS_MISSING]
+    disk.remove(RESERVE_NAME)
+    with pytest.raises(Corruption, match="that one is missing"):
+        repaired(disk)
 
 
 def test_a_segment_that_does_not_follow_the_one_before_it_is_corruption() -> None:
