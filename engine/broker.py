@@ -92,19 +92,18 @@ class Broker(Core):
         super().__init__(state, next_lsn, options if options is not None else Options())
 
     def handle(self, command: commands.Command, now: int) -> int | Refusal:
-        """Decide on a command; `now` is microseconds since 1970.
+        """Decide on a command; `now` is microseconds since 1970, as the clock says it, even if it
+        went back: order is told by LSNs, and what expires goes by one clock.
 
         The answer is a Refusal, or the LSN that must be durable before anybody is told (0: nothing
         to wait for). For OpenConnection and Attach that LSN is also the new id.
         """
-        if now > self.now:
-            self.now = now
+        self.now = now
         return HANDLERS[type(command)](self, command)
 
     def dispatch(self, now: int) -> None:
         """Deliver what can be delivered; deliveries are appended to `effects`."""
-        if now > self.now:
-            self.now = now
+        self.now = now
         if self.touched:
             delivery.dispatch(self)
 

@@ -1,8 +1,8 @@
 """What all deciding functions share: the state to read, and `emit`, the only way to change it.
 
 Invariants: a command is refused before its first `emit`; `emit` packs an event and applies it in
-the same breath, so the journal and the state cannot disagree; time comes in with commands and never
-goes back.
+the same breath, so the journal and the state cannot disagree; time comes in with commands, as the
+clock told it.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class Core:
         self.options = options
         self.next_lsn = next_lsn
         self.next_unjournaled = UNJOURNALED
-        self.now = state.time
+        self.now = 0
         self.pending = Pending(next_lsn)
         self.touched: dict[int, Queue] = {}
         self.effects: list[tuple[Consumer, Message, int, int]] = []

@@ -400,8 +400,6 @@ class State:
         self.next_queue = 1
         self.settings = Settings.from_dict({})
         self.journal_non_persistent = "decisions"
-        # Derived: when the last event folded was decided; time goes on from there.
-        self.time = 0
         # Derived: (milliseconds, message id, queue id) of entries that will expire, as a heap. An
         # item may
         # outlive its entry.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import cast
 
 from engine.apply import APPLY, MisfitError
-from engine.events import BY_NUMBER, COLUMNS, TIME, Row
+from engine.events import BY_NUMBER, COLUMNS, Row
 from engine.state import State
 from journal.block import Block
 
@@ -34,7 +34,6 @@ def fold_block(block: Block, state: State, to_lsn: int | None = None) -> int:
             applied = lsn
     except (KeyError, ValueError, IndexError, MisfitError) as error:
         raise FoldError(_describe(block, applied + 1, row[0], error)) from error
-    state.time = max(state.time, row[TIME] if applied >= block.first_lsn else 0)
     return applied
 
 

@@ -244,6 +244,15 @@ class Hub:
             self._soon()
         self._mark_if_idle(now)
 
+    def clock_stepped(self, step: int) -> None:
+        """The clock was set by so many microseconds: deadlines move along."""
+        now = self._clock()
+        self._next_expiry = self._last_event = now
+        for peer in list(self.peers):
+            peer.session.clock_stepped(step, now)
+            peer.deadline = 0
+            self._after(peer)
+
     def _mark_if_idle(self, now: int) -> None:
         lsn = self.outbox.durable_lsn
         idle = lsn == self.broker.lsn and now - self._last_event >= self.options.idle_mark_us

@@ -42,6 +42,8 @@ from server.users import GUEST, Users, UsersError
 from server.version import VERSION
 
 TICK_SECONDS: Final = 0.1
+CLOCK_STEP_US: Final = 500_000
+"""A clock that moves by more between two ticks was set, not slewed."""
 FULL_DISK_SECONDS: Final = 3.0
 """How long a stop waits for room on a full disk."""
 
@@ -153,6 +155,7 @@ class Service:
         # Two at a time: a flood of logins must not take the machine.
         self._hashing: Final = ThreadPoolExecutor(2, thread_name_prefix="passcodes")
         self._started: Final = time.time()
+        self._skew = _now() - time.monotonic_ns() // 1000
 
     async def run(self) -> int:
         """Start, serve, stop."""
@@ -287,6 +290,14 @@ class Service:
         return len(self.hub.peers) >= self.config.broker.max_connections
 
     def _tick(self) -> None:
+        skew = _now() - time.monotonic_ns() // 1000
+        step = skew - self._skew
+        self._skew = skew
+        if abs(step) >= CLOCK_STEP_US:
+            log.warning(
+                "the clock was set; messages that expire go by the new time", seconds=step / 1e6
+            )
+            self.hub.clock_stepped(step)
         self.hub.tick()
         self._loop.call_later(TICK_SECONDS, self._tick)
 

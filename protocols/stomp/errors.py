@@ -32,3 +32,18 @@ def refused(refusal: Refusal) -> StompError:
 def shortened(text: str, limit: int = 100) -> str:
     """The text in quotes, cut so that a hostile one does not blow up the error."""
     return repr(text) if len(text) <= limit else repr(text[:limit]) + " (cut)"
+
+
+def silent(silence_ms: int) -> StompError:
+    """What to say to a peer that is given up for its silence."""
+    return StompError(
+        f"nothing was heard for {silence_ms} ms", "send the heart-beats that were agreed"
+    )
+
+
+def never_connected(timeout_ms: int) -> StompError:
+    """What to say to a peer that did not log in."""
+    return StompError(
+        f"not connected within {timeout_ms} ms",
+        "send CONNECT in time, or raise connect-timeout in the broker's configuration",
+    )

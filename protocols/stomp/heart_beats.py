@@ -27,6 +27,10 @@ class HeartBeats:
         self._next_send = now + self._send_every
         self._receive_within = int(shake.receive_ms * _US_PER_MS * grace)
 
+    def clock_stepped(self, now: int) -> None:
+        """The clock was set: when to be heard next is not known any more, so now."""
+        self._next_send = now
+
     def is_silent(self, heard: int, now: int) -> bool:
         """Whether a peer last heard then is to be given up."""
         return self._receive_within > 0 and now - heard >= self._receive_within

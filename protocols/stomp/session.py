@@ -21,7 +21,7 @@ from engine.events import AUTHENTICATION, DISCONNECTED, PROTOCOL_ERROR, TIMEOUT
 from engine.refusals import Refusal
 from protocols.stomp import states
 from protocols.stomp.actions import ACTIONS, MESSAGE_ID_DIGITS_MAX, not_now, unknown_delivery
-from protocols.stomp.errors import StompError, refused
+from protocols.stomp.errors import StompError, never_connected, refused, silent
 from protocols.stomp.frames import (
     UNTIL_NUL,
     Gathering,
@@ -520,15 +520,7 @@ class Session:
             return
         if self._heart_beats.is_silent(self._heard, now):
             self._head = b""
-            silence_ms = (now - self._heard) // _US_PER_MS
-            self._fail(
-                StompError(
-                    f"nothing was heard for {silence_ms} ms",
-                    "send the heart-beats that were agreed",
-                ),
-                TIMEOUT,
-                now,
-            )
+            self._fail(silent((now - self._heard) // _US_PER_MS), TIMEOUT, now)
             return
         if self._heart_beats.is_due(now):
             if not self.has_spoken:
@@ -536,6 +528,18 @@ class Session:
             # A heart-beat counts as having spoken; else the next look is for something new.
             self.has_spoken = not self.has_spoken
         self.next_deadline = self._heart_beats.deadline(self._heard)
+
+    def clock_stepped(self, step: int, now: int) -> None:
+        """The clock was set by `step` microseconds, to `now`: no peer is given up for that."""
+        # Heard before the step, by the old clock; or since, and then it is right already.
+        if step > 0 or self._heard > now:
+            self._heard = min(self._heard + step, now)
+        if self._connect_by:
+            self._connect_by = now + self.options.connect_timeout_ms * _US_PER_MS
+            self.next_deadline = self._connect_by
+        if self.state == states.CONNECTED:
+            self._heart_beats.clock_stepped(now)
+            self.next_deadline = self._heart_beats.deadline(self._heard)
 
     def _tick_before_login(self, now: int) -> None:
         timeout_ms = self.options.connect_timeout_ms
@@ -545,14 +549,7 @@ class Session:
             self._connect_by = now + timeout_ms * _US_PER_MS
         elif now >= self._connect_by:
             self._head = b""
-            self._fail(
-                StompError(
-                    f"not connected within {timeout_ms} ms",
-                    "send CONNECT in time, or raise connect-timeout-ms in the configuration",
-                ),
-                TIMEOUT,
-                now,
-            )
+            self._fail(never_connected(timeout_ms), TIMEOUT, now)
             return
         self.next_deadline = self._connect_by
 

@@ -25,6 +25,18 @@ def test_expired_at_delivery_and_dropped(world: World) -> None:
     assert world.queue("q").expired == 1
 
 
+def test_a_clock_that_once_ran_ahead_expires_nothing_that_comes_later(world: World) -> None:
+    world.sleep(30 * 86_400)
+    world.send("q", b"from the future")
+    world.sleep(-30 * 86_400)
+    world.send("q", b"in time", expires=soon(world, 60))
+    world.ok(ExpireDue())
+    world.restart()
+    world.ok(ExpireDue())
+    world.attach(world.connect(), "q")
+    assert world.taken_bodies() == [b"from the future", b"in time"]
+
+
 def test_a_moment_too_early_it_is_delivered(world: World) -> None:
     world.send("q", b"x", expires=soon(world))
     world.sleep(0.999)

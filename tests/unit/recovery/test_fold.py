@@ -1,4 +1,4 @@
-"""Folding blocks into a state: where it stops, what it says of what does not fit, and time."""
+"""Folding blocks into a state: where it stops, and what it says of what does not fit."""
 
 import pytest
 
@@ -21,17 +21,6 @@ def journal_of(*rows: events.Row) -> MemoryDisk:
     journal.append(Batch(1, packed, [[], [], []], rows[-1][events.TIME]))
     journal.close()
     return disk
-
-
-def test_time_goes_on_where_the_journal_ended_even_if_the_clock_went_back() -> None:
-    disk = journal_of(events.row(events.BROKER_STARTED, time=5_000_000))
-    state = State()
-    assert fold(read_blocks(disk, LAYOUT), state) == 1
-    broker = Broker(state, 2)
-    broker.handle(Start(version="test"), now=1_000_000)
-    batch = broker.take()
-    assert batch is not None
-    assert events.ROW_STRUCT.unpack(batch.rows[0])[events.TIME] == 5_000_000
 
 
 def test_it_stops_at_the_event_asked_for() -> None:

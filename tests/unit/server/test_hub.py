@@ -455,6 +455,46 @@ def test_heart_beats_are_sent_and_missed_ones_end_the_connection() -> None:
     assert bench.hub.status()["connections"] == 0
 
 
+@pytest.mark.parametrize("step", [30 * 86_400_000_000, -86_400_000_000])
+@pytest.mark.parametrize("heard_since", [False, True])
+def test_a_clock_that_was_set_ends_no_connection(step: int, heard_since: bool) -> None:
+    bench = Bench()
+    bench.now += 40 * 86_400_000_000
+    client = bench.open(heart_beat_send_ms=1000, heart_beat_receive_ms=1000)
+    client.send(b"CONNECT\naccept-version:1.2\nhost:h\nheart-beat:1000,1000\n\n\0")
+    bench.logins.pop()[1]("guest", "")
+    bench.run()
+    client.transport.take()
+    bench.now += step
+    if heard_since:
+        client.send(b"\n")
+    bench.hub.clock_stepped(step)
+    bench.run()
+    silent_ms = 0
+    while not (said := client.transport.take()).startswith(b"ERROR"):
+        assert said in (b"", b"\n"), said
+        assert bench.hub.status()["connections"] == 1
+        bench.now += 100_000
+        silent_ms += 100
+        bench.hub.tick()
+        bench.run()
+    assert 2000 <= silent_ms <= 2200, "the silence that was agreed on, twice"
+
+
+def test_the_time_to_log_in_begins_anew_when_the_clock_was_set() -> None:
+    bench = Bench()
+    client = bench.open()
+    bench.now += 86_400_000_000
+    bench.hub.clock_stepped(86_400_000_000)
+    bench.hub.tick()
+    bench.run()
+    assert client.transport.take() == b""
+    bench.now += 10_000_000
+    bench.hub.tick()
+    bench.run()
+    assert b"not connected within" in client.transport.take()
+
+
 def test_messages_expire_by_the_scan() -> None:
     bench = Bench(expiry_scan_us=1_000_000)
     client = bench.connect()
