@@ -227,7 +227,7 @@ def test_the_time_to_log_in_is_limited() -> None:
     assert not peer.session.closing
     peer.session.tick(peer.now + SECOND)
     assert peer.session.closing
-    assert b"connect-timeout-ms" in peer.taken()
+    assert b"raise connect-timeout in" in peer.taken()
 
 
 def test_without_a_limit_to_log_in() -> None:
