@@ -12,6 +12,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from engine import names
+
 Value: TypeAlias = str | int | bool
 Matches: TypeAlias = dict[str, dict[str, Value]]
 """Settings as they stand in commands and in the journal: match to key to value."""
@@ -48,15 +50,8 @@ def _check_attempts(value: Value) -> str | None:
 
 
 def check_address(value: Value) -> str | None:
-    """Say what a configured name of an address must be, if this one is not; None if it is."""
-    name = str(value)
-    if "::" in name:
-        return "it must name an address, not a queue of one (ADDRESS::QUEUE)"
-    if ONE_WORD in name or ANY_WORDS in name:
-        return "it must name one address, without wildcards (* and #)"
-    if name != name.strip() or not name.isprintable():
-        return "it must not begin or end with a space nor hold control characters"
-    return None
+    """Say what is wrong with a configured name of an address; None if it is fine or empty."""
+    return names.wrong_with(str(value)) if value else None
 
 
 KEYS: Final = (
@@ -72,7 +67,8 @@ KEYS: Final = (
         "dead-letter-address",
         str,
         "",
-        "Address for messages whose last allowed delivery failed; empty: they are dropped.",
+        "Address for messages whose last allowed delivery failed; empty: they are dropped. Messages"
+        " in that address itself are never dead-lettered: after a failed delivery they return.",
         check_address,
     ),
     Key(

@@ -92,10 +92,10 @@ def _routing_type(core: Core, command: Attach) -> str:
 
 def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
     """Return the queue of a durable subscription, created or bound anew."""
-    wrong = check_name("durable subscription", name)
+    queue_name = DURABLE_PREFIX + name
+    wrong = check_name("durable subscription", name) or check_name("queue", queue_name)
     if wrong is not None:
         return wrong
-    queue_name = DURABLE_PREFIX + name
     queue = core.state.queue_by_name.get(queue_name)
     if queue is not None:
         if queue.routing_type != MULTICAST or not queue.durable:

@@ -3,13 +3,16 @@
 Refusals name the setting or the command that would help.
 """
 
-from engine import events
+from typing import Final
+
+from engine import events, names
 from engine.commands import ANYCAST, MULTICAST
 from engine.core import Core
 from engine.refusals import Code, Refusal
 from engine.state import HOST, Address, Filter, Queue
 
 ROUTING_TYPES = (ANYCAST, MULTICAST)
+NAME_SHOWN_MAX: Final = 100
 
 
 def find_address(core: Core, name: str) -> Address | None:
@@ -37,12 +40,12 @@ def require_address(
 
 def check_address(core: Core, name: str, routing_type: str) -> Refusal | None:
     """Say why `require_address` would be refused, None if it would not."""
-    wrong = check_name("address", name)
-    if wrong is not None:
-        return wrong
     address = find_address(core, name)
     if address is not None and routing_type in address.routing_types:
         return None
+    wrong = check_name("address", name) if address is None else None
+    if wrong is not None:
+        return wrong
     if core.state.settings.resolve(name).auto_create_addresses:
         return None
     if address is None:
@@ -58,16 +61,12 @@ def check_address(core: Core, name: str, routing_type: str) -> Refusal | None:
 
 
 def check_name(what: str, name: str) -> Refusal | None:
-    """Refuse names that no address or queue may have."""
-    if not name:
-        return Refusal(Code.INVALID, f"the name of the {what} is empty")
-    if "::" in name:
-        return Refusal(
-            Code.INVALID, f"'{name}' is not a name for {what}: '::' divides address and queue"
-        )
-    if not name.isprintable():
-        return Refusal(Code.INVALID, f"the name of the {what}, {name!r}, holds control characters")
-    return None
+    """Refuse names that no new address or queue may have."""
+    wrong = names.wrong_with(name)
+    if wrong is None:
+        return None
+    shown = repr(name if len(name) <= NAME_SHOWN_MAX else name[:NAME_SHOWN_MAX] + "...")
+    return Refusal(Code.INVALID, f"{shown} is no name for the {what}: {wrong}")
 
 
 def compile_filter(core: Core, text: str) -> Filter | Refusal | None:
@@ -136,9 +135,6 @@ def require_queue(
 
 def check_queue(core: Core, name: str, address_name: str, routing_type: str) -> Refusal | None:
     """Say why `require_queue` would be refused, None if it would not."""
-    wrong = check_name("queue", name)
-    if wrong is not None:
-        return wrong
     queue = core.state.queue_by_name.get(name)
     if queue is not None:
         if address_name and queue.address.name != address_name:
@@ -148,6 +144,9 @@ def check_queue(core: Core, name: str, address_name: str, routing_type: str) -> 
                 "a queue's name is unique in the broker",
             )
         return None
+    wrong = check_name("queue", name)
+    if wrong is not None:
+        return wrong
     if not address_name:
         return Refusal(Code.NOT_FOUND, f"there is no queue '{name}'")
     if not core.state.settings.resolve(address_name).auto_create_queues:

@@ -8,12 +8,12 @@ ADDRESS::QUEUE, one queue of an address. Must never know which addresses exist.
 from typing import Final
 
 from engine.commands import ANYCAST, MULTICAST
+from engine.names import RESERVED, TEMPORARY, wrong_with
 from protocols.stomp.errors import StompError, shortened
 from protocols.stomp.options import StompOptions
 
 _TYPES: Final[dict[str, str]] = {"ANYCAST": ANYCAST, "MULTICAST": MULTICAST}
 _TEMPORARY: Final = ("/temp-queue/", "/temp-topic/")
-_LONGEST_NAME: Final = 4096
 
 
 class Target:
@@ -64,43 +64,40 @@ def _named(destination: str, name: str, by_prefix: str | None, hint: str | None)
             f"destination {shortened(destination)} is {by_prefix}, destination-type says {hint}",
             "leave destination-type out, or use a destination without a prefix",
         )
-    _check(destination, name)
     routing_type = by_prefix or hint
     address, separator, queue = name.partition("::")
     if not separator:
+        _check(destination, name)
         return Target(name, None, routing_type)
     if not address or not queue or "::" in queue:
         raise StompError(
             f"destination {shortened(destination)} does not name one queue of an address",
             "write ADDRESS::QUEUE",
         )
+    _check(destination, address)
+    _check(destination, queue)
     return Target(address, queue, routing_type)
 
 
 def _check(destination: str, name: str) -> None:
+    """Ask the one rule for names, in words that fit a destination. Raises StompError."""
     if not name:
         raise StompError(
             f"destination {shortened(destination)} names nothing", "give a name after the prefix"
         )
-    if len(name) > _LONGEST_NAME:
-        raise StompError(
-            f"a destination of {len(name)} characters", f"use at most {_LONGEST_NAME} characters"
-        )
-    if not name.isprintable():
-        raise StompError(
-            f"destination {shortened(destination)} has control characters",
-            "use printable characters",
-        )
     if "," in name:
         raise _not_supported(destination, "composite destinations are", "name one destination")
-    if "*" in name or "#" in name or "{" in name or "}" in name:
+    if any(character in name for character in RESERVED):
         raise _not_supported(destination, "wildcards are", "name one destination")
-    if name.startswith("temp."):
+    if name.startswith(TEMPORARY):
         raise StompError(
             f"destination {shortened(destination)} is under temp., which belongs to temporary"
             " destinations, and this connection has none: they are not supported in this version",
             "use a name that does not begin with temp.",
         )
+    wrong = wrong_with(name)
+    if wrong is not None:
+        raise StompError(f"destination {shortened(destination)}: {wrong}", "use another name")
 
 
 def _not_supported(destination: str, what: str, advice: str) -> StompError:

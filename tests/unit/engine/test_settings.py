@@ -116,8 +116,8 @@ def test_a_value_equal_to_the_default_is_still_set() -> None:
         ("a", "max-delivery-attempts", -2, ["-2", "-1 for no limit"]),
         ("a", "auto-create-queues", 1, ["1", "true or false"]),
         ("a", "dead-letter-address", 1, ["a string"]),
-        ("a", "dead-letter-address", "a::b", ["'a::b'", "not a queue"]),
-        ("a", "dead-letter-address", "a.#", ["without wildcards"]),
+        ("a", "dead-letter-address", "a::b", ["'a::b'", "divides address and queue"]),
+        ("a", "dead-letter-address", "a.#", ["reserved for wildcards"]),
         ("a", "expiry-address", "a\n", ["control characters"]),
     ],
 )

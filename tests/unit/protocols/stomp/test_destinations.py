@@ -66,7 +66,10 @@ def test_durable_subscription_is_a_queue_without_address() -> None:
         ("a::b::c", None, "ADDRESS::QUEUE"),
         ("/queue/a", "MULTICAST", "destination-type says multicast"),
         ("a", "BROADCAST", "destination-type is 'BROADCAST'"),
-        ("/queue/" + "x" * 5000, None, "5000 characters"),
+        ("/queue/" + "x" * 5000, None, "5,000 bytes"),
+        ("/queue/a::" + "ä" * 4096, None, "8,192 bytes"),
+        ("/queue/ a", None, "begins or ends with a space"),
+        ("/dsub/a*", None, "wildcards are not supported"),
     ],
 )
 def test_refused(destination: str, hint: str | None, part: str) -> None:

@@ -1,0 +1,50 @@
+"""What addresses and queues may be called: the one rule, whoever asks for the name.
+
+A name that no protocol can spell would be a place that nobody reaches. Names in a journal are
+taken as they are, because a journal must fold even after a rule became stricter: only what is
+created is judged. This module must never know which names exist.
+"""
+
+from typing import Final
+
+NAME_BYTES_MAX: Final = 4096
+"""Length of a name in UTF-8. With its prefix it has to fit into a header line of a protocol."""
+
+DIVIDER: Final = "::"
+"""Stands between address and queue where both are named."""
+
+RESERVED: Final = "*#{},"
+"""Wildcards (`*` and `#` as in Artemis, `{}` of other brokers), and what divides several names."""
+
+TEMPORARY: Final = "temp."
+"""What names of temporary destinations begin with."""
+
+
+def length(name: str) -> int:
+    """Bytes of a name in UTF-8."""
+    return len(name.encode("utf-8", "surrogatepass"))
+
+
+def wrong_with(name: str) -> str | None:
+    """Say what is wrong with a name and what would be right, in half a sentence; None if nothing.
+
+    It goes on after the name or its key, as in "'a*' is no name for a queue: ...".
+    """
+    if not name:
+        return "it is empty"
+    if length(name) > NAME_BYTES_MAX:
+        return f"it has {length(name):,} bytes, and {NAME_BYTES_MAX:,} are the most"
+    if DIVIDER in name:
+        return f"'{DIVIDER}' divides address and queue (ADDRESS::QUEUE)"
+    if not name.isprintable():
+        return "it holds control characters"
+    if name != name.strip():
+        return "it begins or ends with a space"
+    for character in RESERVED:
+        if character in name:
+            return (
+                f"'{character}' is reserved for wildcards and lists (as are {' '.join(RESERVED)})"
+            )
+    if name.startswith(TEMPORARY):
+        return f"names that begin with '{TEMPORARY}' belong to temporary destinations"
+    return None
