@@ -1,9 +1,9 @@
 """Opening a data directory: lock, journal, repair of a torn tail, fold, invariants.
 
-Layout of a directory: `lock` (flock: one broker), `journal/` (the segments), `users.toml`,
-`control.sock`. Everything is read before anything is changed; the one thing that start-up changes
-is a torn tail, which was never durable. What is damaged otherwise is refused with what, where and
-what to do.
+Layout of a directory: `lock` (flock: one broker), `data-id`, `journal/` (the segments),
+`users.toml`, `control.sock`. Everything is read before anything is changed; the one thing that
+start-up changes is a torn tail, which was never durable. What is damaged otherwise is refused with
+what, where and what to do.
 """
 
 import os
@@ -25,6 +25,7 @@ from recovery.fold import FoldError, fold_block
 from recovery.layout import LAYOUT
 
 JOURNAL: Final = "journal"
+DATA_ID: Final = "data-id"
 LOCK_WAIT_SECONDS: Final = 5.0
 
 
@@ -93,6 +94,11 @@ def fold_journal(
     applied = 0
     try:
         for block in read_blocks(disk, LAYOUT):
+            if applied == 0 and block.first_lsn != 1:
+                raise RecoveryError(
+                    f"the journal begins with event {block.first_lsn}: the segments before "
+                    f"{block.segment} are missing. Restore them from a copy."
+                )
             if block.count:
                 applied = fold_block(block, state)
                 if progress is not None:
@@ -150,6 +156,45 @@ def _is_alive(pid: int) -> bool:
     return pid > 0
 
 
+def _open_known(disk: RealDisk, path: Path, segment_bytes: int) -> tuple[Journal, Repair | None]:
+    """Open the journal that the directory is known to have, or create its first one.
+
+    The file `data-id` is written when the journal exists: a directory that has it and no segments
+    has lost them, and is not a new one.
+    """
+    marker = path / DATA_ID
+    known = marker.read_text("ascii").strip() if marker.exists() else ""
+    if known and not segment_names(disk):
+        raise RecoveryError(
+            f"the data directory {path} has lost its journal: '{DATA_ID}' says that there was one, "
+            f"and '{JOURNAL}' has no segments. Restore them from a copy, or begin with an empty "
+            "directory."
+        )
+    journal, repair = open_journal(disk, data_id=os.urandom(16), segment_bytes=segment_bytes)
+    data_id = journal.data_id.hex()
+    if known and known != data_id:
+        journal.close()
+        raise RecoveryError(
+            f"the journal in {path} belongs to another data directory: its id is {data_id}, and "
+            f"'{DATA_ID}' says {known}. Restore the right segments from a copy."
+        )
+    if not known:
+        _write_durably(marker, data_id + "\n")
+    return journal, repair
+
+
+def _write_durably(path: Path, text: str) -> None:
+    with path.open("w", encoding="ascii") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 def open_directory(
     path: Path,
     *,
@@ -164,7 +209,8 @@ def open_directory(
     """
     disk = RealDisk(path / JOURNAL)
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        # Messages are nobody else's business.
+        path.mkdir(mode=0o750, parents=True, exist_ok=True)
     except OSError as error:
         raise RecoveryError(
             f"the data directory {path} cannot be created: {error.strerror}"
@@ -172,7 +218,7 @@ def open_directory(
     lock = _lock(path)
     try:
         disk.create()
-        journal, repair = open_journal(disk, data_id=os.urandom(16), segment_bytes=segment_bytes)
+        journal, repair = _open_known(disk, path, segment_bytes)
         last_lsn = journal.durable_lsn
         if on_journal is not None:
             on_journal(journal)

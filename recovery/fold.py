@@ -44,7 +44,8 @@ def _describe(block: Block, lsn: int, kind: int, error: Exception) -> str:
             f"{where} is of kind {kind}, which this version does not know: use the version of "
             "Daybook that wrote the journal, or a newer one"
         )
-    return f"{where}, {BY_NUMBER[kind].name}, does not fit the state before it: {error}"
+    why = f"{error.args[0]} does not exist" if isinstance(error, KeyError) else str(error)
+    return f"{where}, {BY_NUMBER[kind].name}, does not fit the state before it: {why}"
 
 
 def fold(blocks: Iterable[Block], state: State, to_lsn: int | None = None) -> int:

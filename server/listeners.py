@@ -44,12 +44,21 @@ class Acceptor:
         self._is_full: Final = is_full
         self._server: asyncio.Server | None = None
 
-    async def start(self) -> None:
-        """Listen; raises OSError."""
+    async def bind(self) -> None:
+        """Take the port, and no connections yet; raises OSError."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Connection(self), self.config.host, self.config.port, backlog=1024
+            lambda: Connection(self),
+            self.config.host,
+            self.config.port,
+            backlog=1024,
+            start_serving=False,
         )
+
+    async def start(self) -> None:
+        """Take connections."""
+        assert self._server is not None
+        await self._server.start_serving()
 
     @property
     def port(self) -> int:

@@ -151,6 +151,7 @@ class Service:
         self._writer: Final = journaling.writer
         self._stop: Final = asyncio.Event()
         self._exit_code = 0
+        self._begun = False
         self._acceptors: list[Acceptor] = []
         # Two at a time: a flood of logins must not take the machine.
         self._hashing: Final = ThreadPoolExecutor(2, thread_name_prefix="passcodes")
@@ -186,13 +187,16 @@ class Service:
             authenticate=self._authenticate,
         )
         self._listen_to_writer()
+        # Before the start is decided: a port that is taken leaves nothing in the journal.
+        await self._bind()
         await self._prepare()
         if self._stop.is_set():
             return
         self.control = ControlServer(self.hub, self._directory.path / "control.sock")
         self.hub.extra_status = self.status
         await self.control.start()
-        await self._listen()
+        for acceptor in self._acceptors:
+            await acceptor.start()
         self._tick()
         self._handle_signals()
         print(f"ready {' '.join(acceptor.url for acceptor in self._acceptors)}", flush=True)
@@ -242,6 +246,7 @@ class Service:
             start.cut_bytes = repair.cut_bytes
             start.cut_segment = repair.segment
             start.cut_offset = repair.cut_offset
+        self._begun = True
         await self._carry_out(start)
         await self._apply_configuration()
 
@@ -273,12 +278,12 @@ class Service:
             if isinstance(result, Refusal) and result.code is not Code.ALREADY_EXISTS:
                 raise StartError(f"the configuration cannot be put in force: {result.text}")
 
-    async def _listen(self) -> None:
+    async def _bind(self) -> None:
         name = f"daybook/{VERSION}"
         for config in self.config.acceptors:
             acceptor = Acceptor(self.hub, config, name, self._is_full)
             try:
-                await acceptor.start()
+                await acceptor.bind()
             except OSError as error:
                 raise StartError(
                     f"cannot listen on {config.host}:{config.port}: {error.strerror or error}; "
@@ -416,7 +421,7 @@ class Service:
     async def _end_hub(self) -> None:
         hub = self.hub
         stopped = asyncio.Event()
-        if hub.failure is None:
+        if hub.failure is None and self._begun:
             hub.stop(lambda _: stopped.set())
             await self._wait_for_stop(stopped)
         for acceptor in self._acceptors:
@@ -428,7 +433,7 @@ class Service:
         self._writer.close()
         if stopped.is_set():
             log.info("stopped", lsn=self.broker.lsn)
-        elif hub.failure is None:
+        elif hub.failure is None and self._begun:
             self._exit_code = FAILED
             log.error("stopped without BrokerStopped in the journal: its disk is full")
 

@@ -59,6 +59,43 @@ def test_an_empty_directory_gets_a_journal(tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_directory_that_lost_its_segments_is_not_a_new_one(tmp_path: Path) -> None:
+    open_directory(tmp_path).close()
+    for segment in (tmp_path / "journal").glob("*.seg"):
+        segment.unlink()
+    with pytest.raises(RecoveryError, match="has lost its journal"):
+        open_directory(tmp_path)
+    assert not list((tmp_path / "journal").glob("*.seg"))
+
+
+def test_segments_of_another_directory_are_refused(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        open_directory(tmp_path / name).close()
+    (segment,) = (tmp_path / "other" / "journal").glob("*.seg")
+    segment.replace(tmp_path / "one" / "journal" / segment.name)
+    with pytest.raises(RecoveryError, match="belongs to another data directory"):
+        open_directory(tmp_path / "one")
+
+
+def test_a_directory_from_before_it_had_an_id_gets_one(tmp_path: Path) -> None:
+    open_directory(tmp_path).close()
+    known = (tmp_path / "data-id").read_text()
+    (tmp_path / "data-id").unlink()
+    open_directory(tmp_path).close()
+    assert (tmp_path / "data-id").read_text() == known
+
+
+def test_a_missing_beginning_is_said(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path, segment_bytes=8192)
+    fill(directory.recovered.journal, Broker(State()), 200)
+    directory.close()
+    first, second, *_ = sorted((tmp_path / "journal").glob("*.seg"))
+    first.unlink()
+    begins = int(second.stem)
+    with pytest.raises(RecoveryError, match=f"begins with event {begins}: the segments before"):
+        open_directory(tmp_path)
+
+
 def test_what_was_written_is_folded(disk: MemoryDisk) -> None:
     broker = Broker(State())
     fill(Journal.create(MemoryDisk(), LAYOUT, data_id=bytes(16)), broker)

@@ -47,6 +47,7 @@ async def until(condition: Any) -> None:
 
 async def listen(hub: Any, config: AcceptorConfig, *, is_full: bool = False) -> Acceptor:
     acceptor = Acceptor(hub, config, "test", lambda: is_full)
+    await acceptor.bind()
     await acceptor.start()
     assert acceptor.url == f"stomp://127.0.0.1:{acceptor.port}"
     return acceptor

@@ -1,11 +1,14 @@
 """Starts that fail: a clear sentence, exit code 1, no traceback, and nothing left behind."""
 
 import os
+import shutil
 import socket
 from pathlib import Path
 
 import pytest
 
+from journal.stat import stat
+from recovery.readonly import journal_disk
 from tests.support.process import BrokerProcess
 
 
@@ -14,9 +17,23 @@ def test_a_busy_port(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        said = BrokerProcess(tmp_path / "d", listen=[f"stomp://127.0.0.1:{port}"]).refuse()
+        broker = BrokerProcess(tmp_path / "d", listen=[f"stomp://127.0.0.1:{port}"])
+        said = broker.refuse()
     assert f"cannot listen on 127.0.0.1:{port}" in said
     assert "--listen stomp://HOST:PORT" in said
+    # A supervisor that tries again and again does not make history grow.
+    assert stat(journal_disk(broker.data)).events == 0
+
+
+def test_a_journal_deleted_under_the_broker_stops_it(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "d") as broker:
+        broker.start()
+        shutil.rmtree(broker.data / "journal")
+        with socket.create_connection(("127.0.0.1", broker.port)) as client:
+            client.sendall(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0")
+            assert client.recv(4096) == b"", "nothing may be said that is not on disk"
+        assert broker.wait() == 1
+        assert "deleted under the broker" in broker.log_text()
 
 
 def test_an_address_that_is_not_of_this_machine(tmp_path: Path) -> None:
