@@ -24,11 +24,15 @@ from journal.format import (
 )
 from journal.segment import Behind, Segment, look_behind
 
-CUT_SHORT: Final = (
-    "the file ends here, before the end of the room that was reserved for it: something cut it "
-    "short, and what stood behind is unknown"
-)
 _ZERO_BYTES: Final = 1 << 20
+
+
+def cut_short(segment: Segment) -> str:
+    """What to say of a segment that is shorter than it can be."""
+    return (
+        f"the file ends here, and {segment.header.segment_bytes} bytes were reserved for it: "
+        "something cut it short, and what stood behind is unknown"
+    )
 
 
 class Repair(msgspec.Struct, frozen=True):
@@ -159,7 +163,7 @@ def _cut(segment: Segment, offset: int, lsn: int, known_durable_lsn: int, reason
     if lsn - 1 < known_durable_lsn:
         raise Corruption(segment.name, offset, lsn, _missing(known_durable_lsn))
     if segment.is_cut_short:
-        raise Corruption(segment.name, segment.file.size(), lsn, CUT_SHORT)
+        raise Corruption(segment.name, segment.file.size(), lsn, cut_short(segment))
     cut_bytes = behind.end - offset
     assert cut_bytes >= 0
     if cut_bytes == 0:

@@ -25,7 +25,7 @@ from journal.format import (
     segment_first_lsn,
     unpack_block_header,
 )
-from journal.repair import CUT_SHORT, check_link, footer_entry, summary_of
+from journal.repair import check_link, cut_short, footer_entry, summary_of
 from journal.segment import (
     NEXT_IS_MISSING,
     Segment,
@@ -190,7 +190,7 @@ class _Verifier:
         footer, _ = _footer_of(segment)
         if footer is None:
             if is_short:
-                self._fault(segment.file.size(), CUT_SHORT)
+                self._fault(segment.file.size(), cut_short(segment))
         elif not reserve_is_begun(self._disk) and segment_names(self._disk)[-1] == self._name:
             self._fault(end, NEXT_IS_MISSING)
 
