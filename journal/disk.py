@@ -140,7 +140,7 @@ class RealDisk:
         """Create the directory, and its parents, durably; it may exist already."""
         missing = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         for folder in reversed(missing):
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(mode=0o750, exist_ok=True)
             _sync_directory(folder.parent)
 
     def open(self, name: str) -> RealFile:

@@ -105,7 +105,7 @@ class _Journaling:
         recovered = self.directory.recovered
         if recovered.repair is not None and recovered.repair.cut_bytes:
             log.warning(
-                "cut a torn tail: a block that was never durable",
+                "cut a torn tail: bytes that nothing shows to have been durable",
                 segment=recovered.repair.segment,
                 offset=recovered.repair.cut_offset,
                 bytes=recovered.repair.cut_bytes,
