@@ -15,6 +15,7 @@ UNTIL_NUL: Final = -1
 
 _LONGEST_COMMAND: Final = 32
 _CONNECTING: Final = ("CONNECT", "STOMP")
+_BLANKS: Final = " \t"
 
 
 class HeaderLine:
@@ -44,8 +45,8 @@ class Head:
 def parse_head(head: bytes, version: int, options: StompOptions) -> Head:
     """Take a head apart, the receipt already cut out. Raises StompError for what is wrong in it.
 
-    CONNECT and STOMP are never escaped. In 1.0, where blanks around values are customary, they
-    are not part of what the value means.
+    CONNECT and STOMP are never escaped. In 1.0, and in those two, where blanks around values are
+    customary, they are not part of what the value means; a message is stored with them.
     """
     parts = head.split(b"\n")
     command = _command(parts[0])
@@ -68,7 +69,7 @@ def parse_head(head: bytes, version: int, options: StompOptions) -> Head:
         lines.append(
             HeaderLine(
                 _text(unescape(name, version), raw),
-                meaning.strip() if version == V10 else meaning,
+                meaning.strip(_BLANKS) if version == V10 else meaning,
                 canonical(raw, version),
             )
         )
@@ -105,12 +106,13 @@ def check_line_length(length: int, options: StompOptions) -> None:
         )
 
 
-def check_receipt(receipt: bytes, version: int, options: StompOptions) -> None:
-    """Raise StompError when a receipt id could not be given back as it is."""
+def check_receipt(receipt: bytes, version: int, options: StompOptions) -> bytes:
+    """The receipt id to give back. Raises StompError when that cannot be done."""
     check_line_length(len(receipt) + len(b"receipt:"), options)
     if b"\0" in receipt:
         raise no_blank_line()
     _text(unescape(receipt, version), receipt)
+    return receipt.strip(_BLANKS.encode()) if version == V10 else receipt
 
 
 def no_blank_line() -> StompError:

@@ -6,17 +6,23 @@ KIB = 1024
 MIB = 1024 * 1024
 
 
+def key(field: str) -> str:
+    """What the configuration calls a field."""
+    return "buffer-size" if field == "room" else field.removesuffix("_ms").replace("_", "-")
+
+
 class StompOptions(
-    msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True
+    msgspec.Struct, frozen=True, kw_only=True, rename=key, forbid_unknown_fields=True
 ):
-    """Limits in bytes, times in milliseconds; configuration spells the keys with hyphens.
+    """Limits in bytes, times in milliseconds; `key` tells what the configuration calls them.
 
     `max_frame_head` bounds command and headers of a frame together, `max_early_data` what a peer
     may send before it is logged in. `heart_beat_send_ms` is the shortest time between heart-beats
     that the broker offers, `heart_beat_receive_ms` the one it asks for; 0 turns that way off. A
     peer is given up when nothing came from it for `heart_beat_grace` times what was agreed. `hosts`
     lists the virtual host names that CONNECT may give, empty for any. `room` is how many bytes of
-    deliveries of a connection may be on their way to its socket.
+    deliveries of a connection may be on their way to its socket. `heart_beat_grace` and
+    `dsub_prefix` are no keys of the configuration.
     """
 
     max_header_length: int = 10 * KIB
@@ -45,13 +51,14 @@ class StompOptions(
             "heart_beat_send_ms", "heart_beat_receive_ms",
         ):  # fmt: skip
             if getattr(self, name) < 0:
-                raise ValueError(f"{name.replace('_', '-')} must be 0 or more")
+                raise ValueError(f"{key(name)} must be 0 or more")
         if self.room < 1:
-            raise ValueError("room must be at least 1 byte")
+            raise ValueError("buffer-size must be at least 1 byte")
         if self.heart_beat_grace < 1.0:
             raise ValueError("heart-beat-grace must be 1.0 or more")
         prefixes = (self.queue_prefix, self.topic_prefix, self.dsub_prefix)
         if "" in prefixes or len(set(prefixes)) < len(prefixes):
             raise ValueError(
-                "queue-prefix, topic-prefix and dsub-prefix must differ and must not be empty"
+                "queue-prefix and topic-prefix must not be empty, and must differ from each other"
+                f" and from {self.dsub_prefix}"
             )

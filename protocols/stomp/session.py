@@ -180,7 +180,7 @@ class Session:
                 else:
                     key, receipt = head[:at] + head[line_end:], head[at + 9 : line_end]
                 if not receipt.isalnum() or len(receipt) > _SIMPLE_RECEIPT_BYTES:
-                    self._check_receipt(receipt)
+                    receipt = self._check_receipt(receipt)
             plan = plans.get(key)
             if plan is None and first == _S and key.startswith(b"SEND\n"):
                 plan = self._prepare(key)
@@ -198,6 +198,9 @@ class Session:
             if b"\0" in head:
                 raise no_blank_line()
             if body_at >= size:
+                if head.partition(b"\n")[0] not in states.COMMANDS:
+                    # Refused before the NUL, for which an HTTP client would make us wait for ever.
+                    self._command(key, receipt, 0, now)
                 self._keep(data, position, -1)
                 return
             self._command(key, receipt, data[body_at], now)
@@ -299,6 +302,7 @@ class Session:
             return b""
         self._gathering = None
         key, receipt = cut_receipt(gathering.head)
+        receipt = self._check_receipt(receipt) if receipt is not None else None
         self._send(
             self._planner.plans.get(key) or self._prepare(key), gathering.body(), receipt, now
         )
@@ -314,10 +318,10 @@ class Session:
             )
         self._held.append(data)
 
-    def _check_receipt(self, receipt: bytes) -> None:
+    def _check_receipt(self, receipt: bytes) -> bytes:
         if b"\0" in self._head:
             raise no_blank_line()
-        check_receipt(receipt, self.version, self.options)
+        return check_receipt(receipt, self.version, self.options)
 
     # ---------------------------------------------------------------- hot commands
 
@@ -567,7 +571,7 @@ class Session:
         if receipt is not None:
             try:
                 receipt = receipt.removesuffix(b"\r") if self.version == V12 else receipt
-                check_receipt(receipt, self.version, self.options)
+                receipt = check_receipt(receipt, self.version, self.options)
             except StompError:
                 receipt = None
         self.out.append(error_frame(error, head, receipt, self.version))

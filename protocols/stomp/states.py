@@ -17,6 +17,7 @@ CLIENT_COMMANDS: Final = (
     "BEGIN", "COMMIT", "ABORT", "DISCONNECT",
 )  # fmt: skip
 SERVER_COMMANDS: Final = ("CONNECTED", "MESSAGE", "RECEIPT", "ERROR")
+COMMANDS: Final = frozenset(name.encode() for name in CLIENT_COMMANDS + SERVER_COMMANDS)
 
 # Actions that are no command of their own.
 HOLD: Final = "hold"  # kept until the login is decided

@@ -387,7 +387,7 @@ def test_listen_replaces_the_acceptors_of_the_file(write: Writer) -> None:
     [
         ("max-headers = 'many'", 'acceptor.max-headers is "many"'),
         ("nonsense = 1", "unknown key 'acceptor.nonsense'"),
-        ("queue-prefix = '/topic/'", "queue-prefix, topic-prefix and dsub-prefix must differ"),
+        ("queue-prefix = '/topic/'", "queue-prefix and topic-prefix must not be empty"),
         ("[[acceptor]]", "acceptor.listen is the same as that of acceptor"),
     ],
 )

@@ -127,6 +127,9 @@ def test_blanks_around_values_in_1_0() -> None:
     peer = Peer()
     peer.send(b"CONNECT\nlogin: joe\npasscode: x \n\n\0")
     assert peer.session.login_request == ("joe", "x", "")
+    peer = Peer()
+    peer.send(b"CONNECT\nlogin:\tjoe\t\npasscode:\xc2\xa0x\xc2\xa0\n\n\0")
+    assert peer.session.login_request == ("joe", "\xa0x\xa0", "")
 
 
 def test_1_0_is_told_the_version_and_no_heart_beat() -> None:

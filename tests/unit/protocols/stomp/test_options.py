@@ -1,11 +1,15 @@
 """What an acceptor configures about STOMP."""
 
+import re
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from protocols.stomp.options import StompOptions
+from protocols.stomp.options import StompOptions, key
+from server.options import ACCEPTOR
+
+ROOT = Path(__file__).parents[4]
 
 
 def test_keys_are_spelled_with_hyphens() -> None:
@@ -31,8 +35,8 @@ def test_an_unknown_key_is_an_error() -> None:
     ("values", "key"),
     [
         ({"max-header-length": -1}, "max-header-length"),
-        ({"die-delay-ms": -1}, "die-delay-ms"),
-        ({"room": 0}, "room"),
+        ({"die-delay": -1}, "die-delay must"),
+        ({"buffer-size": 0}, "buffer-size"),
         ({"heart-beat-grace": 0.5}, "heart-beat-grace"),
         ({"queue-prefix": ""}, "queue-prefix"),
         ({"queue-prefix": "/topic/"}, "queue-prefix"),
@@ -43,14 +47,36 @@ def test_values_that_cannot_work_name_their_key(values: dict[str, object], key: 
         msgspec.convert(values, StompOptions)
 
 
-def test_the_documentation_lists_every_key() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "stomp.md").read_text()
+def acceptor_keys() -> dict[str, object]:
+    """Keys of [[acceptor]] that are about STOMP, with their defaults as the file spells them."""
+    fields = {key(name) for name in StompOptions.__struct_fields__}
+    return {option.name: option.default for option in ACCEPTOR if option.name in fields}
+
+
+def test_every_option_is_a_key_of_the_configuration_but_two() -> None:
+    fields = {key(name) for name in StompOptions.__struct_fields__}
+    assert fields - acceptor_keys().keys() == {"heart-beat-grace", "dsub-prefix"}
+
+
+def test_the_documentation_lists_every_key_as_the_configuration_spells_it() -> None:
+    page = (ROOT / "docs" / "stomp.md").read_text()
     section = page.partition("## Limits and keys")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
-    keys = {key.strip(" `") for row in rows for key in row.split("|")[1].split(",")}
-    assert keys == {name.replace("_", "-") for name in StompOptions.__struct_fields__}
+    told = {}
     for row in rows:
-        _, key, default, *_ = (cell.strip(" `") for cell in row.split("|"))
-        value = getattr(StompOptions(), key.replace("-", "_"), None)
-        if type(value) is int:
-            assert default == str(value), row
+        _, name, default, *_ = (cell.strip(" `") for cell in row.split("|"))
+        told[name] = default
+    assert told == {
+        name: default if isinstance(default, str) else msgspec.json.encode(default).decode()
+        for name, default in acceptor_keys().items()
+    }
+
+
+def test_texts_name_the_keys_that_the_configuration_has() -> None:
+    folder = ROOT / "protocols" / "stomp"
+    texts = "".join(path.read_text() for path in folder.glob("*.py"))
+    texts += (ROOT / "docs" / "stomp.md").read_text()
+    advised = re.findall(r"or raise ([a-z-]+) in the broker's configuration", texts)
+    assert len(set(advised)) >= 6
+    assert set(advised) <= acceptor_keys().keys()
+    assert not re.findall(r"[a-z]+-[a-z]+-ms\b", texts)

@@ -15,6 +15,48 @@ def bodies(peer: Peer) -> list[bytes]:
 # ---------------------------------------------------------------- bodies
 
 
+@pytest.mark.parametrize("step", [1, 1000, 10**6])
+@pytest.mark.parametrize("size", [3, 20_000])
+def test_blanks_around_a_receipt_are_trimmed_in_1_0_alone(step: int, size: int) -> None:
+    """As around any other value that says something to the broker."""
+    stream = b"SEND\ndestination: /queue/a\t\nreceipt: r 1\t\nnote: kept \n\n" + b"x" * size + b"\0"
+    peer = connected("1.0")
+    output = b"".join(peer.send(stream[at : at + step]) for at in range(0, len(stream), step))
+    assert output == b"RECEIPT\nreceipt-id:r 1\n\n\0"
+    (sent,) = peer.broker.of(Send)
+    assert (sent.address, sent.headers) == ("a", b"destination: /queue/a\t\nnote: kept \n")
+    assert peer.send(frame("BEGIN\ntransaction: t \nreceipt: 2")).endswith(b"receipt-id:2\n\n\0")
+    assert b"\nreceipt-id:3\n" in peer.send(frame("NONSENSE\nreceipt: 3 "))
+    peer = connected("1.1")
+    stream = b"SEND\ndestination:/queue/a\nreceipt: r 1\t\n\n\0"
+    assert peer.send(stream) == b"RECEIPT\nreceipt-id: r 1\t\n\n\0"
+
+
+@pytest.mark.parametrize("version", [None, "1.0", "1.2"])
+@pytest.mark.parametrize("step", [1, 1000])
+def test_what_is_no_stomp_is_refused_when_its_head_is_complete(
+    version: str | None, step: int
+) -> None:
+    peer = Peer() if version is None else connected(version)
+    end = b"\n\n" if version == "1.0" else b"\r\n\r\n"
+    request = b"GET / HTTP/1.1" + end
+    output = b"".join(peer.send(request[at : at + step]) for at in range(0, len(request), step))
+    assert output.startswith(b"ERROR\nmessage:unknown command")
+    assert b"GET / HTTP" in output
+    assert peer.session.closing
+
+
+@pytest.mark.parametrize("head", [b"NONSENSE\n\n", b"FOO\nreceipt:1\n\n", b"FOO\nbad line\n\n"])
+def test_the_error_is_the_same_before_and_after_the_nul(head: bytes) -> None:
+    assert connected().send(head) == connected().send(head + b"\0") != b""
+
+
+def test_a_command_waits_for_its_nul() -> None:
+    peer = connected()
+    assert peer.send(b"BEGIN\ntransaction:t\nreceipt:1\n\n") == b""
+    assert peer.send(b"\0") == b"RECEIPT\nreceipt-id:1\n\n\0"
+
+
 def test_a_body_ends_at_the_first_nul_without_content_length() -> None:
     peer = connected()
     peer.send(b"SEND\ndestination:/queue/a\n\nab\0SEND\ndestination:/queue/a\n\n\0")
