@@ -20,11 +20,12 @@ from server.config import USERS_FILE
 from server.users import Users
 from tools.control_client import ControlError, ask
 from tools.failures import Commands, Failure
+from tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, opened
 from tools.printing import show_json, show_json_pretty, show_table
 from tools.story import moment
 
 data_option = click.option(
-    "--data", envvar="DAYBOOK_DATA", type=click.Path(path_type=Path), default=Path("data"),
+    "--data", envvar="DAYBOOK_DATA", type=DIRECTORY, default=DATA_DEFAULT,
     show_default=True, metavar="DIR", help="Data directory of the broker; also $DAYBOOK_DATA.",
 )  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print for programs.")
@@ -53,6 +54,7 @@ def look(
     answer = _request(data, request)
     if answer is not None:
         return answer
+    opened(data)
     state, lsn = read_state(data)
     click.echo(f"broker is not running; state at LSN {lsn}", err=True)
     result = offline(state)
@@ -335,7 +337,7 @@ def user() -> None:
 
 
 users_option = click.option(
-    "--users-file", type=click.Path(dir_okay=False, path_type=Path),
+    "--users-file", type=PathThatIsNamed(dir_okay=False, path_type=Path),
     help="Another file than users.toml in the data directory.",
 )  # fmt: skip
 

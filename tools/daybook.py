@@ -11,6 +11,7 @@ from server.version import VERSION
 from tools import administration, messages
 from tools.failures import Commands, Failure
 from tools.failures import run as run_cli
+from tools.paths import DIRECTORY, PathThatIsNamed
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 CONFIG_NAME: Final = "broker.toml"
@@ -30,10 +31,10 @@ def cli() -> None:
 
 @cli.command()
 @click.option(
-    "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    "--config", "config_file", type=PathThatIsNamed(dir_okay=False, path_type=Path), metavar="FILE",
     help="Configuration file; without one the defaults of etc/broker.toml are in force.",
 )  # fmt: skip
-@click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="Data directory.")
+@click.option("--data", type=DIRECTORY, metavar="DIR", help="Data directory.")
 @click.option(
     "--listen", multiple=True, metavar="stomp://HOST:PORT",
     help="Listen here instead of where the configuration says; may be repeated.",
@@ -64,7 +65,7 @@ def serve(
 
 
 @cli.command()
-@click.argument("directory", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+@click.argument("directory", type=PathThatIsNamed(file_okay=False, path_type=Path), metavar="DIR")
 def init(directory: Path) -> None:
     """Make a directory with a commented broker.toml and an empty data directory.
 

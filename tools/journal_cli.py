@@ -15,13 +15,13 @@ import msgspec
 from journal.disk import RealDisk
 from journal.segment import segment_names
 from journal.stat import JournalStat, stat
-from recovery.readonly import journal_disk
 from server.version import VERSION
 from tools import trail
 from tools.control_client import is_running
 from tools.failures import EXIT_WRONG, Commands, Failure, run
 from tools.inspection import Inspection, Question, parse_kinds
 from tools.names import Names
+from tools.paths import DIRECTORY, chosen, opened
 from tools.printing import print_line, progress, show_json, show_table
 from tools.scan import Event
 from tools.story import as_object, kind_name, line, moment, printable
@@ -30,16 +30,13 @@ from tools.totals import QUEUE_KINDS, Totals
 from tools.verification import Verdict, verify_data
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
-DATA_DEFAULT: Final = Path("data")
 FOLLOW_SECONDS: Final = 0.1
 
 data_option = click.option(
-    "--data", envvar="DAYBOOK_DATA", type=click.Path(path_type=Path), metavar="DIR",
+    "--data", envvar="DAYBOOK_DATA", type=DIRECTORY, metavar="DIR",
     help="Data directory, instead of the argument. Default: $DAYBOOK_DATA, else ./data.",
 )  # fmt: skip
-data_argument = click.argument(
-    "directory", required=False, metavar="[DATA]", type=click.Path(path_type=Path)
-)
+data_argument = click.argument("directory", required=False, metavar="[DATA]", type=DIRECTORY)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print for programs.")
 
 
@@ -50,11 +47,6 @@ def cli() -> None:
 
     Reads only; works on the directory of a running broker without disturbing it.
     """
-
-
-def chosen(directory: Path | None, data: Path | None) -> Path:
-    """The data directory of a command: the argument beats the option."""
-    return directory or data or DATA_DEFAULT
 
 
 @cli.command()
@@ -75,14 +67,15 @@ def chosen(directory: Path | None, data: Path | None) -> Path:
 @click.option("--follow", is_flag=True, help="Wait for more, until Ctrl-C.")
 @click.option("--bodies", is_flag=True, help="With the bodies of messages.")
 @json_option
-def inspect(directory: Path | None, data: Path | None, **flags: Any) -> None:
+@click.pass_context
+def inspect(ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any) -> None:
     """Tell the events as a story, one line each.
 
     An event of a running broker is told when it is known to be durable.
     """
-    path = chosen(directory, data)
+    path = chosen(ctx, directory, data)
     question = _question(flags)
-    disk = journal_disk(path)
+    disk = opened(path)
     inspection = Inspection(question)
     follow: bool = flags["follow"]
     found = inspection.events(disk, proven=is_running(path), follow=_wait if follow else None)
@@ -97,6 +90,18 @@ def inspect(directory: Path | None, data: Path | None, **flags: Any) -> None:
         return
     if not told and inspection.unknown:
         raise Failure(_never_was(inspection, question))
+    if not told:
+        _explain_silence(disk, question)
+
+
+def _explain_silence(disk: RealDisk, question: Question) -> None:
+    """Say on standard error when nothing could be told because the journal ends before."""
+    last = stat(disk).segments[-1].last_lsn
+    if question.from_lsn > last:
+        click.echo(
+            f"nothing to tell: the journal ends at LSN {last}, before --from {question.from_lsn}",
+            err=True,
+        )
 
 
 def _told(event: Event, names: Names, *, as_json: bool) -> str:
@@ -150,7 +155,10 @@ def _never_was(inspection: Inspection, question: Question) -> str:
 @click.argument("words", nargs=-1, required=True, metavar="[DATA] MESSAGE")
 @data_option
 @json_option
-def trail_command(words: tuple[str, ...], data: Path | None, as_json: bool) -> None:
+@click.pass_context
+def trail_command(
+    ctx: click.Context, words: tuple[str, ...], data: Path | None, as_json: bool
+) -> None:
     """Tell everything that ever happened to one message, and where it is now.
 
     MESSAGE is the message-id that the broker gave it. The messages that it was made from, and those
@@ -158,10 +166,10 @@ def trail_command(words: tuple[str, ...], data: Path | None, as_json: bool) -> N
     """
     if len(words) > 2:
         raise click.UsageError(f"one message at a time, please; got {' '.join(words)!r}")
-    directory = Path(words[0]) if len(words) == 2 else None
+    directory = DIRECTORY.convert(words[0], None, ctx) if len(words) == 2 else None
     if not words[-1].isascii() or not words[-1].isdigit() or not int(words[-1]):
         raise click.UsageError(f"'{words[-1]}' is not a message id; it is a number, like 17")
-    disk = journal_disk(chosen(directory, data))
+    disk = opened(chosen(ctx, directory, data))
     try:
         told = trail.follow(disk, int(words[-1]))
     except trail.NoSuchMessageError as error:
@@ -194,12 +202,13 @@ def _step_line(step: trail.Step) -> str:
 @data_argument
 @data_option
 @json_option
-def verify(directory: Path | None, data: Path | None, as_json: bool) -> None:
+@click.pass_context
+def verify(ctx: click.Context, directory: Path | None, data: Path | None, as_json: bool) -> None:
     """Check every checksum, the hash chain, the fold, the digests and the invariants.
 
     Exit code 1 if anything is wrong.
     """
-    disk = journal_disk(chosen(directory, data))
+    disk = opened(chosen(ctx, directory, data))
     with progress("verifying", 2 * _used_bytes(disk)) as advance:
         verdict = verify_data(disk, advance)
     if as_json:
@@ -248,9 +257,12 @@ def _show_verdict(verdict: Verdict) -> None:
 @data_argument
 @data_option
 @json_option
-def stat_command(directory: Path | None, data: Path | None, as_json: bool) -> None:
+@click.pass_context
+def stat_command(
+    ctx: click.Context, directory: Path | None, data: Path | None, as_json: bool
+) -> None:
     """Count segments, blocks, bytes, events by kind, and what went through each queue."""
-    disk = journal_disk(chosen(directory, data))
+    disk = opened(chosen(ctx, directory, data))
     figures = stat(disk)
     totals = Totals()
     with progress("counting", figures.segments[-1].last_lsn) as advance:

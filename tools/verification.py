@@ -62,6 +62,13 @@ def verify_data(disk: Disk, progress: Callable[[int], None]) -> Verdict:
             "the events were not folded, because the bytes that they come from are damaged"
         )
         return verdict
+    first = verdict.report.first_lsn
+    if first > 1:
+        verdict.wrong.append(
+            f"the journal begins at LSN {first}: its beginning, LSN 1 to {first - 1}, is missing; "
+            "restore the segments before from a backup (nothing was folded)"
+        )
+        return verdict
     state = State()
     try:
         # Up to where the bytes were checked: a running broker goes on writing meanwhile.

@@ -1,0 +1,50 @@
+"""Paths that a command line names: what is asked of them before anybody opens anything."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from journal.disk import RealDisk
+from journal.errors import NoJournal
+from journal.segment import segment_names
+from recovery.readonly import journal_disk
+
+DATA_DEFAULT: Final = Path("data")
+
+
+class PathThatIsNamed(click.Path):
+    """A path; the empty text, which is what an unset variable of a shell leaves, is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the name is empty; leave it out, or name a path", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+DIRECTORY: Final = PathThatIsNamed(path_type=Path)
+
+
+def chosen(ctx: click.Context, directory: Path | None, data: Path | None) -> Path:
+    """The data directory of a command: the argument beats the environment and the default.
+
+    Given both ways on the command line it must be the same. Raises click.UsageError.
+    """
+    given = ctx.get_parameter_source("data") is click.core.ParameterSource.COMMANDLINE
+    if directory is not None and data is not None and given and directory != data:
+        raise click.UsageError(
+            f"the argument says {directory} and --data says {data}; name one data directory", ctx
+        )
+    return directory or data or DATA_DEFAULT
+
+
+def opened(path: Path) -> RealDisk:
+    """The disk of a data directory's journal, all of whose segments are files. Raises NoJournal."""
+    disk = journal_disk(path)
+    for name in segment_names(disk):
+        if not (disk.path / name).is_file():
+            raise NoJournal(
+                f"{disk.path / name} is no file, but has the name of a segment; move it away, and "
+                "restore the segment of that name from a backup if there was one"
+            )
+    return disk
