@@ -35,13 +35,16 @@ def foreign(names: list[str], owners: dict[str, list[str]]) -> list[str]:
 def declared_packages() -> dict[str, list[str]]:
     """Return who provides which top-level package, editable installs included."""
     owners = dict(packages_distributions())
-    # An editable install has no files of ours in its record; its finder says what it maps.
-    for finder in Path(sysconfig.get_path("purelib")).glob("__editable___*_finder.py"):
-        mapped = re.search(r"^MAPPING[^=]*= (\{.*\})", finder.read_text("utf-8"), re.MULTILINE)
-        if mapped and finder.name.startswith("__editable___daybook_broker_"):
-            for name in re.findall(r"'(\w+)':", mapped.group(1)):
-                owners[name] = [*owners.get(name, []), OURS]
+    # An editable install has no files of ours in its record, but a path to where they are.
+    for link in Path(sysconfig.get_path("purelib")).glob("__editable__.daybook_broker-*.pth"):
+        for init in Path(link.read_text("utf-8").strip()).glob("*/__init__.py"):
+            owners[init.parent.name] = [*owners.get(init.parent.name, []), OURS]
     return {name: sorted(set(each)) for name, each in owners.items()}
+
+
+def test_an_editable_install_is_a_plain_path_that_warns_of_nothing() -> None:
+    # Else setuptools maps the packages one by one, and prints ten lines of warning about that.
+    assert tree.project()["tool"]["setuptools"]["package-dir"] == {"": "."}
 
 
 def test_each_room_is_ours_alone() -> None:
