@@ -11,6 +11,7 @@ from typing import Any, Final
 from engine.headers import as_dict
 from engine.refusals import Code, Refusal
 from engine.state import HOST, IN_FLIGHT, Entry, Queue, State
+from engine.topology import check_name
 
 LIST_PAGE_MAX: Final = 1000
 """How many queues or addresses one page lists."""
@@ -97,11 +98,18 @@ def _queue(queue: Queue) -> dict[str, Any]:
     }
 
 
-def settings(state: State, address: str) -> dict[str, Any]:
-    """The settings in force for an address, which need not exist, and where each comes from."""
+def settings(state: State, address: str) -> dict[str, Any] | Refusal:
+    """The settings in force for an address, which need not exist, and where each comes from.
+
+    A name that no address may have is refused.
+    """
+    exists = (HOST, address) in state.address_by_name
+    wrong = None if exists else check_name("address", address)
+    if wrong is not None:
+        return wrong
     return {
         "address": address,
-        "exists": (HOST, address) in state.address_by_name,
+        "exists": exists,
         "settings": [
             {"key": key, "value": value, "match": match or None}
             for key, value, match in state.settings.explain(address)

@@ -351,6 +351,10 @@ def _users(data: Path, users_file: Path | None) -> Users:
     return Users.load(users_file if users_file is not None else data / USERS_FILE)
 
 
+def _can_ask() -> bool:
+    return sys.stdin.isatty()
+
+
 @user.command("add")
 @click.argument("login")
 @click.option("--passcode-stdin", is_flag=True, help="Read the passcode from standard input.")
@@ -361,8 +365,13 @@ def user_add(login: str, passcode_stdin: bool, users_file: Path | None, data: Pa
     users = _users(data, users_file)
     if passcode_stdin:
         passcode = sys.stdin.readline().rstrip("\r\n")
-    else:
+    elif _can_ask():
         passcode = click.prompt("Passcode", hide_input=True, confirmation_prompt=True)
+    else:
+        raise click.UsageError(
+            "standard input is no terminal, so the passcode cannot be asked for; to have it read "
+            "from there, say --passcode-stdin"
+        )
     users.add(login, passcode)
     click.echo(f"added user '{login}' to {users.path}; a running broker reads it on SIGHUP")
 

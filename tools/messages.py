@@ -17,7 +17,7 @@ from tools.stomp_client import (
     StompError,
     parse_url,
 )
-from tools.story import body_fields
+from tools.story import body_fields, printable
 
 WINDOW: Final = 1000
 """How many sends may wait for their receipts."""
@@ -209,6 +209,8 @@ def receive(
     try:
         with StompClient(endpoint) as client:
             client.wait_for(client.request_receipt("SUBSCRIBE", headers))
+            if follow:
+                click.echo(f"waiting for messages from {destination}; Ctrl-C ends", err=True)
             try:
                 while follow or received < count:
                     frame = client.message(None if follow else timeout)
@@ -233,6 +235,10 @@ def _show(frame: Frame, as_json: bool) -> None:
     if as_json:
         told: dict[str, Any] = {"headers": frame.headers, "body_bytes": len(frame.body)}
         show_json(told | body_fields(frame.body))
+    elif sys.stdout.isatty():
+        # Whoever sent the body must not rule the terminal; elsewhere it is given as it is.
+        text = frame.body.decode("utf-8", "backslashreplace")
+        click.echo("\n".join(printable(each) for each in text.split("\n")))
     else:
         click.echo(frame.body)
     sys.stdout.flush()

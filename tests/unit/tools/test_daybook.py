@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -13,9 +14,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from server.config import load
+from tools import administration, messages
 from tools import daybook as module
 from tools.control_client import ControlError, ask, is_running
 from tools.daybook import cli
+from tools.stomp_client import Frame
 
 ROOT = Path(module.__file__).resolve().parent.parent
 
@@ -108,7 +111,10 @@ def test_a_queue_that_does_not_exist_and_a_directory_that_is_none(
     assert (result.exit_code, "is no data directory" in result.output) == (1, True)
 
 
-def test_users_are_added_listed_and_removed(tmp_path: Path) -> None:
+def test_users_are_added_listed_and_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(administration, "_can_ask", lambda: True)
     flags = ("--data", tmp_path)
     assert "guest may log in" in run("user", "list", *flags).stderr
     added = run("user", "add", "alice", "--passcode-stdin", *flags, text="secret\n")
@@ -128,6 +134,29 @@ def test_users_are_added_listed_and_removed(tmp_path: Path) -> None:
     assert run("user", "remove", "alice", *flags).exit_code == 1
     missing = run("user", "list", "--data", tmp_path / "nowhere")
     assert (missing.exit_code, "is not a directory" in missing.output) == (1, True)
+
+
+def test_a_passcode_is_not_asked_from_a_pipe(tmp_path: Path) -> None:
+    result = run("user", "add", "alice", "--data", tmp_path, text="secret\nsecret\n")
+    assert (result.exit_code, "say --passcode-stdin" in result.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "a*", "temp.x"])
+def test_names_without_settings(history: Any, name: str) -> None:
+    result = run("settings", name, "--data", history.data)
+    assert (result.exit_code, "is no name for the address" in result.stderr) == (1, True)
+
+
+def test_a_body_cannot_act_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    frame = Frame("MESSAGE", {}, b"a\x1b[2J\tb\nc\xff")
+    messages._show(frame, False)
+    assert capsysbinary.readouterr().out == frame.body + b"\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    messages._show(frame, False)
+    assert capsysbinary.readouterr().out == b"a\\x1b[2J\\tb\nc\\xff\n"
 
 
 @pytest.mark.parametrize(
@@ -219,6 +248,22 @@ def test_bodies_from_files_and_standard_input(broker: Served, tmp_path: Path) ->
     first, second = map(json.loads, lines)
     assert (first["body_base64"], first["body_bytes"]) == ("/wAK", 3)
     assert second["body"] == "piped"
+
+
+def test_following_says_that_it_waits(broker: Served) -> None:
+    command = [sys.executable, "-m", "tools.daybook", "receive", "/queue/quiet", "--follow",
+               "--url", broker.url]  # fmt: skip
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as follower:
+        assert follower.stdout is not None
+        assert follower.stderr is not None
+        said = follower.stderr.readline()
+        assert said == "waiting for messages from /queue/quiet; Ctrl-C ends\n"
+        broker.run("send", "/queue/quiet", "came")
+        assert follower.stdout.readline() == "came\n"
+        follower.send_signal(signal.SIGINT)
+        assert follower.wait(30) == 0
 
 
 def test_many_and_in_a_transaction(broker: Served) -> None:
