@@ -4,9 +4,8 @@ threads.
 Data flow of a turn (ADR 3): bytes that arrived were turned into commands by `received`; `turn`
 dispatches once for all of them, lets the sessions encode the deliveries, puts all output into the
 outbox, and closes the block if the disk is idle or the block is full. `durable` lets go what
-waited, and closes the next block first, so that the disk is never idle while there is work. The
-caller (listeners, or the simulator) supplies transports, time and the scheduling of turns; it calls
-everything from one thread.
+waited, and has the next block closed by a turn. The caller (listeners, or the simulator) supplies
+transports, time and the scheduling of turns; it calls everything from one thread.
 """
 
 from collections.abc import Callable
@@ -179,8 +178,10 @@ class Hub:
         """Everything up to this LSN is on disk."""
         if lsn <= self.outbox.durable_lsn or self.failure is not None:
             return
-        if self.outbox.blocks_in_flight <= 1:
-            self._close_block()
+        # The next block closes in the turn, with what the sockets have ready by then: closed here, it
+        # would be so small that its own cost shows.
+        if self.broker.pending.rows:
+            self._soon()
         for outlet in self.outbox.durable(lsn):
             assert isinstance(outlet, Peer)
             self._settle_output(outlet)
