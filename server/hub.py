@@ -178,8 +178,8 @@ class Hub:
         """Everything up to this LSN is on disk."""
         if lsn <= self.outbox.durable_lsn or self.failure is not None:
             return
-        # The next block closes in the turn, with what the sockets have ready by then: closed here, it
-        # would be so small that its own cost shows.
+        # The next block closes in the turn, with what the sockets have ready by then: closed here,
+        # it would be so small that its own cost shows.
         if self.broker.pending.rows:
             self._soon()
         for outlet in self.outbox.durable(lsn):
