@@ -367,6 +367,8 @@ class Service:
         except (ConfigError, UsersError) as error:
             log.error("the configuration was not reloaded", why=str(error))
             return
+        for warning in self.users.warnings():
+            log.warning(warning)
         applied, later = changes(self.config, new)
         self.config = effective(self.config, new)
         logs.set_level(self.config.log.level)
