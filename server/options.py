@@ -189,7 +189,7 @@ def _parse_address(value: object) -> Value:
         raise must_be('the name of an address, like "orders"')
     wrong = check_address(value)
     if wrong:
-        raise Invalid(wrong)
+        raise must_be(f"a name that protocols can spell: {wrong}")
     return value
 
 
