@@ -276,7 +276,10 @@ def test_a_match_of_everything_in_the_file_stands_as_it_is_written(write: Writer
             "FILE:2: address.routing-types is []; it must be a list",
         ),
         ("\n[[address]]\n", "FILE:2: address.name is missing"),
-        ("[[address]]\nname='a::b'", "FILE:2: address.name is \"a::b\"; '::' divides"),
+        (
+            "[[address]]\nname='a::b'",
+            "FILE:2: address.name is \"a::b\"; it must be a name that protocols can spell: '::'",
+        ),
         (
             "[[address]]\nname='a'\n[[queue]]\nname='q'\naddress='a'\nrouting-type='multicast'",
             "FILE:6: queue.routing-type is \"multicast\", which the address 'a' has not in its",
