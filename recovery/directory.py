@@ -57,9 +57,23 @@ def recover(
     and events in all. Raises JournalError and RecoveryError.
     """
     journal, repair = open_journal(disk, data_id=data_id, segment_bytes=segment_bytes, clock=clock)
+    return _folded(disk, journal, repair, progress, None)
+
+
+def _folded(
+    disk: Disk,
+    journal: Journal,
+    repair: Repair | None,
+    progress: Callable[[int, int], None] | None,
+    on_journal: Callable[[Journal], None] | None,
+) -> Recovered:
+    """Fold a journal that was just opened; closes it if that fails."""
+    last_lsn = journal.durable_lsn
     state = State()
     try:
-        events = fold_journal(disk, journal.durable_lsn, state, progress)
+        if on_journal is not None:
+            on_journal(journal)
+        events = fold_journal(disk, last_lsn, state, progress)
     except BaseException:
         journal.close()
         raise
@@ -219,12 +233,7 @@ def open_directory(
     try:
         disk.create()
         journal, repair = _open_known(disk, path, segment_bytes)
-        last_lsn = journal.durable_lsn
-        if on_journal is not None:
-            on_journal(journal)
-        state = State()
-        events = fold_journal(disk, last_lsn, state, progress)
-        recovered = Recovered(journal, state, repair, events, created=repair is None)
+        recovered = _folded(disk, journal, repair, progress, on_journal)
     except OSError as error:
         lock.release()
         raise RecoveryError(f"the data directory {path} cannot be used: {error}") from error
