@@ -221,7 +221,7 @@ def route(
         detail, message.headers, message.body,
     )  # fmt: skip
     for queue in queues:
-        core.touched[queue.id] = queue
+        core.touch(queue)
     return lsn
 
 

@@ -115,7 +115,7 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
         consumer = entry.consumer
         assert consumer is not None
         restore_credit(consumer, entry)
-        core.touched[consumer.queue.id] = consumer.queue
+        core.touch(consumer.queue)
         if reason in NEVER_DEAD_LETTERS or not _used_up(core, entry, reason):
             returning.append(entry)
             continue

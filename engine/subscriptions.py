@@ -65,7 +65,7 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     consumer.credit_bytes = command.credit_bytes
     consumer.matcher = matcher if own_filter else None
     consumer.receiver = command.receiver
-    core.touched[queue.id] = queue
+    core.touch(queue)
     return consumer_id
 
 
@@ -226,11 +226,11 @@ def credit(core: Core, command: Credit) -> int | Refusal:
         return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
     consumer.credit_messages += command.messages
     consumer.credit_bytes += command.bytes
-    core.touched[consumer.queue.id] = consumer.queue
+    core.touch(consumer.queue)
     return 0
 
 
 def touch_queues_of(core: Core, connection: Connection) -> None:
     """Have dispatch look at every queue that the connection consumes from."""
     for consumer in connection.consumers.values():
-        core.touched[consumer.queue.id] = consumer.queue
+        core.touch(consumer.queue)

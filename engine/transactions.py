@@ -100,7 +100,7 @@ def add_settlement(core: Core, command: Acknowledge | Reject) -> int | Refusal:
             consumer.credited.add(entry.message.id)
     transaction.settled[len(transaction.operations)] = (consumer, chosen)
     transaction.operations.append(command)
-    core.touched[consumer.queue.id] = consumer.queue
+    core.touch(consumer.queue)
     return 0
 
 

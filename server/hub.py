@@ -257,7 +257,7 @@ class Hub:
     def _mark_if_idle(self, now: int) -> None:
         lsn = self.outbox.durable_lsn
         idle = lsn == self.broker.lsn and now - self._last_event >= self.options.idle_mark_us
-        if idle and lsn != self._marked_lsn and self.failure is None:
+        if idle and lsn != self._marked_lsn:
             self._marked_lsn = lsn
             self.writer.mark(now)
 
@@ -299,9 +299,7 @@ class Hub:
             if peer.deadline:
                 self._serial += 1
                 heappush(self._deadlines, (peer.deadline, self._serial, peer))
-        if not self._scheduled:
-            self._scheduled = True
-            self._schedule()
+        self._soon()
 
     def _begin_login(self, peer: Peer) -> None:
         request = peer.session.login_request

@@ -48,7 +48,6 @@ FULL_DISK_SECONDS: Final = 3.0
 """How long a stop waits for room on a full disk."""
 
 FAILED: Final = 1
-BAD_USE: Final = 2
 
 log = logs.logger("service")
 
@@ -153,6 +152,7 @@ class Service:
         self._exit_code = 0
         self._begun = False
         self._acceptors: list[Acceptor] = []
+        self._control: ControlServer | None = None
         # Two at a time: a flood of logins must not take the machine.
         self._hashing: Final = ThreadPoolExecutor(2, thread_name_prefix="passcodes")
         self._started: Final = time.time()
@@ -162,6 +162,7 @@ class Service:
         """Start, serve, stop."""
         self._loop = asyncio.get_running_loop()
         self.users = self._load_users()
+        self._build()
         try:
             await self._start()
             await self._stop.wait()
@@ -171,11 +172,11 @@ class Service:
 
     def _load_users(self) -> Users:
         users = Users.load(Path(self.config.broker.users_file))
-        for warning in users.warnings():
-            log.warning(warning)
+        _warn_about(users)
         return users
 
-    async def _start(self) -> None:
+    def _build(self) -> None:
+        """Put broker and hub on what was recovered. Nothing is decided yet."""
         recovered = self._directory.recovered
         self.broker = Broker(recovered.state, recovered.events + 1, self._options())
         self.hub = Hub(
@@ -187,14 +188,16 @@ class Service:
             authenticate=self._authenticate,
         )
         self._listen_to_writer()
+
+    async def _start(self) -> None:
         # Before the start is decided: a port that is taken leaves nothing in the journal.
         await self._bind()
         await self._prepare()
         if self._stop.is_set():
             return
-        self.control = ControlServer(self.hub, self._directory.path / "control.sock")
+        self._control = ControlServer(self.hub, self._directory.path / "control.sock")
         self.hub.extra_status = self.status
-        await self.control.start()
+        await self._control.start()
         for acceptor in self._acceptors:
             await acceptor.start()
         self._tick()
@@ -367,8 +370,7 @@ class Service:
         except (ConfigError, UsersError) as error:
             log.error("the configuration was not reloaded", why=str(error))
             return
-        for warning in self.users.warnings():
-            log.warning(warning)
+        _warn_about(self.users)
         applied, later = changes(self.config, new)
         self.config = effective(self.config, new)
         logs.set_level(self.config.log.level)
@@ -414,10 +416,9 @@ class Service:
         """Stop cleanly if that is still possible, and let go of everything."""
         for acceptor in self._acceptors:
             acceptor.stop()
-        if hasattr(self, "control"):
-            await self.control.close()
-        if hasattr(self, "hub"):
-            await self._end_hub()
+        if self._control is not None:
+            await self._control.close()
+        await self._end_hub()
         self._hashing.shutdown(wait=False, cancel_futures=True)
 
     async def _end_hub(self) -> None:
@@ -447,6 +448,11 @@ class Service:
                 patience -= TICK_SECONDS
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stopped.wait(), TICK_SECONDS)
+
+
+def _warn_about(users: Users) -> None:
+    for warning in users.warnings():
+        log.warning(warning)
 
 
 class _Progress:

@@ -78,7 +78,7 @@ class Session:
     __slots__ = (
         "_body_max", "_connect_by", "_gathering", "_handshake", "_head", "_heard",
         "_heart_beats", "_held", "_held_bytes", "_peer", "_plain_reach", "_planner", "_rest",
-        "_returns", "_scanned", "_server_name", "_user", "by_key", "by_serial",
+        "_returns", "_scanned", "_server_name", "by_key", "by_serial",
         "close_delay_ms", "closing", "connection", "gate", "handle", "has_spoken", "latest",
         "login_request", "next_deadline", "options", "out", "serials", "state", "version",
     )  # fmt: skip
@@ -99,7 +99,6 @@ class Session:
         self.close_delay_ms: int = 0
         self.login_request: tuple[str, str, str] | None = None
         self._handshake: Handshake | None = None
-        self._user: str = ""
         # Input that is not yet a frame.
         self._rest: bytearray = bytearray()
         self._scanned: int = -1
