@@ -11,8 +11,8 @@ from engine.commands import (
     ResumeQueue,
 )
 from engine.core import Core
+from engine.queues import Queue
 from engine.refusals import Code, Refusal
-from engine.state import Queue
 from engine.topology import (
     ROUTING_TYPES,
     check_name,
@@ -124,10 +124,10 @@ def _check_unused(queue: Queue, force: bool) -> Refusal | None:
             f"queue '{queue.name}' has {len(queue.consumers)} consumers; it can be deleted when "
             "they are gone",
         )
-    if queue.entries and not force:
+    if queue.message_count and not force:
         return Refusal(
             Code.NOT_ALLOWED,
-            f"queue '{queue.name}' holds {len(queue.entries)} messages; purge it, or force it",
+            f"queue '{queue.name}' holds {queue.message_count} messages; purge it, or force it",
         )
     return None
 
@@ -173,9 +173,10 @@ def _set_paused(core: Core, name: str, *, paused: bool) -> int | Refusal:
 
 
 def purge_queue(core: Core, command: PurgeQueue) -> int | Refusal:
-    """Remove what is ready in a queue."""
+    """Remove what is ready in a queue, a part at a time; 0 says that nothing was left to remove."""
     queue = _find_queue(core, command.queue)
     if isinstance(queue, Refusal):
         return queue
-    removed = remove_entries(core, queue, events.ADMINISTRATION, 0, in_flight=False)
+    through = command.through or core.next_lsn
+    removed = remove_entries(core, queue, events.ADMINISTRATION, 0, through, command.limit)
     return core.next_lsn - 1 if removed else 0

@@ -26,19 +26,10 @@ from engine.events import (
     QUEUE,
     Row,
 )
+from engine.message import GONE, IN_FLIGHT, READY, Entry, Message
+from engine.queues import Queue
 from engine.settings import Settings
-from engine.state import (
-    GONE,
-    IN_FLIGHT,
-    READY,
-    Address,
-    Connection,
-    Consumer,
-    Entry,
-    Message,
-    Queue,
-    State,
-)
+from engine.state import Address, Connection, Consumer, State
 
 
 class MisfitError(Exception):
@@ -69,9 +60,11 @@ def enter(state: State, lsn: int, queue: Queue, message: Message) -> None:
     entry = Entry(message)
     if lsn:
         queue.added += 1
+        queue.newest = message.id
     else:
         queue.remember_place(message.id)
     queue.entries[message.id] = entry
+    queue.bytes += message.size
     queue.put(entry)
     if not message.flags & PERSISTENT:
         queue.transient_count += 1
@@ -82,7 +75,7 @@ def enter(state: State, lsn: int, queue: Queue, message: Message) -> None:
 def delivered(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
     """A ready entry goes into flight to a consumer."""
     queue = state.queues[row[QUEUE]]
-    entry = queue.entries[row[MESSAGE]]
+    entry = queue.get(row[MESSAGE])
     take_off(lsn, queue, entry, state.consumers[row[CONSUMER]], row[DELIVERY_COUNT])
 
 
@@ -105,13 +98,15 @@ def acknowledged(
 
 def settle(lsn: int, queue: Queue, message_id: int) -> None:
     """What Acknowledged means."""
-    _leave(queue, message_id)
+    _leave(lsn, queue, message_id)
     if lsn:
         queue.acknowledged += 1
 
 
-def _leave(queue: Queue, message_id: int) -> None:
-    entry = queue.entries.pop(message_id)
+def _leave(lsn: int, queue: Queue, message_id: int) -> None:
+    entry = queue.get(message_id)
+    del queue.entries[message_id]
+    queue.bytes -= entry.message.size
     if entry.state == READY:
         queue.withdraw(entry, GONE)
     else:
@@ -121,6 +116,8 @@ def _leave(queue: Queue, message_id: int) -> None:
         del consumer.unacked[message_id]
         entry.consumer = None
         entry.state = GONE
+    if queue.store is not None:
+        queue.note_gone(entry, lsn)
     if not entry.message.flags & PERSISTENT:
         queue.transient_count -= 1
         queue.unjournaled_after.pop(message_id, None)
@@ -129,10 +126,10 @@ def _leave(queue: Queue, message_id: int) -> None:
 def returned(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
     """An entry in flight is ready again, in its place, with the count that the event says."""
     queue = state.queues[row[QUEUE]]
-    _come_back(state, queue, queue.entries[row[MESSAGE]], row[DELIVERY_COUNT])
+    _come_back(state, lsn, queue, queue.get(row[MESSAGE]), row[DELIVERY_COUNT])
 
 
-def _come_back(state: State, queue: Queue, entry: Entry, delivery_count: int) -> None:
+def _come_back(state: State, lsn: int, queue: Queue, entry: Entry, delivery_count: int) -> None:
     message = entry.message
     consumer = entry.consumer
     if consumer is None:
@@ -140,6 +137,7 @@ def _come_back(state: State, queue: Queue, entry: Entry, delivery_count: int) ->
     del consumer.unacked[message.id]
     entry.consumer = None
     entry.delivery_count = delivery_count
+    entry.changed = lsn
     queue.put_back(entry)
     if message.expires:
         state.expires(message, queue)
@@ -150,7 +148,7 @@ def dead_lettered(
 ) -> None:
     """An entry leaves its queue because its attempts are used up."""
     queue = state.queues[row[QUEUE]]
-    _leave(queue, row[MESSAGE])
+    _leave(lsn, queue, row[MESSAGE])
     if lsn:
         queue.dead_lettered += 1
 
@@ -158,14 +156,14 @@ def dead_lettered(
 def expired(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
     """An entry leaves its queue because its time has passed."""
     queue = state.queues[row[QUEUE]]
-    _leave(queue, row[MESSAGE])
+    _leave(lsn, queue, row[MESSAGE])
     if lsn:
         queue.expired += 1
 
 
 def removed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
     """An entry leaves its queue, ready or in flight."""
-    _leave(state.queues[row[QUEUE]], row[MESSAGE])
+    _leave(lsn, state.queues[row[QUEUE]], row[MESSAGE])
 
 
 def nothing(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
@@ -263,8 +261,7 @@ def queue_created(
     queue.temporary = decoded.temporary
     queue.auto_created = decoded.auto_created
     queue.owner = decoded.owner
-    state.queues[queue.id] = queue
-    state.queue_by_name[queue.name] = queue
+    state.add_queue(queue)
     state.next_queue = queue.id + 1
     queue.address.bind(queue)
 
@@ -288,7 +285,7 @@ def queue_deleted(
 ) -> None:
     """A queue goes; its messages and consumers went before."""
     queue = state.queues[row[QUEUE]]
-    if queue.entries or queue.consumers:
+    if queue.message_count or queue.consumers:
         raise MisfitError(f"event {lsn}: queue {queue.name} deleted while in use")
     _unbind(state, queue)
 
@@ -329,16 +326,17 @@ def broker_started(
     for consumer in list(state.consumers.values()):
         for message_id in sorted(consumer.unacked, reverse=True):
             entry = consumer.unacked[message_id]
-            _come_back(state, consumer.queue, entry, entry.delivery_count)
+            _come_back(state, lsn, consumer.queue, entry, entry.delivery_count)
         consumer.queue.consumers.clear()
     state.consumers.clear()
     for queue in list(state.queues.values()):
         if not queue.durable:
             _unbind(state, queue)
         elif queue.transient_count:
+            queue.drop_paged_transients(lsn)
             for entry in list(queue.entries.values()):
                 if not entry.message.flags & PERSISTENT:
-                    _leave(queue, entry.message.id)
+                    _leave(lsn, queue, entry.message.id)
     state.connections.clear()
 
 

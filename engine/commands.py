@@ -217,9 +217,15 @@ class ResumeQueue(Command):
 
 
 class PurgeQueue(Command):
-    """Remove all messages of a queue that are not in flight."""
+    """Remove messages of a queue that are not in flight, at most `limit`.
+
+    `through` (LSN, 0 for all there are) leaves alone what came later. The answer is 0 when there
+    was nothing to remove.
+    """
 
     queue: str
+    through: int = 0
+    limit: int = 10_000
 
 
 class ChangeSettings(Command, gc=True):

@@ -13,8 +13,10 @@ import msgspec
 from engine import apply, events
 from engine.apply import APPLY
 from engine.events import ROW_STRUCT, Row
+from engine.message import UNJOURNALED, Entry, Filter, Message
 from engine.pending import Pending
-from engine.state import UNJOURNALED, Consumer, Entry, Filter, Message, Queue, State
+from engine.queues import Queue
+from engine.state import Consumer, State
 
 PACK: Final = ROW_STRUCT.pack
 DELIVERY_COUNT_MAX: Final = 65_535
@@ -136,6 +138,11 @@ class Core:
             assert kind == events.ACKNOWLEDGED
             apply.settle(lsn, queue, message.id)
         return lsn
+
+    def fill(self, message: Message) -> None:
+        """Fetch headers and body of a message whose content is not resident."""
+        assert self.state.store is not None
+        self.state.store.fill([message])
 
     def touch(self, queue: Queue) -> None:
         """Have the next dispatch look at a queue."""

@@ -9,7 +9,9 @@ from engine import events
 from engine.core import DELIVERY_COUNT_MAX, Core
 from engine.events import PERSISTENT
 from engine.expiry import expire, is_expired
-from engine.state import Consumer, Entry, Queue
+from engine.message import Entry
+from engine.queues import Queue
+from engine.state import Consumer
 
 
 def dispatch(core: Core) -> None:
@@ -56,12 +58,16 @@ def dispatch_queue(core: Core, queue: Queue) -> None:
 
 def _dispatch_selectively(core: Core, queue: Queue) -> None:
     """The same when consumers have filters: an entry that nobody wants is passed over."""
-    for entry in list(queue.ready()):
+    for entry in queue.ready():
         if entry.message.expires and is_expired(core, queue, entry):
+            queue.make_resident(entry)
             expire(core, queue, entry)
             continue
+        if not entry.message.resident:
+            core.fill(entry.message)
         chosen = _next_taker(queue, entry)
         if chosen is not None:
+            queue.make_resident(entry)
             deliver(core, entry, chosen)
         elif not any(can_take(consumer) for consumer in queue.consumers):
             return
@@ -89,6 +95,8 @@ def can_take(consumer: Consumer) -> bool:
 def deliver(core: Core, entry: Entry, consumer: Consumer) -> None:
     """Hand an entry to a consumer, and settle it at once if the consumer does not."""
     message = entry.message
+    if not message.resident:
+        core.fill(message)
     delivery_count = entry.delivery_count + 1
     if delivery_count > DELIVERY_COUNT_MAX:
         delivery_count = DELIVERY_COUNT_MAX

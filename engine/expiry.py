@@ -5,6 +5,8 @@ and headers that tell where it came from goes to the target address (fact sheet 
 4 and 5). A queue of the target address itself is exempt, else a message could go round for ever.
 """
 
+from collections import deque
+from collections.abc import Iterator
 from heapq import heappop
 from typing import Final
 
@@ -12,9 +14,14 @@ from engine import events
 from engine.commands import ANYCAST
 from engine.core import Core
 from engine.headers import build, without
+from engine.message import IN_FLIGHT, READY, Entry, Message
+from engine.queues import Due, Queue
 from engine.routing import route, select
-from engine.state import IN_FLIGHT, READY, Entry, Message, Queue
+from engine.state import State
 from engine.topology import check_queue, find_address, require_queue
+
+DUE_AT_A_TIME: Final = 1000
+"""How much of what is due is read from the store at once."""
 
 _REPLACED: Final = (
     "expires",
@@ -110,6 +117,8 @@ def _copy_for(
     if address is None:
         return message, []
     origin = core.state.addresses.get(message.address_id, queue.address)
+    if not message.resident:
+        core.fill(message)
     headers = without(message.headers, _REPLACED) + build(
         [
             ("_AMQ_ORIG_ADDRESS", origin.name),
@@ -126,20 +135,46 @@ def _copy_for(
 
 def expire_due(core: Core, limit: int) -> bool:
     """Expire ready entries whose time has passed, at most `limit`; return whether some are left."""
-    state = core.state
-    expiring = state.expiring
-    seen = 0
-    while expiring and expiring[0][0] * 1000 <= core.now:
-        if seen == limit:
-            return True
-        seen += 1
-        _, message_id, queue_id = heappop(expiring)
-        queue = state.queues.get(queue_id)
-        entry = queue.entries.get(message_id) if queue is not None else None
+    expired = 0
+    for _, message_id, queue_id in _due(core):
+        queue = core.state.queues.get(queue_id)
+        entry = queue.find(message_id) if queue is not None else None
         if queue is None or entry is None or entry.state == IN_FLIGHT:
             # What is in flight is put on the heap again when it comes back.
             continue
         assert entry.state == READY
         if is_expired(core, queue, entry):
             expire(core, queue, entry)
+            expired += 1
+            if expired == limit:
+                return True
     return False
+
+
+def _due(core: Core) -> Iterator[Due]:
+    """Give what is due by time and age: what is resident from the heap, the rest from the store.
+
+    What was given is not given again, unless it comes back.
+    """
+    state = core.state
+    expiring = state.expiring
+    now_ms = core.now // 1000
+    stored = _stored_due(state, now_ms)
+    while True:
+        from_heap = expiring[0] if expiring and expiring[0][0] <= now_ms else None
+        if stored and (from_heap is None or stored[0] <= from_heap):
+            item = stored.popleft()
+            state.due_after = item
+            if not stored:
+                stored = _stored_due(state, now_ms)
+        elif from_heap is not None:
+            item = heappop(expiring)
+        else:
+            return
+        yield item
+
+
+def _stored_due(state: State, now_ms: int) -> deque[Due]:
+    if state.store is None:
+        return deque()
+    return deque(state.store.due(state.due_after, now_ms, DUE_AT_A_TIME))

@@ -7,7 +7,9 @@ not say why something is wrong: an event that did so was decided or applied wron
 from collections.abc import Iterator
 
 from engine.events import PERSISTENT
-from engine.state import HOST, IN_FLIGHT, READY, Address, Consumer, Entry, Queue, State
+from engine.message import IN_FLIGHT, PRIORITIES, READY, Entry
+from engine.queues import PAST_ALL, Gap, Queue
+from engine.state import HOST, Address, Consumer, State
 
 
 def check(state: State) -> list[str]:
@@ -111,8 +113,16 @@ def _entries(queue: Queue) -> Iterator[str]:
             yield f"{where} is in state {entry.state}, which entries of a queue never have"
         if not entry.message.flags & PERSISTENT:
             transient += 1
+    size = sum(entry.message.size for entry in queue.entries.values())
+    for gap in queue.gaps or ():
+        if gap is not None:
+            ready += gap.count
+            transient += gap.transients
+            size += gap.bytes
     if ready != queue.ready_count:
         yield f"queue '{queue.name}' counts {queue.ready_count} ready messages and has {ready}"
+    if size != queue.bytes:
+        yield f"queue '{queue.name}' counts {queue.bytes} bytes and has {size}"
     if transient != queue.transient_count:
         yield (
             f"queue '{queue.name}' counts {queue.transient_count} non-persistent messages and has "
@@ -132,34 +142,77 @@ def _held_by_its_consumer(where: str, queue: Queue, entry: Entry) -> Iterator[st
 
 def _order(queue: Queue) -> Iterator[str]:
     """Levels hold entries of their priority in the order of arrival, and tombstones are counted."""
-    places = {message_id: place for place, message_id in enumerate(queue.entries)}
     linked = len(queue.returned)
     tombstones = 0
     if any(queue.entries.get(entry.message.id) is not entry for entry in queue.returned):
         yield f"something that returned to queue '{queue.name}' is not in the queue"
-    for priority, level in enumerate(queue.levels):
-        last = -1
-        for entry in level:
-            message = entry.message
-            where = f"message {message.id} in level {priority} of queue '{queue.name}'"
-            if message.priority != priority or not entry.linked:
-                yield f"{where} does not belong there"
-            if entry.state != READY:
-                tombstones += 1
-                continue
-            linked += 1
-            if queue.entries.get(message.id) is not entry:
-                yield f"{where} is not in the queue"
-            elif places[message.id] <= last:
-                yield f"{where} stands behind a later one"
-            else:
-                last = places[message.id]
-        if level and not queue.occupied & (1 << priority):
-            yield f"level {priority} of queue '{queue.name}' is taken for empty"
-    if linked != queue.ready_count:
+    for priority in range(PRIORITIES):
+        parts = _parts(queue, priority)
+        for part in parts:
+            yield from _part(queue, priority, part)
+            linked += sum(entry.state == READY for entry in part)
+            tombstones += sum(entry.state != READY for entry in part)
+        gap = queue.gap(priority)
+        if any(parts) or (gap is not None and gap.count):
+            yield from _is_occupied(queue, priority)
+        if gap is not None:
+            yield from _gap(queue, priority, gap)
+    if linked + queue.gap_count != queue.ready_count:
         yield f"queue '{queue.name}' counts {queue.ready_count} ready messages and lists {linked}"
     if tombstones != queue.tombstones:
         yield f"queue '{queue.name}' counts {queue.tombstones} tombstones and has {tombstones}"
+    counted = sum(gap.count for gap in queue.gaps or () if gap is not None)
+    if counted != queue.gap_count:
+        yield f"queue '{queue.name}' counts {queue.gap_count} paged messages and has {counted}"
+
+
+def _parts(queue: Queue, priority: int) -> list[list[Entry]]:
+    """Head, islands in order, and tail of a level."""
+    level = queue.levels[priority]
+    gap = queue.gap(priority)
+    if gap is None:
+        return [list(level)]
+    known = [entry for entry in gap.islands if entry.state == READY]
+    islands = sorted(known, key=queue.place_of)
+    islands += [entry for entry in gap.islands if entry.state != READY]
+    return [list(level), islands, list(queue.tails[priority])]
+
+
+def _part(queue: Queue, priority: int, part: list[Entry]) -> Iterator[str]:
+    last = (-1, 0)
+    for entry in part:
+        message = entry.message
+        where = f"message {message.id} in level {priority} of queue '{queue.name}'"
+        if message.priority != priority or not entry.linked:
+            yield f"{where} does not belong there"
+        if entry.state != READY:
+            continue
+        if queue.entries.get(message.id) is not entry:
+            yield f"{where} is not in the queue"
+        elif queue.place_of(entry) <= last:
+            yield f"{where} stands behind a later one"
+        else:
+            last = queue.place_of(entry)
+
+
+def _is_occupied(queue: Queue, priority: int) -> Iterator[str]:
+    if not queue.occupied & (1 << priority):
+        yield f"level {priority} of queue '{queue.name}' is taken for empty"
+
+
+def _gap(queue: Queue, priority: int, gap: Gap) -> Iterator[str]:
+    """A gap lies between the head and the tail of its level, and its islands in it."""
+    where = f"the gap in level {priority} of queue '{queue.name}'"
+    if gap.count < 0 or gap.transients < 0 or gap.transients > gap.count:
+        yield f"{where} counts {gap.count} messages, of which {gap.transients} non-persistent"
+    for name, part, low, high in (
+        ("head", queue.levels[priority], 0, gap.after),
+        ("islands", gap.islands, gap.after + 1, gap.until),
+        ("tail", queue.tails[priority], gap.until, PAST_ALL),
+    ):
+        for entry in part:
+            if entry.state == READY and not low <= queue.place_of(entry)[0] <= high:
+                yield f"{where}: message {entry.message.id} is in the {name}, out of its place"
 
 
 def _in_flight(consumer: Consumer) -> Iterator[str]:

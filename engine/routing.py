@@ -11,8 +11,10 @@ from engine import events
 from engine.commands import ANYCAST, MULTICAST, Send
 from engine.core import Core
 from engine.events import PERSISTENT
+from engine.message import Filter, Message
+from engine.queues import Queue
 from engine.refusals import Code, Refusal
-from engine.state import HOST, Address, Filter, Message, Queue
+from engine.state import HOST, Address
 from engine.topology import check_address, check_queue, require_address, require_queue
 
 EXPIRES_MAX: Final = (1 << 53) - 1

@@ -13,8 +13,9 @@ from engine.commands import Acknowledge, Reject
 from engine.core import Core
 from engine.events import PERSISTENT
 from engine.expiry import dead_letter
+from engine.message import Entry
 from engine.refusals import Code, Refusal
-from engine.state import Consumer, Entry
+from engine.state import Consumer
 
 GIVES_BACK: Final = frozenset({events.CLOSED})
 """Reasons for which the attempt does not count."""

@@ -5,271 +5,17 @@ they steer what is decided next (credit, whose turn it is), are not journaled, a
 them out. This module knows no commands, no clock and no I/O.
 """
 
-from collections import deque
-from collections.abc import Iterator
 from heapq import heappush
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from engine.message import READY, Entry, Filter, Message
+from engine.queues import Due, Queue, Store, Window
 from engine.settings import Settings
 
 HOST: Final = "default"
 """The one virtual host there is; part of the identity of every address."""
 
-PRIORITIES: Final = 10
-DEFAULT_PRIORITY: Final = 4
-MESSAGE_OVERHEAD_BYTES: Final = 128
-"""What a message weighs in windows beyond its headers and body."""
-
-UNJOURNALED: Final = 1 << 63
-"""Bit in the id of a message whose events are not journaled; such an id is no LSN."""
-
-COMPACT_TOMBSTONES_MIN: Final = 64
-MERGE_RETURNED_MIN: Final = 16
 PRUNE_EXPIRING_MIN: Final = 1024
-
-# States of an entry.
-READY: Final = 0
-IN_FLIGHT: Final = 1
-GONE: Final = 2
-
-
-class Filter(Protocol):
-    """What a filter language must offer: the extension point for selectors."""
-
-    def matches(self, message: "Message") -> bool:
-        """Say whether the message passes."""
-        ...
-
-
-class Message:
-    """Immutable headers and body, shared by the entries of all queues that it was routed to."""
-
-    __slots__ = ("address_id", "body", "expires", "flags", "headers", "id", "priority", "size")
-
-    def __init__(
-        self,
-        message_id: int,
-        address_id: int,
-        priority: int,
-        flags: int,
-        expires: int,
-        headers: bytes,
-        body: bytes,
-    ) -> None:
-        self.id = message_id
-        self.address_id = address_id
-        self.priority = priority
-        self.flags = flags
-        self.expires = expires
-        self.headers = headers
-        self.body = body
-        self.size = len(headers) + len(body) + MESSAGE_OVERHEAD_BYTES
-
-    @property
-    def persistent(self) -> bool:
-        """Whether the message must survive a restart."""
-        return self.flags & 1 == 1
-
-
-class Entry:
-    """A queue's reference to a message.
-
-    `linked` says whether it stands in one of the queue's levels; an entry that is linked and not
-    READY is a tombstone, which keeps the place for the case that the entry comes back.
-    """
-
-    __slots__ = ("consumer", "delivery_count", "linked", "message", "state")
-
-    def __init__(self, message: Message) -> None:
-        self.message = message
-        self.delivery_count = 0
-        self.state = READY
-        self.linked = False
-        self.consumer: Consumer | None = None
-
-
-class Queue:
-    """A named, ordered store of entries, bound to one address.
-
-    `entries` holds everything that is in the queue, ready or in flight, by message id. `levels`
-    holds what is ready, oldest first, one deque a priority; `occupied` has a bit for each level
-    that may have some. What came back waits in `returned` until somebody looks at the order: one
-    by one, thousands that come back at once would each search for their place.
-    """
-
-    __slots__ = (
-        "acknowledged",
-        "added",
-        "address",
-        "auto_created",
-        "consumers",
-        "dead_lettered",
-        "durable",
-        "entries",
-        "expired",
-        "filter",
-        "id",
-        "levels",
-        "matcher",
-        "name",
-        "next_consumer",
-        "occupied",
-        "owner",
-        "paused",
-        "ready_count",
-        "returned",
-        "routing_type",
-        "temporary",
-        "tombstones",
-        "transient_count",
-        "unjournaled_after",
-    )
-
-    def __init__(self, queue_id: int, name: str, address: "Address") -> None:
-        self.id = queue_id
-        self.name = name
-        self.address = address
-        self.routing_type = "anycast"
-        self.filter = ""
-        self.durable = True
-        self.temporary = False
-        self.auto_created = False
-        self.owner = 0
-        self.paused = False
-        self.entries: dict[int, Entry] = {}
-        self.levels: list[deque[Entry]] = [deque() for _ in range(PRIORITIES)]
-        self.returned: list[Entry] = []
-        self.occupied = 0
-        self.tombstones = 0
-        self.ready_count = 0
-        self.transient_count = 0
-        self.consumers: list[Consumer] = []
-        self.added = 0
-        self.acknowledged = 0
-        self.dead_lettered = 0
-        self.expired = 0
-        # Volatile.
-        self.next_consumer = 0
-        self.matcher: Filter | None = None
-        # By id of an unjournaled message, whose number says nothing about its place among the
-        # others: the journaled message that it came after.
-        self.unjournaled_after: dict[int, int] = {}
-
-    def remember_place(self, message_id: int) -> None:
-        """Note where an unjournaled message stands that is about to become the last entry."""
-        before = next(reversed(self.entries), 0)
-        self.unjournaled_after[message_id] = self.unjournaled_after.get(before, before)
-
-    def _place(self, message_id: int) -> tuple[int, int]:
-        if message_id < UNJOURNALED:
-            return (message_id, 0)
-        return (self.unjournaled_after[message_id], message_id)
-
-    def put(self, entry: Entry) -> None:
-        """Add an entry that is new: behind everything of its priority."""
-        priority = entry.message.priority
-        self.levels[priority].append(entry)
-        entry.linked = True
-        self.occupied |= 1 << priority
-        self.ready_count += 1
-
-    def put_back(self, entry: Entry) -> None:
-        """Make an entry ready again, in its original place among those of its priority."""
-        entry.state = READY
-        self.ready_count += 1
-        if entry.linked:
-            self.tombstones -= 1
-            return
-        entry.linked = True
-        self.occupied |= 1 << entry.message.priority
-        self.returned.append(entry)
-
-    def _order_returned(self) -> None:
-        """Put what came back into its original place among those of its priority."""
-        returned = self.returned
-        self.returned = []
-        if len(returned) < MERGE_RETURNED_MIN:
-            for entry in returned:
-                self._insert(entry)
-            return
-        by_priority: list[list[Entry]] = [[] for _ in range(PRIORITIES)]
-        for entry in returned:
-            by_priority[entry.message.priority].append(entry)
-        for priority in range(PRIORITIES):
-            if by_priority[priority]:
-                self._merge(priority, by_priority[priority])
-
-    def _insert(self, entry: Entry) -> None:
-        level = self.levels[entry.message.priority]
-        place = self._place(entry.message.id)
-        position = 0
-        for other in level:
-            if other.state != GONE and self._place(other.message.id) > place:
-                break
-            position += 1
-        level.insert(position, entry)
-
-    def _merge(self, priority: int, entries: list[Entry]) -> None:
-        for entry in self.levels[priority]:
-            if entry.state != GONE:
-                entries.append(entry)
-            else:
-                entry.linked = False
-                self.tombstones -= 1
-        entries.sort(key=self._place_of)
-        self.levels[priority] = deque(entries)
-
-    def _place_of(self, entry: Entry) -> tuple[int, int]:
-        return self._place(entry.message.id)
-
-    def withdraw(self, entry: Entry, state: int) -> None:
-        """Take a READY entry out of its level, leaving a tombstone if it is not the first."""
-        if self.returned:
-            self._order_returned()
-        entry.state = state
-        self.ready_count -= 1
-        level = self.levels[entry.message.priority]
-        if level[0] is entry:
-            level.popleft()
-            entry.linked = False
-            return
-        self.tombstones += 1
-        if self.tombstones > COMPACT_TOMBSTONES_MIN and self.tombstones > self.ready_count:
-            self._compact()
-
-    def head(self) -> Entry | None:
-        """Return the entry that is to be delivered next, None if nothing is ready."""
-        if self.returned:
-            self._order_returned()
-        while self.occupied:
-            priority = self.occupied.bit_length() - 1
-            level = self.levels[priority]
-            while level:
-                entry = level[0]
-                if entry.state == READY:
-                    return entry
-                level.popleft()
-                entry.linked = False
-                self.tombstones -= 1
-            self.occupied &= ~(1 << priority)
-        return None
-
-    def ready(self) -> Iterator[Entry]:
-        """Iterate over what is ready, in order of delivery; the queue must not change meanwhile."""
-        if self.returned:
-            self._order_returned()
-        for priority in range(PRIORITIES - 1, -1, -1):
-            for entry in self.levels[priority]:
-                if entry.state == READY:
-                    yield entry
-
-    def _compact(self) -> None:
-        for priority in range(PRIORITIES):
-            level = self.levels[priority]
-            for entry in level:
-                entry.linked = entry.state == READY
-            self.levels[priority] = deque(entry for entry in level if entry.linked)
-        self.tombstones = 0
 
 
 class Address:
@@ -389,7 +135,7 @@ class Connection:
 class State:
     """Everything that the journal, folded from its first event on, amounts to."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store | None = None) -> None:
         self.addresses: dict[int, Address] = {}
         self.address_by_name: dict[tuple[str, str], Address] = {}
         self.queues: dict[int, Queue] = {}
@@ -400,11 +146,28 @@ class State:
         self.next_queue = 1
         self.settings = Settings.from_dict({})
         self.journal_non_persistent = "decisions"
-        # Derived: (milliseconds, message id, queue id) of entries that will expire, as a heap. An
-        # item may
-        # outlive its entry.
-        self.expiring: list[tuple[int, int, int]] = []
+        # Who holds what is not resident, and how much comes back at a time.
+        self.store = store
+        self.window = Window()
+        # Derived: (milliseconds, message id, queue id) of resident entries that will expire, as a
+        # heap. An item may outlive its entry.
+        self.expiring: list[Due] = []
         self.expiring_max = PRUNE_EXPIRING_MIN
+        # Volatile: up to where the store was asked for what expires.
+        self.due_after: Due = (0, 0, 0)
+
+    def add_queue(self, queue: Queue) -> None:
+        """Take in a queue that is new."""
+        queue.store = self.store
+        queue.window = self.window
+        self.queues[queue.id] = queue
+        self.queue_by_name[queue.name] = queue
+
+    def attach_store(self, store: Store) -> None:
+        """Have all queues, present and future, read what is not resident from a store."""
+        self.store = store
+        for queue in self.queues.values():
+            queue.store = store
 
     def expires(self, message: Message, queue: Queue) -> None:
         """Remember that an entry is to be looked at when its time has passed."""
@@ -421,7 +184,9 @@ class State:
         for item in self.expiring:
             queue = self.queues.get(item[2])
             entry = queue.entries.get(item[1]) if queue is not None else None
-            if entry is not None and entry.state == READY:
+            is_ready = entry is not None and entry.state == READY
+            # The store is not asked again for what lies before; what was paged out meanwhile stays.
+            if is_ready or (entry is None and queue is not None and item < self.due_after):
                 kept.add(item)
         # In place, because the scan may be looking at the list; sorted is a heap.
         self.expiring[:] = sorted(kept)

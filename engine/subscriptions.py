@@ -10,9 +10,10 @@ from engine.commands import (
     Detach,
 )
 from engine.core import Core
+from engine.queues import Queue
 from engine.refusals import Code, Refusal
 from engine.settling import give_all_back
-from engine.state import Connection, Consumer, Queue
+from engine.state import Connection, Consumer
 from engine.topology import (
     check_address,
     check_name,

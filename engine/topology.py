@@ -3,16 +3,20 @@
 Refusals name the setting or the command that would help.
 """
 
+from itertools import islice
 from typing import Final
 
 from engine import events, names
 from engine.commands import ANYCAST, MULTICAST
 from engine.core import Core
+from engine.message import Entry, Filter
+from engine.queues import Queue
 from engine.refusals import Code, Refusal
-from engine.state import HOST, Address, Filter, Queue
+from engine.state import HOST, Address
 
 ROUTING_TYPES = (ANYCAST, MULTICAST)
 NAME_SHOWN_MAX: Final = 100
+REMOVE_AT_A_TIME: Final = 10_000
 
 
 def find_address(core: Core, name: str) -> Address | None:
@@ -189,28 +193,38 @@ def rebind_queue(
     )  # fmt: skip
 
 
-def remove_entries(core: Core, queue: Queue, reason: int, connection: int, in_flight: bool) -> int:
-    """Remove what is ready, and what is in flight too if asked; return how many."""
-    removed = 0
-    for entry in list(queue.entries.values()):
-        if entry.consumer is not None and not in_flight:
-            continue
-        message = entry.message
-        core.emit(
-            events.row(
-                events.REMOVED,
-                reason=reason, delivery_count=entry.delivery_count, address=queue.address.id,
-                queue=queue.id, priority=message.priority, flags=message.flags, message=message.id,
-                connection=connection, time=core.now,
-            )
-        )  # fmt: skip
-        removed += 1
-    return removed
+def remove_entries(
+    core: Core, queue: Queue, reason: int, connection: int, through: int, limit: int
+) -> int:
+    """Remove up to `limit` ready messages that came up to `through` (LSN); return how many."""
+    old = (entry for entry in queue.ready() if queue.place_of(entry)[0] <= through)
+    chosen = list(islice(old, limit))
+    for entry in chosen:
+        queue.make_resident(entry)
+        _remove(core, queue, entry, reason, connection)
+    return len(chosen)
+
+
+def _remove(core: Core, queue: Queue, entry: Entry, reason: int, connection: int) -> None:
+    message = entry.message
+    core.emit(
+        events.row(
+            events.REMOVED,
+            reason=reason, delivery_count=entry.delivery_count, address=queue.address.id,
+            queue=queue.id, priority=message.priority, flags=message.flags, message=message.id,
+            connection=connection, time=core.now,
+        )
+    )  # fmt: skip
 
 
 def delete_queue(core: Core, queue: Queue, reason: int, connection: int) -> None:
     """Delete a queue without consumers, with its messages."""
-    remove_entries(core, queue, events.QUEUE_REMOVED, connection, in_flight=True)
+    for entry in [entry for entry in queue.entries.values() if entry.consumer is not None]:
+        _remove(core, queue, entry, events.QUEUE_REMOVED, connection)
+    while remove_entries(
+        core, queue, events.QUEUE_REMOVED, connection, core.next_lsn, REMOVE_AT_A_TIME
+    ):
+        pass
     core.touched.pop(queue.id, None)
     core.emit(
         events.row(

@@ -10,10 +10,11 @@ from typing import Final, TypeAlias
 from engine import events
 from engine.commands import Acknowledge, Begin, Commit, Reject, Rollback, Send
 from engine.core import Core
+from engine.message import MESSAGE_OVERHEAD_BYTES, Entry
 from engine.refusals import Code, Refusal
 from engine.routing import check_send, queue_needed, send
 from engine.settling import acknowledge_entry, give_all_back, restore_credit, select
-from engine.state import MESSAGE_OVERHEAD_BYTES, Connection, Consumer, Entry
+from engine.state import Connection, Consumer
 
 Operation: TypeAlias = Send | Acknowledge | Reject
 

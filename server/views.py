@@ -9,8 +9,10 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from engine.headers import as_dict
+from engine.message import IN_FLIGHT, Entry
+from engine.queues import Queue
 from engine.refusals import Code, Refusal
-from engine.state import HOST, IN_FLIGHT, Entry, Queue, State
+from engine.state import HOST, State
 from engine.topology import check_name
 
 LIST_PAGE_MAX: Final = 1000
@@ -34,7 +36,7 @@ PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 def counts(state: State) -> dict[str, Any]:
     """How many of everything there are."""
     queues = state.queues.values()
-    total = sum(len(queue.entries) for queue in queues)
+    total = sum(queue.message_count for queue in queues)
     ready = sum(queue.ready_count for queue in queues)
     return {
         "connections": len(state.connections),
@@ -59,7 +61,7 @@ def addresses(state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX) -> d
                 "auto_created": address.auto_created,
                 "queue_count": len(bound),
                 "queues": [queue.name for queue in bound[:QUEUES_NAMED_MAX]],
-                "messages": sum(len(queue.entries) for queue in bound),
+                "messages": sum(queue.message_count for queue in bound),
             }
         )
     return {"addresses": rows, "next_offset": _next(offset, len(rows), len(found))}
@@ -88,9 +90,9 @@ def _queue(queue: Queue) -> dict[str, Any]:
         "paused": queue.paused,
         "filter": queue.filter,
         "consumers": len(queue.consumers),
-        "messages": len(queue.entries),
+        "messages": queue.message_count,
         "ready": queue.ready_count,
-        "in_flight": len(queue.entries) - queue.ready_count,
+        "in_flight": queue.message_count - queue.ready_count,
         "added": queue.added,
         "acknowledged": queue.acknowledged,
         "dead_lettered": queue.dead_lettered,
@@ -146,8 +148,8 @@ def browse(
         "queue": name,
         "messages": rows,
         "offset": offset,
-        "in_queue": len(queue.entries),
-        "next_offset": _next(offset, len(rows), len(queue.entries)),
+        "in_queue": queue.message_count,
+        "next_offset": _next(offset, len(rows), queue.message_count),
     }
 
 

@@ -32,8 +32,8 @@ from engine.commands import (
     Send,
     Stop,
 )
+from engine.message import READY
 from engine.refusals import Refusal
-from engine.state import READY
 from tests.support.world import SECOND, World
 
 QUEUES = ("orders", "mails")

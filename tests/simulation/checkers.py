@@ -11,7 +11,8 @@ from engine.apply import apply
 from engine.broker import Broker
 from engine.digest import digest
 from engine.invariants import check as check_invariants
-from engine.state import UNJOURNALED, State
+from engine.message import UNJOURNALED
+from engine.state import State
 from tests.simulation.disk import FaultyDisk
 from tests.simulation.ledger import Expectation, Ledger, Said, Sent
 from tests.simulation.network import Link

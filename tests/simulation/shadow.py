@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from engine import events
-from engine.state import UNJOURNALED
+from engine.message import UNJOURNALED
 from tests.simulation.ledger import Ledger
 from tests.simulation.violation import Violation
 

@@ -4,9 +4,10 @@ from engine import events
 from engine.broker import Broker
 from engine.commands import CloseConnection, CreateAddress, OpenConnection, Send
 from engine.core import Options
+from engine.message import UNJOURNALED
 from engine.pending import Pending
 from engine.refusals import Refusal
-from engine.state import UNJOURNALED, State
+from engine.state import State
 from tests.support.world import World, unpack
 
 

@@ -18,7 +18,8 @@ from engine.commands import (
     Room,
     Send,
 )
-from engine.state import MESSAGE_OVERHEAD_BYTES, State
+from engine.message import MESSAGE_OVERHEAD_BYTES
+from engine.state import State
 from tests.support.world import World
 
 

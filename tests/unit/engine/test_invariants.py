@@ -5,7 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from engine.invariants import check
-from engine.state import READY, Queue, State
+from engine.message import READY
+from engine.queues import Queue
+from engine.state import State
 from tests.support.world import World, fold
 
 

@@ -4,15 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.invariants import _order
-from engine.state import (
-    COMPACT_TOMBSTONES_MIN,
-    GONE,
-    IN_FLIGHT,
-    Address,
-    Entry,
-    Message,
-    Queue,
-)
+from engine.message import GONE, IN_FLIGHT, Entry, Message
+from engine.queues import COMPACT_TOMBSTONES_MIN, Queue
+from engine.state import Address
 
 
 def new_queue() -> Queue:

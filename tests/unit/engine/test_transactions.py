@@ -6,8 +6,8 @@ import pytest
 
 from engine import events
 from engine.commands import Acknowledge, Begin, Commit, CreateQueue, Reject, Rollback, Send, Stop
+from engine.message import MESSAGE_OVERHEAD_BYTES
 from engine.refusals import Code, Refusal
-from engine.state import MESSAGE_OVERHEAD_BYTES
 from engine.transactions import OPEN_TRANSACTIONS_MAX
 from tests.support.world import World
 

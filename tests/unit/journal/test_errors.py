@@ -3,7 +3,7 @@
 import pytest
 
 from journal import errors
-from journal.errors import Corruption, JournalError, Locked, NewerFormat
+from journal.errors import ArchiveError, Corruption, JournalError, Locked, NewerFormat
 
 
 def test_every_error_is_a_journal_error_and_drawn_in_the_tree() -> None:
@@ -13,7 +13,7 @@ def test_every_error_is_a_journal_error_and_drawn_in_the_tree() -> None:
         for value in vars(errors).values()
         if isinstance(value, type) and issubclass(value, JournalError)
     ]
-    assert len(kinds) == 8
+    assert len(kinds) == 9
     for kind in kinds:
         assert kind.__name__ in errors.__doc__
         assert kind.__doc__
@@ -24,6 +24,7 @@ def test_every_error_is_a_journal_error_and_drawn_in_the_tree() -> None:
     [
         (Locked("/data", 42), ["/data", "process 42", "Stop that process"]),
         (Locked("/data", 0), ["another process"]),
+        (ArchiveError("s3://b/1.seg", "it is odd"), ["s3://b/1.seg: it is odd"]),
         (NewerFormat("a.seg", 3, 1), ["a.seg", "3", "up to 1", "release"]),
         (
             Corruption("a.seg", 4096, 7, "it is odd"),

@@ -1,0 +1,105 @@
+"""What lies in a queue: a message, which never changes, and an entry, a queue's reference to it.
+
+Must never know queues, or where content is kept that is not in memory.
+"""
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from engine.state import Consumer
+
+PRIORITIES: Final = 10
+DEFAULT_PRIORITY: Final = 4
+MESSAGE_OVERHEAD_BYTES: Final = 128
+"""What a message weighs in windows beyond its headers and body."""
+
+UNJOURNALED: Final = 1 << 63
+"""Bit in the id of a message whose events are not journaled; such an id is no LSN."""
+
+# States of an entry.
+READY: Final = 0
+IN_FLIGHT: Final = 1
+GONE: Final = 2
+
+
+class Filter(Protocol):
+    """What a filter language must offer: the extension point for selectors."""
+
+    def matches(self, message: "Message") -> bool:
+        """Say whether the message passes."""
+        ...
+
+
+class Message:
+    """Immutable headers and body, shared by the entries of all queues that it was routed to.
+
+    `resident` is false as long as headers and body are only in the journal (`Store.fill`); all
+    else is always known. `size` is in bytes, with the overhead.
+    """
+
+    __slots__ = (
+        "address_id",
+        "body",
+        "expires",
+        "flags",
+        "headers",
+        "id",
+        "priority",
+        "resident",
+        "size",
+    )
+
+    def __init__(
+        self,
+        message_id: int,
+        address_id: int,
+        priority: int,
+        flags: int,
+        expires: int,
+        headers: bytes,
+        body: bytes,
+    ) -> None:
+        self.id = message_id
+        self.address_id = address_id
+        self.priority = priority
+        self.flags = flags
+        self.expires = expires
+        self.headers = headers
+        self.body = body
+        self.size = len(headers) + len(body) + MESSAGE_OVERHEAD_BYTES
+        self.resident = True
+
+    @property
+    def persistent(self) -> bool:
+        """Whether the message must survive a restart."""
+        return self.flags & 1 == 1
+
+
+def message_without_content(
+    message_id: int, address_id: int, priority: int, flags: int, expires: int, size: int
+) -> Message:
+    """Make a message whose headers and body are in the journal only."""
+    message = Message(message_id, address_id, priority, flags, expires, b"", b"")
+    message.size = size
+    message.resident = False
+    return message
+
+
+class Entry:
+    """A queue's reference to a message.
+
+    `linked` says whether it stands in one of the queue's levels; an entry that is linked and not
+    READY is a tombstone, which keeps the place for the case that the entry comes back. `changed`
+    is the LSN at which it last came back, 0 if it never did: until that is indexed, the store knows
+    it otherwise.
+    """
+
+    __slots__ = ("changed", "consumer", "delivery_count", "linked", "message", "state")
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self.delivery_count = 0
+        self.state = READY
+        self.linked = False
+        self.consumer: Consumer | None = None
+        self.changed = 0

@@ -1,0 +1,557 @@
+"""A queue: entries in the order in which they are to be delivered, in memory and out of it.
+
+A level, the ready entries of one priority, is a head, a gap that only the store holds, and a tail
+(ADR 7). A level without a gap is its head alone. What is resident never shows in what the methods
+answer. Must never know what brings the store its entries, or when they leave memory
+(`engine.residency` decides that).
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from heapq import merge
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+
+from engine.message import GONE, PRIORITIES, READY, UNJOURNALED, Entry, Filter, Message
+
+if TYPE_CHECKING:
+    from engine.state import Address, Consumer
+
+COMPACT_TOMBSTONES_MIN: Final = 64
+MERGE_RETURNED_MIN: Final = 16
+PRUNE_GONE_MIN: Final = 1024
+PAST_ALL: Final = UNJOURNALED - 1
+"""An id above that of every journaled message."""
+
+
+Due: TypeAlias = tuple[int, int, int]
+"""When something expires, in milliseconds since 1970, its message id and its queue id."""
+
+
+class StoreError(Exception):
+    """The store does not have what it must have: it does not agree with the journal."""
+
+
+class Loaded(NamedTuple):
+    """Entries that the store gave, in order, and the id up to which there is none besides."""
+
+    entries: list[Entry]
+    reached: int
+
+
+class Store(Protocol):
+    """Who holds the entries that are not in memory: the state at `indexed_lsn`, ready to be read.
+
+    What left a queue since then is in `Queue.gone`, what is resident in `Queue.entries`; both are
+    to be passed over, and so are non-persistent messages before `Queue.transients_from`.
+    """
+
+    @property
+    def indexed_lsn(self) -> int:
+        """The LSN whose state the store holds."""
+        ...
+
+    def load(self, queue: "Queue", priority: int, after: int, window: "Window") -> Loaded:
+        """Return the next ready entries of a level with ids above `after`, with content.
+
+        As many as the window says, but one at least; if there are no more, `reached` is PAST_ALL.
+        """
+        ...
+
+    def find(self, queue: "Queue", message_id: int) -> Entry | None:
+        """Return one ready entry, without content."""
+        ...
+
+    def fill(self, messages: list[Message]) -> None:
+        """Fetch headers and bodies of messages that have none; raises StoreError."""
+        ...
+
+    def gap_sum(self, queue: "Queue") -> tuple[int, int]:
+        """Return how many ready entries only the store has, and the sum of their hashes."""
+        ...
+
+    def due(
+        self, after: tuple[int, int, int], until: int, limit: int
+    ) -> list[tuple[int, int, int]]:
+        """Return (expires, message id, queue id) of what expires up to `until` (milliseconds).
+
+        In order, behind `after`, at most `limit`; with what left or is in flight since.
+        """
+        ...
+
+
+class Window:
+    """How much of a level comes into memory at a time; one for all queues of a broker."""
+
+    __slots__ = ("bytes", "messages")
+
+    def __init__(self, messages: int = 1000, size: int = 1024 * 1024) -> None:
+        self.messages = messages
+        self.bytes = size
+
+
+class Gap:
+    """The part of a level that only the store has: `count` entries with after < id <= until.
+
+    `islands` are resident entries in between, in no order. `transients` and `transient_bytes` are
+    the part of `count` and `bytes` that is non-persistent.
+    """
+
+    __slots__ = (
+        "after", "bytes", "count", "islands", "transient_bytes", "transients", "until",
+    )  # fmt: skip
+
+    def __init__(self, after: int, until: int) -> None:
+        self.after = after
+        self.until = until
+        self.count = 0
+        self.bytes = 0
+        self.transients = 0
+        self.transient_bytes = 0
+        self.islands: list[Entry] = []
+
+    def add(self, message: Message) -> None:
+        """Count an entry that is from here on in the store only."""
+        self.count += 1
+        self.bytes += message.size
+        if not message.persistent:
+            self.transients += 1
+            self.transient_bytes += message.size
+
+    def subtract(self, message: Message) -> None:
+        """Count an entry no more that came into memory."""
+        self.count -= 1
+        self.bytes -= message.size
+        if not message.persistent:
+            self.transients -= 1
+            self.transient_bytes -= message.size
+
+
+class Queue:
+    """A named, ordered store of entries, bound to one address.
+
+    `entries` holds everything that is resident, ready or in flight, by message id. `levels` holds
+    the heads, oldest first, one deque a priority, `tails` what stands behind the gap, the same
+    deque if there is none; `occupied` has a bit for each level that may have some. What came back
+    waits in `returned` until somebody looks at the order: one by one, thousands that come back at
+    once would each search for their place.
+
+    `ready_count` and `bytes` count everything, wherever it is.
+    """
+
+    __slots__ = (
+        "acknowledged",
+        "added",
+        "address",
+        "auto_created",
+        "bytes",
+        "consumers",
+        "dead_lettered",
+        "durable",
+        "entries",
+        "expired",
+        "filter",
+        "gap_count",
+        "gaps",
+        "gone",
+        "gone_max",
+        "id",
+        "levels",
+        "matcher",
+        "name",
+        "newest",
+        "next_consumer",
+        "occupied",
+        "owner",
+        "paused",
+        "ready_count",
+        "returned",
+        "routing_type",
+        "store",
+        "tails",
+        "temporary",
+        "tombstones",
+        "transient_count",
+        "transients_from",
+        "unjournaled_after",
+        "window",
+    )
+
+    def __init__(self, queue_id: int, name: str, address: "Address") -> None:
+        self.id = queue_id
+        self.name = name
+        self.address = address
+        self.routing_type = "anycast"
+        self.filter = ""
+        self.durable = True
+        self.temporary = False
+        self.auto_created = False
+        self.owner = 0
+        self.paused = False
+        self.entries: dict[int, Entry] = {}
+        self.levels: list[deque[Entry]] = [deque() for _ in range(PRIORITIES)]
+        self.tails: list[deque[Entry]] = list(self.levels)
+        self.returned: list[Entry] = []
+        self.occupied = 0
+        self.tombstones = 0
+        self.ready_count = 0
+        self.transient_count = 0
+        self.bytes = 0
+        self.consumers: list[Consumer] = []
+        self.added = 0
+        self.acknowledged = 0
+        self.dead_lettered = 0
+        self.expired = 0
+        # What is not resident.
+        self.store: Store | None = None
+        self.gaps: list[Gap | None] | None = None
+        self.gap_count = 0
+        self.gone: dict[int, int] = {}
+        self.gone_max = PRUNE_GONE_MIN
+        self.transients_from = 0
+        self.window = Window()
+        # Volatile.
+        self.next_consumer = 0
+        self.matcher: Filter | None = None
+        # Id of the journaled message that entered last, and by id of an unjournaled message, whose
+        # number says nothing about its place among the others, the journaled one before it.
+        self.newest = 0
+        self.unjournaled_after: dict[int, int] = {}
+
+    @property
+    def message_count(self) -> int:
+        """How many messages are in the queue, ready or in flight."""
+        return len(self.entries) + self.gap_count
+
+    def remember_place(self, message_id: int) -> None:
+        """Note where an unjournaled message stands that is about to become the last entry."""
+        self.unjournaled_after[message_id] = self.newest
+
+    def _place(self, message_id: int) -> tuple[int, int]:
+        if message_id < UNJOURNALED:
+            return (message_id, 0)
+        return (self.unjournaled_after[message_id], message_id)
+
+    def place_of(self, entry: Entry) -> tuple[int, int]:
+        """Return what orders the entries of a level."""
+        return self._place(entry.message.id)
+
+    # ---- entries by id
+
+    def get(self, message_id: int) -> Entry:
+        """Return an entry by id, resident from here on; KeyError if the queue does not have it."""
+        entry = self.entries.get(message_id)
+        return entry if entry is not None else self._fault(message_id)
+
+    def find(self, message_id: int) -> Entry | None:
+        """Return an entry by id, resident from here on; None if the queue does not have it."""
+        entry = self.entries.get(message_id)
+        if entry is None and self.gap_count:
+            try:
+                return self._fault(message_id)
+            except KeyError:
+                return None
+        return entry
+
+    def _fault(self, message_id: int) -> Entry:
+        if self.store is None or not self.gap_count or message_id in self.gone:
+            raise KeyError(message_id)
+        entry = self.store.find(self, message_id)
+        if entry is None:
+            raise KeyError(message_id)
+        gap = self.gap(entry.message.priority)
+        if gap is None or not gap.after < message_id <= gap.until:
+            raise KeyError(message_id)
+        self._adopt(entry)
+        return entry
+
+    def make_resident(self, entry: Entry) -> None:
+        """Take an entry that `ready` gave into memory, if it is not there."""
+        if entry.message.id not in self.entries:
+            self._adopt(entry)
+
+    def _adopt(self, entry: Entry) -> None:
+        """Make an entry of a gap resident, where it stands."""
+        gap = self.gap(entry.message.priority)
+        assert gap is not None
+        self.entries[entry.message.id] = entry
+        gap.subtract(entry.message)
+        self.gap_count -= 1
+        entry.linked = True
+        gap.islands.append(entry)
+
+    def gap(self, priority: int) -> Gap | None:
+        """Return the gap of a level, None if it has none."""
+        return self.gaps[priority] if self.gaps is not None else None
+
+    def note_gone(self, entry: Entry, lsn: int) -> None:
+        """Remember what left where the store may still be read for it: behind something ready."""
+        message_id = entry.message.id
+        if self.store is None or message_id >= UNJOURNALED:
+            return
+        if not (self.returned or self.unjournaled_after):
+            level = self.levels[entry.message.priority]
+            gap = self.gap(entry.message.priority)
+            behind_head = bool(level) and level[0].message.id < message_id
+            if not behind_head and (gap is None or message_id <= gap.after):
+                return
+        self.gone[message_id] = lsn
+        if len(self.gone) > self.gone_max:
+            self.prune_gone()
+            self.gone_max = max(PRUNE_GONE_MIN, 2 * len(self.gone))
+
+    def prune_gone(self) -> None:
+        """Forget what left so long ago that the store does not have it any more."""
+        if self.gone and self.store is not None:
+            indexed = self.store.indexed_lsn
+            self.gone = {number: lsn for number, lsn in self.gone.items() if lsn > indexed}
+
+    # ---- order
+
+    def put(self, entry: Entry) -> None:
+        """Add an entry that is new: behind everything of its priority."""
+        priority = entry.message.priority
+        self.tails[priority].append(entry)
+        entry.linked = True
+        self.occupied |= 1 << priority
+        self.ready_count += 1
+
+    def put_back(self, entry: Entry) -> None:
+        """Make an entry ready again, in its original place among those of its priority."""
+        entry.state = READY
+        self.ready_count += 1
+        self.occupied |= 1 << entry.message.priority
+        if entry.linked:
+            self.tombstones -= 1
+            return
+        entry.linked = True
+        self.returned.append(entry)
+
+    def order_returned(self) -> None:
+        """Put what came back into its original place among those of its priority."""
+        returned = self.returned
+        self.returned = []
+        parts: dict[tuple[int, int], list[Entry]] = {}
+        for entry in returned:
+            priority = entry.message.priority
+            gap = self.gap(priority)
+            number = self._place(entry.message.id)[0]
+            if gap is None or number <= gap.after:
+                parts.setdefault((priority, 0), []).append(entry)
+            elif number <= gap.until:
+                gap.islands.append(entry)
+            else:
+                parts.setdefault((priority, 1), []).append(entry)
+        for (priority, behind), entries in parts.items():
+            side = self.tails if behind else self.levels
+            if len(entries) < MERGE_RETURNED_MIN:
+                for entry in entries:
+                    self._insert(side[priority], entry)
+            else:
+                self._merge(side[priority], entries)
+
+    def _insert(self, level: deque[Entry], entry: Entry) -> None:
+        place = self._place(entry.message.id)
+        position = 0
+        for other in level:
+            if other.state != GONE and self._place(other.message.id) > place:
+                break
+            position += 1
+        level.insert(position, entry)
+
+    def _merge(self, level: deque[Entry], entries: list[Entry]) -> None:
+        for entry in level:
+            if entry.state != GONE:
+                entries.append(entry)
+            else:
+                self.unlink(entry)
+        entries.sort(key=self.place_of)
+        level.clear()
+        level.extend(entries)
+
+    def unlink(self, tombstone: Entry) -> None:
+        """Forget the place of an entry that is not ready."""
+        tombstone.linked = False
+        self.tombstones -= 1
+
+    def withdraw(self, entry: Entry, state: int) -> None:
+        """Take a READY entry out of its level, leaving a tombstone if it is not the first."""
+        if self.returned:
+            self.order_returned()
+        entry.state = state
+        self.ready_count -= 1
+        level = self.levels[entry.message.priority]
+        if level and level[0] is entry:
+            level.popleft()
+            entry.linked = False
+            return
+        self.tombstones += 1
+        if (
+            self.tombstones > COMPACT_TOMBSTONES_MIN
+            and self.tombstones > self.ready_count - self.gap_count
+        ):
+            self._compact()
+
+    def head(self) -> Entry | None:
+        """Return the entry that is to be delivered next, None if nothing is ready."""
+        if self.returned:
+            self.order_returned()
+        while self.occupied:
+            priority = self.occupied.bit_length() - 1
+            level = self.levels[priority]
+            while level:
+                entry = level[0]
+                if entry.state == READY:
+                    return entry
+                level.popleft()
+                self.unlink(entry)
+            if self.gaps is None or not self._page_in(priority):
+                self.occupied &= ~(1 << priority)
+        return None
+
+    def ready(self) -> Iterator[Entry]:
+        """Iterate over what is ready, in order of delivery, paged or not.
+
+        Entries of a gap do not become resident by it: see `make_resident`. What was given may
+        leave meanwhile; nothing may come.
+        """
+        if self.returned:
+            self.order_returned()
+        for priority in range(PRIORITIES - 1, -1, -1):
+            for entry in list(self.levels[priority]):
+                if entry.state == READY:
+                    yield entry
+            gap = self.gap(priority)
+            if gap is not None:
+                yield from self._in_gap(priority, gap)
+                for entry in list(self.tails[priority]):
+                    if entry.state == READY:
+                        yield entry
+
+    def _in_gap(self, priority: int, gap: Gap) -> Iterator[Entry]:
+        islands = [entry for entry in gap.islands if entry.state == READY]
+        islands.sort(key=self.place_of)
+        yield from merge(islands, self._stored(priority, gap), key=self.place_of)
+
+    def _stored(self, priority: int, gap: Gap) -> Iterator[Entry]:
+        after = gap.after
+        assert self.store is not None
+        while after < gap.until:
+            loaded = self.store.load(self, priority, after, self.window)
+            yield from (entry for entry in loaded.entries if entry.message.id <= gap.until)
+            after = loaded.reached
+
+    def _compact(self) -> None:
+        for priority in range(PRIORITIES):
+            level = self.levels[priority]
+            self._compact_level(level)
+            tail = self.tails[priority]
+            if tail is not level:
+                self._compact_level(tail)
+            gap = self.gap(priority)
+            if gap is not None:
+                for entry in gap.islands:
+                    entry.linked = entry.state == READY
+                gap.islands = [entry for entry in gap.islands if entry.linked]
+        self.tombstones = 0
+
+    def _compact_level(self, level: deque[Entry]) -> None:
+        """In place, because a head without a gap is its own tail."""
+        kept = []
+        for entry in level:
+            entry.linked = entry.state == READY
+            if entry.linked:
+                kept.append(entry)
+        level.clear()
+        level.extend(kept)
+
+    # ---- gaps
+
+    def open_gap(self, priority: int, after: int, until: int) -> Gap:
+        """Begin a gap behind the head of a level, or return the one there is.
+
+        From here on new entries go to the tail.
+        """
+        gap = self.gap(priority)
+        if gap is None:
+            if self.gaps is None:
+                self.gaps = [None] * PRIORITIES
+            gap = self.gaps[priority] = Gap(after, until)
+            self.tails[priority] = deque()
+        return gap
+
+    def _close_gap(self, priority: int) -> None:
+        """End a gap that holds nothing any more."""
+        assert self.gaps is not None
+        self.levels[priority].extend(self.tails[priority])
+        self.tails[priority] = self.levels[priority]
+        self.gaps[priority] = None
+        if not any(self.gaps):
+            self.gaps = None
+
+    def _page_in(self, priority: int) -> bool:
+        """Bring what comes next into an empty head; return whether anything is in it then."""
+        gap = self.gap(priority)
+        if gap is None:
+            return False
+        level = self.levels[priority]
+        while not level:
+            loaded: list[Entry] = []
+            if gap.count:
+                loaded = self._load(priority, gap)
+            else:
+                gap.after = gap.until
+            self._join_islands(level, gap, loaded)
+            if gap.count == 0 and not gap.islands:
+                self._close_gap(priority)
+                return bool(level)
+        return True
+
+    def _load(self, priority: int, gap: Gap) -> list[Entry]:
+        assert self.store is not None
+        self.prune_gone()
+        loaded = self.store.load(self, priority, gap.after, self.window)
+        entries = loaded.entries
+        if entries and entries[-1].message.id > gap.until:
+            entries = [entry for entry in entries if entry.message.id <= gap.until]
+        for entry in entries:
+            self.entries[entry.message.id] = entry
+            entry.linked = True
+            gap.subtract(entry.message)
+        self.gap_count -= len(entries)
+        if gap.count < 0 or (gap.count and loaded.reached >= gap.until):
+            raise StoreError(
+                f"queue '{self.name}' has {gap.count} messages more in the journal than in the "
+                "index"
+            )
+        gap.after = min(loaded.reached, gap.until)
+        return entries
+
+    def _join_islands(self, level: deque[Entry], gap: Gap, loaded: list[Entry]) -> None:
+        """Put what was loaded into the head, with the islands that stand before its end."""
+        if not gap.islands:
+            level.extend(loaded)
+            return
+        apart = []
+        for entry in gap.islands:
+            if entry.state != READY:
+                self.unlink(entry)
+            elif self.place_of(entry)[0] <= gap.after:
+                loaded.append(entry)
+            else:
+                apart.append(entry)
+        gap.islands = apart
+        loaded.sort(key=self.place_of)
+        level.extend(loaded)
+
+    def drop_paged_transients(self, lsn: int) -> None:
+        """Count no more what is non-persistent in the gaps: it went with the broker's start."""
+        self.transients_from = lsn
+        for gap in self.gaps or ():
+            if gap is not None and gap.transients:
+                gap.count -= gap.transients
+                gap.bytes -= gap.transient_bytes
+                self.gap_count -= gap.transients
+                self.ready_count -= gap.transients
+                self.transient_count -= gap.transients
+                self.bytes -= gap.transient_bytes
+                gap.transients = gap.transient_bytes = 0
