@@ -31,7 +31,7 @@ from engine.events import (
     Row,
 )
 from engine.headers import as_dict
-from engine.state import DEFAULT_PRIORITY
+from engine.message import DEFAULT_PRIORITY
 from tools.names import Names
 from tools.scan import Event
 
