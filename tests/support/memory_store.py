@@ -1,0 +1,116 @@
+"""A store in memory: the reference for what `engine.queues.Store` answers.
+
+It folds a prefix of a journal with the engine's own `apply` into an ordinary state, all resident,
+and answers from that. Slow and obviously right; it has no pages, no cache and nothing to damage.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from engine.apply import apply
+from engine.digest import U64, entry_hash
+from engine.events import ROUTED
+from engine.message import READY, Entry, Message, message_without_content
+from engine.queues import PAST_ALL, Due, Loaded, Queue, StoreError, Window
+from engine.state import State
+from tests.support.world import Event
+
+
+class MemoryStore:
+    """The state of a journal at `indexed_lsn`, as a store.
+
+    `journal` may grow meanwhile; event n is expected at position n - 1. What the store knows moves
+    only by `advance`.
+    """
+
+    def __init__(self, journal: Sequence[Event]) -> None:
+        self.journal = journal
+        self.state = State()
+        self._indexed_lsn = 0
+
+    @property
+    def indexed_lsn(self) -> int:
+        return self._indexed_lsn
+
+    def advance(self, lsn: int) -> None:
+        """Go on to the state at a later LSN, which the journal must have."""
+        assert self._indexed_lsn <= lsn <= len(self.journal)
+        for position in range(self._indexed_lsn, lsn):
+            apply(self.state, *self.journal[position])
+        self._indexed_lsn = lsn
+
+    def _stored(self, queue: Queue) -> Iterator[Entry]:
+        """What only the store has of a queue, in order of delivery: the store's own entries."""
+        known = self.state.queues.get(queue.id)
+        for entry in known.ready() if known is not None else ():
+            message = entry.message
+            if message.id in queue.entries or message.id in queue.gone:
+                continue
+            if message.persistent or message.id > queue.transients_from:
+                yield entry
+
+    def load(self, queue: Queue, priority: int, after: int, window: Window) -> Loaded:
+        """Return the next ready entries of a level, with content: see `engine.queues.Store`."""
+        entries: list[Entry] = []
+        reached = PAST_ALL
+        room = window.bytes
+        for stored in self._stored(queue):
+            message = stored.message
+            if message.priority != priority or message.id <= after:
+                continue
+            room -= message.size
+            if entries and (room < 0 or len(entries) >= window.messages):
+                reached = entries[-1].message.id
+                break
+            entries.append(_copy(stored))
+        self.fill([entry.message for entry in entries])
+        return Loaded(entries, reached)
+
+    def find(self, queue: Queue, message_id: int) -> Entry | None:
+        """Return one ready entry, without content."""
+        for stored in self._stored(queue):
+            if stored.message.id == message_id:
+                return _copy(stored)
+        return None
+
+    def fill(self, messages: list[Message]) -> None:
+        """Give messages their headers and bodies from the journal."""
+        for message in messages:
+            if not 0 < message.id <= len(self.journal):
+                raise StoreError(f"the journal has no message {message.id}")
+            event = self.journal[message.id - 1]
+            if event.row[0] != ROUTED:
+                raise StoreError(f"event {message.id} is {event.name}, not a message")
+            message.headers = event.headers
+            message.body = event.body
+            message.resident = True
+
+    def gap_sum(self, queue: Queue) -> tuple[int, int]:
+        """Return how many entries lie in the queue's gaps, and the sum of their hashes."""
+        count = total = 0
+        for entry in self._stored(queue):
+            gap = queue.gap(entry.message.priority)
+            if gap is not None and gap.after < entry.message.id <= gap.until:
+                count += 1
+                total += entry_hash(queue.id, entry)
+        return count, total & U64
+
+    def due(self, after: Due, until: int, limit: int) -> list[Due]:
+        """Return what of the ready entries expires up to `until`, in order."""
+        found = [
+            (entry.message.expires, message_id, queue.id)
+            for queue in self.state.queues.values()
+            for message_id, entry in queue.entries.items()
+            if entry.state == READY and entry.message.expires
+        ]
+        return sorted(item for item in found if after < item and item[0] <= until)[:limit]
+
+
+def _copy(stored: Entry) -> Entry:
+    """Return an entry of its own for who asks, without content."""
+    known = stored.message
+    message = message_without_content(
+        known.id, known.address_id, known.priority, known.flags, known.expires, known.size
+    )
+    entry = Entry(message)
+    entry.delivery_count = stored.delivery_count
+    return entry
