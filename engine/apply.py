@@ -43,11 +43,14 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
     """A message enters the queue of the row, or those listed in the detail."""
     expires = 0
     queue_ids: tuple[int, ...] = ()
+    decoded: events.RoutedDetail | None = None
     if detail:
         decoded = cast(events.RoutedDetail, events.decode_detail(events.ROUTED, detail))
         expires = decoded.expires
         queue_ids = decoded.queues
     message = Message(row[MESSAGE], row[ADDRESS], row[PRIORITY], row[FLAGS], expires, headers, body)
+    if decoded is not None and decoded.chunks:
+        message.enlarge(events.chunk_lsns(decoded), decoded.body_bytes)
     if queue_ids:
         for queue_id in queue_ids:
             enter(state, lsn, state.queues[queue_id], message)
@@ -367,6 +370,7 @@ APPLY: Final[dict[int, Apply]] = {
     events.REMOVED: removed,
     events.TRANSACTION_COMMITTED: nothing,
     events.TRANSACTION_ROLLED_BACK: nothing,
+    events.CHUNK_RECEIVED: nothing,
 }
 assert APPLY.keys() == events.BY_NUMBER.keys()
 

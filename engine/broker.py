@@ -39,6 +39,17 @@ def _send(core: Core, command: commands.Send) -> int | Refusal:
     return routing.send(core, command)
 
 
+def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
+    if core.blocked:
+        return Refusal(Code.LIMIT, core.blocked)
+    send = command.send
+    if not command.previous and send.transaction is not None:
+        transaction = transactions.find(core, send.connection, send.transaction)
+        if isinstance(transaction, Refusal):
+            return transaction
+    return routing.take_chunk(core, command)
+
+
 def _acknowledge(core: Core, command: commands.Acknowledge) -> int | Refusal:
     if command.transaction is not None:
         return transactions.add_settlement(core, command)
@@ -58,6 +69,7 @@ def _expire_due(core: Core, command: commands.ExpireDue) -> int | Refusal:
 
 HANDLERS: Final[dict[type, Handler]] = {
     commands.Send: _send,
+    commands.Chunk: _chunk,
     commands.Acknowledge: _acknowledge,
     commands.Reject: _reject,
     commands.OpenConnection: connections.open_connection,

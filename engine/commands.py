@@ -98,7 +98,9 @@ class Send(Command):
 
     `routing_type` None means any. `expires` is milliseconds since 1970, 0 for never.
     `transaction` is the name of one that is open on the connection, or None.
-    `headers` is a block as `engine.headers` describes it.
+    `headers` is a block as `engine.headers` describes it. The body of a large message came by
+    `Chunk` before: `chunks` are the answers to those, in order, `body_bytes` its whole length, and
+    `body` is empty.
     """
 
     connection: int
@@ -111,6 +113,20 @@ class Send(Command):
     persistent: bool = True
     expires: int = 0
     transaction: str | None = None
+    chunks: tuple[int, ...] = ()
+    body_bytes: int = 0
+
+
+class Chunk(Command):
+    """Take a piece of the body of a large message; answered with the LSN of its event.
+
+    `send` is the command that is to come when the body is whole: the first piece (`previous` 0) is
+    refused if it would be. `previous` is the answer to the piece before.
+    """
+
+    send: Send
+    body: bytes
+    previous: int = 0
 
 
 class Acknowledge(Command):

@@ -9,6 +9,7 @@ of the kind's detail struct, empty when it has none), `headers` (see `engine.hea
 Its LSN is its position in the journal and is not stored.
 """
 
+from itertools import accumulate, pairwise
 from struct import Struct
 from typing import Final, TypeAlias
 
@@ -34,7 +35,13 @@ COLUMNS: Final = (
     Column("address", "I", 4, "id of the address, 0 for none"),
     Column("queue", "I", 8, "id of the queue, 0 for none or for several (see detail)"),
     Column("priority", "B", 12, "priority of the message, 0 to 9"),
-    Column("flags", "B", 13, "bits: 1 persistent, 2 headers and body not journaled"),
+    Column(
+        "flags",
+        "B",
+        13,
+        "bits: 1 persistent, 2 headers and body not journaled, 4 large: the body is in the chunks "
+        "that the detail of Routed lists",
+    ),
     Column("message", "Q", 16, "id of the message: the LSN of its Routed event"),
     Column("consumer", "Q", 24, "id of the consumer: the LSN of its ConsumerAttached event"),
     Column("connection", "Q", 32, "id of the connection: the LSN of its ConnectionOpened event"),
@@ -67,6 +74,7 @@ TIME: Final = 11
 # Bits of the flags column.
 PERSISTENT: Final = 1
 BODY_OMITTED: Final = 2
+LARGE: Final = 4
 
 # Numbers of the kinds. Gaps belong to kinds that the design names and that are not built yet.
 BROKER_STARTED: Final = 1
@@ -95,6 +103,7 @@ EXPIRED: Final = 24
 REMOVED: Final = 25
 TRANSACTION_COMMITTED: Final = 27
 TRANSACTION_ROLLED_BACK: Final = 28
+CHUNK_RECEIVED: Final = 34
 
 # Numbers of the reasons; one list for all kinds, so that a query needs no second table.
 NO_REASON: Final = 0
@@ -230,11 +239,17 @@ class SettingsDetail(Detail, frozen=True):
 
 
 class RoutedDetail(Detail, frozen=True):
-    """Queues chosen, if several; expiry in milliseconds since 1970; transaction it came in."""
+    """Queues chosen, if several; expiry in milliseconds since 1970; transaction it came in.
+
+    Of a large message also its chunks (the LSN of the first, then of each how much it is above the
+    one before) and the length of its body.
+    """
 
     queues: tuple[int, ...] = ()
     expires: int = 0
     transaction: str = ""
+    chunks: tuple[int, ...] = ()
+    body_bytes: int = 0
 
 
 class DroppedDetail(Detail, frozen=True):
@@ -335,6 +350,10 @@ EVENT_TYPES: Final = (
     EventType(TRANSACTION_ROLLED_BACK, "TransactionRolledBack", ("reason", "connection"),
               TransactionDetail,
               "The transaction left nothing behind."),
+    EventType(CHUNK_RECEIVED, "ChunkReceived", ("connection", "related"), None,
+              "A piece of the body of a large message came, and is the body of this event. "
+              "`related` is the chunk before it, 0 for the first. A message it becomes by the "
+              "Routed that lists it; without one its sender went away half-way."),
 )  # fmt: skip
 
 BY_NUMBER: Final[dict[int, EventType]] = {entry.number: entry for entry in EVENT_TYPES}
@@ -374,6 +393,16 @@ def encode_detail(detail: Detail) -> bytes:
     """Encode a detail; one with nothing but defaults becomes the empty string."""
     encoded = _encoder.encode(detail)
     return b"" if encoded == b"\x80" else encoded
+
+
+def chunk_lsns(detail: RoutedDetail) -> tuple[int, ...]:
+    """Return the LSNs of the chunks of a large message, none if it is not large."""
+    return tuple(accumulate(detail.chunks))
+
+
+def chunk_steps(lsns: tuple[int, ...]) -> tuple[int, ...]:
+    """Return LSNs of chunks as a detail has them: the first, then differences."""
+    return lsns[:1] + tuple(after - before for before, after in pairwise(lsns))
 
 
 def decode_detail(kind: int, encoded: bytes) -> Detail | None:

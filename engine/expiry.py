@@ -130,6 +130,9 @@ def _copy_for(
     # The event that takes the entry out comes first, so the copy is the event after it.
     copy_id = core.next_lsn + 1 if core.is_journaled(message.id) else core.next_unjournaled_id()
     copy = Message(copy_id, address.id, message.priority, message.flags, 0, headers, message.body)
+    if message.chunks:
+        # Not copied: both refer to the same chunks.
+        copy.enlarge(message.chunks, message.body_bytes)
     return copy, select(core, address, None, copy)
 
 
@@ -164,13 +167,14 @@ def _due(core: Core) -> Iterator[Due]:
         from_heap = expiring[0] if expiring and expiring[0][0] <= now_ms else None
         if stored and (from_heap is None or stored[0] <= from_heap):
             item = stored.popleft()
-            state.due_after = item
-            if not stored:
-                stored = _stored_due(state, now_ms)
         elif from_heap is not None:
             item = heappop(expiring)
         else:
             return
+        # Of what came from the heap too: the store will have it later.
+        state.due_after = max(state.due_after, item)
+        if not stored:
+            stored = _stored_due(state, now_ms)
         yield item
 
 

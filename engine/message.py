@@ -34,12 +34,15 @@ class Message:
     """Immutable headers and body, shared by the entries of all queues that it was routed to.
 
     `resident` is false as long as headers and body are only in the journal (`Store.fill`); all
-    else is always known. `size` is in bytes, with the overhead.
+    else is always known. `size` is in bytes, with the overhead. The body of a large message (flag
+    LARGE) is never in memory: `chunks` are the LSNs of its pieces in the journal, and `size` counts
+    it.
     """
 
     __slots__ = (
         "address_id",
         "body",
+        "chunks",
         "expires",
         "flags",
         "headers",
@@ -68,6 +71,19 @@ class Message:
         self.body = body
         self.size = len(headers) + len(body) + MESSAGE_OVERHEAD_BYTES
         self.resident = True
+        self.chunks: tuple[int, ...] = ()
+
+    def enlarge(self, chunks: tuple[int, ...], body_bytes: int) -> None:
+        """Make it a large message whose body is in these chunks; `resident` speaks of headers."""
+        self.chunks = chunks
+        self.size = len(self.headers) + body_bytes + MESSAGE_OVERHEAD_BYTES
+
+    @property
+    def body_bytes(self) -> int:
+        """Length of the body, wherever it is; headers must be resident."""
+        if not self.chunks:
+            return len(self.body)
+        return self.size - len(self.headers) - MESSAGE_OVERHEAD_BYTES
 
     @property
     def persistent(self) -> bool:

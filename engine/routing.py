@@ -8,7 +8,7 @@ unless the sender said which (fact sheet of Artemis, section 1.1).
 from typing import Final
 
 from engine import events
-from engine.commands import ANYCAST, MULTICAST, Send
+from engine.commands import ANYCAST, MULTICAST, Chunk, Send
 from engine.core import Core
 from engine.events import PERSISTENT
 from engine.message import Filter, Message
@@ -62,6 +62,21 @@ def check_send(core: Core, command: Send) -> Refusal | None:
     if _default_type(core, command) == ANYCAST:
         return check_queue(core, command.address, command.address, ANYCAST)
     return check_address(core, command.address, MULTICAST)
+
+
+def take_chunk(core: Core, command: Chunk) -> int | Refusal:
+    """Record a piece of a body. It becomes part of a message by the send that lists it."""
+    if not command.previous:
+        refusal = check_send(core, command.send)
+        if refusal is not None:
+            return refusal
+    return core.emit(
+        events.row(
+            events.CHUNK_RECEIVED,
+            connection=command.send.connection, related=command.previous, time=core.now,
+        ),
+        body=command.body,
+    )  # fmt: skip
 
 
 def queue_needed(core: Core, command: Send) -> tuple[str, str] | None:
@@ -120,7 +135,7 @@ def _send_to(core: Core, command: Send, address: Address, queue: Queue | None) -
 
 
 def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
-    if flags < 0 or command.expires or command.transaction is not None:
+    if flags < 0 or command.expires or command.transaction is not None or command.chunks:
         return _send_with_detail(core, command, queue, flags)
     lsn = core.emit_routed(
         queue, command.priority, flags, command.connection, command.headers, command.body
@@ -131,28 +146,32 @@ def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
 
 def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> int:
     """Route to one queue what needs a detail, or must not be journaled (flags -1)."""
-    message_id = core.next_lsn if flags >= 0 else core.next_unjournaled_id()
-    if flags < 0:
-        flags = events.BODY_OMITTED
-    message = Message(
-        message_id, queue.address.id, command.priority, flags, command.expires,
-        command.headers, command.body,
-    )  # fmt: skip
+    message = _message(core, command, queue.address, flags)
     lsn = route(
         core, message, [queue],
         reason=events.SENT, connection=command.connection, transaction=command.transaction,
     )  # fmt: skip
-    return lsn if flags & PERSISTENT else 0
+    return lsn if message.flags & PERSISTENT else 0
 
 
-def _send_to_several(core: Core, command: Send, address: Address, flags: int) -> int:
+def _message(core: Core, command: Send, address: Address, flags: int) -> Message:
+    """Return the message that a send is about; flags -1 if it must not be journaled."""
     message_id = core.next_lsn if flags >= 0 else core.next_unjournaled_id()
     if flags < 0:
         flags = events.BODY_OMITTED
+    if command.chunks:
+        flags |= events.LARGE
     message = Message(
         message_id, address.id, command.priority, flags, command.expires,
         command.headers, command.body,
     )  # fmt: skip
+    if command.chunks:
+        message.enlarge(command.chunks, command.body_bytes)
+    return message
+
+
+def _send_to_several(core: Core, command: Send, address: Address, flags: int) -> int:
+    message = _message(core, command, address, flags)
     queues = select(core, address, command.routing_type, message)
     lsn = route(
         core, message, queues,
@@ -160,7 +179,7 @@ def _send_to_several(core: Core, command: Send, address: Address, flags: int) ->
     )  # fmt: skip
     if not queues:
         lsn = _drop(core, command, address, message)
-    return lsn if flags & PERSISTENT else 0
+    return lsn if message.flags & PERSISTENT else 0
 
 
 def _transient_flags(core: Core) -> int:
@@ -213,8 +232,8 @@ def route(
         return 0
     several = tuple(queue.id for queue in queues) if len(queues) > 1 else ()
     detail = b""
-    if several or message.expires or transaction is not None:
-        detail = _detail(message.expires, several, transaction)
+    if several or message.expires or transaction is not None or message.chunks:
+        detail = _detail(message, several, transaction)
     lsn = core.emit(
         (
             events.ROUTED, reason, 0, message.address_id, 0 if several else queues[0].id,
@@ -246,7 +265,14 @@ def _drop(core: Core, command: Send, address: Address, message: Message) -> int:
     )  # fmt: skip
 
 
-def _detail(expires: int, queues: tuple[int, ...], transaction: str | None) -> bytes:
+def _detail(message: Message, queues: tuple[int, ...], transaction: str | None) -> bytes:
+    chunks = message.chunks
     return events.encode_detail(
-        events.RoutedDetail(queues=queues, expires=expires, transaction=transaction or "")
+        events.RoutedDetail(
+            queues=queues,
+            expires=message.expires,
+            transaction=transaction or "",
+            chunks=events.chunk_steps(chunks),
+            body_bytes=message.body_bytes if chunks else 0,
+        )
     )

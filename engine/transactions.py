@@ -18,6 +18,9 @@ from engine.state import Connection, Consumer
 
 Operation: TypeAlias = Send | Acknowledge | Reject
 
+CHUNK_OVERHEAD_BYTES: Final = 64
+"""What a chunk of a large message weighs in a transaction."""
+
 OPEN_TRANSACTIONS_MAX: Final = 1000
 """How many transactions a connection can have open, so that none can fill the memory."""
 
@@ -69,8 +72,10 @@ def add_send(core: Core, command: Send) -> int | Refusal:
     if refusal is not None:
         return refusal
     limit = core.options.max_transaction_bytes
-    # The overhead counts too, or endless empty messages would weigh nothing.
+    # The overhead counts too, or endless empty messages would weigh nothing. Of a large body only
+    # the list of its chunks does: the body is in the journal already.
     weight = transaction.bytes + len(command.headers) + len(command.body) + MESSAGE_OVERHEAD_BYTES
+    weight += CHUNK_OVERHEAD_BYTES * len(command.chunks)
     if weight > limit:
         return Refusal(
             Code.LIMIT,

@@ -63,7 +63,7 @@ def _transaction(world: World, connection: int, number: int) -> str | None:
 def _send(world: World, x: int, y: int, z: int) -> c.Command:
     connection = _connection(world, x)
     kind = "big" if y % 2 else "small"
-    return c.Send(
+    command = c.Send(
         connection,
         ADDRESSES[y % 3 if z < 12 else y % 6],
         build([("kind", kind), ("expires", "5")]),
@@ -75,6 +75,23 @@ def _send(world: World, x: int, y: int, z: int) -> c.Command:
         expires=(world.now // 1000 + 10 * z) if x % 4 == 0 else 0,
         transaction=_transaction(world, connection, x + y),
     )
+    if y % 7 == 6:
+        _send_chunks(world, command, 1 + x % 3)
+    return command
+
+
+def _send_chunks(world: World, command: c.Send, count: int) -> None:
+    """Make it the end of a large message, unless its first chunk is refused."""
+    body = command.body
+    lsn = 0
+    for _ in range(count):
+        answer = world.handle(c.Chunk(command, body, lsn))
+        if isinstance(answer, Refusal):
+            return
+        command.chunks += (lsn := answer,)
+    command.body_bytes = count * len(body)
+    command.body = b""
+    world.turn()
 
 
 def _attach(world: World, x: int, y: int, z: int) -> c.Command:

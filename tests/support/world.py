@@ -15,6 +15,7 @@ from engine.commands import (
     Attach,
     Begin,
     ChangeSettings,
+    Chunk,
     CloseConnection,
     Command,
     Commit,
@@ -31,7 +32,7 @@ from engine.digest import digest
 from engine.events import ROW_STRUCT, Row
 from engine.headers import build
 from engine.invariants import check as check_invariants
-from engine.message import READY, UNJOURNALED
+from engine.message import READY, UNJOURNALED, Message
 from engine.queues import Queue
 from engine.refusals import Refusal
 from engine.state import State
@@ -98,10 +99,10 @@ def fold(journal: list[Event], state: State | None = None) -> State:
     return state
 
 
-def contents(state: State) -> dict[tuple[int, int], tuple[bytes, bytes]]:
+def contents(state: State) -> dict[tuple[int, int], tuple[bytes, bytes, tuple[int, ...]]]:
     """Headers and body of everything that is resident and that the journal has whole."""
     return {
-        (queue.id, message.id): (message.headers, message.body)
+        (queue.id, message.id): (message.headers, message.body, message.chunks)
         for queue in state.queues.values()
         for message in (entry.message for entry in queue.entries.values())
         if message.resident and message.id < UNJOURNALED
@@ -208,6 +209,24 @@ class World:
     def send(self, address: str, body: bytes = b"", connection: int = 0, **values: Any) -> int:
         headers = build(list(values.pop("headers", {}).items()))
         return self.ok(Send(connection, address, headers, body, **values))
+
+    def send_large(
+        self, address: str, pieces: Sequence[bytes], connection: int = 0, **values: Any
+    ) -> int:
+        """Send a large message, chunk by chunk."""
+        command = Send(connection, address, build(list(values.pop("headers", {}).items())), b"")
+        for name, value in values.items():
+            setattr(command, name, value)
+        lsn = 0
+        for piece in pieces:
+            lsn = self.ok(Chunk(command, piece, lsn))
+            command.chunks += (lsn,)
+        command.body_bytes = sum(map(len, pieces))
+        return self.ok(command)
+
+    def large_body(self, message: Message) -> bytes:
+        """The body of a large message, from the chunks that the journal has."""
+        return b"".join(self.journal[lsn - 1].body for lsn in message.chunks)
 
     def ack(self, consumer: int, message: int, **values: Any) -> int:
         return self.ok(Acknowledge(consumer, message, **values))

@@ -14,7 +14,7 @@ def test_kinds_and_reasons_have_the_numbers_that_journals_hold() -> None:
         "QueueDeleted": 13, "QueuePaused": 14, "QueueResumed": 15, "SettingsChanged": 16,
         "Routed": 17, "Dropped": 18, "Delivered": 20, "Acknowledged": 21, "Returned": 22,
         "DeadLettered": 23, "Expired": 24, "Removed": 25, "TransactionCommitted": 27,
-        "TransactionRolledBack": 28,
+        "TransactionRolledBack": 28, "ChunkReceived": 34,
     }  # fmt: skip
     assert [events.REASONS[number][0] for number in range(28)] == [
         "", "sent", "dead-letter", "expiry", "no-binding", "no-matching-filter", "by-consumer",
@@ -43,6 +43,16 @@ def test_details_have_defaults_for_everything(entry: events.EventType) -> None:
         assert events.decode_detail(entry.number, b"") is None
     else:
         assert events.decode_detail(entry.number, b"") == entry.detail()
+
+
+def test_chunks_are_written_as_steps() -> None:
+    for lsns in ((), (7,), (7, 8, 9, 400)):
+        detail = events.RoutedDetail(chunks=events.chunk_steps(lsns))
+        encoded = events.encode_detail(detail)
+        decoded = events.decode_detail(events.ROUTED, encoded)
+        assert isinstance(decoded, events.RoutedDetail)
+        assert events.chunk_lsns(decoded) == lsns
+    assert events.chunk_steps((7, 8, 9, 400)) == (7, 1, 1, 391)
 
 
 def test_a_kind_that_nobody_knows_has_no_detail() -> None:
