@@ -163,6 +163,7 @@ def _due(core: Core) -> Iterator[Due]:
     expiring = state.expiring
     now_ms = core.now // 1000
     stored = _stored_due(state, now_ms)
+    was_full = len(stored) == DUE_AT_A_TIME
     while True:
         from_heap = expiring[0] if expiring and expiring[0][0] <= now_ms else None
         if stored and (from_heap is None or stored[0] <= from_heap):
@@ -173,8 +174,9 @@ def _due(core: Core) -> Iterator[Due]:
             return
         # Of what came from the heap too: the store will have it later.
         state.due_after = max(state.due_after, item)
-        if not stored:
+        if was_full and not stored:
             stored = _stored_due(state, now_ms)
+            was_full = len(stored) == DUE_AT_A_TIME
         yield item
 
 

@@ -34,6 +34,7 @@ from engine.commands import (
 )
 from engine.message import READY
 from engine.refusals import Refusal
+from tests.support.paged_world import PagedWorld
 from tests.support.world import SECOND, World
 
 QUEUES = ("orders", "mails")
@@ -139,9 +140,12 @@ class Model:
 
 
 class DeliveryMachine(RuleBasedStateMachine):
+    def make_world(self, **options: Any) -> World:
+        return World(**options)
+
     @initialize(mode=st.sampled_from(("decisions", "full", "off")), before=st.booleans())
     def begin_world(self, mode: str, before: bool) -> None:
-        self.world = World(persist_delivery_count_before_delivery=before)
+        self.world = self.make_world(persist_delivery_count_before_delivery=before)
         self.model = Model()
         self.connections: list[int] = []
         self.bodies = 0
@@ -381,20 +385,19 @@ class DeliveryMachine(RuleBasedStateMachine):
             return
         self.world.follow()
         for name, items in self.model.queues.items():
-            queue = self.world.queue(name)
             assert self.world.ready(name) == [item.body for item in self.model.ready(name)]
+            entries = self.world.entries(name)
             found = [
                 (
                     entry.message.body,
                     entry.delivery_count,
                     entry.consumer.id if entry.consumer else 0,
                 )
-                for entry in queue.entries.values()
+                for entry in entries
             ]
             assert found == [(item.body, item.count, item.holder) for item in items]
-            assert queue.ready_count == sum(
-                entry.state == READY for entry in queue.entries.values()
-            )
+            ready = sum(entry.state == READY for entry in entries)
+            assert self.world.queue(name).ready_count == ready
 
     @invariant()
     def nobody_waits_in_vain(self) -> None:
@@ -410,5 +413,14 @@ class DeliveryMachine(RuleBasedStateMachine):
             self.world.check()
 
 
+class PagedDeliveryMachine(DeliveryMachine):
+    """The same when next to nothing stays in memory."""
+
+    def make_world(self, **options: Any) -> World:
+        return PagedWorld(window=1, lag=3, **options)
+
+
 TestDeliveryMachine = DeliveryMachine.TestCase
 TestDeliveryMachine.settings = hypothesis_settings(stateful_step_count=40, deadline=None)
+TestPagedDeliveryMachine = PagedDeliveryMachine.TestCase
+TestPagedDeliveryMachine.settings = hypothesis_settings(stateful_step_count=40, deadline=None)

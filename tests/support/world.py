@@ -32,7 +32,7 @@ from engine.digest import digest
 from engine.events import ROW_STRUCT, Row
 from engine.headers import build
 from engine.invariants import check as check_invariants
-from engine.message import READY, UNJOURNALED, Message
+from engine.message import READY, UNJOURNALED, Entry, Message
 from engine.queues import Queue
 from engine.refusals import Refusal
 from engine.state import State
@@ -265,23 +265,30 @@ class World:
     def queue(self, name: str) -> Queue:
         return self.state.queue_by_name[name]
 
+    def entries(self, name: str) -> list[Entry]:
+        """All that is in the queue, in order of arrival, with content."""
+        queue = self.queue(name)
+        found = {entry.message.id: entry for entry in (*queue.ready(), *queue.entries.values())}
+        for entry in found.values():
+            if not entry.message.resident:
+                self.broker.fill(entry.message)
+        return sorted(found.values(), key=queue.place_of)
+
     def ready(self, name: str) -> list[bytes]:
         """Bodies of what is ready, in order of delivery."""
-        return [entry.message.body for entry in self.queue(name).ready()]
+        entries = {entry.message.id: entry for entry in self.entries(name)}
+        return [entries[entry.message.id].message.body for entry in self.queue(name).ready()]
 
     def bodies(self, name: str) -> list[bytes]:
         """Bodies of all that is in the queue, in order of arrival."""
-        queue = self.queue(name)
-        entries = {entry.message.id: entry for entry in (*queue.ready(), *queue.entries.values())}
-        return [entry.message.body for entry in sorted(entries.values(), key=queue.place_of)]
+        return [entry.message.body for entry in self.entries(name)]
 
     def counts(self, name: str) -> dict[bytes, int]:
         """Delivery counts by body."""
-        return {e.message.body: e.delivery_count for e in self.queue(name).entries.values()}
+        return {entry.message.body: entry.delivery_count for entry in self.entries(name)}
 
     def in_flight(self, name: str) -> list[bytes]:
-        entries = self.queue(name).entries.values()
-        return [entry.message.body for entry in entries if entry.state != READY]
+        return [entry.message.body for entry in self.entries(name) if entry.state != READY]
 
     def taken(self, consumer: int | None = None) -> list[Delivery]:
         """What was handed out since the last look, to one consumer or to all."""

@@ -1,0 +1,120 @@
+"""Deciding what leaves memory: residency never shows in what is delivered (ADR 7).
+
+`page_out` is called when the index moved. It takes entries of queues that page from the left of
+their tails, and from the right of their heads beyond a window, and leaves them to the store. Must
+never know what the store is.
+"""
+
+from collections import deque
+
+from engine.events import BODY_OMITTED
+from engine.message import PRIORITIES, READY, Entry
+from engine.queues import Gap, Queue
+
+
+def page_out(queue: Queue, indexed_lsn: int, keep_messages: int, keep_bytes: int) -> int:
+    """Leave to the store what a queue holds beyond a window; return how many entries.
+
+    The window is about `keep_messages`, or fewer if they weigh more than `keep_bytes`. The store
+    must answer for `indexed_lsn` or later.
+    """
+    if queue.returned:
+        queue.order_returned()
+    before = queue.gap_count
+    keep = _window(queue, keep_messages, keep_bytes)
+    for priority in range(PRIORITIES - 1, -1, -1):
+        level = queue.levels[priority]
+        if len(level) > keep:
+            _shorten_head(queue, priority, indexed_lsn, keep)
+        keep = max(0, keep - len(queue.levels[priority]))
+        gap = queue.gap(priority)
+        if gap is not None:
+            _shorten_tail(queue, priority, gap, indexed_lsn)
+    return queue.gap_count - before
+
+
+def _window(queue: Queue, keep_messages: int, keep_bytes: int) -> int:
+    """How many messages of the queue's usual size make up the window."""
+    count = queue.message_count
+    if count == 0 or keep_bytes <= 0:
+        return 0 if keep_bytes <= 0 else keep_messages
+    return min(keep_messages, keep_bytes * count // max(queue.bytes, 1) + 1)
+
+
+def is_evictable(entry: Entry, indexed_lsn: int) -> bool:
+    """Say whether the store can give back exactly this entry."""
+    message = entry.message
+    return (
+        entry.state == READY
+        and message.id <= indexed_lsn
+        and entry.changed <= indexed_lsn
+        and not message.flags & BODY_OMITTED
+    )
+
+
+def _evict(queue: Queue, gap: Gap, entry: Entry) -> None:
+    del queue.entries[entry.message.id]
+    entry.linked = False
+    gap.add(entry.message)
+    queue.gap_count += 1
+
+
+def _shorten_tail(queue: Queue, priority: int, gap: Gap, indexed_lsn: int) -> None:
+    """Let the gap grow over what is indexed at the front of the tail."""
+    tail = queue.tails[priority]
+    while tail:
+        entry = tail[0]
+        number = queue.place_of(entry)[0] if entry.state == READY else 0
+        if number > indexed_lsn:
+            return
+        tail.popleft()
+        if entry.state != READY:
+            queue.unlink(entry)
+            continue
+        gap.until = max(gap.until, number)
+        if is_evictable(entry, indexed_lsn):
+            _evict(queue, gap, entry)
+        else:
+            gap.islands.append(entry)
+
+
+def _shorten_head(queue: Queue, priority: int, indexed_lsn: int, keep: int) -> None:
+    """Let the gap grow over the end of the head, or begin one there."""
+    level = queue.levels[priority]
+    gap = queue.gap(priority)
+    unindexed: deque[Entry] = deque()
+    if gap is None:
+        if _place_number(queue, level[keep]) > indexed_lsn:
+            return
+        # What comes behind them would be in the gap, and is not in the store yet.
+        while len(level) > keep and _place_number(queue, level[-1]) > indexed_lsn:
+            unindexed.appendleft(level.pop())
+    taken: deque[Entry] = deque()
+    while len(level) > keep:
+        entry = level.pop()
+        if entry.state == READY:
+            taken.appendleft(entry)
+        else:
+            queue.unlink(entry)
+    # What cannot leave and stands before all that can stays where it is.
+    while taken and not is_evictable(taken[0], indexed_lsn):
+        level.append(taken.popleft())
+    if not taken:
+        level.extend(unindexed)
+        return
+    first = taken[0].message.id
+    last = _place_number(queue, taken[-1])
+    if gap is None:
+        gap = queue.open_gap(priority, first - 1, last)
+        queue.tails[priority].extend(unindexed)
+    gap.after = first - 1
+    for entry in taken:
+        if is_evictable(entry, indexed_lsn):
+            _evict(queue, gap, entry)
+        else:
+            gap.islands.append(entry)
+
+
+def _place_number(queue: Queue, entry: Entry) -> int:
+    """The id by which an entry stands in its level; a tombstone has only its own."""
+    return queue.place_of(entry)[0] if entry.state == READY else entry.message.id

@@ -1,0 +1,71 @@
+"""A world whose queues keep next to nothing in memory: everything else is in a store that lags."""
+
+from typing import Any
+
+from engine.broker import Broker
+from engine.commands import Start
+from engine.message import PRIORITIES, READY
+from engine.queues import Queue
+from engine.residency import page_out
+from engine.state import State
+from tests.support.memory_store import MemoryStore
+from tests.support.world import World, fold
+
+
+def strip(state: State, store: MemoryStore) -> State:
+    """Make what a checkpoint would be loaded as: counts instead of ready entries, no content."""
+    state.attach_store(store)
+    for queue in state.queues.values():
+        _page_out_everything(queue, store.indexed_lsn)
+        for entry in queue.entries.values():
+            entry.message.headers = entry.message.body = b""
+            entry.message.resident = False
+    state.expiring.clear()
+    return state
+
+
+def _page_out_everything(queue: Queue, indexed_lsn: int) -> None:
+    if queue.returned:
+        queue.order_returned()
+    for priority in range(PRIORITIES):
+        level = [entry for entry in queue.levels[priority] if entry.state == READY]
+        for entry in queue.levels[priority]:
+            entry.linked = False
+        queue.levels[priority].clear()
+        if level:
+            gap = queue.open_gap(priority, 0, indexed_lsn)
+            for entry in level:
+                del queue.entries[entry.message.id]
+                gap.add(entry.message)
+                queue.gap_count += 1
+    queue.tombstones = 0
+
+
+class PagedWorld(World):
+    """Pages out after every turn, as if every address paged: `window` entries stay of each queue.
+
+    The store lags by `lag` events, and is brought up in steps of `lag + 1`.
+    """
+
+    def __init__(self, window: int, lag: int, **options: Any) -> None:
+        self.window = window
+        self.lag = lag
+        self.paged = 0
+        super().__init__(**options)
+
+    def _start(self) -> None:
+        self.store = MemoryStore(self.journal)
+        indexed = max(0, len(self.journal) - self.lag)
+        self.store.advance(indexed)
+        state = strip(fold(self.journal[:indexed]), self.store)
+        state.window.messages = max(self.window, 1)
+        fold(self.journal[indexed:], state)
+        self.broker = Broker(state, len(self.journal) + 1, self.options)
+        self.ok(Start(version="test"))
+
+    def turn(self) -> None:
+        super().turn()
+        if len(self.journal) - self.store.indexed_lsn > 2 * self.lag:
+            self.store.advance(len(self.journal) - self.lag)
+        for queue in self.state.queues.values():
+            self.paged += page_out(queue, self.store.indexed_lsn, self.window, 1 << 30)
