@@ -25,6 +25,17 @@ ANY_WORDS: Final = "#"
 ATTEMPTS_MAX: Final = 65_535
 """The delivery count of an event has 16 bits: more attempts than this could not be counted."""
 
+PAGE: Final = "PAGE"
+DROP: Final = "DROP"
+BLOCK: Final = "BLOCK"
+FAIL: Final = "FAIL"
+FULL_POLICIES: Final = (PAGE, DROP, BLOCK, FAIL)
+PAGE_FULL_POLICIES: Final = (DROP, FAIL)
+
+NO_LIMIT: Final = -1
+LIMIT_MAX: Final = (1 << 53) - 1
+PAGE_SIZE_BYTES_MIN: Final = 4096
+
 CACHED_ADDRESSES_MAX: Final = 10_000
 _TYPE_NAMES: Final[dict[type, str]] = {
     str: "a string",
@@ -34,19 +45,49 @@ _TYPE_NAMES: Final[dict[type, str]] = {
 
 
 class Key(msgspec.Struct, frozen=True):
-    """A row of the table: name, type, default, meaning, and a check that says what is wrong."""
+    """A row of the table: name, type, default, meaning, and a check that says what is wrong.
+
+    `is_size` means a number of bytes, for which a file may have a text with a unit.
+    """
 
     name: str
     type: type
     default: Value
     doc: str
     check: Callable[[Value], str | None] | None = None
+    is_size: bool = False
 
 
 def _check_attempts(value: Value) -> str | None:
     if not isinstance(value, int) or not -1 <= value <= ATTEMPTS_MAX:
         return f"it must be from 1 to {ATTEMPTS_MAX}, or 0 or -1 for no limit"
     return None
+
+
+def _check_limit(value: Value) -> str | None:
+    if not isinstance(value, int) or not NO_LIMIT <= value <= LIMIT_MAX:
+        return "it must be 0 or more, or -1 for no limit"
+    return None
+
+
+def _check_reading(value: Value) -> str | None:
+    if not isinstance(value, int) or (value != NO_LIMIT and not 1 <= value <= LIMIT_MAX):
+        return "it must be 1 or more, or -1"
+    return None
+
+
+def _check_page_size(value: Value) -> str | None:
+    if not isinstance(value, int) or not PAGE_SIZE_BYTES_MIN <= value <= LIMIT_MAX:
+        return f"it must be {PAGE_SIZE_BYTES_MIN} or more"
+    return None
+
+
+def _check_full_policy(value: Value) -> str | None:
+    return None if value in FULL_POLICIES else f"it must be one of {', '.join(FULL_POLICIES)}"
+
+
+def _check_page_full_policy(value: Value) -> str | None:
+    return None if value in ("", *PAGE_FULL_POLICIES) else 'it must be DROP, FAIL, or "" for none'
 
 
 def check_address(value: Value) -> str | None:
@@ -91,6 +132,99 @@ KEYS: Final = (
         True,
         "Whether a queue is created when somebody first sends to it or consumes from it.",
     ),
+    Key(
+        "max-size-bytes",
+        int,
+        NO_LIMIT,
+        "Size at which an address is full: headers and bodies of all messages in its queues, and"
+        " 128 bytes for each; 0: always full; -1: no limit.",
+        _check_limit,
+        is_size=True,
+    ),
+    Key(
+        "max-size-messages",
+        int,
+        NO_LIMIT,
+        "Messages in its queues at which an address is full, counted in each queue; 0: always full;"
+        " -1: no limit.",
+        _check_limit,
+    ),
+    Key(
+        "address-full-policy",
+        str,
+        PAGE,
+        "What happens when an address, or the broker, is full. PAGE: its messages leave memory;"
+        " DROP: what is sent to it is dropped, and the sender is not told; BLOCK: nothing more is"
+        " read from who sends to it, until there is room; FAIL: who sends to it gets an error.",
+        _check_full_policy,
+    ),
+    Key(
+        "page-size-bytes",
+        int,
+        64 * 1024,
+        "Unit in which messages of an address that pages come back into memory. Artemis has 10 MiB;"
+        " here each queue may hold so much, and there may be thousands.",
+        _check_page_size,
+        is_size=True,
+    ),
+    Key(
+        "page-limit-bytes",
+        int,
+        NO_LIMIT,
+        "Size at which an address that pages takes no more, by page-full-policy; -1: no limit.",
+        _check_limit,
+        is_size=True,
+    ),
+    Key(
+        "page-limit-messages",
+        int,
+        NO_LIMIT,
+        "Messages in the longest queue of an address that pages at which it takes no more, by"
+        " page-full-policy; -1: no limit.",
+        _check_limit,
+    ),
+    Key(
+        "page-full-policy",
+        str,
+        "",
+        "What happens when an address that pages has reached its page-limit: DROP or FAIL; needed"
+        " with a page-limit, and of no use without.",
+        _check_page_full_policy,
+    ),
+    Key(
+        "max-read-page-messages",
+        int,
+        NO_LIMIT,
+        "Messages of a queue that are read back at a time; -1: as many as max-read-page-bytes"
+        " allows.",
+        _check_reading,
+    ),
+    Key(
+        "max-read-page-bytes",
+        int,
+        NO_LIMIT,
+        "Bytes of a queue that are read back at a time, one message at least; -1: twice"
+        " page-size-bytes.",
+        _check_reading,
+        is_size=True,
+    ),
+    Key(
+        "prefetch-page-messages",
+        int,
+        NO_LIMIT,
+        "Messages at the head of a queue that stay in memory while its address pages; -1: as many"
+        " as are read at a time.",
+        _check_reading,
+    ),
+    Key(
+        "prefetch-page-bytes",
+        int,
+        NO_LIMIT,
+        "Bytes at the head of a queue that stay in memory while its address pages; -1: as many as"
+        " are read at a time.",
+        _check_reading,
+        is_size=True,
+    ),
 )
 """The one table of address settings. A new key is a row here and a field of AddressSettings."""
 
@@ -105,6 +239,40 @@ class AddressSettings(msgspec.Struct, frozen=True):
     expiry_address: str
     auto_create_addresses: bool
     auto_create_queues: bool
+    max_size_bytes: int
+    max_size_messages: int
+    address_full_policy: str
+    page_size_bytes: int
+    page_limit_bytes: int
+    page_limit_messages: int
+    page_full_policy: str
+    max_read_page_messages: int
+    max_read_page_bytes: int
+    prefetch_page_messages: int
+    prefetch_page_bytes: int
+
+    def has_max_size(self) -> bool:
+        """Whether the address can be full by a limit of its own."""
+        return self.max_size_bytes >= 0 or self.max_size_messages >= 0
+
+    def has_page_limit(self) -> bool:
+        """Whether there is a size at which the address takes no more although it pages."""
+        return bool(self.page_full_policy) and (
+            self.page_limit_bytes >= 0 or self.page_limit_messages >= 0
+        )
+
+    def read_at_a_time(self) -> tuple[int, int]:
+        """Return how many messages, and bytes, of a queue are read back at a time."""
+        messages = self.max_read_page_messages if self.max_read_page_messages > 0 else LIMIT_MAX
+        size = self.max_read_page_bytes
+        return messages, size if size > 0 else 2 * self.page_size_bytes
+
+    def kept_at_head(self) -> tuple[int, int]:
+        """Return how many messages, and bytes, of a queue stay in memory while it pages."""
+        messages, size = self.read_at_a_time()
+        if self.prefetch_page_messages > 0:
+            messages = self.prefetch_page_messages
+        return messages, self.prefetch_page_bytes if self.prefetch_page_bytes > 0 else size
 
 
 assert AddressSettings.__struct_fields__ == tuple(key.name.replace("-", "_") for key in KEYS)
@@ -156,6 +324,47 @@ def problems(matches: Mapping[str, Mapping[str, object]]) -> list[str]:
             wrong = check_value(key, value)
             if wrong:
                 found.append(f"match {match!r}: {wrong}")
+    return found or [f"match {match!r}: {wrong}" for match, wrong in without_policy(matches)]
+
+
+def without_policy(matches: Mapping[str, Mapping[str, object]]) -> list[tuple[str, str]]:
+    """List (match, what is wrong) of limits that would be ignored; all values must be right."""
+    merged = Settings(matches)  # type: ignore[arg-type]
+    return [
+        (match, f"{key} is set without a page-full-policy; it must be DROP or FAIL")
+        for match, values in matches.items()
+        for key in ("page-limit-bytes", "page-limit-messages")
+        if values.get(key, NO_LIMIT) != NO_LIMIT
+        if not merged.resolve(match).page_full_policy
+    ]
+
+
+def warnings(matches: Mapping[str, Mapping[str, Value]]) -> list[str]:
+    """List what is right and yet probably not what was meant, one sentence each."""
+    merged = Settings(matches)
+    found = []
+    for match, values in matches.items():
+        resolved = merged.resolve(match)
+        policy = resolved.address_full_policy
+        if values.get("address-full-policy", PAGE) != PAGE and not resolved.has_max_size():
+            found.append(
+                f"match {match!r}: address-full-policy is {policy} without max-size-bytes or"
+                " max-size-messages, so only global-max-size and global-max-messages can fill it"
+            )
+        if values.get("page-full-policy") and not resolved.has_page_limit():
+            found.append(
+                f"match {match!r}: page-full-policy is of no use without page-limit-bytes or"
+                " page-limit-messages"
+            )
+        if resolved.has_page_limit() and policy != PAGE:
+            found.append(
+                f"match {match!r}: a page-limit is of no use with address-full-policy {policy}"
+            )
+        if 0 <= resolved.page_limit_bytes <= resolved.max_size_bytes:
+            found.append(
+                f"match {match!r}: page-limit-bytes is not above max-size-bytes, so the address"
+                " takes nothing more as soon as it pages"
+            )
     return found
 
 

@@ -49,6 +49,13 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     message_expiry_scan_period: int  # milliseconds; 0 or less: never
     max_connections: int
     max_transaction_bytes: int
+    global_max_size: int  # 0 or less: no limit
+    global_max_messages: int  # 0 or less: no limit
+    max_disk_usage: int  # per cent; -1: no limit
+    min_disk_free: int  # -1: no limit
+    disk_scan_period: int  # milliseconds
+    disk_full_policy: str
+    max_unindexed_bytes: int
 
 
 class JournalConfig(msgspec.Struct, frozen=True):
@@ -305,6 +312,8 @@ class _Builder:
                 self.problem(given.where, f"the match {match!r} was used before, at {first[match]}")
             first.setdefault(match, given.where)
             built[match] = self.settings_of(block)
+        for match, wrong in settings.without_policy(built):
+            self.problem(first[match], f"address-setting {match!r}: {wrong}")
         return built
 
     def settings_of(self, block: Block) -> dict[str, settings.Value]:
@@ -314,6 +323,8 @@ class _Builder:
                 continue
             row = settings.BY_NAME.get(key)
             value = _plain(given, as_text=row is not None and row.type is str)
+            if row is not None and row.is_size:
+                value = options.bytes_of(value)
             wrong = settings.check_value(key, value)
             if wrong:
                 self.problem(given.where, f"address-setting: {wrong}")

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from engine.commands import ANYCAST, MULTICAST
-from engine.settings import check_address
+from engine.settings import BLOCK, DROP, FAIL, check_address
 
 Value: TypeAlias = str | int | bool | tuple[str, ...]
 
@@ -114,6 +114,12 @@ def size(least: int, most: int) -> Kind:
         return found
 
     return Kind("size", parse)
+
+
+def bytes_of(value: object) -> object:
+    """A text with a unit of size as a number of bytes; anything else as it is."""
+    found = _number(value, SIZE_UNITS) if isinstance(value, str) else None
+    return value if found is None else found
 
 
 def duration(least_ms: int) -> Kind:
@@ -221,6 +227,7 @@ PATH: Final = text("the path of a file or folder", r"[^\x00]+")
 PATH_OR_EMPTY: Final = text("the path of a file", r"[^\x00]*")
 PREFIX: Final = text('a prefix of destinations, like "/queue/"', r"\S+")
 GIB: Final = SIZE_UNITS["GiB"]
+DISK_FULL_POLICIES: Final = (BLOCK, FAIL, DROP)
 
 BROKER: Final = (
     Option("name", NAME, "daybook", "What the broker calls itself to clients and in logs."),
@@ -272,6 +279,61 @@ BROKER: Final = (
         size(1, 64 * GIB),
         "100MiB",
         "Headers and bodies that one open transaction may hold.",
+        live=True,
+    ),
+    Option(
+        "global-max-size",
+        size(-1, 1024 * GIB),
+        "64MiB",
+        "Size of all addresses that do not page at which the broker is full: the largest then page,"
+        " others do what their address-full-policy says; 0 or less: no limit. Artemis takes half of"
+        " its heap.",
+        live=True,
+    ),
+    Option(
+        "global-max-messages",
+        count(-1, 1 << 53),
+        -1,
+        "The same as a number of messages; 0 or less: no limit.",
+        live=True,
+    ),
+    Option(
+        "max-disk-usage",
+        count(-1, 100),
+        -1,
+        "Percentage of the disk in use above which it counts as full; -1: no limit. Artemis has 90,"
+        " which on a big disk is far from full. min-disk-free goes first.",
+        live=True,
+    ),
+    Option(
+        "min-disk-free",
+        size(-1, 1024 * GIB),
+        "256MiB",
+        "Free space below which the disk counts as full, so that there is room for consumers to go"
+        " on and for the index; -1: no limit.",
+        live=True,
+    ),
+    Option(
+        "disk-scan-period",
+        duration(100),
+        5_000,
+        "How often the space on the disk is looked at.",
+        live=True,
+    ),
+    Option(
+        "disk-full-policy",
+        choice(*DISK_FULL_POLICIES),
+        "BLOCK",
+        "What happens to messages when the disk is full. BLOCK: nothing more is read from who sends"
+        " them, until there is room; FAIL: who sends them gets an error; DROP: they are dropped,"
+        " and the sender is not told. Consumers go on.",
+        live=True,
+    ),
+    Option(
+        "max-unindexed-bytes",
+        size(1 << 20, 64 * GIB),
+        "32MiB",
+        "Events on disk that are not in the index yet, above which producers are slowed.",
         live=True,
     ),
 )

@@ -9,6 +9,7 @@ from engine.settings import (
     check,
     matches_address,
     problems,
+    warnings,
 )
 
 
@@ -62,7 +63,9 @@ def test_every_key_is_decided_on_its_own() -> None:
     assert resolved.expiry_address == ""
     assert resolved.max_delivery_attempts == 3
     assert resolved.auto_create_queues is False
-    assert merged.explain("orders.eu") == [
+    explained = merged.explain("orders.eu")
+    assert [key for key, _, _ in explained] == [key.name for key in KEYS]
+    assert explained[:5] == [
         ("max-delivery-attempts", 3, "orders.#"),
         ("dead-letter-address", "DLQ", "#"),
         ("expiry-address", "", "orders.#"),
@@ -115,6 +118,13 @@ def test_a_value_equal_to_the_default_is_still_set() -> None:
         ("a", "max-delivery-attempts", 65_536, ["65536", "1 to 65535", "-1"]),
         ("a", "max-delivery-attempts", -2, ["-2", "-1 for no limit"]),
         ("a", "auto-create-queues", 1, ["1", "true or false"]),
+        ("a", "max-size-bytes", -2, ["-2", "0 or more", "-1 for no limit"]),
+        ("a", "max-size-messages", 1 << 53, ["0 or more", "-1 for no limit"]),
+        ("a", "address-full-policy", "page", ["'page'", "PAGE, DROP, BLOCK, FAIL"]),
+        ("a", "page-full-policy", "PAGE", ["'PAGE'", "DROP, FAIL"]),
+        ("a", "page-size-bytes", 0, ["0", "4096 or more"]),
+        ("a", "max-read-page-messages", 0, ["1 or more, or -1"]),
+        ("a", "prefetch-page-bytes", -2, ["1 or more, or -1"]),
         ("a", "dead-letter-address", 1, ["a string"]),
         ("a", "dead-letter-address", "a::b", ["'a::b'", "divides address and queue"]),
         ("a", "dead-letter-address", "a.#", ["reserved for wildcards"]),
@@ -165,3 +175,58 @@ def test_the_memory_of_resolved_addresses_is_bounded() -> None:
     assert len(made._resolved) <= CACHED_ADDRESSES_MAX
     assert made.resolve("a.0").max_delivery_attempts == 10
     assert made.resolve("b").max_delivery_attempts == 3
+
+
+def test_a_page_limit_needs_a_policy_from_any_match_that_covers_it() -> None:
+    limit = {"orders.#": {"page-limit-bytes": 5_000_000}}
+    (found,) = problems(limit)
+    assert found == (
+        "match 'orders.#': page-limit-bytes is set without a page-full-policy; "
+        "it must be DROP or FAIL"
+    )
+    assert problems(limit | {"#": {"page-full-policy": "FAIL"}}) == []
+    assert problems(limit | {"other": {"page-full-policy": "FAIL"}}) == [found]
+    assert problems({"a": {"page-limit-bytes": -1}}) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"address-full-policy": "BLOCK"}, "BLOCK without max-size-bytes or max-size-messages"),
+        ({"page-full-policy": "DROP"}, "of no use without page-limit-bytes"),
+        (
+            {
+                "address-full-policy": "FAIL", "max-size-messages": 1,
+                "page-full-policy": "DROP", "page-limit-messages": 2,
+            },
+            "a page-limit is of no use with address-full-policy FAIL",
+        ),
+        (
+            {"max-size-bytes": 100, "page-limit-bytes": 100, "page-full-policy": "DROP"},
+            "page-limit-bytes is not above max-size-bytes",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_probably_not_meant_is_said(values: dict[str, str | int], words: str) -> None:
+    (found,) = warnings({"#": values})
+    assert words in found
+    assert problems({"#": values}) == []
+
+
+def test_there_is_no_warning_where_another_match_completes_it() -> None:
+    assert warnings({"a": {"address-full-policy": "BLOCK"}, "#": {"max-size-messages": 9}}) == []
+    assert warnings({"a": {"address-full-policy": "PAGE"}, "#": {"max-size-messages": 0}}) == []
+
+
+def test_how_much_comes_back_and_how_much_stays() -> None:
+    default = Settings({}).resolve("a")
+    assert default.read_at_a_time()[1] == default.kept_at_head()[1] == 2 * default.page_size_bytes
+    assert default.read_at_a_time()[0] > 1 << 50
+    some = Settings(
+        {"#": {"max-read-page-messages": 5, "max-read-page-bytes": 700, "prefetch-page-bytes": 9}}
+    ).resolve("a")
+    assert some.read_at_a_time() == (5, 700)
+    assert some.kept_at_head() == (5, 9)
+    other = Settings({"#": {"page-size-bytes": 5000, "prefetch-page-messages": 3}}).resolve("a")
+    assert other.kept_at_head() == (3, 10_000)
+    assert other.has_max_size() is other.has_page_limit() is False

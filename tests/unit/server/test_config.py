@@ -66,6 +66,37 @@ def test_the_default_file_names_every_key() -> None:
         assert re.search(rf"^#? ?{key.name} = ", text, re.MULTILINE), key.name
 
 
+def test_sizes_of_addresses_may_have_a_unit(write: Writer) -> None:
+    text = '[[address-setting]]\nmatch = "a"\nmax-size-bytes = "2MiB"\npage-size-bytes = 8192\n'
+    config = write.load(text, "address-setting.a.max-read-page-bytes=64KiB")
+    assert config.address_settings["a"] == {
+        "max-size-bytes": 2 << 20, "page-size-bytes": 8192, "max-read-page-bytes": 64 << 10,
+    }  # fmt: skip
+    (problem,) = write.problems(text.replace("2MiB", "2Mib"))
+    assert problem.startswith("FILE:3: address-setting: max-size-bytes is '2Mib'; it must be a")
+
+
+def test_a_page_limit_without_a_policy_is_an_error(write: Writer) -> None:
+    text = '[[address-setting]]\nmatch = "a.#"\npage-limit-messages = 5\n'
+    (problem,) = write.problems(text)
+    assert problem == (
+        "FILE:2: address-setting 'a.#': page-limit-messages is set without a page-full-policy; "
+        "it must be DROP or FAIL"
+    )
+    general = '[[address-setting]]\nmatch = "#"\npage-full-policy = "FAIL"\n'
+    assert write.load(text + general).address_settings["a.#"] == {"page-limit-messages": 5}
+
+
+def test_limits_of_the_broker(write: Writer) -> None:
+    broker = write.load('global-max-size = -1\nmin-disk-free = "1GiB"\n').broker
+    assert (broker.global_max_size, broker.min_disk_free) == (-1, 1 << 30)
+    assert broker.disk_full_policy == "BLOCK"
+    (problem,) = write.problems('disk-full-policy = "PAGE"')
+    assert problem.endswith('disk-full-policy is "PAGE"; it must be one of "BLOCK", "FAIL", "DROP"')
+    (problem,) = write.problems("max-disk-usage = 101")
+    assert "a whole number from -1 to 100" in problem
+
+
 def test_the_defaults() -> None:
     config = load()
     assert config.broker.data_directory == "./data"
@@ -502,7 +533,8 @@ def rows() -> list[str]:
     made.append("[[address-setting]]")
     names = {str: "string", int: "number", bool: "true or false"}
     for key in settings.KEYS:
-        cells = [f"`{key.name}`", names[key.type], f"`{show(key.default)}`", "at once", key.doc]
+        kind = "size" if key.is_size else names[key.type]
+        cells = [f"`{key.name}`", kind, f"`{show(key.default)}`", "at once", key.doc]
         made.append(f"| {' | '.join(cells)} |")
     return made
 
