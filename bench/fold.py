@@ -20,8 +20,8 @@ from bench.targets import DaybookTarget, TargetError
 from engine.state import State
 from journal.errors import JournalError
 from journal.reader import read_blocks
+from paging.layout import LAYOUT
 from recovery.fold import FoldError, fold
-from recovery.layout import LAYOUT
 from recovery.readonly import journal_disk
 
 

@@ -21,8 +21,8 @@ from journal.lock import DirectoryLock
 from journal.reader import read_blocks
 from journal.repair import Repair
 from journal.segment import segment_names
+from paging.layout import LAYOUT
 from recovery.fold import FoldError, fold_block
-from recovery.layout import LAYOUT
 
 JOURNAL: Final = "journal"
 DATA_ID: Final = "data-id"

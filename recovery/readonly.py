@@ -9,9 +9,9 @@ from engine.state import State
 from journal.disk import RealDisk
 from journal.errors import NoJournal
 from journal.reader import read_blocks
+from paging.layout import LAYOUT
 from recovery.directory import JOURNAL
 from recovery.fold import fold
-from recovery.layout import LAYOUT
 
 
 def journal_disk(directory: Path) -> RealDisk:

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-ROOMS: Final = ("journal", "engine", "recovery", "protocols", "server", "tools")
+ROOMS: Final = ("journal", "engine", "paging", "recovery", "protocols", "server", "tools")
 
 
 def foreign_packages() -> list[str]:

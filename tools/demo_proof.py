@@ -8,7 +8,7 @@ from engine import events
 from engine.events import DELIVERY_COUNT, KIND, MESSAGE
 from engine.headers import first
 from journal.reader import read_blocks
-from recovery.layout import LAYOUT
+from paging.layout import LAYOUT
 from recovery.readonly import journal_disk
 from tools.demo_clients import Ledger, Order
 from tools.scan import Event, events_of

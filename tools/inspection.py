@@ -27,7 +27,7 @@ from journal.block import Block, queue_bit
 from journal.disk import Disk
 from journal.format import FooterEntry
 from journal.reader import read_blocks
-from recovery.layout import LAYOUT
+from paging.layout import LAYOUT
 from tools.names import Names
 from tools.scan import TOPOLOGY, Event, events_of, kinds_mask, wanted_blocks
 

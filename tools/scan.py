@@ -18,7 +18,7 @@ from journal.errors import Corruption
 from journal.format import Damage, FooterEntry, segment_first_lsn
 from journal.reader import read_blocks
 from journal.segment import Segment, open_segment, segment_names
-from recovery.layout import LAYOUT
+from paging.layout import LAYOUT
 
 TOPOLOGY: Final = frozenset(
     {

@@ -9,7 +9,7 @@ from engine.events import KIND, QUEUE
 from journal.block import Block
 from journal.disk import Disk
 from journal.reader import read_blocks
-from recovery.layout import LAYOUT
+from paging.layout import LAYOUT
 from tools.names import Names
 from tools.scan import TOPOLOGY, events_of
 

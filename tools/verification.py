@@ -20,8 +20,8 @@ from journal.block import Block
 from journal.disk import Disk
 from journal.reader import read_blocks
 from journal.verify import Fault, Report, verify
+from paging.layout import LAYOUT
 from recovery.fold import FoldError, fold_block
-from recovery.layout import LAYOUT
 
 
 class Verdict(msgspec.Struct):

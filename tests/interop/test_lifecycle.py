@@ -14,8 +14,8 @@ from engine.events import BY_NUMBER
 from journal.disk import RealDisk
 from journal.format import SEGMENT_CRC_OFFSET, peek_segment_header_bytes
 from journal.reader import read_blocks
+from paging.layout import LAYOUT
 from recovery.directory import JOURNAL
-from recovery.layout import LAYOUT
 from recovery.readonly import read_state
 from tests.crash.power import NoCompiler, compile_black_box
 from tests.interop.conftest import NO_LIMIT

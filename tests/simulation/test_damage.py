@@ -9,8 +9,8 @@ from engine.digest import digest
 from journal.errors import JournalError
 from journal.reader import read_blocks
 from journal.verify import verify
+from paging.layout import LAYOUT
 from recovery.directory import RecoveryError, recover
-from recovery.layout import LAYOUT
 from tests.simulation.disk import FaultyDisk
 from tests.simulation.simulation import DATA_ID, Simulation
 

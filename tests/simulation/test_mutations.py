@@ -14,8 +14,8 @@ from engine.apply import MisfitError, apply
 from engine.state import State
 from journal.batch import BatchLike
 from journal.reader import read_blocks
+from paging.layout import LAYOUT
 from recovery.directory import Recovered, recover
-from recovery.layout import LAYOUT
 from tests.simulation.disk import FaultyDisk, FaultyFile
 from tests.simulation.simulation import Hooks, Simulation
 from tests.simulation.violation import Violation

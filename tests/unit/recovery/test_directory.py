@@ -12,10 +12,10 @@ from journal.disk import MemoryDisk, RealDisk
 from journal.errors import Corruption, JournalError, Locked
 from journal.journal import Journal
 from journal.reader import read_blocks
+from paging.layout import LAYOUT
 from recovery import directory as opening
 from recovery.directory import RecoveryError, open_directory, recover
 from recovery.fold import FoldError, fold, fold_block
-from recovery.layout import LAYOUT
 from recovery.readonly import read_state
 
 NOW = 1_700_000_000_000_000

@@ -10,8 +10,8 @@ from journal.batch import Batch
 from journal.disk import MemoryDisk
 from journal.journal import Journal
 from journal.reader import read_blocks
+from paging.layout import LAYOUT
 from recovery.fold import FoldError, fold
-from recovery.layout import LAYOUT
 
 
 def journal_of(*rows: events.Row) -> MemoryDisk:

@@ -15,9 +15,9 @@ from journal.errors import JournalFailed
 from journal.journal import Journal
 from journal.reader import read_blocks
 from journal.writer import InlineWriter
+from paging.layout import LAYOUT
 from protocols.stomp import Session, StompOptions
 from recovery.fold import fold
-from recovery.layout import LAYOUT
 from server.hub import Hub, HubOptions, LoginRequest
 from server.peer import Peer
 

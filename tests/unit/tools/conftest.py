@@ -12,7 +12,7 @@ from engine.refusals import Refusal
 from engine.state import State
 from journal.disk import RealDisk
 from journal.journal import Journal
-from recovery.layout import LAYOUT
+from paging.layout import LAYOUT
 
 SECOND = 1_000_000
 BEGIN = 1_763_640_000 * SECOND  # 2025-11-20T12:00:00Z

@@ -1,0 +1,166 @@
+"""A page: ready entries of one level of a queue, in order, as columns behind a header with a crc.
+
+A page has at most 4,080 bytes, so that it takes one page of LMDB. All integers are little endian:
+crc32c of the rest u32, flags u8, reserved u8, count u16, last id u64; then the columns message u64,
+size u32, address u32, delivery count u16, flags u8, and expires i64 if any entry has one. Must
+never know where pages are kept.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from crc32c import crc32c
+from numpy.typing import NDArray
+
+from engine.digest import HASH_FACTORS, HASH_START
+from engine.message import READY
+from paging.tables import IndexDamaged
+
+PAGE_BYTES_MAX: Final = 4080
+HEADER: Final = Struct("<IBBHQ")
+HEADER_BYTES: Final = 16
+CRC: Final = Struct("<I")
+CRC_BYTES: Final = 4
+WITH_EXPIRES: Final = 1
+"""Flag of a page whose entries have a column of their own for when they expire."""
+
+ROW_BYTES: Final = 19
+EXPIRES_BYTES: Final = 8
+assert HEADER.size == HEADER_BYTES
+
+U64: Final = np.dtype("<u8")
+U32: Final = np.dtype("<u4")
+U16: Final = np.dtype("<u2")
+U8: Final = np.dtype("u1")
+I64: Final = np.dtype("<i8")
+
+
+class Rows(NamedTuple):
+    """Entries as columns of equal length: what a page holds, and what is put into pages.
+
+    `size` is bytes with overhead, `flags` those of the message, `expires` milliseconds since 1970
+    or 0.
+    """
+
+    message: NDArray[np.uint64]
+    size: NDArray[np.uint32]
+    address: NDArray[np.uint32]
+    delivery_count: NDArray[np.uint16]
+    flags: NDArray[np.uint8]
+    expires: NDArray[np.int64]
+
+    def take(self, chosen: Any) -> "Rows":
+        """Return some of the rows: a slice, positions, or a mask."""
+        return Rows(*[column[chosen] for column in self])
+
+
+NO_ROWS: Final = Rows(
+    np.empty(0, U64), np.empty(0, U32), np.empty(0, U32),
+    np.empty(0, U16), np.empty(0, U8), np.empty(0, I64),
+)  # fmt: skip
+
+
+def rows_of(entries: Sequence[tuple[int, int, int, int, int, int]]) -> Rows:
+    """Make rows of tuples in the order of the columns."""
+    if not entries:
+        return NO_ROWS
+    message, size, address, delivery_count, flags, expires = zip(*entries, strict=True)
+    return Rows(
+        np.array(message, U64), np.array(size, U32), np.array(address, U32),
+        np.array(delivery_count, U16), np.array(flags, U8), np.array(expires, I64),
+    )  # fmt: skip
+
+
+def join(parts: Sequence[Rows]) -> Rows:
+    """Put rows behind each other."""
+    if len(parts) == 1:
+        return parts[0]
+    return Rows(*[np.concatenate(columns) for columns in zip(*parts, strict=True)])
+
+
+def capacity(with_expires: bool) -> int:
+    """How many entries a page takes."""
+    row_bytes = ROW_BYTES + EXPIRES_BYTES if with_expires else ROW_BYTES
+    return (PAGE_BYTES_MAX - HEADER_BYTES) // row_bytes
+
+
+def encode(rows: Rows) -> bytes:
+    """Make a page of rows, at least one and at most `capacity`."""
+    count = len(rows.message)
+    with_expires = bool(rows.expires.any())
+    assert 0 < count <= capacity(with_expires)
+    header = HEADER.pack(0, WITH_EXPIRES if with_expires else 0, 0, count, int(rows.message[-1]))
+    columns = [column.tobytes() for column in rows[: 6 if with_expires else 5]]
+    rest = b"".join((header[CRC_BYTES:], *columns))
+    return CRC.pack(crc32c(rest)) + rest
+
+
+def encode_all(rows: Rows) -> list[tuple[int, bytes]]:
+    """Cut rows into full pages: (first message id, page) of each."""
+    size = capacity(bool(rows.expires.any()))
+    starts = range(0, len(rows.message), size)
+    return [
+        (int(rows.message[start]), encode(rows.take(slice(start, start + size))))
+        for start in starts
+    ]
+
+
+def last_of(page: bytes) -> int:
+    """Id of the last message of a page, whose crc is not looked at."""
+    return int(HEADER.unpack_from(page)[4])
+
+
+def decode(page: bytes, queue_id: int, first: int) -> Rows:
+    """Take a page apart, without copying; the columns may not be written.
+
+    `queue_id` and `first`, the id of its first message, are what its key says. Raises IndexDamaged
+    if it is not what was encoded.
+    """
+    if len(page) < HEADER_BYTES:
+        raise _damaged(queue_id, first, f"it has {len(page)} bytes")
+    crc, flags, _, count, last = HEADER.unpack_from(page)
+    if crc != crc32c(page[CRC_BYTES:]):
+        raise _damaged(queue_id, first, "its crc does not fit")
+    with_expires = bool(flags & WITH_EXPIRES)
+    size = HEADER_BYTES + count * (ROW_BYTES + (EXPIRES_BYTES if with_expires else 0))
+    if not count or len(page) != size:
+        raise _damaged(queue_id, first, f"it has {len(page)} bytes for {count} messages")
+    offset = HEADER_BYTES
+    message = np.frombuffer(page, U64, count, offset)
+    sizes = np.frombuffer(page, U32, count, offset := offset + 8 * count)
+    address = np.frombuffer(page, U32, count, offset := offset + 4 * count)
+    delivery_count = np.frombuffer(page, U16, count, offset := offset + 4 * count)
+    message_flags = np.frombuffer(page, U8, count, offset := offset + 2 * count)
+    expires = (
+        np.frombuffer(page, I64, count, offset + count) if with_expires else np.zeros(count, I64)
+    )
+    if int(message[0]) != first or int(message[-1]) != last:
+        raise _damaged(queue_id, first, f"it begins with {message[0]} and ends with {message[-1]}")
+    return Rows(message, sizes, address, delivery_count, message_flags, expires)
+
+
+def _damaged(queue_id: int, first: int, what: str) -> IndexDamaged:
+    return IndexDamaged(
+        f"the index is damaged: the page of queue {queue_id} that begins with message {first}: "
+        f"{what}"
+    )
+
+
+def entry_hashes(
+    queue: NDArray[np.uint32], priority: NDArray[np.uint8], rows: Rows
+) -> NDArray[np.uint64]:
+    """`engine.digest.entry_hash` of ready entries, one for each row."""
+    value = _mix(rows.message + np.uint64(HASH_START))
+    value = _mix(value ^ (queue.astype(U64) << np.uint64(32) | rows.address))
+    known = rows.delivery_count.astype(U64) << np.uint64(32)
+    known |= priority.astype(U64) << np.uint64(16) | rows.flags.astype(U64) << np.uint64(8)
+    value = _mix(value ^ (known | np.uint64(READY)))
+    return _mix(value ^ rows.expires.view(U64))
+
+
+def _mix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(HASH_FACTORS[0])
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(HASH_FACTORS[1])
+    return value ^ (value >> np.uint64(31))

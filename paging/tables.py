@@ -1,0 +1,316 @@
+"""The tables of the index: one LMDB environment, its keys, and what can be wrong with it.
+
+Everything in it is derived from the journal. Fault model: a commit is synchronous, and whole or
+not there; a full or read-only disk makes a commit fail and leaves the one before untouched; the
+files may have been cut, overwritten or deleted while nobody looked, which must be found and told,
+not trusted. Must never know what the values mean (`paging.pages`, `paging.records`).
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from struct import Struct
+from typing import Final, TypeVar
+
+import lmdb
+
+FORMAT: Final = 1
+"""Number of the format of keys and values; an index of another one is made anew."""
+
+DATA_FILE: Final = "data.mdb"
+MAP_BYTES_MIN: Final = 16 * 1024 * 1024
+"""Size of a new map; it doubles when a transaction does not fit."""
+
+META: Final = b"meta"
+ADDRESSES: Final = b"addresses"
+QUEUES: Final = b"queues"
+CONNECTIONS: Final = b"connections"
+CONSUMERS: Final = b"consumers"
+SETTINGS: Final = b"settings"
+PAGES: Final = b"pages"
+FLIGHTS: Final = b"flights"
+EXPIRING: Final = b"expiring"
+BLOCKS: Final = b"blocks"
+NAMES: Final = (
+    META, ADDRESSES, QUEUES, CONNECTIONS, CONSUMERS, SETTINGS, PAGES, FLIGHTS, EXPIRING, BLOCKS,
+)  # fmt: skip
+
+ID_KEY: Final = Struct(">Q")
+"""Addresses, queues, connections, consumers: the id. Blocks: the first LSN."""
+
+PAGE_KEY: Final = Struct(">IBQ")
+"""Queue id, level, id of the first message of the page."""
+
+LEVEL_KEY: Final = Struct(">IB")
+"""What the keys of all pages of a level begin with."""
+
+FLIGHT_KEY: Final = Struct(">IQ")
+"""Queue id, message id."""
+
+EXPIRING_KEY: Final = Struct(">QQI")
+"""Expiry in milliseconds since 1970, message id, queue id."""
+
+BLOCK_VALUE: Final = Struct("<QQIqqQQ")
+"""Segment (its first LSN), offset, count, lowest and highest time and message."""
+
+SETTINGS_KEY: Final = b"settings"
+FORMAT_KEY: Final = b"format"
+DATA_ID_KEY: Final = b"data-id"
+POSITION_KEY: Final = b"position"
+POSITION_VALUE: Final = Struct("<Q16sq")
+"""Indexed LSN, hash of the block that ends there, its time in microseconds since 1970."""
+
+_FORMAT_VALUE: Final = Struct("<I")
+_T = TypeVar("_T")
+
+# What LMDB says when the structure of the file cannot be right.
+_DAMAGE: Final = (
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.PanicError,
+    lmdb.InvalidError,
+    lmdb.VersionMismatchError,
+    lmdb.IncompatibleError,
+    lmdb.NotFoundError,
+    lmdb.BadValsizeError,
+    lmdb.BadDbiError,
+    lmdb.PageFullError,
+    lmdb.CursorFullError,
+)
+
+
+class IndexDamaged(Exception):
+    """The index cannot be trusted; the text says what is wrong and where. It must be rebuilt."""
+
+
+class IndexUnwritable(Exception):
+    """The index cannot be written now: the disk is full or read-only. What is committed stays."""
+
+
+def level_of(priority: int) -> int:
+    """Number of a level in keys: the highest priority comes first."""
+    return 9 - priority
+
+
+def page_key(queue_id: int, priority: int, first: int) -> bytes:
+    """Key of the page of a level that begins with message `first`."""
+    return PAGE_KEY.pack(queue_id, 9 - priority, first)
+
+
+def level_prefix(queue_id: int, priority: int) -> bytes:
+    """What the keys of all pages of a level begin with."""
+    return LEVEL_KEY.pack(queue_id, 9 - priority)
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn what LMDB raises into IndexDamaged and IndexUnwritable.
+
+    MapFullError and MapResizedError pass: they say that the map must grow.
+    """
+    try:
+        yield
+    except (lmdb.MapFullError, lmdb.MapResizedError):
+        raise
+    except _DAMAGE as error:
+        raise IndexDamaged(
+            f"the index in {path} is damaged: {error}. It is derived from the journal and can be "
+            "deleted"
+        ) from error
+    except (lmdb.Error, OSError) as error:
+        raise IndexUnwritable(
+            f"the index in {path} cannot be used: {error}. Check that the disk has space and "
+            "that the directory may be written"
+        ) from error
+
+
+class Tables:
+    """An open environment. One process opens it once; it may have one writer among all processes.
+
+    `path` is the directory. Transactions name a table by `db(NAME)`.
+    """
+
+    def __init__(self, path: Path, env: lmdb.Environment, *, readonly: bool) -> None:
+        """Take an environment that `open_for_writing` or `open_for_reading` opened."""
+        self.path: Final = path
+        self.env: Final = env
+        self._dbs: Final = {name: env.open_db(name, create=not readonly) for name in NAMES}
+
+    def db(self, name: bytes) -> "lmdb._Database":
+        """Handle of a table, to be given to the methods of a transaction."""
+        return self._dbs[name]
+
+    def close(self) -> None:
+        """Close the environment; no transaction may be open."""
+        self.env.close()
+
+    # ---- transactions
+
+    @contextmanager
+    def read(self) -> Iterator[lmdb.Transaction]:
+        """A view of the last commit. Raises IndexDamaged and IndexUnwritable.
+
+        Not to be held for long: what it sees cannot be reused by the writer.
+        """
+        with translated(self.path):
+            try:
+                txn = self.env.begin(buffers=False)
+            except lmdb.MapResizedError:
+                # The writer made it larger: adopt its size.
+                self.env.set_mapsize(0)
+                txn = self.env.begin(buffers=False)
+            try:
+                yield txn
+            finally:
+                txn.abort()
+
+    def write(self, work: Callable[[lmdb.Transaction], _T]) -> _T:
+        """Do work in one transaction and commit it; grows the map and does it again if need be.
+
+        So `work` must be repeatable. If anything is raised, nothing is written. Raises
+        IndexDamaged and IndexUnwritable.
+        """
+        while True:
+            with translated(self.path):
+                try:
+                    with self.env.begin(write=True, buffers=False) as txn:
+                        found = work(txn)
+                    self._extend()
+                    return found
+                except lmdb.MapFullError:
+                    self.grow()
+                except lmdb.MapResizedError:
+                    self.env.set_mapsize(0)
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that the map has left, without what may be reused in it."""
+        info = self.env.info()
+        return int(info["map_size"]) - (int(info["last_pgno"]) + 1) * self._page_bytes()
+
+    def grow(self) -> None:
+        """Double the size of the map; no transaction may be open in this process."""
+        self.env.set_mapsize(2 * int(self.env.info()["map_size"]))
+
+    def _page_bytes(self) -> int:
+        return int(self.env.stat()["psize"])
+
+    def _extend(self) -> None:
+        """Make the file as long as LMDB takes it for: pages at its end may never be written."""
+        file = self.path / DATA_FILE
+        wanted = (int(self.env.info()["last_pgno"]) + 1) * self._page_bytes()
+        if file.stat().st_size < wanted:
+            with file.open("r+b") as opened:
+                opened.truncate(wanted)
+
+    # ---- meta
+
+    def position(self, txn: lmdb.Transaction) -> tuple[int, bytes, int]:
+        """Indexed LSN, hash of the block that ends there, and its time in microseconds.
+
+        All zero if nothing is indexed. Raises IndexDamaged.
+        """
+        value = txn.get(POSITION_KEY, db=self.db(META))
+        if value is None:
+            return 0, bytes(16), 0
+        if len(value) != POSITION_VALUE.size:
+            raise IndexDamaged(f"the index in {self.path} is damaged: its position is no position")
+        lsn, block_hash, time = POSITION_VALUE.unpack(value)
+        return lsn, block_hash, time
+
+    def set_position(self, txn: lmdb.Transaction, lsn: int, block_hash: bytes, time: int) -> None:
+        """Say up to where everything is indexed; `time` is microseconds since 1970."""
+        txn.put(POSITION_KEY, POSITION_VALUE.pack(lsn, block_hash, time), db=self.db(META))
+
+    def data_id(self, txn: lmdb.Transaction) -> bytes:
+        """Id of the data directory that the index belongs to. Raises IndexDamaged."""
+        value = txn.get(DATA_ID_KEY, db=self.db(META))
+        if value is None:
+            raise IndexDamaged(f"the index in {self.path} does not say which journal it is of")
+        return bytes(value)
+
+
+def open_for_writing(path: Path, data_id: bytes) -> Tables:
+    """Open the tables in a directory, or create them for the journal of `data_id` (16 bytes).
+
+    Raises IndexDamaged (also for another format or journal) and IndexUnwritable.
+    """
+    with translated(path):
+        path.mkdir(mode=0o750, parents=True, exist_ok=True)
+        tables = Tables(path, _environment(path, readonly=False), readonly=False)
+    try:
+        tables.write(lambda txn: _begin(tables, txn, data_id))
+    except BaseException:
+        tables.close()
+        raise
+    return tables
+
+
+def open_for_reading(path: Path, data_id: bytes | None = None) -> Tables:
+    """Open the tables of another process to read them; `data_id` is whose they must be.
+
+    Raises IndexDamaged (also if there are none) and IndexUnwritable.
+    """
+    if not (path / DATA_FILE).exists():
+        raise IndexDamaged(f"there is no index in {path}")
+    with translated(path):
+        tables = Tables(path, _environment(path, readonly=True), readonly=True)
+    try:
+        with tables.read() as txn:
+            _check(tables, txn, data_id)
+    except BaseException:
+        tables.close()
+        raise
+    return tables
+
+
+def _environment(path: Path, *, readonly: bool) -> lmdb.Environment:
+    file = path / DATA_FILE
+    size = file.stat().st_size if file.exists() else 0
+    map_bytes = MAP_BYTES_MIN
+    while map_bytes < 2 * size:
+        map_bytes *= 2
+    env = lmdb.open(
+        str(path),
+        map_size=map_bytes,
+        max_dbs=len(NAMES),
+        readonly=readonly,
+        create=not readonly,
+        readahead=False,
+        meminit=False,
+        mode=0o640,
+    )
+    try:
+        env.reader_check()
+        wanted = (int(env.info()["last_pgno"]) + 1) * int(env.stat()["psize"])
+        length = file.stat().st_size
+        if length < wanted:
+            # Looking at what is missing would end the process.
+            raise IndexDamaged(
+                f"the index in {path} is damaged: {DATA_FILE} has {length} bytes of {wanted}"
+            )
+    except BaseException:
+        env.close()
+        raise
+    return env
+
+
+def _begin(tables: Tables, txn: lmdb.Transaction, data_id: bytes) -> None:
+    """Write down format and data id of new tables, check them in others."""
+    meta = tables.db(META)
+    if txn.get(FORMAT_KEY, db=meta) is None and not txn.stat(meta)["entries"]:
+        txn.put(FORMAT_KEY, _FORMAT_VALUE.pack(FORMAT), db=meta)
+        txn.put(DATA_ID_KEY, data_id, db=meta)
+    _check(tables, txn, data_id)
+
+
+def _check(tables: Tables, txn: lmdb.Transaction, data_id: bytes | None) -> None:
+    value = txn.get(FORMAT_KEY, db=tables.db(META))
+    if value != _FORMAT_VALUE.pack(FORMAT):
+        raise IndexDamaged(f"the index in {tables.path} is not of format {FORMAT}")
+    found = tables.data_id(txn)
+    if data_id is not None and found != data_id:
+        raise IndexDamaged(
+            f"the index in {tables.path} is of another journal: its id is {found.hex()}, not "
+            f"{data_id.hex()}"
+        )
