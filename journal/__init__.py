@@ -8,6 +8,9 @@
 | read from an LSN on, or follow | `read_blocks`, which gives `Block`s |
 | check everything | `verify`, which gives a `Report` of `Fault`s |
 | get sizes and ratios | `stat`, which gives a `JournalStat` |
+| keep what leaves, and get it back | `Archive`, in `journal.archive` |
+| choose what leaves, and take it out | `choose`, `remove`, in `journal.retention` |
+| hold what is being read | `Pin` |
 | lock the data directory | `DirectoryLock` |
 | say where the files are | `RealDisk`, `MemoryDisk`; `Disk` and `File` to make another |
 | tell what went wrong | `JournalError` and its kinds, in `journal.errors` |
@@ -16,10 +19,13 @@ The bytes are described in docs/journal-format.md; `journal.format` is the only 
 them.
 """
 
+from journal.archive import Archive, ArchiveFault, ArchiveReport
+from journal.archive_manifest import ArchiveEntry
 from journal.batch import Batch, BatchLike
 from journal.block import Block
 from journal.disk import Disk, File, MemoryDisk, RealDisk
 from journal.errors import (
+    ArchiveError,
     Corruption,
     DiskFull,
     JournalError,
@@ -32,17 +38,25 @@ from journal.errors import (
 from journal.journal import Journal
 from journal.layout import RowLayout
 from journal.lock import DirectoryLock
+from journal.pins import Pin
 from journal.process_writer import ProcessWriter
 from journal.reader import read_blocks
 from journal.repair import Repair
+from journal.retention import Choice, Limits, SealedSegment
 from journal.stat import JournalStat, SegmentStat
 from journal.verify import Fault, Report
 from journal.writer import InlineWriter, WriterStats
 
 __all__ = [
+    "Archive",
+    "ArchiveEntry",
+    "ArchiveError",
+    "ArchiveFault",
+    "ArchiveReport",
     "Batch",
     "BatchLike",
     "Block",
+    "Choice",
     "Corruption",
     "DirectoryLock",
     "Disk",
@@ -54,15 +68,18 @@ __all__ = [
     "JournalError",
     "JournalFailed",
     "JournalStat",
+    "Limits",
     "Locked",
     "MemoryDisk",
     "NewerFormat",
     "NoJournal",
+    "Pin",
     "ProcessWriter",
     "RealDisk",
     "Repair",
     "Report",
     "RowLayout",
+    "SealedSegment",
     "SegmentStat",
     "WriterStats",
     "WrongLayout",

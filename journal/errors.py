@@ -6,6 +6,7 @@
     ├── WrongLayout     the rows are laid out otherwise than the caller says
     ├── NewerFormat     written by a newer release
     ├── Corruption      bytes that were durable do not check out; has segment, offset and LSN
+    ├── ArchiveError    an archive cannot be used, or an object in it is not what it should be
     ├── DiskFull        no room for the next segment; nothing was written, may be tried again
     └── JournalFailed   a write or sync failed; fatal, never tried again
 
@@ -64,6 +65,18 @@ class Corruption(JournalError):
         self.segment = segment
         self.offset = offset
         self.lsn = lsn
+        self.what = what
+
+
+class ArchiveError(JournalError):
+    """An archive, or one object in it, cannot be read or written or is not what it should be.
+
+    `url` says which; it never holds a password.
+    """
+
+    def __init__(self, url: str, what: str) -> None:
+        super().__init__(f"{url}: {what}")
+        self.url = url
         self.what = what
 
 

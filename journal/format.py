@@ -16,6 +16,7 @@ from crc32c import crc32c
 
 FORMAT_VERSION: Final = 1
 SEGMENT_SUFFIX: Final = ".seg"
+MANIFEST_SUFFIX: Final = ".json"
 RESERVE_NAME: Final = "next.reserve"
 NAME_DIGITS: Final = 20
 HASH_BYTES: Final = 16
@@ -225,6 +226,11 @@ def segment_first_lsn(name: str) -> int | None:
     if suffix != SEGMENT_SUFFIX or not (digits.isascii() and digits.isdigit()):
         return None
     return int(digits) or None
+
+
+def manifest_name(segment: str) -> str:
+    """Name of the manifest that lies beside a segment in an archive."""
+    return segment + MANIFEST_SUFFIX
 
 
 def header_salt(data_id: bytes) -> int:

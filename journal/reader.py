@@ -20,7 +20,7 @@ from journal.format import (
     unpack_block_header,
 )
 from journal.layout import RowLayout
-from journal.segment import Segment, look_behind, open_segment, segment_names
+from journal.segment import Segment, left_meanwhile, look_behind, open_segment, segment_names
 
 
 def read_blocks(
@@ -38,7 +38,8 @@ def read_blocks(
     `layout` is what the caller expects, None takes what is there. Without `heaps` the blocks have
     rows only, and the hash chain is not checked. `proven` holds a block back until something
     behind it shows that it is durable. `follow` is called at the end of the journal; it waits a
-    moment, and answers whether to look again. History that retention took away is skipped.
+    moment, and answers whether to look again. History that retention took away is skipped; if it
+    is taken away while it is read, which a `Pin` prevents, that is a JournalError.
 
     Raises NoJournal, Corruption, NewerFormat, WrongLayout, and JournalError for what cannot be
     read.
@@ -58,7 +59,10 @@ def read_blocks(
             if to_lsn is not None and ready.last_lsn >= to_lsn:
                 return
     except OSError as error:
-        raise JournalError(f"segment {reader.name or '?'} cannot be read: {error}") from error
+        name = reader.wanted
+        if isinstance(error, FileNotFoundError) and name not in segment_names(disk):
+            raise left_meanwhile(name) from error
+        raise JournalError(f"segment {name or '?'} cannot be read: {error}") from error
     finally:
         reader.close()
 
@@ -75,11 +79,8 @@ class _Reader:
         self._offset = 0
         self._lsn = 0
         self._last_hash = b""
-
-    @property
-    def name(self) -> str:
-        """Name of the segment being read, empty before the first."""
-        return self._segment.name if self._segment else ""
+        self.wanted = ""
+        """Name of the segment being opened or read, empty before the first."""
 
     def close(self) -> None:
         """Close the segment being read."""
@@ -113,6 +114,7 @@ class _Reader:
 
     def _open(self, name: str) -> Segment:
         self.close()
+        self.wanted = name
         segment = open_segment(self._disk, name, self._layout)
         try:
             self._codec = segment.codec()
@@ -236,6 +238,8 @@ class _Reader:
         except Damage:
             pass
         first_lsn = segment_first_lsn(later[0]) or 0
+        if first_lsn != self._lsn and segment.file.links() == 0:
+            raise left_meanwhile(segment.name)
         if first_lsn != self._lsn:
             what = (
                 f"the block with LSN {self._lsn} is damaged or missing: segment {later[0]} follows"

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from journal.block import BlockCodec, RawBlock
 from journal.disk import Disk, File
-from journal.errors import Corruption, NewerFormat, WrongLayout
+from journal.errors import Corruption, JournalError, NewerFormat, WrongLayout
 from journal.format import (
     BLOCK_HEADER_BYTES,
     BLOCK_MAGIC,
@@ -153,6 +153,14 @@ def _layout_of(header: SegmentHeader) -> RowLayout:
         return decode_layout(header.layout)
     except ValueError as error:
         raise Damage(f"the layout in the segment header makes no sense: {error}") from error
+
+
+def left_meanwhile(name: str) -> JournalError:
+    """What to say when a segment is gone that was there when reading began."""
+    return JournalError(
+        f"segment {name} was removed while the journal was read, by retention or by hand: begin "
+        "again; where readers may write to the data directory, retention waits for them."
+    )
 
 
 def segment_names(disk: Disk) -> list[str]:

@@ -10,7 +10,7 @@ from journal.disk import Disk
 from journal.errors import Corruption, NoJournal
 from journal.format import Damage, FooterEntry
 from journal.repair import footer_entry, summary_of
-from journal.segment import Segment, open_segment, segment_names
+from journal.segment import Segment, left_meanwhile, open_segment, segment_names
 
 
 class SegmentStat(msgspec.Struct, frozen=True):
@@ -68,14 +68,17 @@ class JournalStat(msgspec.Struct, frozen=True):
 
 
 def stat(disk: Disk) -> JournalStat:
-    """Figures of the journal; raises NoJournal, Corruption, NewerFormat and OSError."""
+    """Figures of the journal; raises JournalError of any kind, and OSError."""
     names = segment_names(disk)
     if not names:
         raise NoJournal("there is no journal in the directory")
     figures = []
     data_id = b""
     for name in names:
-        segment = open_segment(disk, name)
+        try:
+            segment = open_segment(disk, name)
+        except FileNotFoundError as error:
+            raise left_meanwhile(name) from error
         try:
             data_id = segment.header.data_id
             figures.append(_segment_stat(segment))

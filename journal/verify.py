@@ -2,7 +2,9 @@
 
 Goes on behind damage as well as it can, so that one report names every damaged place. Bytes at
 the very end that nothing shows to have been durable are no fault but the `tail`: torn, or being
-written now.
+written now. The journal may begin at any LSN, for retention takes the oldest segments away; and
+where the manifest of the newest segment lies beside it, the segments come from an archive and end
+with a sealed one.
 
 Must never know: what a column means.
 """
@@ -12,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from journal.block import Block, BlockCodec, RawBlock
-from journal.disk import Disk
+from journal.disk import Disk, File
 from journal.errors import NewerFormat, NoJournal
 from journal.format import (
     BLOCK_HEADER_BYTES,
@@ -21,6 +23,7 @@ from journal.format import (
     Footer,
     SegmentHeader,
     UnknownVersion,
+    manifest_name,
     pack_footer_entry,
     segment_first_lsn,
     unpack_block_header,
@@ -29,6 +32,7 @@ from journal.repair import check_link, cut_short, footer_entry, summary_of
 from journal.segment import (
     NEXT_IS_MISSING,
     Segment,
+    left_meanwhile,
     look_behind,
     read_segment_header,
     reserve_is_begun,
@@ -46,7 +50,11 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct):
-    """What `verify` found. `tail` is an unfinished last block; it is cut at the next start."""
+    """What `verify` found. `tail` is an unfinished last block; it is cut at the next start.
+
+    History begins at `first_lsn`; what was before left the journal. `archived` is set if the
+    segments come from an archive, so that others may have followed.
+    """
 
     segments: int = 0
     blocks: int = 0
@@ -57,6 +65,7 @@ class Report(msgspec.Struct):
     last_hash: str = ""
     faults: list[Fault] = []
     tail: Fault | None = None
+    archived: bool = False
 
     @property
     def ok(self) -> bool:
@@ -67,7 +76,8 @@ class Report(msgspec.Struct):
 def verify(disk: Disk, *, progress: Callable[[int], None] | None = None) -> Report:
     """Check the whole journal; `progress` is called with the number of bytes just checked.
 
-    Damage is in the report. Raises NoJournal, NewerFormat and OSError.
+    Damage is in the report. Raises NoJournal, NewerFormat, OSError, and JournalError if a segment
+    leaves the journal meanwhile.
     """
     names = segment_names(disk)
     if not names:
@@ -75,6 +85,13 @@ def verify(disk: Disk, *, progress: Callable[[int], None] | None = None) -> Repo
     verifier = _Verifier(disk, names, progress)
     for name in names:
         verifier.check(name)
+    return verifier.report
+
+
+def verify_segment(disk: Disk, name: str) -> Report:
+    """Check one segment by itself; raises as `verify`."""
+    verifier = _Verifier(disk, [name], None)
+    verifier.check(name)
     return verifier.report
 
 
@@ -102,7 +119,7 @@ class _Verifier:
         return None
 
     def _sound_header(self, name: str) -> SegmentHeader | None:
-        file = self._disk.open(name)
+        file = self._open(name)
         try:
             return read_segment_header(file)
         except Damage:
@@ -111,6 +128,12 @@ class _Verifier:
             raise NewerFormat(name, unknown.version, FORMAT_VERSION) from unknown
         finally:
             file.close()
+
+    def _open(self, name: str) -> File:
+        try:
+            return self._disk.open(name)
+        except FileNotFoundError as error:
+            raise left_meanwhile(name) from error
 
     def _fault(self, offset: int, what: str) -> None:
         self.report.faults.append(Fault(self._name, offset, self._lsn, what))
@@ -121,10 +144,12 @@ class _Verifier:
         self.report.segments += 1
         first_lsn = segment_first_lsn(name) or 0
         if self._lsn and self._lsn != first_lsn:
-            self._fault(0, f"LSN {self._lsn} should follow: blocks or a segment are missing")
+            self._fault(0, _gap(self._lsn, first_lsn))
+            # What is missing in between says what the next hash should be; nobody else does.
+            self._last_hash = b""
         self._lsn = first_lsn
         self.report.first_lsn = self.report.first_lsn or first_lsn
-        file = self._disk.open(name)
+        file = self._open(name)
         try:
             header = self._header(read_segment_header(file), first_lsn)
         except Damage as damage:
@@ -191,6 +216,8 @@ class _Verifier:
         if footer is None:
             if is_short:
                 self._fault(segment.file.size(), cut_short(segment))
+        elif manifest_name(self._name) in self._disk.names():
+            self.report.archived = True
         elif not reserve_is_begun(self._disk) and segment_names(self._disk)[-1] == self._name:
             self._fault(end, NEXT_IS_MISSING)
 
@@ -278,6 +305,15 @@ class _Verifier:
             self._fault(footer.footer_offset, "the footer lists other blocks than there are")
         elif footer.last_lsn != self._lsn - 1 or footer.last_hash != self._last_hash:
             self._fault(footer.footer_offset, "the footer ends with another block than the last")
+
+
+def _gap(expected_lsn: int, first_lsn: int) -> str:
+    """What to say when a segment begins elsewhere than the one before it ended."""
+    if first_lsn < expected_lsn:
+        return f"LSN {expected_lsn} should follow: the segment repeats what was before it"
+    last_lsn = first_lsn - 1
+    missing = f"LSN {expected_lsn}" + (f" to {last_lsn}" if last_lsn > expected_lsn else "")
+    return f"{missing} should come before: blocks or a segment are missing"
 
 
 def _footer_of(segment: Segment) -> tuple[Footer | None, str]:

@@ -1,6 +1,7 @@
 """The command line `journal`: asking a data directory what happened, and whether it is intact.
 
-Everything is read only and takes no lock, so it works on the directory of a running broker.
+Everything is read only and takes no lock, so it works on the directory of a running broker. A pin
+keeps retention from what is being read, where this process may write one.
 """
 
 import sys
@@ -12,11 +13,23 @@ from typing import Any, Final
 import click
 import msgspec
 
-from journal.disk import RealDisk
+from journal.disk import Disk, RealDisk
+from journal.format import segment_first_lsn
+from journal.pins import Pin
 from journal.segment import segment_names
 from journal.stat import JournalStat, stat
 from server.version import VERSION
 from tools import trail
+from tools.archive import (
+    archive_group,
+    archive_option,
+    config_option,
+    data_argument,
+    data_option,
+    json_option,
+    opened_archive,
+    used_bytes,
+)
 from tools.control_client import is_running
 from tools.failures import EXIT_WRONG, Commands, Failure, run
 from tools.inspection import Inspection, Question, parse_kinds
@@ -32,13 +45,6 @@ from tools.verification import Verdict, verify_data
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 FOLLOW_SECONDS: Final = 0.1
 
-data_option = click.option(
-    "--data", envvar="DAYBOOK_DATA", type=DIRECTORY, metavar="DIR",
-    help="Data directory, instead of the argument. Default: $DAYBOOK_DATA, else ./data.",
-)  # fmt: skip
-data_argument = click.argument("directory", required=False, metavar="[DATA]", type=DIRECTORY)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print for programs.")
-
 
 @click.group(cls=Commands, context_settings=CONTEXT)
 @click.version_option(VERSION, prog_name="journal")
@@ -47,6 +53,9 @@ def cli() -> None:
 
     Reads only; works on the directory of a running broker without disturbing it.
     """
+
+
+cli.add_command(archive_group)
 
 
 @cli.command()
@@ -75,10 +84,11 @@ def inspect(ctx: click.Context, /, directory: Path | None, data: Path | None, **
     """
     path = chosen(ctx, directory, data)
     question = _question(flags)
+    pin = ctx.with_resource(Pin(path))
     disk = opened(path)
     inspection = Inspection(question)
-    follow: bool = flags["follow"]
-    found = inspection.events(disk, proven=is_running(path), follow=_wait if follow else None)
+    follow = Following(disk, pin) if flags["follow"] else None
+    found = inspection.events(disk, proven=is_running(path), follow=follow)
     told = 0
     try:
         for event in islice(found, flags["limit"]):
@@ -128,11 +138,23 @@ def _question(flags: dict[str, Any]) -> Question:
     )  # fmt: skip
 
 
-def _wait() -> bool:
-    """Wait a moment at the end of the journal."""
-    sys.stdout.flush()
-    time.sleep(FOLLOW_SECONDS)
-    return True
+class Following:
+    """Waits at the end of the journal, and lets go of what was read."""
+
+    def __init__(self, disk: Disk, pin: Pin) -> None:
+        self._disk: Final = disk
+        self._pin: Final = pin
+        self._newest_lsn = 1
+
+    def __call__(self) -> bool:
+        """Wait a moment; answers that reading goes on."""
+        sys.stdout.flush()
+        # The end that was there at the last call has been read; the one of now perhaps not.
+        self._pin.advance(self._newest_lsn)
+        newest = segment_names(self._disk)[-1:]
+        self._newest_lsn = max((segment_first_lsn(name) or 1 for name in newest), default=1)
+        time.sleep(FOLLOW_SECONDS)
+        return True
 
 
 def _with_color(text: str) -> str:
@@ -169,7 +191,9 @@ def trail_command(
     directory = DIRECTORY.convert(words[0], None, ctx) if len(words) == 2 else None
     if not words[-1].isascii() or not words[-1].isdigit() or not int(words[-1]):
         raise click.UsageError(f"'{words[-1]}' is not a message id; it is a number, like 17")
-    disk = opened(chosen(ctx, directory, data))
+    path = chosen(ctx, directory, data)
+    ctx.with_resource(Pin(path))
+    disk = opened(path)
     try:
         told = trail.follow(disk, int(words[-1]))
     except trail.NoSuchMessageError as error:
@@ -201,30 +225,34 @@ def _step_line(step: trail.Step) -> str:
 @cli.command()
 @data_argument
 @data_option
+@archive_option
+@config_option
+@click.option("--with-archive", is_flag=True, help="Begin in the archive, wherever it is.")
 @json_option
 @click.pass_context
-def verify(ctx: click.Context, directory: Path | None, data: Path | None, as_json: bool) -> None:
+def verify(ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any) -> None:
     """Check every checksum, the hash chain, the fold, the digests and the invariants.
 
-    Exit code 1 if anything is wrong.
+    With an archive, history is verified from its first archived segment on. Exit code 1 if
+    anything is wrong.
     """
-    disk = opened(chosen(ctx, directory, data))
-    with progress("verifying", 2 * _used_bytes(disk)) as advance:
+    path = chosen(ctx, directory, data)
+    ctx.with_resource(Pin(path))
+    live = opened(path)
+    total = used_bytes(live)
+    disk: Disk = live
+    if flags["url"] is not None or flags["config_file"] is not None or flags["with_archive"]:
+        archive = opened_archive(path, flags["url"], flags["config_file"])
+        disk = ctx.with_resource(archive.reading(live))
+        total += archive.segment_bytes()
+    with progress("verifying", 2 * total) as advance:
         verdict = verify_data(disk, advance)
-    if as_json:
+    if flags["as_json"]:
         show_json(msgspec.to_builtins(verdict) | {"ok": verdict.ok})
     else:
         _show_verdict(verdict)
     if not verdict.ok:
         sys.exit(EXIT_WRONG)
-
-
-def _used_bytes(disk: RealDisk) -> int:
-    """Bytes that there are to read; too much by what is reserved in the newest segment."""
-    total = 0
-    for name in segment_names(disk):
-        total += (disk.path / name).stat().st_size
-    return total
 
 
 def _show_verdict(verdict: Verdict) -> None:
@@ -245,7 +273,13 @@ def _show_verdict(verdict: Verdict) -> None:
         )
     for wrong in verdict.wrong:
         click.secho(f"WRONG {wrong}", fg="red")
-    if verdict.ok:
+    if verdict.ok and not verdict.folded_lsn and report.first_lsn > 1:
+        click.echo(
+            f"last hash {report.last_hash}; not folded: these segments come from an archive, and "
+            f"history before LSN {report.first_lsn} is not among them"
+        )
+        click.secho("intact", fg="green")
+    elif verdict.ok:
         click.echo(f"last hash {report.last_hash}, digest of the state {verdict.digest}")
         stops = verdict.digests_compared
         click.echo(f"digests at clean stops: {stops} compared, all equal" if stops else
@@ -262,7 +296,9 @@ def stat_command(
     ctx: click.Context, directory: Path | None, data: Path | None, as_json: bool
 ) -> None:
     """Count segments, blocks, bytes, events by kind, and what went through each queue."""
-    disk = opened(chosen(ctx, directory, data))
+    path = chosen(ctx, directory, data)
+    ctx.with_resource(Pin(path))
+    disk = opened(path)
     figures = stat(disk)
     totals = Totals()
     with progress("counting", figures.segments[-1].last_lsn) as advance:

@@ -63,10 +63,14 @@ def verify_data(disk: Disk, progress: Callable[[int], None]) -> Verdict:
         )
         return verdict
     first = verdict.report.first_lsn
+    if first > 1 and verdict.report.archived:
+        # Fetched from an archive: nothing is missing that should be there.
+        return verdict
     if first > 1:
         verdict.wrong.append(
             f"the journal begins at LSN {first}: its beginning, LSN 1 to {first - 1}, is missing; "
-            "restore the segments before from a backup (nothing was folded)"
+            "if it was archived, name the archive with --archive, else restore the segments "
+            "before from a backup (nothing was folded)"
         )
         return verdict
     state = State()

@@ -1,0 +1,212 @@
+"""Pins: readers say which part of a journal they hold, so that retention leaves it alone.
+
+A pin is a file in the folder `pins` of the data directory, named by the lowest LSN that its reader
+needs, and locked by the reader with flock: the lock goes with the process, also by kill -9, and the
+file that is left then counts for nothing. The folder itself is locked, too: shared while a pin is
+made or moved, exclusively while somebody looks for the lowest one, so that no pin is half-made then
+and none is made while segments are being removed.
+
+Fault model: a reader may not be allowed to write, or the file system may be read-only. Then there
+is no pin; the reader goes on and may see history leave under it, which readers report as such.
+
+Must never know: what is in a segment, what time it is.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from journal.format import FIRST_LSN, NAME_DIGITS
+from journal.lock import LOCK_NAME
+
+PINS_NAME: Final = "pins"
+PIN_SUFFIX: Final = ".pin"
+NO_PIN: Final = (1 << 64) - 1
+"""The lowest pinned LSN where nothing is pinned: above every LSN."""
+
+
+class Pin:
+    """Holds the journal from an LSN on, from its making to `release`; a context manager.
+
+    `held` says whether it does: not in a directory that no broker ever served, for nothing removes
+    segments there, and not where this process may not write.
+    """
+
+    def __init__(self, directory: Path | str, lsn: int = FIRST_LSN) -> None:
+        """Pin the journal of a data directory. Waits while segments are being removed."""
+        assert lsn >= FIRST_LSN
+        self.lsn = lsn
+        self._folder: Final = Path(directory) / PINS_NAME
+        self._descriptor = -1
+        self._number = 0
+        if not (Path(directory) / LOCK_NAME).exists():
+            return
+        # Whatever keeps us from pinning keeps a reader from nothing else.
+        with suppress(OSError):
+            _make_folder(self._folder)
+            with _locked(self._folder, fcntl.LOCK_SH):
+                self._create()
+
+    @property
+    def held(self) -> bool:
+        """Whether retention can see the pin."""
+        return self._descriptor >= 0
+
+    @property
+    def path(self) -> Path:
+        """The file that stands for the pin."""
+        name = f"{self.lsn:0{NAME_DIGITS}d}-{os.getpid()}-{self._number}{PIN_SUFFIX}"
+        return self._folder / name
+
+    def advance(self, lsn: int) -> None:
+        """Give up what lies before the LSN; a lower one than before changes nothing.
+
+        Never waits: while somebody looks at the pins it stays where it is, which does no harm.
+        """
+        if not self.held or lsn <= self.lsn:
+            return
+        with suppress(OSError), _locked(self._folder, fcntl.LOCK_SH | fcntl.LOCK_NB):
+            old, lsn_before = self.path, self.lsn
+            self.lsn = lsn
+            try:
+                old.rename(self.path)
+            except OSError:
+                self.lsn = lsn_before
+                raise
+
+    def release(self) -> None:
+        """Give everything up; may be called again."""
+        if not self.held:
+            return
+        with suppress(OSError):
+            self.path.unlink()
+        os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _create(self) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        while True:
+            try:
+                descriptor = os.open(self.path, flags, 0o644)
+                break
+            except FileExistsError:
+                # Another pin of ours, or one that a killed process of the same pid left.
+                self._number += 1
+        try:
+            # The broker may be another user than the reader, and has to try the lock.
+            os.fchmod(descriptor, 0o644)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def __enter__(self) -> "Pin":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def lowest_pinned_lsn(directory: Path | str) -> int:
+    """The lowest LSN that a living reader holds in a data directory; NO_PIN if there is none.
+
+    FIRST_LSN, which holds everything, while a pin is being made: ask again later. Raises OSError
+    if the pins cannot be looked at.
+    """
+    with holding_off_pins(directory) as lowest:
+        return lowest
+
+
+@contextmanager
+def holding_off_pins(directory: Path | str) -> Iterator[int]:
+    """As `lowest_pinned_lsn`; and until the end of the context nobody makes a pin.
+
+    To be held while segments are removed, and not for longer: readers wait.
+    """
+    folder = Path(directory) / PINS_NAME
+    _make_folder(folder)
+    descriptor = _open_folder(folder)
+    try:
+        yield _lowest(folder) if _is_ours(descriptor) else FIRST_LSN
+    finally:
+        os.close(descriptor)
+
+
+def _is_ours(descriptor: int) -> bool:
+    """Lock the folder for ourselves; False if somebody makes or moves a pin this moment."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lowest(folder: Path) -> int:
+    """The lowest LSN of a locked pin; removes those whose holders are gone."""
+    lowest = NO_PIN
+    for path in sorted(folder.iterdir()):
+        lsn = _lsn_of(path.name)
+        if lsn is not None and _is_alive(path):
+            lowest = min(lowest, lsn)
+    return lowest
+
+
+def _lsn_of(name: str) -> int | None:
+    digits, _, rest = name.partition("-")
+    if len(digits) != NAME_DIGITS or not digits.isdecimal() or not rest.endswith(PIN_SUFFIX):
+        return None
+    return int(digits)
+
+
+def _is_alive(path: Path) -> bool:
+    """Whether somebody holds the pin; one that nobody holds is removed."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        # Released this moment.
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError):
+            path.unlink()
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of pins if need be, as the owner of the data directory would have it."""
+    if folder.is_dir():
+        return
+    folder.mkdir(exist_ok=True)
+    owner = folder.parent.stat()
+    folder.chmod(0o755)
+    if os.geteuid() == 0:
+        # Else an administrator's reader would lock out the broker's own user.
+        os.chown(folder, owner.st_uid, owner.st_gid)
+
+
+@contextmanager
+def _locked(folder: Path, operation: int) -> Iterator[None]:
+    descriptor = _open_folder(folder)
+    try:
+        fcntl.flock(descriptor, operation)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open_folder(folder: Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

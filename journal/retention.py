@@ -1,0 +1,163 @@
+"""Retention: which of the oldest segments may leave the live set, and taking them out of it.
+
+The choice is a function of what it is given and changes nothing. What leaves is always a row of
+the oldest segments, never the newest, so that the live journal has no gap.
+
+Fault model of `remove`: a crash or power cut at any moment leaves the newer part of the journal
+whole, because each name is gone durably before the next one goes.
+
+Must never know: what a column means, what time it is, who holds what (the caller says which LSN
+must stay), whether there is an archive.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from journal.disk import Disk
+from journal.errors import Corruption
+from journal.format import Damage, segment_first_lsn
+from journal.repair import summary_of
+from journal.segment import Segment, open_segment, segment_names
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How much history stays in the live set; None sets no limit.
+
+    `max_age_ms` is milliseconds since the newest event of a segment, `max_bytes` the size of all
+    segments, with what is reserved in the newest.
+    """
+
+    max_age_ms: int | None = None
+    max_bytes: int | None = None
+
+
+class SealedSegment(msgspec.Struct, frozen=True):
+    """What retention asks of a segment. `time_max` is microseconds since 1970 UTC."""
+
+    name: str
+    first_lsn: int
+    last_lsn: int
+    file_bytes: int
+    time_max: int
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """Segments that may leave, oldest first.
+
+    `held_back` is the segment behind them if a limit wants it gone and something must stay in it.
+    """
+
+    leaving: tuple[SealedSegment, ...] = ()
+    held_back: SealedSegment | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the segments that may leave."""
+        return tuple(segment.name for segment in self.leaving)
+
+    @property
+    def last_lsn(self) -> int:
+        """The last LSN that leaves; 0 if nothing does."""
+        return self.leaving[-1].last_lsn if self.leaving else 0
+
+
+def choose(
+    sealed: Iterable[SealedSegment],
+    limits: Limits,
+    *,
+    live_bytes: int,
+    now: int,
+    lowest_kept_lsn: int,
+) -> Choice:
+    """Choose which of the oldest segments may leave.
+
+    `sealed` are all segments but the newest, oldest first; no more of them are taken than needed,
+    so they may be read as they are asked for. `live_bytes` is the size of all segments, the newest
+    included; `now` is microseconds since 1970 UTC; from `lowest_kept_lsn` on everything must stay.
+    """
+    leaving: list[SealedSegment] = []
+    for segment in sealed:
+        assert not leaving or segment.first_lsn == leaving[-1].last_lsn + 1, "a gap in the journal"
+        if not _is_unwanted(segment, limits, live_bytes, now):
+            break
+        if segment.last_lsn >= lowest_kept_lsn:
+            return Choice(tuple(leaving), segment)
+        leaving.append(segment)
+        live_bytes -= segment.file_bytes
+    return Choice(tuple(leaving))
+
+
+def _is_unwanted(segment: SealedSegment, limits: Limits, live_bytes: int, now: int) -> bool:
+    if limits.max_bytes is not None and live_bytes > limits.max_bytes:
+        return True
+    return limits.max_age_ms is not None and now - segment.time_max > limits.max_age_ms * 1000
+
+
+def sealed_segments(disk: Disk) -> Iterator[SealedSegment]:
+    """All segments but the newest, oldest first, each read when it is asked for.
+
+    Where a footer is damaged the blocks are asked. Raises Corruption, NewerFormat and OSError.
+    """
+    for name, following in pairwise(segment_names(disk)):
+        segment = open_segment(disk, name)
+        try:
+            yield SealedSegment(
+                name,
+                segment.header.first_lsn,
+                (segment_first_lsn(following) or 0) - 1,
+                segment.file.size(),
+                _newest_time(segment),
+            )
+        finally:
+            segment.close()
+
+
+def live_bytes_of(disk: Disk) -> int:
+    """Size of all segments of a journal in bytes; raises OSError."""
+    total = 0
+    for name in segment_names(disk):
+        file = disk.open(name)
+        try:
+            total += file.size()
+        finally:
+            file.close()
+    return total
+
+
+def remove(disk: Disk, names: Sequence[str]) -> None:
+    """Remove these segments, the oldest ones of a journal, oldest first.
+
+    Those that are gone already are passed over, so what a crash cut short may be repeated. Raises
+    OSError; what was removed until then leaves no gap.
+    """
+    there = segment_names(disk)
+    left = [name for name in names if name in there]
+    assert left == there[: len(left)], "only the oldest segments may leave"
+    assert not left or len(left) < len(there), "the newest segment must stay"
+    for name in left:
+        disk.remove(name)
+        disk.sync_directory()
+
+
+def _newest_time(segment: Segment) -> int:
+    """Time of the newest event in a segment."""
+    try:
+        return max((entry.time_max for entry in segment.footer().entries()), default=0)
+    except Damage:
+        return _newest_time_of_blocks(segment)
+
+
+def _newest_time_of_blocks(segment: Segment) -> int:
+    newest = 0
+    offset = segment.first_offset
+    try:
+        codec = segment.codec()
+        while not segment.begins_footer_at(offset):
+            block = segment.block_at(offset, with_heap=False)
+            newest = max(newest, summary_of(codec, block).time_max)
+            offset += block.header.block_bytes
+    except Damage as damage:
+        raise Corruption(segment.name, offset, segment.header.first_lsn, str(damage)) from damage
+    return newest

@@ -1,0 +1,92 @@
+"""The archive suite on a local directory, in fsspec's memory, and in a local S3."""
+
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import fsspec  # type: ignore[import-untyped]
+import pytest
+from moto.server import ThreadedMotoServer
+
+from tests.suites.archive_suite import ArchiveSuite
+
+
+class LocalPlace:
+    """A folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.url = str(folder)
+        self.options: dict[str, Any] = {}
+        self._folder = folder
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self._folder.iterdir()) if self._folder.exists() else []
+
+    def read(self, name: str) -> bytes:
+        return (self._folder / name).read_bytes()
+
+    def write(self, name: str, content: bytes) -> None:
+        self._folder.mkdir(exist_ok=True)
+        (self._folder / name).write_bytes(content)
+
+    def remove(self, name: str) -> None:
+        (self._folder / name).unlink()
+
+
+class FsspecPlace:
+    """A folder of an fsspec file system."""
+
+    def __init__(self, url: str, options: dict[str, Any]) -> None:
+        self.url = url
+        self.options = options
+        self._files, self._path = fsspec.core.url_to_fs(url, **options)
+
+    def names(self) -> list[str]:
+        self._files.invalidate_cache()
+        try:
+            return sorted(each.rpartition("/")[2] for each in self._files.ls(self._path, False))
+        except FileNotFoundError:
+            return []
+
+    def read(self, name: str) -> bytes:
+        return bytes(self._files.cat_file(f"{self._path}/{name}"))
+
+    def write(self, name: str, content: bytes) -> None:
+        self._files.pipe_file(f"{self._path}/{name}", content)
+
+    def remove(self, name: str) -> None:
+        self._files.rm_file(f"{self._path}/{name}")
+
+
+class TestLocalArchive(ArchiveSuite):
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> LocalPlace:
+        return LocalPlace(tmp_path / "archive")
+
+
+class TestArchiveInMemory(ArchiveSuite):
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> FsspecPlace:
+        return FsspecPlace(f"memory:/{tmp_path}/archive", {})
+
+
+@pytest.fixture(scope="module")
+def s3_server() -> Iterator[str]:
+    """A local server that speaks S3, with the bucket `history`."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    connection = HTTPConnection(host, port)
+    connection.request("PUT", "/history")
+    assert connection.getresponse().status == 200
+    connection.close()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+class TestArchiveInS3(ArchiveSuite):
+    @pytest.fixture
+    def place(self, s3_server: str, tmp_path: Path) -> FsspecPlace:
+        options = {"key": "key", "secret": "secret", "endpoint_url": s3_server}
+        return FsspecPlace(f"s3://history{tmp_path}", options)

@@ -1,0 +1,219 @@
+"""What leaves is the oldest, never what must stay, and never leaves a gap."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from journal.disk import MemoryDisk, RealDisk
+from journal.errors import Corruption, JournalError
+from journal.format import segment_first_lsn, segment_name
+from journal.reader import read_blocks
+from journal.retention import (
+    Limits,
+    SealedSegment,
+    choose,
+    live_bytes_of,
+    remove,
+    sealed_segments,
+)
+from journal.segment import segment_names
+from journal.stat import stat
+from journal.verify import verify
+from tests.simulation.disk import FaultyDisk, PowerCut
+from tests.suites.journal_rows import LAYOUT, append_some, create, read_all, reopen
+
+NOW = 1_000_000_000
+MS = 1000
+
+
+def segments(*sizes: tuple[int, int, int]) -> list[SealedSegment]:
+    """Segments of so many events, bytes and newest times, one behind the other from LSN 1."""
+    made = []
+    lsn = 1
+    for events, file_bytes, time in sizes:
+        made.append(SealedSegment(segment_name(lsn), lsn, lsn + events - 1, file_bytes, time))
+        lsn += events
+    return made
+
+
+FOUR = segments((10, 100, 1 * MS), (10, 100, 2 * MS), (10, 100, 3 * MS), (10, 100, 4 * MS))
+ANY = st.lists(
+    st.tuples(st.integers(1, 9), st.integers(1, 99), st.integers(0, NOW)), max_size=8
+).map(lambda sizes: segments(*sizes))
+LIMITS = st.builds(
+    Limits,
+    max_age_ms=st.none() | st.integers(0, NOW // MS),
+    max_bytes=st.none() | st.integers(0, 900),
+)
+
+
+@pytest.mark.parametrize(
+    ("limits", "kept", "leaving", "held_back"),
+    [
+        (Limits(), 99, 0, False),
+        (Limits(max_age_ms=10), 99, 0, False),
+        (Limits(max_age_ms=2), 99, 2, False),
+        (Limits(max_age_ms=0), 99, 4, False),
+        (Limits(max_age_ms=0), 31, 3, True),
+        (Limits(max_age_ms=0), 30, 2, True),
+        (Limits(max_age_ms=0), 1, 0, True),
+        (Limits(max_bytes=500), 99, 0, False),
+        (Limits(max_bytes=499), 99, 1, False),
+        (Limits(max_bytes=0), 99, 4, False),
+        (Limits(max_age_ms=2, max_bytes=200), 99, 3, False),
+    ],
+)
+def test_examples(limits: Limits, kept: int, leaving: int, held_back: bool) -> None:
+    choice = choose(FOUR, limits, live_bytes=500, now=5 * MS, lowest_kept_lsn=kept)
+    assert choice.names == tuple(segment.name for segment in FOUR[:leaving])
+    assert choice.last_lsn == 10 * leaving
+    assert choice.held_back == (FOUR[leaving] if held_back else None)
+
+
+@given(ANY, LIMITS, st.integers(0, 99), st.integers(1, 100))
+def test_laws(sealed: list[SealedSegment], limits: Limits, active: int, kept: int) -> None:
+    live = active + sum(segment.file_bytes for segment in sealed)
+    choice = choose(sealed, limits, live_bytes=live, now=NOW, lowest_kept_lsn=kept)
+    leaving = list(choice.leaving)
+    # The oldest, without a gap, and nothing that must stay.
+    assert leaving == sealed[: len(leaving)]
+    assert choice.last_lsn < kept
+    # Each for a reason: asked again without it, it would leave again.
+    for count, segment in enumerate(leaving):
+        before = live - sum(each.file_bytes for each in leaving[:count])
+        too_much = limits.max_bytes is not None and before > limits.max_bytes
+        too_old = limits.max_age_ms is not None and segment.time_max < NOW - limits.max_age_ms * MS
+        assert too_much or too_old
+    # And all that can: asked again when they are gone, none leaves.
+    rest = sealed[len(leaving) :]
+    live -= sum(segment.file_bytes for segment in leaving)
+    again = choose(rest, limits, live_bytes=live, now=NOW, lowest_kept_lsn=kept)
+    assert again.leaving == ()
+    assert again.held_back == choice.held_back
+
+
+def test_no_more_is_read_than_needed() -> None:
+    def read() -> Iterator[SealedSegment]:
+        yield from FOUR[:2]
+        raise AssertionError("the rest was asked for")
+
+    choice = choose(read(), Limits(max_age_ms=3), live_bytes=0, now=5 * MS, lowest_kept_lsn=99)
+    assert choice.names == (FOUR[0].name,)
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    disk = MemoryDisk()
+    append_some(create(disk), 40, count=20)
+    assert len(segment_names(disk)) >= 4
+    return disk
+
+
+def test_segments_are_what_stat_says_but_the_newest(disk: MemoryDisk) -> None:
+    figures = stat(disk)
+    expected = [
+        SealedSegment(each.name, each.first_lsn, each.last_lsn, each.file_bytes, each.time_max)
+        for each in figures.segments[:-1]
+    ]
+    assert list(sealed_segments(disk)) == expected
+    assert live_bytes_of(disk) == figures.file_bytes
+    for name in segment_names(disk)[:-1]:
+        # The trailer does not matter where it is damaged.
+        disk.files[name][-1] ^= 1
+    assert list(sealed_segments(disk)) == expected
+
+
+def test_a_damaged_segment_is_refused(disk: MemoryDisk) -> None:
+    name = segment_names(disk)[0]
+    disk.files[name][-1] ^= 1
+    disk.files[name][4096] ^= 1
+    with pytest.raises(Corruption, match="offset 4096"):
+        list(sealed_segments(disk))
+
+
+def test_what_is_left_is_a_journal_that_begins_later(disk: MemoryDisk) -> None:
+    everything = read_all(disk)
+    for name in segment_names(disk)[:-1]:
+        remove(disk, [name])
+        names = segment_names(disk)
+        first = segment_first_lsn(names[0]) or 0
+        assert read_all(disk) == everything[first - 1 :]
+        for start in (1, first, first + 1):
+            blocks = list(read_blocks(disk, from_lsn=start))
+            assert blocks[0].first_lsn <= max(start, first) <= blocks[0].last_lsn
+        report = verify(disk)
+        assert report.ok
+        assert (report.first_lsn, report.last_lsn) == (first, len(everything))
+        assert stat(disk).segments[0].first_lsn == first
+    journal = reopen(disk)
+    assert journal.next_lsn == len(everything) + 1
+    everything += append_some(journal, 20, count=20)
+    assert read_all(disk) == everything[first - 1 :]
+    assert verify(disk).ok
+
+
+def test_removing_again_is_no_mistake(disk: MemoryDisk) -> None:
+    names = segment_names(disk)
+    remove(disk, names[:1])
+    remove(disk, names[:2])
+    remove(disk, names[:2])
+    assert segment_names(disk) == names[2:]
+
+
+def test_only_the_oldest_may_leave_and_never_the_newest(disk: MemoryDisk) -> None:
+    names = segment_names(disk)
+    for wrong in (names[1:2], names, [names[0], names[2]], names[-1:]):
+        with pytest.raises(AssertionError):
+            remove(disk, wrong)
+    assert segment_names(disk) == names
+
+
+def test_a_power_cut_while_removing_leaves_no_gap() -> None:
+    left = set()
+    for seed in range(10):
+        for calls in range(1, 9):
+            disk = FaultyDisk(seed)
+            append_some(create(disk), 40, count=20)
+            names = segment_names(disk)
+            disk.crash_after(calls)
+            with suppress(PowerCut):
+                remove(disk, names[:3])
+            after = disk.crash()
+            there = segment_names(after)
+            assert there == names[len(names) - len(there) :]
+            assert verify(after).ok
+            left.add(len(names) - len(there))
+    assert left == {0, 1, 2, 3}
+
+
+def test_a_reader_that_is_overtaken_says_so(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path)
+    append_some(create(disk), 40, count=20)
+    blocks = read_blocks(disk)
+    first = next(blocks).segment
+    names = segment_names(disk)
+    assert first == names[0]
+    remove(disk, names[:2])
+    with pytest.raises(JournalError, match=f"segment {first} was removed while the journal was"):
+        list(blocks)
+
+
+class Vanishing(MemoryDisk):
+    """A disk that still lists a segment that is gone."""
+
+    def names(self) -> list[str]:
+        return [segment_name(1), *super().names()]
+
+
+def test_a_segment_that_vanishes_before_it_is_opened_is_said(disk: MemoryDisk) -> None:
+    vanishing = Vanishing()
+    vanishing.files = disk.files
+    remove(disk, segment_names(disk)[:1])
+    for look in (verify, stat):
+        with pytest.raises(JournalError, match=f"segment {segment_name(1)} was removed"):
+            look(vanishing)
+    assert list(read_blocks(disk, LAYOUT))

@@ -1,0 +1,245 @@
+"""The commands `journal archive` on a history whose beginning left the live journal."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from journal.archive import Archive
+from journal.disk import RealDisk
+from journal.format import manifest_name
+from journal.lock import LOCK_NAME
+from journal.pins import PINS_NAME, Pin, lowest_pinned_lsn
+from journal.retention import remove
+from journal.segment import segment_names
+from tools.journal_cli import Following, cli
+
+ENVIRONMENT: dict[str, str | None] = {"DAYBOOK_DATA": None, "DAYBOOK_ARCHIVE": None}
+NOW = 1_763_640_000_000_000
+
+
+def journal(*arguments: object, **environment: str) -> Result:
+    words = [str(each) for each in arguments]
+    return CliRunner().invoke(cli, words, env={**ENVIRONMENT, **environment})
+
+
+@pytest.fixture
+def whole(history: Any) -> Path:
+    """The data directory before anything left."""
+    data: Path = history.data
+    return data
+
+
+@pytest.fixture
+def data(history: Any, tmp_path: Path) -> Path:
+    """A data directory with an archive in it; two segments are in the archive alone."""
+    data = tmp_path / "data"
+    shutil.copytree(history.data, data)
+    disk = RealDisk(data / "journal")
+    archive = Archive(str(data / "archive"))
+    names = segment_names(disk)
+    for name in names[:-1]:
+        archive.put(disk, name, now=NOW)
+    remove(disk, names[:2])
+    return data
+
+
+def archived(data: Path) -> list[str]:
+    return segment_names(RealDisk(data / "archive"))
+
+
+def test_list_shows_what_there_is(data: Path) -> None:
+    result = journal("archive", "list", data)
+    assert result.exit_code == 0
+    assert f"segments in {data}/archive" in result.output
+    assert f"{len(archived(data))} segments" in result.output
+    told = json.loads(journal("archive", "list", data, "--json").output)
+    assert [each["segment"] for each in told["segments"]] == archived(data)
+    assert told["segments"][0]["first_lsn"] == 1
+    assert (told["url"], told["gaps"]) == (f"{data}/archive", [])
+
+
+def test_list_names_gaps(data: Path) -> None:
+    first, second, third, *_ = archived(data)
+    (data / "archive" / second).unlink()
+    (data / "archive" / manifest_name(second)).unlink()
+    begin, end = (int(name.removesuffix(".seg")) for name in (second, third))
+    result = journal("archive", "list", data)
+    assert result.exit_code == 1
+    assert f"MISSING LSN {begin} to {end - 1}" in result.output
+    told = json.loads(journal("archive", "list", data, "--json").output)
+    assert told["gaps"] == [[begin, end - 1]]
+    assert first == told["segments"][0]["segment"]
+
+
+def test_an_archive_is_found_as_named_else_as_configured_else_in_the_data(
+    data: Path, tmp_path: Path
+) -> None:
+    moved = tmp_path / "elsewhere"
+    (data / "archive").rename(moved)
+    nothing = journal("archive", "list", data)
+    assert (nothing.exit_code, nothing.output) == (0, f"no segment is archived in {data}/archive\n")
+    expected = journal("archive", "list", "--archive", moved).output
+    assert f"segments in {moved}" in expected
+    assert journal("archive", "list", DAYBOOK_ARCHIVE=str(moved)).output == expected
+    config = tmp_path / "other.toml"
+    config.write_text(f'[journal]\narchive-directory = "{moved}"\n')
+    assert journal("archive", "list", "--config", config).output == expected
+    assert journal("archive", "list", data).output == nothing.output
+    # Where `daybook init` puts it.
+    config.rename(tmp_path / "broker.toml")
+    assert journal("archive", "list", data).output == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[journal]\narchive-directory = 7\n", "broker.toml:2: archive-directory must be"),
+        ("[journal\n", "broker.toml:1: is not valid TOML"),
+        ("[broker]\n", "broker.toml: there is no archive-directory in [journal]"),
+    ],
+)
+def test_a_configuration_that_does_not_say_is_bad_use(tmp_path: Path, text: str, says: str) -> None:
+    config = tmp_path / "broker.toml"
+    config.write_text(text)
+    result = journal("archive", "list", "--config", config)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("list", "--archive", ""), "the URL of the archive is empty"),
+        (("fetch", "there", "--from", "9", "--to", "3"), "--from 9 is behind --to 3"),
+        (("fetch", "there", "--from", "9", "--segment", "x"), "exclude each other"),
+    ],
+)
+def test_bad_use(arguments: tuple[str, ...], says: str) -> None:
+    result = journal("archive", *arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_an_archive_that_cannot_be_used_is_a_sentence() -> None:
+    result = journal("archive", "list", "--archive", "foo://x")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: foo://x: Protocol not known: foo; name a directory")
+
+
+def test_verify_follows_the_chain_into_the_live_journal(data: Path, history: Any) -> None:
+    result = journal("archive", "verify", data)
+    assert result.exit_code == 0, result.output
+    assert f"followed into the live journal up to LSN {history.last_lsn}" in result.output
+    assert result.output.endswith("intact\n")
+    alone = json.loads(journal("archive", "verify", "--archive", data / "archive", "--json").output)
+    assert (alone["ok"], alone["faults"]) == (True, [])
+    assert alone["archived"] == len(archived(data))
+    assert alone["report"]["last_lsn"] == alone["last_lsn"] < history.last_lsn
+
+
+def test_verify_names_what_is_damaged(data: Path) -> None:
+    name = archived(data)[1]
+    path = data / "archive" / name
+    content = bytearray(path.read_bytes())
+    content[4100] ^= 1
+    path.write_bytes(content)
+    result = journal("archive", "verify", data)
+    assert result.exit_code == 1
+    assert f"DAMAGED {path}, offset 0" in result.output
+    assert f"DAMAGED {path}, offset 4096" in result.output
+    assert "intact" not in result.output
+    for command in (
+        ("verify", data, "--with-archive"),
+        ("archive", "fetch", data / "got", "--data", data),
+    ):
+        refused = journal(*command)
+        assert refused.exit_code == 1
+        assert f"{path}: its SHA-256 is" in refused.stderr
+
+
+def test_verifying_nothing_proves_nothing(tmp_path: Path) -> None:
+    result = journal("archive", "verify", "--archive", tmp_path / "none")
+    assert result.exit_code == 1
+    assert "no segment is archived here" in result.stderr
+
+
+def test_an_upload_that_was_cut_short_is_told_and_is_no_fault(data: Path) -> None:
+    (data / "archive" / f"{99_999:020d}.seg").write_bytes(b"begun")
+    result = journal("archive", "verify", data)
+    assert result.exit_code == 0
+    assert "99999.seg has no manifest: archiving it was cut short" in result.output
+
+
+def test_a_journal_is_proven_through_its_archive(data: Path, whole: Path, history: Any) -> None:
+    alone = journal("verify", data)
+    assert alone.exit_code == 1
+    assert "if it was archived, name the archive with --archive" in alone.output
+    expected = json.loads(journal("verify", whole, "--json").output)
+    for flags in (("--with-archive",), ("--archive", data / "archive")):
+        told = json.loads(journal("verify", data, *flags, "--json").output)
+        assert told["digest"] == expected["digest"]
+        assert told["report"] == expected["report"]
+    assert journal("verify", data, DAYBOOK_ARCHIVE=str(data / "archive")).exit_code == 0
+
+
+def test_what_was_fetched_is_read_like_any_journal(data: Path, whole: Path, tmp_path: Path) -> None:
+    target = tmp_path / "got"
+    result = journal("archive", "fetch", target, "--data", data)
+    assert result.exit_code == 0, result.output
+    last = json.loads(journal("archive", "list", data, "--json").output)["segments"][-1]["last_lsn"]
+    assert result.output == (
+        f"fetched {len(archived(data))} segments, LSN 1 to {last}, to {target}/journal\n"
+    )
+    assert journal("inspect", target).output == journal("inspect", whole, "--to", last).output
+    assert journal("verify", target).output.endswith("intact\n")
+    assert journal("stat", target).exit_code == 0
+
+
+def test_a_part_is_fetched_and_says_where_it_begins(data: Path, tmp_path: Path) -> None:
+    name = archived(data)[1]
+    first = int(name.removesuffix(".seg"))
+    for target, flags in (
+        ("one", ("--segment", name)),
+        ("two", ("--from", first, "--to", first)),
+    ):
+        told = json.loads(
+            journal("archive", "fetch", tmp_path / target, *flags, "--data", data, "--json").output
+        )
+        assert [each["segment"] for each in told["segments"]] == [name]
+        verified = journal("verify", tmp_path / target)
+        assert verified.exit_code == 0
+        assert f"history before LSN {first} is not among them" in verified.output
+        inspected = journal("inspect", tmp_path / target, "--limit", 1)
+        assert inspected.output.split()[0] == str(first)
+    outside = journal("archive", "fetch", tmp_path / "three", "--from", 9999, "--data", data)
+    assert outside.exit_code == 1
+    assert "is not all here" in outside.stderr
+    assert not (tmp_path / "three").exists()
+
+
+def test_readers_of_a_served_directory_pin_it_and_let_go(data: Path) -> None:
+    journal("stat", data)
+    assert not (data / PINS_NAME).exists()
+    (data / LOCK_NAME).touch()
+    for command in ("stat", "verify", "inspect"):
+        assert journal(command, data, *(["--with-archive"] * (command == "verify"))).exit_code == 0
+        assert list((data / PINS_NAME).iterdir()) == []
+    assert journal("archive", "verify", data).exit_code == 0
+    assert list((data / PINS_NAME).iterdir()) == []
+
+
+def test_who_follows_lets_go_of_what_was_read(data: Path) -> None:
+    (data / LOCK_NAME).touch()
+    disk = RealDisk(data / "journal")
+    newest = int(segment_names(disk)[-1].removesuffix(".seg"))
+    with Pin(data) as pin:
+        wait = Following(disk, pin)
+        assert wait()
+        # What is newest now has perhaps not been read yet.
+        assert lowest_pinned_lsn(data) == 1
+        assert wait()
+        assert lowest_pinned_lsn(data) == newest
