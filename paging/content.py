@@ -1,0 +1,433 @@
+"""Content by LSN: headers, bodies and whole events, read from the segments of the journal.
+
+Only events that are durable are asked for, so that a writer may append meanwhile. Blocks are found
+by hints, by footers, and by hopping from header to header, never twice from the beginning of a
+segment; those that were decoded stay, bounded in bytes.
+
+Fault model: what is read may be anything, and segments may be gone. All that does not check out is
+a StoreError that says what to do, and never a wrong body. Must never know: queues.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+import numpy as np
+
+from engine.events import Row
+from engine.queues import PAST_ALL, StoreError
+from journal.block import BlockCodec
+from journal.disk import Disk
+from journal.errors import Corruption, JournalError
+from journal.format import (
+    BLOCK_HEADER_BYTES,
+    BlockHeader,
+    Damage,
+    Footer,
+    frame_crc,
+    segment_first_lsn,
+    segment_name,
+    unpack_block_header,
+)
+from journal.layout import RowLayout
+from journal.segment import Segment, open_segment, segment_names
+
+CACHE_BYTES: Final = 16 * 1024 * 1024
+"""How much of decoded blocks is kept, unless told otherwise."""
+FILES_MAX: Final = 16
+"""How many segments are held open."""
+PLACE_SPACING_BYTES: Final = 16 * 1024
+"""How far apart the places of blocks are that are remembered where there is no footer."""
+BLOCK_OVERHEAD_BYTES: Final = 1024
+"""What a decoded block weighs in memory beyond its strings and their ends."""
+
+Ends: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+Locate: TypeAlias = Callable[[int], tuple[int, int] | None]
+"""From an LSN to the place of a block that begins at it or before, the nearer the better: first LSN
+of the segment, and offset. It is a hint: what is there is checked."""
+
+Content: TypeAlias = tuple[bytes, bytes]
+"""Headers and body of a message."""
+
+
+class Event(NamedTuple):
+    """All that the journal has of one event."""
+
+    row: Row
+    detail: bytes
+    headers: bytes
+    body: bytes
+
+
+def nowhere(lsn: int) -> tuple[int, int] | None:
+    """Know no places: the hint of who has no table of blocks."""
+    return None
+
+
+class DecodedBlock:
+    """The strings of a block, decompressed, and where each ends in them.
+
+    `size` is what it takes in memory. The rows stay compressed: few ask for them.
+    """
+
+    __slots__ = (
+        "_bodies", "_codec", "_header", "_headers", "_rows", "_strings", "first_lsn", "next_lsn",
+        "size",
+    )  # fmt: skip
+
+    def __init__(self, codec: BlockCodec, header: BlockHeader, rows: bytes, heap: bytes) -> None:
+        """Decode frames whose crcs were checked; raises Damage."""
+        columns = codec.columns(header, rows)
+        self.first_lsn = header.first_lsn
+        self.next_lsn = header.next_lsn
+        self._codec = codec
+        self._header = header
+        self._rows = rows
+        self._strings = codec.heap(header, heap)
+        details = _ends(columns[-3], 0)
+        self._headers = _ends(columns[-2], int(details[-1]))
+        self._bodies = _ends(columns[-1], int(self._headers[-1]))
+        if int(self._bodies[-1]) != len(self._strings):
+            raise Damage("the rows claim more or fewer bytes than the heap has")
+        ends_bytes = self._headers.nbytes + self._bodies.nbytes
+        self.size = len(self._strings) + len(rows) + ends_bytes + BLOCK_OVERHEAD_BYTES
+
+    def pick(self, lsns: Sequence[int]) -> list[Content]:
+        """Headers and bodies of some events of the block, sorted."""
+        first = lsns[0] - self.first_lsn
+        count = len(lsns)
+        if lsns[-1] - lsns[0] == count - 1:
+            return self._run(first, first + count)
+        places = np.array(lsns, np.int64)
+        places -= self.first_lsn
+        strings = self._strings
+        cuts = zip(
+            self._headers[places].tolist(),
+            self._headers[places + 1].tolist(),
+            self._bodies[places].tolist(),
+            self._bodies[places + 1].tolist(),
+            strict=True,
+        )
+        return [(strings[start:end], strings[begin:stop]) for start, end, begin, stop in cuts]
+
+    def _run(self, first: int, end: int) -> list[Content]:
+        """Content of neighbours: where one ends the next begins."""
+        strings = self._strings
+        headers = pairwise(self._headers[first : end + 1].tolist())
+        bodies = pairwise(self._bodies[first : end + 1].tolist())
+        return [
+            (strings[start:stop], strings[begin:finish])
+            for (start, stop), (begin, finish) in zip(headers, bodies, strict=True)
+        ]
+
+    def event(self, lsn: int) -> Event:
+        """Everything of one event of the block; decompresses the rows."""
+        columns = self._codec.columns(self._header, self._rows)
+        place = lsn - self.first_lsn
+        row = cast(Row, tuple([column[place] for column in columns[: -self._codec.heap_count]]))
+        start = sum(columns[-3][:place])
+        detail = self._strings[start : start + columns[-3][place]]
+        [(headers, body)] = self._run(place, place + 1)
+        return Event(row, detail, headers, body)
+
+
+def _ends(lengths: memoryview, start: int) -> Ends:
+    """Where strings of these lengths end that stand one after the other from a start on.
+
+    The start comes first, so that the string at a position ends at the position behind it.
+    """
+    ends = np.empty(len(lengths) + 1, np.int64)
+    ends[0] = start
+    np.cumsum(np.frombuffer(lengths, np.uint32), dtype=np.int64, out=ends[1:])
+    ends[1:] += start
+    return ends
+
+
+class _OpenSegment:
+    """An open segment, and which places (first LSN and offset) of blocks are known in it.
+
+    `following` is the place behind the block that was read last.
+    """
+
+    __slots__ = ("_footer", "_places", "_segment", "following", "name")
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self._footer: Footer | None = None
+        self.name = segment.name
+        self.following = (segment.header.first_lsn, segment.first_offset)
+        self._places = [self.following]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._segment.close()
+
+    def nearest(self, lsn: int) -> tuple[int, int]:
+        """The nearest known place of a block that begins at or before an event."""
+        found = self._places[bisect_right(self._places, (lsn, PAST_ALL)) - 1]
+        return self.following if found[0] < self.following[0] <= lsn else found
+
+    def remember(self, lsn: int, offset: int) -> None:
+        """Note where a block begins, unless a place near it is known."""
+        place = (lsn, offset)
+        position = bisect_left(self._places, place)
+        near = self._places[max(position - 1, 0) : position + 1]
+        if all(abs(offset - other) >= PLACE_SPACING_BYTES for _, other in near):
+            insort(self._places, place)
+
+    def by_footer(self, lsn: int) -> int | None:
+        """The offset of the block that has an event, as the footer says; None without a footer."""
+        try:
+            if self._footer is None:
+                self._footer = self._segment.footer()
+        except Damage:
+            return None
+        footer = self._footer
+        behind = bisect_right(
+            range(footer.block_count), lsn, key=lambda position: footer.entry(position).first_lsn
+        )
+        return footer.entry(behind - 1).offset if behind else None
+
+    def holds(self, offset: int, lsn: int) -> bool:
+        """Whether a sound block begins at an offset and has an event."""
+        try:
+            header = self.header_at(offset)
+        except Damage:
+            return False
+        return header.first_lsn <= lsn < header.next_lsn
+
+    def is_before(self, offset: int, lsn: int) -> bool:
+        """Whether a sound block begins at an offset, with an event before another."""
+        try:
+            return self.header_at(offset).first_lsn <= lsn
+        except Damage:
+            return False
+
+    def hop(self, offset: int, lsn: int) -> int:
+        """Go from header to header to the block that has an event; raises Corruption."""
+        try:
+            header = self.header_at(offset)
+            while header.next_lsn <= lsn:
+                offset += header.block_bytes
+                header = self.header_at(offset)
+                self.remember(header.first_lsn, offset)
+        except Damage as damage:
+            ends = self._footer is not None and self._footer.last_lsn < lsn
+            what = "the segment that follows is missing" if ends else str(damage)
+            raise Corruption(self.name, offset, lsn, what) from damage
+        if header.first_lsn > lsn:
+            what = f"the block begins with LSN {header.first_lsn}, which is too late"
+            raise Corruption(self.name, offset, lsn, what)
+        return offset
+
+    def header_at(self, offset: int) -> BlockHeader:
+        """Read the header of the block at an offset; raises Damage."""
+        window = self._segment.window
+        try:
+            return self._header_at(offset)
+        except Damage:
+            # The window may be from before this block was written.
+            window.refresh()
+            return self._header_at(offset)
+
+    def _header_at(self, offset: int) -> BlockHeader:
+        packed = self._segment.window.take(BLOCK_HEADER_BYTES, offset)
+        return unpack_block_header(packed, self._segment.salt)
+
+    def read(self, codec: BlockCodec, offset: int) -> DecodedBlock:
+        """Read and decode the block at an offset; raises Damage."""
+        try:
+            return self._read(codec, offset)
+        except Damage:
+            self._segment.window.refresh()
+            return self._read(codec, offset)
+
+    def _read(self, codec: BlockCodec, offset: int) -> DecodedBlock:
+        # Not with the heap, for that would hash the block: the crc is enough here.
+        raw = self._segment.block_at(offset, with_heap=False)
+        header = raw.header
+        place = offset + BLOCK_HEADER_BYTES + header.rows_stored_bytes
+        heap = self._segment.window.take(header.heap_stored_bytes, place)
+        if len(heap) != header.heap_stored_bytes or frame_crc(heap) != header.heap_crc:
+            raise Damage("the crc of the heap frame does not match")
+        self.following = (header.next_lsn, offset + header.block_bytes)
+        return DecodedBlock(codec, header, raw.rows, heap)
+
+
+class _BlockCache:
+    """Decoded blocks by LSN, bounded in bytes; what was used last stays."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max: Final = bytes_max
+        self.bytes = 0
+        self._blocks: OrderedDict[int, DecodedBlock] = OrderedDict()
+        self._firsts: list[int] = []
+
+    def get(self, lsn: int) -> DecodedBlock | None:
+        """The block that has an event, None if it is not here."""
+        position = bisect_right(self._firsts, lsn)
+        if position == 0:
+            return None
+        first = self._firsts[position - 1]
+        block = self._blocks[first]
+        if lsn >= block.next_lsn:
+            return None
+        self._blocks.move_to_end(first)
+        return block
+
+    def put(self, block: DecodedBlock) -> None:
+        """Keep a block that is not here, and let go of old ones: of all others, if it is large."""
+        self._blocks[block.first_lsn] = block
+        insort(self._firsts, block.first_lsn)
+        self.bytes += block.size
+        while self.bytes > self.bytes_max and len(self._blocks) > 1:
+            first, old = self._blocks.popitem(last=False)
+            del self._firsts[bisect_left(self._firsts, first)]
+            self.bytes -= old.size
+
+
+class ContentReader:
+    """Reads events of the journal by LSN. Not to be shared between threads."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        layout: RowLayout,
+        locate: Locate = nowhere,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        self._disk: Final = disk
+        self._layout: Final = layout
+        self._locate: Final = locate
+        self._cache: Final = _BlockCache(cache_bytes)
+        self._names: list[int] = []
+        self._open: OrderedDict[int, _OpenSegment] = OrderedDict()
+        self._codec: BlockCodec | None = None
+
+    @property
+    def cached_bytes(self) -> int:
+        """What the decoded blocks take in memory."""
+        return self._cache.bytes
+
+    def fetch(self, lsns: Sequence[int]) -> list[Content]:
+        """Headers and bodies of events, whose LSNs are sorted; raises StoreError."""
+        found: list[Content] = []
+        position = 0
+        while position < len(lsns):
+            block = self._block(lsns[position])
+            end = bisect_left(lsns, block.next_lsn, position)
+            assert end > position, "LSNs must be sorted"
+            found += block.pick(lsns[position:end])
+            position = end
+        return found
+
+    def event(self, lsn: int) -> Event:
+        """Everything of one event; raises StoreError."""
+        return self._block(lsn).event(lsn)
+
+    def close(self) -> None:
+        """Close all files."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def _block(self, lsn: int) -> DecodedBlock:
+        block = self._cache.get(lsn)
+        if block is None:
+            block = self._read(lsn)
+            self._cache.put(block)
+        return block
+
+    def _read(self, lsn: int) -> DecodedBlock:
+        """Find, read and decode the block that has an event; raises StoreError."""
+        try:
+            segment, offset = self._find(lsn)
+            return self._decode(segment, offset, lsn)
+        except JournalError as error:
+            raise StoreError(str(error)) from error
+        except OSError as error:
+            raise StoreError(
+                f"event {lsn} cannot be read from the journal: {error}. See that the segments can "
+                "be read, and run 'journal verify' on the data directory."
+            ) from error
+
+    def _find(self, lsn: int) -> tuple[_OpenSegment, int]:
+        """The segment and the offset of the block that has an event. Raises JournalError."""
+        segment = self._segment_of(lsn)
+        try:
+            return segment, self._offset_in(segment, lsn)
+        except Corruption:
+            # The journal may have gone on to another segment since its names were read.
+            self._names = []
+            again = self._segment_of(lsn)
+            if again is segment:
+                raise
+        return again, self._offset_in(again, lsn)
+
+    def _segment_of(self, lsn: int) -> _OpenSegment:
+        """The segment that an event is in, by the names of segments."""
+        position = bisect_right(self._names, lsn)
+        if position == 0:
+            self._names = [segment_first_lsn(name) or 0 for name in segment_names(self._disk)]
+            position = bisect_right(self._names, lsn)
+        if position == 0:
+            begins = f"it begins with event {self._names[0]}" if self._names else "it is empty"
+            raise StoreError(
+                f"event {lsn} is not in the journal: {begins}. Restore the segments before from a "
+                "copy or from the archive."
+            )
+        return self._opened(self._names[position - 1])
+
+    def _opened(self, first_lsn: int) -> _OpenSegment:
+        found = self._open.get(first_lsn)
+        if found is not None:
+            self._open.move_to_end(first_lsn)
+            return found
+        name = segment_name(first_lsn)
+        try:
+            segment = open_segment(self._disk, name, self._layout)
+        except FileNotFoundError:
+            self._names = []
+            raise
+        if self._codec is None:
+            self._codec = self._codec_of(segment)
+        elif self._codec.salt != segment.salt:
+            segment.close()
+            raise Corruption(name, 0, first_lsn, "the segment belongs to another journal")
+        if len(self._open) >= FILES_MAX:
+            self._open.popitem(last=False)[1].close()
+        opened = self._open[first_lsn] = _OpenSegment(segment)
+        return opened
+
+    def _codec_of(self, segment: Segment) -> BlockCodec:
+        try:
+            return segment.codec()
+        except Damage as damage:
+            segment.close()
+            raise Corruption(segment.name, 0, segment.header.first_lsn, str(damage)) from damage
+
+    def _offset_in(self, segment: _OpenSegment, lsn: int) -> int:
+        """The offset of the block in a segment that has an event: the cheapest way first."""
+        start = segment.nearest(lsn)[1]
+        if segment.holds(start, lsn):
+            return start
+        hint = self._locate(lsn)
+        if hint is not None and segment_name(hint[0]) == segment.name and hint[1] > start:
+            if segment.holds(hint[1], lsn):
+                return hint[1]
+            if segment.is_before(hint[1], lsn):
+                start = hint[1]
+        by_footer = segment.by_footer(lsn)
+        if by_footer is not None and segment.holds(by_footer, lsn):
+            return by_footer
+        return segment.hop(start, lsn)
+
+    def _decode(self, segment: _OpenSegment, offset: int, lsn: int) -> DecodedBlock:
+        assert self._codec is not None
+        try:
+            return segment.read(self._codec, offset)
+        except Damage as damage:
+            raise Corruption(segment.name, offset, lsn, str(damage)) from damage

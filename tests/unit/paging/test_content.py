@@ -1,0 +1,387 @@
+"""Content by LSN: from any segment, beside a writer, bounded, and never wrong."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import events
+from engine.events import ROW_STRUCT
+from engine.queues import StoreError
+from journal.batch import Batch
+from journal.disk import Disk, MemoryDisk, RealDisk
+from journal.format import segment_first_lsn, segment_name
+from journal.journal import Journal
+from journal.reader import read_blocks
+from journal.segment import open_segment, segment_names
+from paging.content import FILES_MAX, ContentReader, Event
+from paging.layout import LAYOUT
+
+SEGMENT_BYTES = 8192
+
+
+class CountingFile:
+    """A file of a `CountingDisk`."""
+
+    def __init__(self, disk: "CountingDisk", name: str) -> None:
+        self.disk = disk
+        self.file = disk.disk.open(name)
+        disk.held += 1
+
+    def pread(self, count: int, offset: int) -> bytes:
+        self.disk.reads += 1
+        return self.file.pread(count, offset)
+
+    def size(self) -> int:
+        return self.file.size()
+
+    def close(self) -> None:
+        self.disk.held -= 1
+        self.file.close()
+
+
+class CountingDisk:
+    """A disk that counts reads and how many files are open."""
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        self.disk = disk
+        self.reads = 0
+        self.held = 0
+
+    def open(self, name: str) -> CountingFile:
+        return CountingFile(self, name)
+
+    def names(self) -> list[str]:
+        return self.disk.names()
+
+
+class Written:
+    """A journal of the broker's layout, and what was written to it by LSN."""
+
+    def __init__(
+        self,
+        disk: Disk | None = None,
+        *,
+        body_bytes: int = 120,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        self.disk: Any = disk if disk is not None else MemoryDisk()
+        self.journal = Journal.create(
+            self.disk, LAYOUT, data_id=b"d" * 16, segment_bytes=segment_bytes
+        )
+        self.events: list[Event] = []
+        self.body_bytes = body_bytes
+
+    def append(self, count: int) -> None:
+        """Append a block of so many events; every third has no content."""
+        rows, details, headers, bodies = [], [], [], []
+        first = len(self.events) + 1
+        for lsn in range(first, first + count):
+            event = self._make(lsn)
+            self.events.append(event)
+            rows.append(ROW_STRUCT.pack(*event.row, *[len(text) for text in event[1:]]))
+            for heap, text in zip((details, headers, bodies), event[1:], strict=True):
+                if text:
+                    heap.append(text)
+        self.journal.append(Batch(first, rows, (details, headers, bodies), first))
+
+    def _make(self, lsn: int) -> Event:
+        row = events.row(events.ROUTED, message=lsn, queue=1 + lsn % 3, time=lsn)
+        if lsn % 3 == 0:
+            return Event(row, b"", b"", b"")
+        detail = b"" if lsn % 2 else b"detail %d" % lsn
+        body = random.Random(lsn).randbytes(lsn % self.body_bytes)
+        return Event(row, detail, b"number:%d\n" % lsn, body)
+
+    def content(self, lsn: int) -> tuple[bytes, bytes]:
+        return self.events[lsn - 1][2:]
+
+    def check(self, reader: ContentReader, lsns: list[int]) -> None:
+        """What the reader gives is what was written."""
+        assert reader.fetch(lsns) == [self.content(lsn) for lsn in lsns]
+
+    def refusal(self, reader: ContentReader, lsn: int) -> str:
+        """What the reader says instead of an event; nothing if it gives what was written."""
+        try:
+            self.check(reader, [lsn])
+        except StoreError as error:
+            return str(error)
+        return ""
+
+    @property
+    def segments(self) -> list[str]:
+        return segment_names(self.disk)
+
+    @property
+    def last(self) -> int:
+        return len(self.events)
+
+    def places(self) -> dict[int, tuple[int, int]]:
+        """Segment and offset of the block of each event."""
+        return {
+            lsn: (segment_first_lsn(block.segment) or 0, block.offset)
+            for block in read_blocks(self.disk, LAYOUT)
+            for lsn in range(block.first_lsn, block.last_lsn + 1)
+        }
+
+
+@pytest.fixture
+def written() -> Iterator[Written]:
+    """Several segments of blocks of one to nine events, with marks between."""
+    made = Written()
+    for number in range(120):
+        made.append(1 + number % 9)
+        if number % 7 == 0:
+            made.journal.mark(number)
+    assert len(made.segments) > 3
+    yield made
+    made.journal.close()
+
+
+def reader_of(written: Written) -> ContentReader:
+    return ContentReader(written.disk, LAYOUT)
+
+
+def test_everything_in_one_go(written: Written) -> None:
+    written.check(reader_of(written), list(range(1, written.last + 1)))
+
+
+@pytest.mark.parametrize("step", [2, 7, 40])
+def test_some_here_and_there(written: Written, step: int) -> None:
+    written.check(reader_of(written), list(range(step, written.last + 1, step)))
+
+
+def test_one_by_one_in_any_order(written: Written) -> None:
+    reader = reader_of(written)
+    lsns = list(range(1, written.last + 1))
+    random.Random(5).shuffle(lsns)
+    for lsn in lsns:
+        written.check(reader, [lsn])
+
+
+def test_nothing_asked_is_nothing_given(written: Written) -> None:
+    assert reader_of(written).fetch([]) == []
+
+
+def test_whole_events(written: Written) -> None:
+    reader = reader_of(written)
+    for lsn in (1, 2, 4, 100, written.last):
+        assert reader.event(lsn) == written.events[lsn - 1]
+
+
+def test_beside_a_writer_over_segments(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path)
+    written = Written(disk)
+    reader = ContentReader(RealDisk(tmp_path), LAYOUT)
+    for number in range(200):
+        written.append(1 + number % 5)
+        written.check(reader, [written.last])
+        written.check(reader, sorted({1, written.last // 2 + 1, written.last}))
+    assert len(written.segments) > 3
+    reader.close()
+    written.journal.close()
+
+
+def test_what_stays_is_not_read_again(written: Written) -> None:
+    disk = CountingDisk(written.disk)
+    reader = ContentReader(disk, LAYOUT)
+    lsns = list(range(1, written.last + 1))
+    written.check(reader, lsns)
+    before = disk.reads
+    written.check(reader, lsns)
+    assert disk.reads == before
+
+
+def test_what_stays_is_bounded(written: Written) -> None:
+    reader = ContentReader(written.disk, LAYOUT, cache_bytes=20_000)
+    for _ in range(2):
+        for lsn in range(1, written.last + 1):
+            written.check(reader, [lsn])
+            assert reader.cached_bytes <= 20_000
+
+
+def test_a_block_larger_than_what_may_stay_stays_alone() -> None:
+    written = Written(body_bytes=1000)
+    written.append(3)
+    written.append(100)
+    reader = ContentReader(written.disk, LAYOUT, cache_bytes=1000)
+    written.check(reader, [1, 2, 4])
+    large = reader.cached_bytes
+    assert large > 1000
+    written.check(reader, list(range(4, written.last)))
+    assert reader.cached_bytes == large
+    written.check(reader, [1])
+    assert reader.cached_bytes < large
+
+
+def test_few_files_are_open() -> None:
+    written = Written(body_bytes=3000)
+    for _ in range(200):
+        written.append(3)
+    assert len(written.segments) > 2 * FILES_MAX
+    disk = CountingDisk(written.disk)
+    reader = ContentReader(disk, LAYOUT, cache_bytes=0)
+    for lsn in range(1, written.last + 1):
+        written.check(reader, [lsn])
+        assert disk.held <= FILES_MAX
+    reader.close()
+    assert disk.held == 0
+
+
+def test_hints_save_looking(written: Written) -> None:
+    places = written.places()
+    asked: list[int] = []
+
+    def locate(lsn: int) -> tuple[int, int]:
+        asked.append(lsn)
+        return places[lsn]
+
+    wanted = [written.last - 40, written.last // 2]
+    for lsn in wanted:
+        hinted, blind = CountingDisk(written.disk), CountingDisk(written.disk)
+        written.check(ContentReader(hinted, LAYOUT, locate), [lsn])
+        written.check(ContentReader(blind, LAYOUT), [lsn])
+        assert hinted.reads <= blind.reads
+    assert asked == wanted
+
+
+def test_wrong_hints_are_of_no_consequence(written: Written) -> None:
+    places = list(written.places().values())
+    source = random.Random(3)
+    segments = [segment for segment, _ in places]
+
+    def locate(lsn: int) -> tuple[int, int] | None:
+        if source.random() < 0.2:
+            return None
+        if source.random() < 0.5:
+            return source.choice(places)
+        return source.choice(segments), source.randrange(3 * SEGMENT_BYTES)
+
+    reader = ContentReader(written.disk, LAYOUT, locate, cache_bytes=0)
+    for _ in range(600):
+        written.check(reader, [source.randrange(1, written.last + 1)])
+
+
+def test_without_footers_blocks_are_found_all_the_same(written: Written) -> None:
+    for name in written.segments[:-1]:
+        _flip(written.disk, name, len(written.disk.files[name]) - 10)
+    reader = ContentReader(written.disk, LAYOUT, cache_bytes=0)
+    for lsn in range(written.last, 0, -1):
+        written.check(reader, [lsn])
+
+
+def test_hopping_does_not_begin_anew_each_time() -> None:
+    written = Written(body_bytes=4000, segment_bytes=1 << 22)
+    for _ in range(600):
+        written.append(2)
+    assert len(written.segments) == 1
+    disk = CountingDisk(written.disk)
+    reader = ContentReader(disk, LAYOUT, cache_bytes=0)
+    written.check(reader, [written.last])
+    hops = disk.reads
+    disk.reads = 0
+    written.check(reader, [written.last - 300])
+    assert 0 < disk.reads < hops / 2
+
+
+def _flip(disk: MemoryDisk, name: str, offset: int, bits: int = 0x40) -> None:
+    disk.files[name][offset] ^= bits
+
+
+def test_a_flipped_bit_is_never_a_wrong_body(written: Written) -> None:
+    name = written.segments[1]
+    size = len(written.disk.files[name])
+    refused = 0
+    for offset in range(0, size, 13):
+        _flip(written.disk, name, offset, 1 << offset % 8)
+        reader = reader_of(written)
+        for lsn in range(1, written.last + 1, 11):
+            refusal = written.refusal(reader, lsn)
+            if refusal:
+                refused += 1
+                assert name in refusal
+                assert "Restore the segment" in refusal
+        _flip(written.disk, name, offset, 1 << offset % 8)
+    assert refused > size // 130
+
+
+def test_a_segment_cut_short(written: Written) -> None:
+    name = written.segments[1]
+    whole = bytes(written.disk.files[name])
+    first = segment_first_lsn(name) or 0
+    end = segment_first_lsn(written.segments[2]) or 0
+    for size in range(0, len(whole), 97):
+        written.disk.files[name][:] = whole[:size]
+        reader = reader_of(written)
+        refused = []
+        for lsn in range(first, end):
+            refusal = written.refusal(reader, lsn)
+            if refusal:
+                assert name in refusal
+                refused.append(lsn)
+        assert refused == list(range(refused[0], end)) if refused else size > len(whole) - 3000
+
+
+def test_a_segment_that_is_gone(written: Written) -> None:
+    name = written.segments[1]
+    first = segment_first_lsn(name) or 0
+    written.disk.remove(name)
+    reader = reader_of(written)
+    with pytest.raises(StoreError, match="the segment that follows is missing"):
+        reader.fetch([first])
+    written.check(reader, [first - 1])
+
+
+def test_a_segment_that_goes_while_it_is_known(written: Written) -> None:
+    reader = reader_of(written)
+    written.check(reader, [written.last])
+    first = segment_first_lsn(written.segments[1]) or 0
+    written.disk.remove(written.segments[1])
+    with pytest.raises(StoreError, match=f"event {first} cannot be read from the journal"):
+        reader.fetch([first])
+
+
+def test_history_that_is_gone(written: Written) -> None:
+    names = written.segments
+    written.disk.remove(names[0])
+    begins = segment_first_lsn(names[1])
+    with pytest.raises(StoreError, match=f"it begins with event {begins}"):
+        reader_of(written).fetch([1])
+
+
+def test_an_empty_directory() -> None:
+    with pytest.raises(StoreError, match="event 1 is not in the journal: it is empty"):
+        ContentReader(MemoryDisk(), LAYOUT).fetch([1])
+
+
+def test_a_segment_of_another_journal(written: Written) -> None:
+    other = MemoryDisk()
+    names = written.segments
+    Journal.create(other, LAYOUT, data_id=b"x" * 16, segment_bytes=SEGMENT_BYTES).close()
+    reader = reader_of(written)
+    written.check(reader, [1])
+    written.disk.files[names[1]][:] = other.files[segment_name(1)]
+    with pytest.raises(StoreError, match="LSN 1"):
+        reader.fetch([segment_first_lsn(names[1]) or 0])
+    renamed = MemoryDisk()
+    renamed.files = {names[0]: written.disk.files[names[0]], **other.files}
+    assert open_segment(renamed, segment_name(1)).header.data_id == b"x" * 16
+
+
+def test_what_is_not_there_yet(written: Written) -> None:
+    with pytest.raises(StoreError, match=written.segments[-1]):
+        reader_of(written).fetch([written.last + 1])
+
+
+def test_a_disk_that_fails(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path)
+    written = Written(disk)
+    written.append(5)
+    written.journal.close()
+    path = tmp_path / segment_name(1)
+    path.rename(tmp_path / "elsewhere")
+    path.mkdir()
+    with pytest.raises(StoreError, match="journal verify"):
+        ContentReader(disk, LAYOUT).fetch([1])
