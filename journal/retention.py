@@ -6,18 +6,19 @@ the oldest segments, never the newest, so that the live journal has no gap.
 Fault model of `remove`: a crash or power cut at any moment leaves the newer part of the journal
 whole, because each name is gone durably before the next one goes.
 
-Must never know: what a column means, what time it is, who holds what (the caller says which LSN
-must stay), whether there is an archive.
+Must never know: what a column means, what time it is, whether there is an archive.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 
 from journal.disk import Disk
 from journal.errors import Corruption
 from journal.format import Damage, segment_first_lsn
+from journal.pins import holding_off_pins
 from journal.repair import summary_of
 from journal.segment import Segment, open_segment, segment_names
 
@@ -139,6 +140,20 @@ def remove(disk: Disk, names: Sequence[str]) -> None:
     for name in left:
         disk.remove(name)
         disk.sync_directory()
+
+
+def remove_unpinned(
+    disk: Disk, directory: Path | str, segments: Sequence[SealedSegment]
+) -> tuple[str, ...]:
+    """Remove as many of these oldest segments as no reader holds; answers their names.
+
+    `directory` is the data directory, where readers have their pins. Raises OSError, also if the
+    pins cannot be looked at; then nothing is removed.
+    """
+    with holding_off_pins(directory) as lowest:
+        names = tuple(segment.name for segment in segments if segment.last_lsn < lowest)
+        remove(disk, names)
+    return names
 
 
 def _newest_time(segment: Segment) -> int:

@@ -1,16 +1,17 @@
 """The commands `journal archive`: what an archive holds, proving it, and fetching from it."""
 
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 import msgspec
 
 from journal.archive import Archive, ArchiveReport
 from journal.archive_manifest import ArchiveEntry
-from journal.disk import RealDisk
+from journal.disk import Disk, RealDisk
 from journal.pins import Pin
 from journal.segment import segment_names
 from recovery.directory import JOURNAL
@@ -27,6 +28,8 @@ CONFIG_NAME: Final = "broker.toml"
 CONFIG_SECTION: Final = "journal"
 CONFIG_KEY: Final = "archive-directory"
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
 archive_option = click.option(
     "--archive", "url", envvar="DAYBOOK_ARCHIVE", metavar="URL",
     help="The archive: a directory, or a URL like s3://bucket/path. Default: $DAYBOOK_ARCHIVE, "
@@ -36,6 +39,10 @@ config_option = click.option(
     "--config", "config_file", type=PathThatIsNamed(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Configuration of the broker. Default: broker.toml beside the data directory.",
+)  # fmt: skip
+with_archive_option = click.option(
+    "--with-archive", is_flag=True,
+    help="Begin with what has left the live journal for the archive; --archive or --config too.",
 )  # fmt: skip
 data_option = click.option(
     "--data", envvar="DAYBOOK_DATA", type=DIRECTORY, metavar="DIR",
@@ -51,6 +58,11 @@ def archive_group() -> None:
 
     The archive is never changed.
     """
+
+
+def history_options(command: Command) -> Command:
+    """Options of commands that read history, for `history`."""
+    return archive_option(config_option(with_archive_option(command)))
 
 
 @archive_group.command("list")
@@ -175,6 +187,23 @@ def opened_archive(path: Path, url: str | None, config_file: Path | None) -> Arc
     if url is not None and not url:
         raise click.UsageError("the URL of the archive is empty; leave it out, or name one")
     return Archive(url or _configured(path, config_file) or str(path / ARCHIVE_NAME))
+
+
+def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk, Pin, int]:
+    """What a command reads: the live journal, behind the archive if one is asked for.
+
+    With it the pin that holds the live journal until the command ends, and the bytes that there
+    are to read. Raises JournalError and click.UsageError.
+    """
+    pin = ctx.with_resource(Pin(path))
+    live = opened(path)
+    total = used_bytes(live)
+    # The environment says where an archive is; that it is wanted must be said, for it may be large.
+    named = (ctx.get_parameter_source(name) for name in ("url", "config_file"))
+    if not flags["with_archive"] and click.core.ParameterSource.COMMANDLINE not in named:
+        return live, pin, total
+    archive = opened_archive(path, flags["url"], flags["config_file"])
+    return ctx.with_resource(archive.reading(live)), pin, total + archive.segment_bytes()
 
 
 def _configured(path: Path, config_file: Path | None) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from journal.disk import Disk, RealDisk
+from journal.disk import Disk
 from journal.format import segment_first_lsn
 from journal.pins import Pin
 from journal.segment import segment_names
@@ -22,19 +22,17 @@ from server.version import VERSION
 from tools import trail
 from tools.archive import (
     archive_group,
-    archive_option,
-    config_option,
     data_argument,
     data_option,
+    history,
+    history_options,
     json_option,
-    opened_archive,
-    used_bytes,
 )
 from tools.control_client import is_running
 from tools.failures import EXIT_WRONG, Commands, Failure, run
 from tools.inspection import Inspection, Question, parse_kinds
 from tools.names import Names
-from tools.paths import DIRECTORY, chosen, opened
+from tools.paths import DIRECTORY, chosen
 from tools.printing import print_line, progress, show_json, show_table
 from tools.scan import Event
 from tools.story import as_object, kind_name, line, moment, printable
@@ -75,6 +73,7 @@ cli.add_command(archive_group)
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N events.")
 @click.option("--follow", is_flag=True, help="Wait for more, until Ctrl-C.")
 @click.option("--bodies", is_flag=True, help="With the bodies of messages.")
+@history_options
 @json_option
 @click.pass_context
 def inspect(ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any) -> None:
@@ -84,8 +83,7 @@ def inspect(ctx: click.Context, /, directory: Path | None, data: Path | None, **
     """
     path = chosen(ctx, directory, data)
     question = _question(flags)
-    pin = ctx.with_resource(Pin(path))
-    disk = opened(path)
+    disk, pin, _ = history(ctx, path, flags)
     inspection = Inspection(question)
     follow = Following(disk, pin) if flags["follow"] else None
     found = inspection.events(disk, proven=is_running(path), follow=follow)
@@ -104,7 +102,7 @@ def inspect(ctx: click.Context, /, directory: Path | None, data: Path | None, **
         _explain_silence(disk, question)
 
 
-def _explain_silence(disk: RealDisk, question: Question) -> None:
+def _explain_silence(disk: Disk, question: Question) -> None:
     """Say on standard error when nothing could be told because the journal ends before."""
     last = stat(disk).segments[-1].last_lsn
     if question.from_lsn > last:
@@ -176,10 +174,11 @@ def _never_was(inspection: Inspection, question: Question) -> str:
 @cli.command("trail")
 @click.argument("words", nargs=-1, required=True, metavar="[DATA] MESSAGE")
 @data_option
+@history_options
 @json_option
 @click.pass_context
 def trail_command(
-    ctx: click.Context, words: tuple[str, ...], data: Path | None, as_json: bool
+    ctx: click.Context, /, words: tuple[str, ...], data: Path | None, **flags: Any
 ) -> None:
     """Tell everything that ever happened to one message, and where it is now.
 
@@ -191,14 +190,12 @@ def trail_command(
     directory = DIRECTORY.convert(words[0], None, ctx) if len(words) == 2 else None
     if not words[-1].isascii() or not words[-1].isdigit() or not int(words[-1]):
         raise click.UsageError(f"'{words[-1]}' is not a message id; it is a number, like 17")
-    path = chosen(ctx, directory, data)
-    ctx.with_resource(Pin(path))
-    disk = opened(path)
+    disk, _, _ = history(ctx, chosen(ctx, directory, data), flags)
     try:
         told = trail.follow(disk, int(words[-1]))
     except trail.NoSuchMessageError as error:
         raise Failure(str(error)) from error
-    if as_json:
+    if flags["as_json"]:
         for step in told.steps:
             show_json(trail.step_object(step))
         show_json({"now": [{"message": each, "where": where} for each, where in told.now]})
@@ -225,9 +222,7 @@ def _step_line(step: trail.Step) -> str:
 @cli.command()
 @data_argument
 @data_option
-@archive_option
-@config_option
-@click.option("--with-archive", is_flag=True, help="Begin in the archive, wherever it is.")
+@history_options
 @json_option
 @click.pass_context
 def verify(ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any) -> None:
@@ -236,15 +231,7 @@ def verify(ctx: click.Context, /, directory: Path | None, data: Path | None, **f
     With an archive, history is verified from its first archived segment on. Exit code 1 if
     anything is wrong.
     """
-    path = chosen(ctx, directory, data)
-    ctx.with_resource(Pin(path))
-    live = opened(path)
-    total = used_bytes(live)
-    disk: Disk = live
-    if flags["url"] is not None or flags["config_file"] is not None or flags["with_archive"]:
-        archive = opened_archive(path, flags["url"], flags["config_file"])
-        disk = ctx.with_resource(archive.reading(live))
-        total += archive.segment_bytes()
+    disk, _, total = history(ctx, chosen(ctx, directory, data), flags)
     with progress("verifying", 2 * total) as advance:
         verdict = verify_data(disk, advance)
     if flags["as_json"]:
@@ -290,20 +277,19 @@ def _show_verdict(verdict: Verdict) -> None:
 @cli.command("stat")
 @data_argument
 @data_option
+@history_options
 @json_option
 @click.pass_context
 def stat_command(
-    ctx: click.Context, directory: Path | None, data: Path | None, as_json: bool
+    ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
 ) -> None:
     """Count segments, blocks, bytes, events by kind, and what went through each queue."""
-    path = chosen(ctx, directory, data)
-    ctx.with_resource(Pin(path))
-    disk = opened(path)
+    disk, _, _ = history(ctx, chosen(ctx, directory, data), flags)
     figures = stat(disk)
     totals = Totals()
     with progress("counting", figures.segments[-1].last_lsn) as advance:
         totals.count(disk, advance)
-    if as_json:
+    if flags["as_json"]:
         show_json(_stat_object(figures, totals))
     else:
         _show_stat(figures, totals)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from journal.disk import MemoryDisk, RealDisk
 from journal.errors import Corruption, JournalError
 from journal.format import segment_first_lsn, segment_name
+from journal.lock import LOCK_NAME
+from journal.pins import Pin, holding_off_pins
 from journal.reader import read_blocks
 from journal.retention import (
     Limits,
@@ -18,6 +20,7 @@ from journal.retention import (
     choose,
     live_bytes_of,
     remove,
+    remove_unpinned,
     sealed_segments,
 )
 from journal.segment import segment_names
@@ -162,6 +165,24 @@ def test_removing_again_is_no_mistake(disk: MemoryDisk) -> None:
     remove(disk, names[:2])
     remove(disk, names[:2])
     assert segment_names(disk) == names[2:]
+
+
+def test_what_a_reader_holds_stays(tmp_path: Path) -> None:
+    (tmp_path / LOCK_NAME).touch()
+    disk = RealDisk(tmp_path / "journal")
+    disk.create()
+    append_some(create(disk), 40, count=20)
+    names = segment_names(disk)
+    sealed = list(sealed_segments(disk))
+    with Pin(tmp_path, sealed[1].last_lsn) as pin:
+        assert remove_unpinned(disk, tmp_path, sealed[:2]) == (names[0],)
+        pin.advance(sealed[1].last_lsn + 1)
+        assert remove_unpinned(disk, tmp_path, sealed[:3]) == tuple(names[:2])
+        with holding_off_pins(tmp_path):
+            assert remove_unpinned(disk, tmp_path, sealed[:3]) == ()
+    assert segment_names(disk) == names[2:]
+    assert remove_unpinned(disk, tmp_path, sealed) == tuple(names[:-1])
+    assert segment_names(disk) == names[-1:]
 
 
 def test_only_the_oldest_may_leave_and_never_the_newest(disk: MemoryDisk) -> None:

@@ -183,7 +183,28 @@ def test_a_journal_is_proven_through_its_archive(data: Path, whole: Path, histor
         told = json.loads(journal("verify", data, *flags, "--json").output)
         assert told["digest"] == expected["digest"]
         assert told["report"] == expected["report"]
-    assert journal("verify", data, DAYBOOK_ARCHIVE=str(data / "archive")).exit_code == 0
+    # The environment says where it is, and not that it is wanted.
+    (data / "archive").rename(data / "moved")
+    environment = {"DAYBOOK_ARCHIVE": str(data / "moved")}
+    assert journal("verify", data, **environment).exit_code == 1
+    assert journal("verify", data, "--with-archive", **environment).exit_code == 0
+
+
+def test_every_question_reaches_into_the_archive(data: Path, whole: Path, history: Any) -> None:
+    message = history["several"]
+    for words in (
+        ("inspect",),
+        ("inspect", "--queue", "orders", "--since", "2025-11-20"),
+        ("stat",),
+    ):
+        expected = journal(*words, whole)
+        assert expected.exit_code == 0
+        assert journal(*words, data).output != expected.output
+        assert journal(*words, data, "--with-archive").output == expected.output
+    expected = journal("trail", whole, message)
+    assert journal("trail", data, message, "--with-archive").output == expected.output
+    again = journal("trail", data, message, "--archive", data / "archive")
+    assert again.output == expected.output
 
 
 def test_what_was_fetched_is_read_like_any_journal(data: Path, whole: Path, tmp_path: Path) -> None:
@@ -226,7 +247,7 @@ def test_readers_of_a_served_directory_pin_it_and_let_go(data: Path) -> None:
     assert not (data / PINS_NAME).exists()
     (data / LOCK_NAME).touch()
     for command in ("stat", "verify", "inspect"):
-        assert journal(command, data, *(["--with-archive"] * (command == "verify"))).exit_code == 0
+        assert journal(command, data, "--with-archive").exit_code == 0
         assert list((data / PINS_NAME).iterdir()) == []
     assert journal("archive", "verify", data).exit_code == 0
     assert list((data / PINS_NAME).iterdir()) == []
