@@ -61,8 +61,8 @@ class Store(Protocol):
 
 
 @contextmanager
-def _told_of(url: str) -> Iterator[None]:
-    """Turn what goes wrong with a store into a sentence about this URL."""
+def _told_of(url: str, expected: type[Exception] = OSError) -> Iterator[None]:
+    """Turn what is expected to go wrong with a store into a sentence about this URL."""
     try:
         yield
     except (JournalError, AssertionError):
@@ -71,8 +71,7 @@ def _told_of(url: str) -> Iterator[None]:
         raise ArchiveError(url, "there is no such object, bucket or folder") from error
     except PermissionError as error:
         raise ArchiveError(url, f"access was refused ({reason_of(error)})") from error
-    # Packages behind fsspec raise classes of their own, which cannot be named without them.
-    except Exception as error:
+    except expected as error:
         raise ArchiveError(url, f"it cannot be used: {reason_of(error)}") from error
 
 
@@ -165,7 +164,10 @@ class LocalStore:
 
 
 class ObjectStore:
-    """A folder behind an fsspec file system."""
+    """A folder behind an fsspec file system.
+
+    The packages there raise classes of their own, which cannot be named without importing them.
+    """
 
     def __init__(self, files: Any, path: str) -> None:
         """`files` is an `fsspec.AbstractFileSystem`, `path` the folder as that one names it."""
@@ -183,7 +185,7 @@ class ObjectStore:
 
     def sizes(self) -> dict[str, int]:
         """Size in bytes of every object by name."""
-        with _told_of(self.url):
+        with _told_of(self.url, Exception):
             self._files.invalidate_cache()
             try:
                 found = self._files.ls(self._path or "/", detail=True)
@@ -197,7 +199,7 @@ class ObjectStore:
 
     def read(self, name: str) -> Iterator[bytes]:
         """The content of an object, in pieces."""
-        with _told_of(self.url_of(name)):
+        with _told_of(self.url_of(name), Exception):
             self._files.invalidate_cache()
             path = f"{self._path}/{name}"
             with self._files.open(path, "rb", block_size=TRANSFER_BYTES) as file:
@@ -210,7 +212,7 @@ class ObjectStore:
             some = names[start : start + _READ_TOGETHER]
             paths = {name: f"{self._path}/{name}" for name in some}
             try:
-                with _told_of(self.url):
+                with _told_of(self.url, Exception):
                     self._files.invalidate_cache()
                     found = self._files.cat(list(paths.values()), on_error="return")
             except ArchiveError as error:
@@ -222,7 +224,7 @@ class ObjectStore:
     def _content(self, name: str, found: bytes | Exception) -> Content:
         """What `cat` found, its error told as ours."""
         try:
-            with _told_of(self.url_of(name)):
+            with _told_of(self.url_of(name), Exception):
                 if isinstance(found, Exception):
                     raise found
         except ArchiveError as error:
@@ -231,7 +233,7 @@ class ObjectStore:
 
     def write(self, name: str, pieces: Iterator[bytes]) -> None:
         """Upload an object; whether all of it arrived is for the caller to see."""
-        with _told_of(self.url_of(name)):
+        with _told_of(self.url_of(name), Exception):
             # No bucket is made: one that is missing is more likely a slip of the pen.
             path = f"{self._path}/{name}"
             file = self._files.open(path, "wb", block_size=TRANSFER_BYTES)

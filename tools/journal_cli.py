@@ -139,9 +139,10 @@ def _question(flags: dict[str, Any]) -> Question:
 class Following:
     """Waits at the end of the journal, and lets go of what was read."""
 
-    def __init__(self, disk: Disk, pin: Pin) -> None:
+    def __init__(self, disk: Disk, pin: Pin, seconds: float = FOLLOW_SECONDS) -> None:
         self._disk: Final = disk
         self._pin: Final = pin
+        self._seconds: Final = seconds
         self._newest_lsn = 1
 
     def __call__(self) -> bool:
@@ -151,7 +152,7 @@ class Following:
         self._pin.advance(self._newest_lsn)
         newest = segment_names(self._disk)[-1:]
         self._newest_lsn = max((segment_first_lsn(name) or 1 for name in newest), default=1)
-        time.sleep(FOLLOW_SECONDS)
+        time.sleep(self._seconds)
         return True
 
 

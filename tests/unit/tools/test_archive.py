@@ -13,8 +13,10 @@ from journal.disk import RealDisk
 from journal.format import manifest_name
 from journal.lock import LOCK_NAME
 from journal.pins import PINS_NAME, Pin, lowest_pinned_lsn
-from journal.retention import remove
+from journal.reader import read_blocks
+from journal.retention import remove, remove_unpinned, sealed_segments
 from journal.segment import segment_names
+from tests.suites.journal_rows import append_some, create
 from tools.journal_cli import Following, cli
 
 ENVIRONMENT: dict[str, str | None] = {"DAYBOOK_DATA": None, "DAYBOOK_ARCHIVE": None}
@@ -258,9 +260,37 @@ def test_who_follows_lets_go_of_what_was_read(data: Path) -> None:
     disk = RealDisk(data / "journal")
     newest = int(segment_names(disk)[-1].removesuffix(".seg"))
     with Pin(data) as pin:
-        wait = Following(disk, pin)
+        wait = Following(disk, pin, seconds=0)
         assert wait()
         # What is newest now has perhaps not been read yet.
         assert lowest_pinned_lsn(data) == 1
         assert wait()
         assert lowest_pinned_lsn(data) == newest
+
+
+@pytest.mark.parametrize("proven", [False, True])
+def test_who_follows_is_never_overtaken_by_retention(tmp_path: Path, proven: bool) -> None:
+    (tmp_path / LOCK_NAME).touch()
+    disk = RealDisk(tmp_path / "journal")
+    disk.create()
+    writer = create(disk)
+    written = append_some(writer, 30, count=20)
+    removed: list[str] = []
+    # More is written at each look, sometimes several segments, and all that may leave does.
+    rounds = [0, 1, 40, 0, 0, 90, 1, 0, 60, 0, 0, 0]
+    with Pin(tmp_path) as pin:
+        wait = Following(disk, pin, seconds=0)
+
+        def follow() -> bool:
+            if not rounds:
+                return False
+            wait()
+            written.extend(append_some(writer, rounds.pop(0), count=20))
+            removed.extend(remove_unpinned(disk, tmp_path, list(sealed_segments(disk))))
+            return True
+
+        told = [event for block in read_blocks(disk, proven=proven, follow=follow)
+                for event in block.events()]  # fmt: skip
+    assert told == written[: len(told)]
+    assert len(written) - len(told) == (20 if proven else 0)
+    assert len(removed) > 5
