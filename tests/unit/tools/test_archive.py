@@ -284,8 +284,9 @@ def test_who_follows_is_never_overtaken_by_retention(tmp_path: Path, proven: boo
         def follow() -> bool:
             if not rounds:
                 return False
-            wait()
+            # Between the reader's last look and its waiting.
             written.extend(append_some(writer, rounds.pop(0), count=20))
+            wait()
             removed.extend(remove_unpinned(disk, tmp_path, list(sealed_segments(disk))))
             return True
 
