@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from engine.apply import apply
 from engine.digest import U64, entry_hash
-from engine.events import ROUTED
+from engine.events import LARGE, ROUTED, chunk_lsns
 from engine.message import READY, Entry, Message, message_without_content
 from engine.queues import PAST_ALL, Due, Loaded, Queue, StoreError, Window
 from engine.state import State
@@ -83,6 +83,8 @@ class MemoryStore:
             message.headers = event.headers
             message.body = event.body
             message.resident = True
+            if message.flags & LARGE:
+                message.enlarge(chunk_lsns(event.decoded), event.decoded.body_bytes)
 
     def gap_sum(self, queue: Queue) -> tuple[int, int]:
         """Return how many entries lie in the queue's gaps, and the sum of their hashes."""
