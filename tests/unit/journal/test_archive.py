@@ -1,5 +1,6 @@
 """The archive suite on a local directory, in fsspec's memory, and in a local S3."""
 
+import gc
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -9,6 +10,8 @@ import fsspec  # type: ignore[import-untyped]
 import pytest
 from moto.server import ThreadedMotoServer
 
+from journal.archive_store import CHUNK_BYTES, TRANSFER_BYTES, open_store
+from journal.errors import JournalError
 from tests.suites.archive_suite import ArchiveSuite
 
 
@@ -90,3 +93,22 @@ class TestArchiveInS3(ArchiveSuite):
     def place(self, s3_server: str, tmp_path: Path) -> FsspecPlace:
         options = {"key": "key", "secret": "secret", "endpoint_url": s3_server}
         return FsspecPlace(f"s3://history{tmp_path}", options)
+
+    def test_a_large_upload_goes_in_parts_and_leaves_nothing_when_it_breaks_off(
+        self, place: FsspecPlace
+    ) -> None:
+        def pieces(*, whole: bool) -> Iterator[bytes]:
+            for number in range(2 * TRANSFER_BYTES // CHUNK_BYTES + 1):
+                yield bytes([number]) * CHUNK_BYTES
+            if not whole:
+                raise JournalError("the segment cannot be read")
+
+        store = open_store(place.url, place.options)
+        with pytest.raises(JournalError, match=r"^the segment cannot be read$"):
+            store.write("large", pieces(whole=False))
+        gc.collect()
+        assert store.sizes() == {}
+        store.write("large", pieces(whole=True))
+        assert store.sizes() == {"large": 2 * TRANSFER_BYTES + CHUNK_BYTES}
+        for read, written in zip(store.read("large"), pieces(whole=True), strict=True):
+            assert read == written
