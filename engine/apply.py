@@ -322,6 +322,20 @@ def settings_changed(
     state.journal_non_persistent = decoded.journal_non_persistent
 
 
+def paging_started(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """The messages of an address may leave memory."""
+    state.addresses[row[ADDRESS]].paging = True
+
+
+def paging_stopped(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """The messages of an address stay in memory."""
+    state.addresses[row[ADDRESS]].paging = False
+
+
 def broker_started(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
@@ -370,6 +384,8 @@ APPLY: Final[dict[int, Apply]] = {
     events.REMOVED: removed,
     events.TRANSACTION_COMMITTED: nothing,
     events.TRANSACTION_ROLLED_BACK: nothing,
+    events.PAGING_STARTED: paging_started,
+    events.PAGING_STOPPED: paging_stopped,
     events.CHUNK_RECEIVED: nothing,
 }
 assert APPLY.keys() == events.BY_NUMBER.keys()

@@ -14,6 +14,7 @@ from engine import (
     connections,
     delivery,
     expiry,
+    limits,
     routing,
     settling,
     subscriptions,
@@ -21,15 +22,13 @@ from engine import (
 )
 from engine.core import Core, Options
 from engine.pending import Pending
-from engine.refusals import Code, Refusal
+from engine.refusals import Refusal
 from engine.state import State
 
 Handler: TypeAlias = Callable[[Core, Any], int | Refusal]
 
 
 def _send(core: Core, command: commands.Send) -> int | Refusal:
-    if core.blocked:
-        return Refusal(Code.LIMIT, core.blocked)
     if command.transaction is not None:
         return transactions.add_send(core, command)
     if not 0 <= command.priority <= 9 or not 0 <= command.expires <= routing.EXPIRES_MAX:
@@ -40,8 +39,6 @@ def _send(core: Core, command: commands.Send) -> int | Refusal:
 
 
 def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
-    if core.blocked:
-        return Refusal(Code.LIMIT, core.blocked)
     send = command.send
     if not command.previous and send.transaction is not None:
         transaction = transactions.find(core, send.connection, send.transaction)
@@ -102,6 +99,18 @@ class Broker(Core):
 
     def __init__(self, state: State, next_lsn: int = 1, options: Options | None = None) -> None:
         super().__init__(state, next_lsn, options if options is not None else Options())
+        self.sizes.count_all(state)
+
+    def configure(self, options: Options) -> None:
+        """Put other options in force."""
+        self.options = options
+        limits.guard_all(self)
+        self.review_due = True
+
+    def report_disk(self, text: str) -> None:
+        """Take note that the disk is full, by what people are to be told; empty: it is not."""
+        self.disk_full = text
+        limits.guard_all(self)
 
     def handle(self, command: commands.Command, now: int) -> int | Refusal:
         """Decide on a command; `now` is microseconds since 1970, as the clock says it, even if it
@@ -116,7 +125,7 @@ class Broker(Core):
     def dispatch(self, now: int) -> None:
         """Deliver what can be delivered; deliveries are appended to `effects`."""
         self.now = now
-        if self.touched:
+        if self.touched or self.resized or self.review_due:
             delivery.dispatch(self)
 
     def take(self) -> Pending | None:

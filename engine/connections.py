@@ -12,6 +12,7 @@ from engine.commands import (
 )
 from engine.core import Core
 from engine.digest import digest
+from engine.limits import guard_all
 from engine.refusals import Code, Refusal
 from engine.settings import problems
 from engine.state import Connection
@@ -56,6 +57,7 @@ def close_connection(core: Core, command: CloseConnection) -> int | Refusal:
 
 
 def _close(core: Core, connection: Connection, reason: int, text: str) -> int:
+    core.line.leave(connection.id)
     for transaction in list(connection.transactions.values()):
         end(core, connection, transaction, reason, "")
     for consumer in list(connection.consumers.values()):
@@ -89,6 +91,7 @@ def start(core: Core, command: Start) -> int:
         cut_segment=command.cut_segment,
         cut_offset=command.cut_offset,
     )
+    core.review_due = True
     return core.emit(events.row(events.BROKER_STARTED, time=core.now), events.encode_detail(detail))
 
 
@@ -97,6 +100,8 @@ def stop(core: Core, command: Stop) -> int:
     for connection in list(core.state.connections.values()):
         _close(core, connection, events.SHUTDOWN, "")
     core.touched.clear()
+    core.resized.clear()
+    core.review_due = False
     detail = events.BrokerStoppedDetail(digest=digest(core.state))
     return core.emit(
         events.row(events.BROKER_STOPPED, reason=events.SHUTDOWN, time=core.now),
@@ -124,7 +129,10 @@ def change_settings(core: Core, command: ChangeSettings) -> int | Refusal:
     detail = events.SettingsDetail(
         settings=command.settings, journal_non_persistent=command.journal_non_persistent
     )
-    return core.emit(
+    lsn = core.emit(
         events.row(events.SETTINGS_CHANGED, reason=events.CONFIGURATION, time=core.now),
         events.encode_detail(detail),
     )
+    guard_all(core)
+    core.review_due = True
+    return lsn

@@ -13,10 +13,13 @@ import msgspec
 from engine import apply, events
 from engine.apply import APPLY
 from engine.events import ROW_STRUCT, Row
+from engine.line import Line
 from engine.message import UNJOURNALED, Entry, Filter, Message
 from engine.pending import Pending
 from engine.queues import Queue
-from engine.state import Consumer, State
+from engine.settings import BLOCK
+from engine.sizes import Sizes
+from engine.state import Address, Consumer, State
 
 PACK: Final = ROW_STRUCT.pack
 DELIVERY_COUNT_MAX: Final = 65_535
@@ -26,12 +29,16 @@ class Options(msgspec.Struct):
     """Choices that are not part of the journaled state and may change while the broker runs.
 
     `compile_filter` turns the text of a filter into a `Filter` and raises ValueError with a
-    sentence if it cannot; None means that there is no filter language.
+    sentence if it cannot; None means that there is no filter language. `global_max_*` are the
+    limits of the broker, 0 or less for none.
     """
 
     persist_delivery_count_before_delivery: bool = True
     max_transaction_bytes: int = 100 * 1024 * 1024
     compile_filter: Callable[[str], Filter] | None = None
+    global_max_size: int = 0
+    global_max_messages: int = 0
+    disk_full_policy: str = BLOCK
 
 
 class Core:
@@ -47,7 +54,16 @@ class Core:
         self.touched: dict[int, Queue] = {}
         self.effects: list[tuple[Consumer, Message, int, int]] = []
         self.more_due = False
-        self.blocked = ""
+        # What is full, and what that means to addresses (`engine.limits`).
+        self.sizes = Sizes()
+        self.line = Line()
+        self.disk_full = ""
+        self.is_full = False
+        self.was_high = False
+        self.review_due = False
+        self.resized: dict[int, Address] = {}
+        self.opened: dict[int, Address] = {}
+        self.notices: list[str] = []
 
     def emit(self, row: Row, detail: bytes = b"", headers: bytes = b"", body: bytes = b"") -> int:
         """Record an event and apply it; return its LSN, 0 for one that is not journaled.
@@ -147,6 +163,10 @@ class Core:
     def touch(self, queue: Queue) -> None:
         """Have the next dispatch look at a queue."""
         self.touched[queue.id] = queue
+
+    def resize(self, address: Address) -> None:
+        """Have the next dispatch look at the size of an address."""
+        self.resized[address.id] = address
 
     def matcher(self, queue: Queue) -> Filter | None:
         """Return the compiled filter of a queue, None if it has none."""

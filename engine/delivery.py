@@ -9,19 +9,33 @@ from engine import events
 from engine.core import DELIVERY_COUNT_MAX, Core
 from engine.events import PERSISTENT
 from engine.expiry import expire, is_expired
+from engine.limits import review, review_all
 from engine.message import Entry
 from engine.queues import Queue
 from engine.state import Consumer
 
 
 def dispatch(core: Core) -> None:
-    """Look at every queue touched, and at those that this touches in turn."""
+    """Look at every queue touched, and at those that this touches in turn; then at sizes."""
+    sizes = core.sizes
     while core.touched:
         touched = core.touched
         core.touched = {}
         for queue in touched.values():
             if queue.consumers and queue.ready_count and not queue.paused:
                 dispatch_queue(core, queue)
+            sizes.count(queue)
+            address = queue.address
+            if address.guarded or address.paging:
+                core.resized[address.id] = address
+    if core.review_due:
+        core.review_due = False
+        core.resized.clear()
+        review_all(core)
+        return
+    resized = core.resized
+    core.resized = {}
+    review(core, resized.values())
 
 
 def dispatch_queue(core: Core, queue: Queue) -> None:

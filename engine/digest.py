@@ -69,6 +69,8 @@ def _topology(state: State) -> list[object]:
     addresses = [
         [a.id, a.host, a.name, sorted(a.routing_types), a.auto_created]
         + [[q.id for q in a.anycast], [q.id for q in a.multicast]]
+        # Only where it is so: digests from before there was paging stay what they were.
+        + [True] * a.paging
         for a in sorted(state.addresses.values(), key=lambda a: a.id)
     ]
     queues = [

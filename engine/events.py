@@ -103,6 +103,8 @@ EXPIRED: Final = 24
 REMOVED: Final = 25
 TRANSACTION_COMMITTED: Final = 27
 TRANSACTION_ROLLED_BACK: Final = 28
+PAGING_STARTED: Final = 29
+PAGING_STOPPED: Final = 30
 CHUNK_RECEIVED: Final = 34
 
 # Numbers of the reasons; one list for all kinds, so that a query needs no second table.
@@ -134,6 +136,13 @@ LIMIT: Final = 24
 COMMIT_REFUSED: Final = 25
 SUBSCRIPTION: Final = 26
 UNUSED: Final = 27
+MAX_SIZE_BYTES: Final = 28
+MAX_SIZE_MESSAGES: Final = 29
+PAGE_LIMIT_BYTES: Final = 30
+PAGE_LIMIT_MESSAGES: Final = 31
+GLOBAL_MAX_SIZE: Final = 32
+GLOBAL_MAX_MESSAGES: Final = 33
+DISK_FULL: Final = 34
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
@@ -164,6 +173,16 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     COMMIT_REFUSED: ("commit-refused", "a part of the transaction was refused at commit"),
     SUBSCRIPTION: ("subscription", "created for a subscription"),
     UNUSED: ("unused", "temporary and no longer used"),
+    MAX_SIZE_BYTES: ("max-size-bytes", "the address is full by its bytes"),
+    MAX_SIZE_MESSAGES: ("max-size-messages", "the address is full by its messages"),
+    PAGE_LIMIT_BYTES: ("page-limit-bytes", "the address pages, and is full by its bytes"),
+    PAGE_LIMIT_MESSAGES: (
+        "page-limit-messages",
+        "the address pages, and one of its queues is full",
+    ),
+    GLOBAL_MAX_SIZE: ("global-max-size", "the broker is full by its bytes"),
+    GLOBAL_MAX_MESSAGES: ("global-max-messages", "the broker is full by its messages"),
+    DISK_FULL: ("disk-full", "the disk is full"),
 }
 
 
@@ -258,6 +277,13 @@ class DroppedDetail(Detail, frozen=True):
     transaction: str = ""
 
 
+class PagingDetail(Detail, frozen=True):
+    """Size of the address when it was decided: bytes and messages in its queues."""
+
+    bytes: int = 0
+    messages: int = 0
+
+
 class TransactionDetail(Detail, frozen=True):
     """A transaction: the client's id for it, its first event and how many events it made."""
 
@@ -326,7 +352,7 @@ EVENT_TYPES: Final = (
               "(dead letter, expiry)."),
     EventType(DROPPED, "Dropped", ("reason", "address", "priority", "flags", "connection",
     "related"),
-              DroppedDetail, "A message was taken and no queue wanted it."),
+              DroppedDetail, "A message was taken and no queue wanted it, or there was no room."),
     EventType(DELIVERED, "Delivered", (*_ENTRY, "consumer", "connection"), None,
               "The message is handed to the consumer, for the delivery_count-th time."),
     EventType(ACKNOWLEDGED, "Acknowledged", (*_ENTRY, "consumer", "connection"), None,
@@ -350,6 +376,10 @@ EVENT_TYPES: Final = (
     EventType(TRANSACTION_ROLLED_BACK, "TransactionRolledBack", ("reason", "connection"),
               TransactionDetail,
               "The transaction left nothing behind."),
+    EventType(PAGING_STARTED, "PagingStarted", ("reason", "address"), PagingDetail,
+              "The address is full, or the broker is: its messages may leave memory from here on."),
+    EventType(PAGING_STOPPED, "PagingStopped", ("reason", "address"), PagingDetail,
+              "The address is small again: its messages stay in memory."),
     EventType(CHUNK_RECEIVED, "ChunkReceived", ("connection", "related"), None,
               "A piece of the body of a large message came, and is the body of this event. "
               "`related` is the chunk before it, 0 for the first. A message it becomes by the "

@@ -98,6 +98,7 @@ def move_out(
         )
     )  # fmt: skip
     route(core, copy, queues, reason=routed_reason, related=message.id)
+    core.touch(queue)
 
 
 def _copy_for(

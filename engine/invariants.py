@@ -54,6 +54,8 @@ def _bindings(state: State) -> Iterator[str]:
         alone = address.anycast[0] if len(_bound_to(address)) == len(address.anycast) == 1 else None
         if address.only_queue is not (None if alone is None or alone.filter else alone):
             yield f"address '{address.name}' has the wrong queue for what needs no choice"
+        if address.open_queue is not (None if address.guarded else address.only_queue):
+            yield f"address '{address.name}' is open although it is guarded, or the reverse"
     for queue in state.queues.values():
         if state.addresses.get(queue.address.id) is not queue.address:
             yield f"queue '{queue.name}' is on address '{queue.address.name}', which does not exist"

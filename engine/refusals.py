@@ -10,7 +10,11 @@ import msgspec
 
 
 class Code(Enum):
-    """The kinds of refusal, each with a meaning that every protocol can express."""
+    """The kinds of refusal, each with a meaning that every protocol can express.
+
+    BLOCKED is no error: the same command is to be given again when its turn comes (`engine.line`),
+    and until then nothing else of its connection.
+    """
 
     NOT_FOUND = "not-found"
     ALREADY_EXISTS = "already-exists"
@@ -18,6 +22,7 @@ class Code(Enum):
     INVALID = "invalid"
     LIMIT = "limit"
     UNSUPPORTED = "unsupported"
+    BLOCKED = "blocked"
 
 
 class Refusal(msgspec.Struct, frozen=True):

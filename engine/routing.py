@@ -7,7 +7,7 @@ unless the sender said which (fact sheet of Artemis, section 1.1).
 
 from typing import Final
 
-from engine import events
+from engine import events, limits
 from engine.commands import ANYCAST, MULTICAST, Chunk, Send
 from engine.core import Core
 from engine.events import PERSISTENT
@@ -26,13 +26,25 @@ def send(core: Core, command: Send) -> int | Refusal:
     address = core.state.address_by_name.get((HOST, command.address))
     if address is None or command.queue is not None:
         return _send_on_demand(core, command)
-    queue = address.only_queue
+    queue = address.open_queue
     if queue is not None and command.persistent and command.routing_type != MULTICAST:
         # What nearly every send is, decided without a further look.
         return _send_to_one(core, command, queue, PERSISTENT)
     if not _serves(address, command.routing_type):
         return _send_on_demand(core, command)
+    if address.guarded and command.transaction is None:
+        refusal = limits.check(core, command.connection, address.name, address)
+        if refusal is not None:
+            return refusal
     return _send_to(core, command, address, None)
+
+
+def target_of(core: Core, command: Send) -> tuple[str, Address | None]:
+    """Return the address that a message is for: its name, and itself if it exists."""
+    queue = core.state.queue_by_name.get(command.queue) if command.queue is not None else None
+    if queue is not None:
+        return queue.address.name, queue.address
+    return command.address, core.state.address_by_name.get((HOST, command.address))
 
 
 def _serves(address: Address, routing_type: str | None) -> bool:
@@ -66,10 +78,13 @@ def check_send(core: Core, command: Send) -> Refusal | None:
 
 def take_chunk(core: Core, command: Chunk) -> int | Refusal:
     """Record a piece of a body. It becomes part of a message by the send that lists it."""
-    if not command.previous:
-        refusal = check_send(core, command.send)
-        if refusal is not None:
-            return refusal
+    send = command.send
+    refusal = check_send(core, send) if not command.previous else None
+    is_asked = not command.previous and send.transaction is None
+    if refusal is None and (is_asked or core.disk_full):
+        refusal = limits.check(core, send.connection, *target_of(core, send))
+    if refusal is not None:
+        return refusal
     return core.emit(
         events.row(
             events.CHUNK_RECEIVED,
@@ -103,6 +118,8 @@ def _default_type(core: Core, command: Send) -> str:
 
 def _send_on_demand(core: Core, command: Send) -> int | Refusal:
     refusal = check_send(core, command)
+    if refusal is None and command.transaction is None:
+        refusal = limits.check(core, command.connection, *target_of(core, command))
     if refusal is not None:
         return refusal
     if command.queue is not None:
@@ -125,8 +142,11 @@ def _send_on_demand(core: Core, command: Send) -> int | Refusal:
 
 
 def _send_to(core: Core, command: Send, address: Address, queue: Queue | None) -> int:
-    """Route to a queue, or to those that the address chooses."""
-    flags = PERSISTENT if command.persistent else _transient_flags(core)
+    """Route to a queue, or to those that the address chooses, if it has room."""
+    reason = limits.enter(core, address) if address.guarded else 0
+    flags = PERSISTENT if command.persistent else _transient_flags(core, address)
+    if reason:
+        return _drop(core, command, address, flags, reason)
     if queue is None and command.routing_type != MULTICAST:
         queue = address.only_queue
     if queue is None:
@@ -178,14 +198,21 @@ def _send_to_several(core: Core, command: Send, address: Address, flags: int) ->
         reason=events.SENT, connection=command.connection, transaction=command.transaction,
     )  # fmt: skip
     if not queues:
-        lsn = _drop(core, command, address, message)
+        bound = address.anycast if command.routing_type != MULTICAST else []
+        if command.routing_type != ANYCAST:
+            bound = [*bound, *address.multicast]
+        reason = events.NO_MATCHING_FILTER if bound else events.NO_BINDING
+        return _drop(core, command, address, flags, reason)
     return lsn if message.flags & PERSISTENT else 0
 
 
-def _transient_flags(core: Core) -> int:
-    """Return the flags of a non-persistent message, -1 if it is not to be journaled at all."""
+def _transient_flags(core: Core, address: Address) -> int:
+    """Return the flags of a non-persistent message, -1 if it is not to be journaled at all.
+
+    What may leave memory must be in the journal whole.
+    """
     mode = core.state.journal_non_persistent
-    if mode == "full":
+    if mode == "full" or address.paging:
         return 0
     return events.BODY_OMITTED if mode == "decisions" else -1
 
@@ -246,23 +273,22 @@ def route(
     return lsn
 
 
-def _drop(core: Core, command: Send, address: Address, message: Message) -> int:
-    """Record that no queue wanted a message. It never becomes one, so it has no id."""
-    if message.id != core.next_lsn:
+def _drop(core: Core, command: Send, address: Address, flags: int, reason: int) -> int:
+    """Record that a message was not kept. It never becomes one, so it has no id."""
+    if flags < 0:
         return 0
-    bound = address.anycast if command.routing_type != MULTICAST else []
-    if command.routing_type != ANYCAST:
-        bound = [*bound, *address.multicast]
+    if command.chunks:
+        flags |= events.LARGE
     detail = events.DroppedDetail(transaction=command.transaction or "")
-    return core.emit(
+    lsn = core.emit(
         events.row(
             events.DROPPED,
-            reason=events.NO_MATCHING_FILTER if bound else events.NO_BINDING,
-            address=address.id, priority=message.priority, flags=message.flags,
+            reason=reason, address=address.id, priority=command.priority, flags=flags,
             connection=command.connection, time=core.now,
         ),
         events.encode_detail(detail),
     )  # fmt: skip
+    return lsn if flags & PERSISTENT else 0
 
 
 def _detail(message: Message, queues: tuple[int, ...], transaction: str | None) -> bytes:

@@ -91,8 +91,7 @@ def acknowledge_entry(core: Core, entry: Entry) -> int:
         events.ACKNOWLEDGED, events.BY_CONSUMER, entry.delivery_count, entry, consumer
     )
     restore_credit(consumer, entry)
-    if queue.ready_count:
-        core.touched[queue.id] = queue
+    core.touched[queue.id] = queue
     return lsn if message.flags & PERSISTENT else 0
 
 

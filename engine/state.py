@@ -24,12 +24,16 @@ class Address:
     __slots__ = (
         "anycast",
         "auto_created",
+        "dropping",
+        "guarded",
         "host",
         "id",
         "multicast",
         "name",
         "next_anycast",
         "only_queue",
+        "open_queue",
+        "paging",
         "routing_types",
     )
 
@@ -39,12 +43,17 @@ class Address:
         self.name = name
         self.routing_types: tuple[str, ...] = ()
         self.auto_created = False
+        self.paging = False
         self.anycast: list[Queue] = []
         self.multicast: list[Queue] = []
         # Derived: the queue of an address that has but one, anycast and without a filter.
         self.only_queue: Queue | None = None
-        # Volatile.
+        # Volatile. `open_queue` is the only queue as long as a message may enter it without a
+        # look at limits: while the address is not guarded.
         self.next_anycast = 0
+        self.guarded = True
+        self.open_queue: Queue | None = None
+        self.dropping = False
 
     def bind(self, queue: Queue) -> None:
         """Bind a queue by its routing type."""
@@ -60,6 +69,12 @@ class Address:
         self.only_queue = None
         if len(self.anycast) == 1 and not self.multicast and not self.anycast[0].filter:
             self.only_queue = self.anycast[0]
+        self.guard(self.guarded)
+
+    def guard(self, guarded: bool) -> None:
+        """Have limits looked at before a message enters, or not."""
+        self.guarded = guarded
+        self.open_queue = None if guarded else self.only_queue
 
     def bindings(self, routing_type: str) -> list[Queue]:
         """Return the list of queues of a routing type."""

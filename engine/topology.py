@@ -180,6 +180,7 @@ def rebind_queue(
     core: Core, queue: Queue, address: Address, filter_text: str, connection: int
 ) -> None:
     """Bind a durable subscription's queue to another address or filter; its messages stay."""
+    before = queue.address
     detail = events.QueueDetail(
         name=queue.name, routing_type=queue.routing_type, filter=filter_text
     )
@@ -191,6 +192,8 @@ def rebind_queue(
         ),
         events.encode_detail(detail),
     )  # fmt: skip
+    core.touch(queue)
+    core.resize(before)
 
 
 def remove_entries(
@@ -202,6 +205,7 @@ def remove_entries(
     for entry in chosen:
         queue.make_resident(entry)
         _remove(core, queue, entry, reason, connection)
+    core.touch(queue)
     return len(chosen)
 
 
@@ -233,6 +237,8 @@ def delete_queue(core: Core, queue: Queue, reason: int, connection: int) -> None
             connection=connection, time=core.now,
         )
     )  # fmt: skip
+    core.sizes.forget(queue)
+    core.resize(queue.address)
 
 
 def delete_address(core: Core, address: Address, reason: int, connection: int) -> None:
@@ -243,3 +249,5 @@ def delete_address(core: Core, address: Address, reason: int, connection: int) -
             reason=reason, address=address.id, connection=connection, time=core.now,
         )
     )  # fmt: skip
+    core.resized.pop(address.id, None)
+    core.opened.pop(address.id, None)

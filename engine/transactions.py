@@ -7,12 +7,12 @@ event.
 
 from typing import Final, TypeAlias
 
-from engine import events
+from engine import events, limits
 from engine.commands import Acknowledge, Begin, Commit, Reject, Rollback, Send
 from engine.core import Core
 from engine.message import MESSAGE_OVERHEAD_BYTES, Entry
 from engine.refusals import Code, Refusal
-from engine.routing import check_send, queue_needed, send
+from engine.routing import check_send, queue_needed, send, target_of
 from engine.settling import acknowledge_entry, give_all_back, restore_credit, select
 from engine.state import Connection, Consumer
 
@@ -111,14 +111,20 @@ def add_settlement(core: Core, command: Acknowledge | Reject) -> int | Refusal:
 
 
 def commit(core: Core, command: Commit) -> int | Refusal:
-    """Carry out a transaction whole; refused, it is rolled back."""
+    """Carry out a transaction whole; refused, it is rolled back, unless it is only blocked."""
     transaction = find(core, command.connection, command.transaction)
     if isinstance(transaction, Refusal):
         return transaction
     refusal = _check(core, transaction)
     connection = core.state.connections[command.connection]
+    if refusal is None:
+        targets = [
+            target_of(core, each) for each in transaction.operations if isinstance(each, Send)
+        ]
+        refusal = limits.check_together(core, connection.id, dict(targets))
     if refusal is not None:
-        end(core, connection, transaction, events.COMMIT_REFUSED, refusal.text)
+        if refusal.code is not Code.BLOCKED:
+            end(core, connection, transaction, events.COMMIT_REFUSED, refusal.text)
         return refusal
     del connection.transactions[transaction.name]
     _release(transaction)
@@ -145,8 +151,6 @@ def _check(core: Core, transaction: Transaction) -> Refusal | None:
     planned: dict[str, str] = {}
     for position, operation in enumerate(transaction.operations):
         if isinstance(operation, Send):
-            if core.blocked:
-                return Refusal(Code.LIMIT, core.blocked)
             refusal = check_send(core, operation) or _check_planned(core, planned, operation)
             if refusal is not None:
                 return refusal
@@ -208,6 +212,7 @@ def end(
     core: Core, connection: Connection, transaction: Transaction, reason: int, text: str
 ) -> int:
     """Roll back: nothing happens to the messages, and what was settled can be settled again."""
+    core.line.leave(connection.id)
     _release(transaction)
     del connection.transactions[transaction.name]
     detail = events.TransactionDetail(transaction=transaction.name, text=text)

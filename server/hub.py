@@ -195,7 +195,7 @@ class Hub:
 
     def disk_full(self, text: str) -> None:
         """Take no more messages (consumers may drain); empty text: take them again."""
-        self.broker.blocked = text
+        self.broker.report_disk(text)
 
     # ---- turns
 

@@ -35,13 +35,15 @@ class Recorder:
         return recording
 
 
-@given(scenario=steps, before=st.booleans())
-def test_fold_of_any_prefix_is_the_state_that_was_live(scenario: list[Step], before: bool) -> None:
+@given(scenario=steps, before=st.booleans(), most=st.sampled_from((0, 4)))
+def test_fold_of_any_prefix_is_the_state_that_was_live(
+    scenario: list[Step], before: bool, most: int
+) -> None:
     recorder = Recorder()
     wrapped = {kind: recorder.around(function) for kind, function in APPLY.items()}
     live: dict[int, str] = {}
     with patch.dict(APPLY, wrapped):
-        world = World(persist_delivery_count_before_delivery=before)
+        world = World(persist_delivery_count_before_delivery=before, global_max_messages=most)
 
         def note() -> None:
             live[world.broker.lsn] = digest(world.state)
@@ -59,7 +61,7 @@ def test_fold_of_any_prefix_is_the_state_that_was_live(scenario: list[Step], bef
 
 @given(scenario=steps)
 def test_scenarios_keep_the_live_state_consistent(scenario: list[Step]) -> None:
-    world = World()
+    world = World(global_max_messages=5)
     play(world, scenario, lambda: world.follow())
 
 

@@ -30,6 +30,17 @@ MATCHES: tuple[Matches, ...] = (
     {"#": {"max-delivery-attempts": 1}, "orders": {"expiry-address": "late"}},
     {"#": {"auto-create-queues": False}, "news": {"dead-letter-address": "mails"}},
     {"#": {"auto-create-addresses": False, "expiry-address": "dead"}},
+    {"#": {"max-size-messages": 2, "max-delivery-attempts": 2, "dead-letter-address": "dead"}},
+    {
+        "#": {"max-size-bytes": 300},
+        "orders": {"max-size-messages": 2, "address-full-policy": "BLOCK"},
+        "mails": {"address-full-policy": "FAIL"},
+        "news": {"max-size-messages": 1, "address-full-policy": "DROP"},
+    },
+    {
+        "#": {"max-size-messages": 0, "page-limit-messages": 3, "page-full-policy": "DROP"},
+        "orders": {"page-limit-bytes": 500, "page-full-policy": "FAIL"},
+    },
 )
 SETTINGS: tuple[c.ChangeSettings, ...] = tuple(
     c.ChangeSettings(matches, mode) for matches in MATCHES for mode in MODES

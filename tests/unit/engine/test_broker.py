@@ -38,24 +38,26 @@ def test_dispatch_with_nothing_to_do_does_nothing() -> None:
     assert broker.effects == []
 
 
-def test_a_blocked_broker_takes_no_messages_and_lets_the_rest_go_on(world: World) -> None:
+def test_a_full_disk_takes_no_messages_and_lets_the_rest_go_on(world: World) -> None:
     connection = world.connect()
     consumer = world.attach(connection, "q")
     message = world.send("q", b"x")
-    world.broker.blocked = "the disk is full; free some space"
+    world.broker.report_disk("the disk is full; free some space")
     refusal = world.refused(commands.Send(connection, "q", b"", b"y"))
-    assert (refusal.code, refusal.text) == (Code.LIMIT, "the disk is full; free some space")
+    assert (refusal.code, refusal.text) == (Code.BLOCKED, "the disk is full; free some space")
     world.ack(consumer, message)
     for transaction in ("sends", "acks"):
         world.begin(connection, transaction)
-    world.broker.blocked = ""
+    world.broker.report_disk("")
     world.send("other", b"y", connection, transaction="sends")
-    world.broker.blocked = "the disk is full; free some space"
+    world.broker.report_disk("the disk is full; free some space")
     world.commit(connection, "acks")
     answer = world.handle(commands.Commit(connection, "sends"))
     assert isinstance(answer, Refusal)
-    assert answer.code is Code.LIMIT
-    world.broker.blocked = ""
+    assert answer.code is Code.BLOCKED
+    world.broker.report_disk("")
+    world.commit(connection, "sends")
+    assert world.bodies("other") == [b"y"]
     world.send("q", b"z")
     assert world.taken_bodies()[-1] == b"z"
 

@@ -14,14 +14,16 @@ def test_kinds_and_reasons_have_the_numbers_that_journals_hold() -> None:
         "QueueDeleted": 13, "QueuePaused": 14, "QueueResumed": 15, "SettingsChanged": 16,
         "Routed": 17, "Dropped": 18, "Delivered": 20, "Acknowledged": 21, "Returned": 22,
         "DeadLettered": 23, "Expired": 24, "Removed": 25, "TransactionCommitted": 27,
-        "TransactionRolledBack": 28, "ChunkReceived": 34,
+        "TransactionRolledBack": 28, "PagingStarted": 29, "PagingStopped": 30, "ChunkReceived": 34,
     }  # fmt: skip
-    assert [events.REASONS[number][0] for number in range(28)] == [
+    assert [events.REASONS[number][0] for number in range(35)] == [
         "", "sent", "dead-letter", "expiry", "no-binding", "no-matching-filter", "by-consumer",
         "automatic", "nack", "rollback", "closed", "disconnected", "timeout", "protocol-error",
         "shutdown", "restart", "administration", "queue-removed", "no-dead-letter-address",
         "no-expiry-address", "unroutable", "on-demand", "configuration", "authentication", "limit",
-        "commit-refused", "subscription", "unused",
+        "commit-refused", "subscription", "unused", "max-size-bytes", "max-size-messages",
+        "page-limit-bytes", "page-limit-messages", "global-max-size", "global-max-messages",
+        "disk-full",
     ]  # fmt: skip
 
 

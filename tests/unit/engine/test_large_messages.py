@@ -86,9 +86,9 @@ def test_the_first_chunk_is_refused_if_the_send_would_be(world: World) -> None:
 
 
 def test_a_full_disk_takes_no_chunks(world: World) -> None:
-    world.broker.blocked = "the disk is full"
+    world.broker.report_disk("the disk is full")
     refused = world.refused(Chunk(Send(0, "q", b"", b""), b"x", 7))
-    assert refused == Refusal(Code.LIMIT, "the disk is full")
+    assert refused == Refusal(Code.BLOCKED, "the disk is full")
 
 
 def test_all_queues_of_a_multicast_address_share_the_chunks(world: World) -> None:

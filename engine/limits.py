@@ -1,0 +1,348 @@
+"""Deciding what happens when an address, the broker or the disk is full (ADR 10).
+
+`check` says whether a send must be refused (BLOCK, FAIL), `enter` whether it must be dropped, and
+begins to page before a message that meets its address full. `review`, once a turn, begins and ends
+paging by what the turn left. Must never know what leaves memory when an address pages.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from engine import events
+from engine.core import Core
+from engine.refusals import Code, Refusal
+from engine.settings import BLOCK, DROP, FAIL, PAGE, AddressSettings
+from engine.sizes import size_of
+from engine.state import HOST, Address
+
+
+class Full(NamedTuple):
+    """Why something is full, as a reason of events, and what is to be done about it."""
+
+    reason: int
+    policy: str
+
+
+KEYS_OF: Final[dict[int, str]] = {
+    reason: events.REASONS[reason][0]
+    for reason in (
+        events.MAX_SIZE_BYTES,
+        events.MAX_SIZE_MESSAGES,
+        events.PAGE_LIMIT_BYTES,
+        events.PAGE_LIMIT_MESSAGES,
+        events.GLOBAL_MAX_SIZE,
+        events.GLOBAL_MAX_MESSAGES,
+    )
+}
+"""The key of each limit, by the reason that an event gives."""
+
+
+# ---- what a send meets
+
+
+def check(core: Core, connection: int, name: str, address: Address | None) -> Refusal | None:
+    """Say why a send to an address, which need not exist, is refused now; None if it is not.
+
+    Whoever is refused with BLOCKED stands in line from here on, until a send of the connection is
+    not refused.
+    """
+    full = _find_full(core, name, address)
+    if full is not None and full.policy == FAIL:
+        core.line.leave(connection)
+        return _failed(core, full, name, address)
+    if full is not None and full.policy == BLOCK:
+        return _blocked(core, connection, name, _sentence(core, full, name, address))
+    if core.line.must_wait(connection, name):
+        return _blocked(core, connection, name, f"others wait for address '{name}' before this one")
+    core.line.leave(connection)
+    return None
+
+
+def check_together(
+    core: Core, connection: int, targets: dict[str, Address | None]
+) -> Refusal | None:
+    """Say why the sends of a transaction are refused now: failed, or blocked as a whole.
+
+    It does not wait behind others at any of its addresses, or two transactions could do so for
+    each other.
+    """
+    blocked: tuple[str, str] | None = None
+    for name, address in targets.items():
+        full = _find_full(core, name, address)
+        if full is None:
+            continue
+        if full.policy == FAIL:
+            return _failed(core, full, name, address)
+        if full.policy == BLOCK and blocked is None:
+            blocked = name, _sentence(core, full, name, address)
+    if blocked is not None:
+        return _blocked(core, connection, *blocked)
+    core.line.leave(connection)
+    return None
+
+
+def enter(core: Core, address: Address) -> int:
+    """Prepare for a message that was not refused; return why it must be dropped, 0 if it is taken.
+
+    The address begins to page if the message meets it full and that is its policy.
+    """
+    settings = core.state.settings.resolve(address.name)
+    if not address.paging and settings.address_full_policy == PAGE:
+        reason = _over_max(settings, *size_of(address)) if settings.has_max_size() else 0
+        if reason:
+            _start_paging(core, address, reason)
+    full = _find_full(core, address.name, address)
+    if full is not None and full.policy == DROP:
+        _note_drop(core, address, full)
+        return full.reason
+    address.dropping = False
+    _open_if_free(core, address, settings)
+    return 0
+
+
+def next_in_line(core: Core, name: str) -> int:
+    """Return the connection that can go on at an address, 0 if there is no room or nobody waits."""
+    first = core.line.first(name)
+    if first:
+        full = _find_full(core, name, core.state.address_by_name.get((HOST, name)))
+        if full is not None and full.policy == BLOCK:
+            return 0
+    return first
+
+
+def explain(core: Core, name: str) -> str:
+    """Say what an address that somebody waits for is full of; empty if there is room."""
+    address = core.state.address_by_name.get((HOST, name))
+    full = _find_full(core, name, address)
+    return _sentence(core, full, name, address) if full is not None else ""
+
+
+def _failed(core: Core, full: Full, name: str, address: Address | None) -> Refusal:
+    return Refusal(Code.LIMIT, _sentence(core, full, name, address))
+
+
+def _blocked(core: Core, connection: int, name: str, text: str) -> Refusal:
+    if connection in core.state.connections:
+        core.line.stand(connection, name)
+    return Refusal(Code.BLOCKED, text)
+
+
+def _find_full(core: Core, name: str, address: Address | None) -> Full | None:
+    """Say what is full for a message to an address; None also where the answer is to page."""
+    if core.disk_full:
+        return Full(events.DISK_FULL, core.options.disk_full_policy)
+    settings = core.state.settings.resolve(name)
+    policy = settings.address_full_policy
+    reason = 0
+    if settings.has_max_size() or settings.has_page_limit():
+        size, messages = size_of(address) if address is not None else (0, 0)
+        reason = _over_max(settings, size, messages)
+        pages = (address is not None and address.paging) or (reason and policy == PAGE)
+        if address is not None and pages and settings.has_page_limit():
+            over_limit = _over_page_limit(settings, size, _longest(address))
+            if over_limit:
+                return Full(over_limit, settings.page_full_policy)
+    if policy == PAGE:
+        return None
+    reason = reason or _over_global(core)
+    return Full(reason, policy) if reason else None
+
+
+def _longest(address: Address) -> int:
+    return max((q.message_count for q in (*address.anycast, *address.multicast)), default=0)
+
+
+def _over_max(settings: AddressSettings, size: int, messages: int) -> int:
+    if 0 <= settings.max_size_bytes <= size:
+        return events.MAX_SIZE_BYTES
+    if 0 <= settings.max_size_messages <= messages:
+        return events.MAX_SIZE_MESSAGES
+    return 0
+
+
+def _over_page_limit(settings: AddressSettings, size: int, longest: int) -> int:
+    if 0 <= settings.page_limit_bytes <= size:
+        return events.PAGE_LIMIT_BYTES
+    if 0 <= settings.page_limit_messages <= longest:
+        return events.PAGE_LIMIT_MESSAGES
+    return 0
+
+
+def _over_global(core: Core) -> int:
+    if 0 < core.options.global_max_size <= core.sizes.bytes:
+        return events.GLOBAL_MAX_SIZE
+    if 0 < core.options.global_max_messages <= core.sizes.messages:
+        return events.GLOBAL_MAX_MESSAGES
+    return 0
+
+
+def _sentence(core: Core, full: Full, name: str, address: Address | None) -> str:
+    """Say to people what is full: address, size, limit and key."""
+    if full.reason == events.DISK_FULL:
+        return core.disk_full
+    settings = core.state.settings.resolve(name)
+    key = KEYS_OF[full.reason]
+    if full.reason == events.GLOBAL_MAX_SIZE:
+        held, limit, unit = core.sizes.bytes, core.options.global_max_size, "bytes"
+    elif full.reason == events.GLOBAL_MAX_MESSAGES:
+        held, limit, unit = core.sizes.messages, core.options.global_max_messages, "messages"
+    else:
+        size, messages = size_of(address) if address is not None else (0, 0)
+        if full.reason == events.PAGE_LIMIT_MESSAGES and address is not None:
+            messages = _longest(address)
+        unit = (
+            "bytes"
+            if full.reason in (events.MAX_SIZE_BYTES, events.PAGE_LIMIT_BYTES)
+            else ("messages")
+        )
+        held = size if unit == "bytes" else messages
+        limit = int(getattr(settings, key.replace("-", "_")))
+        return (
+            f"address '{name}' is full: it holds {held} {unit}, and {key} is {limit}; "
+            "try again when some were consumed"
+        )
+    return (
+        f"the broker is full: it holds {held} {unit}, and {key} is {limit}; address '{name}' takes "
+        "nothing until some were consumed"
+    )
+
+
+def _note_drop(core: Core, address: Address, full: Full) -> None:
+    """Have the drop told once, until the address takes messages again."""
+    if not address.dropping:
+        address.dropping = True
+        why = _sentence(core, full, address.name, address)
+        core.notices.append(f"messages to address '{address.name}' are dropped: {why}")
+
+
+# ---- which addresses must be asked for at all
+
+
+def _open_if_free(core: Core, address: Address, settings: AddressSettings) -> None:
+    """Let messages enter without a further look as long as nothing can be full for them."""
+    can_be_full = settings.has_page_limit() or core.is_full
+    if settings.has_max_size() and not address.paging:
+        can_be_full = True
+    if not can_be_full and not core.line.first(address.name):
+        address.guard(False)
+        core.opened[address.id] = address
+
+
+def guard_all(core: Core) -> None:
+    """Have every address look at its limits again before it takes a message."""
+    core.is_full = bool(core.disk_full) or _over_global(core) != 0
+    for address in core.opened.values():
+        address.guard(True)
+    core.opened.clear()
+
+
+def guard(core: Core, address: Address) -> None:
+    """Have an address look at its limits again before it takes a message."""
+    address.guard(True)
+    core.opened.pop(address.id, None)
+
+
+# ---- paging
+
+
+def review(core: Core, addresses: Iterable[Address]) -> None:
+    """Begin and end paging, by the sizes at the end of a turn that changed these addresses."""
+    for address in addresses:
+        if address.paging:
+            _stop_if_low(core, address)
+        elif address.guarded:
+            settings = core.state.settings.resolve(address.name)
+            reason = _over_max(settings, *size_of(address)) if settings.has_max_size() else 0
+            if reason and settings.address_full_policy == PAGE:
+                _start_paging(core, address, reason)
+    reason = _over_global(core)
+    if reason:
+        _page_the_largest(core, reason)
+        reason = _over_global(core)
+    was_high = core.was_high
+    core.was_high = not _is_low_globally(core, 0, 0)
+    if was_high and not core.was_high:
+        _stop_what_fits(core)
+    if (bool(core.disk_full) or reason != 0) != core.is_full:
+        guard_all(core)
+
+
+def review_all(core: Core) -> None:
+    """Look at every address again: settings, options or all sizes may have changed."""
+    core.sizes.count_all(core.state)
+    guard_all(core)
+    review(core, list(core.state.addresses.values()))
+
+
+def _page_the_largest(core: Core, reason: int) -> None:
+    """Have addresses page, the largest first, until three quarters of the limits are left."""
+    candidates = [
+        (*size_of(address), -address.id)
+        for address in core.state.addresses.values()
+        if not address.paging
+        and core.state.settings.resolve(address.name).address_full_policy == PAGE
+    ]
+    candidates.sort(reverse=True)
+    for _, messages, number in candidates:
+        if messages == 0 or _is_three_quarters(core):
+            return
+        _start_paging(core, core.state.addresses[-number], reason)
+
+
+def _is_three_quarters(core: Core) -> bool:
+    options = core.options
+    return _is_at_most(core.sizes.bytes, options.global_max_size, 3, 4) and _is_at_most(
+        core.sizes.messages, options.global_max_messages, 3, 4
+    )
+
+
+def _is_at_most(value: int, limit: int, numerator: int, denominator: int) -> bool:
+    """Whether a value is at most that part of a limit of the broker, if there is one."""
+    return limit <= 0 or value * denominator <= limit * numerator
+
+
+def _is_low_globally(core: Core, size: int, messages: int) -> bool:
+    """Whether the broker, with so much more, is at half of its limits or less."""
+    options = core.options
+    return _is_at_most(core.sizes.bytes + size, options.global_max_size, 1, 2) and _is_at_most(
+        core.sizes.messages + messages, options.global_max_messages, 1, 2
+    )
+
+
+def _is_low(settings: AddressSettings, size: int, messages: int) -> bool:
+    """Whether an address is at three quarters of its own limits or less. With 0 it never is."""
+    return _is_below(size, settings.max_size_bytes) and _is_below(
+        messages, settings.max_size_messages
+    )
+
+
+def _is_below(value: int, limit: int) -> bool:
+    return limit < 0 or (limit > 0 and 4 * value <= 3 * limit)
+
+
+def _stop_what_fits(core: Core) -> None:
+    """End paging of addresses that nobody touched, the smallest first."""
+    paging = [(size_of(a), a.id) for a in core.state.addresses.values() if a.paging]
+    for _, number in sorted(paging):
+        _stop_if_low(core, core.state.addresses[number])
+
+
+def _stop_if_low(core: Core, address: Address) -> None:
+    size, messages = size_of(address)
+    settings = core.state.settings.resolve(address.name)
+    if _is_low(settings, size, messages) and _is_low_globally(core, size, messages):
+        _emit_paging(core, events.PAGING_STOPPED, events.NO_REASON, address)
+
+
+def _start_paging(core: Core, address: Address, reason: int) -> None:
+    _emit_paging(core, events.PAGING_STARTED, reason, address)
+
+
+def _emit_paging(core: Core, kind: int, reason: int, address: Address) -> None:
+    size, messages = size_of(address)
+    core.emit(
+        events.row(kind, reason=reason, address=address.id, time=core.now),
+        events.encode_detail(events.PagingDetail(bytes=size, messages=messages)),
+    )
+    core.sizes.count_address(address)
+    guard(core, address)

@@ -1,0 +1,141 @@
+"""Full addresses in random scenarios: bounds hold, sums agree, and who is blocked is let go on."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import commands as c
+from engine import limits
+from engine.refusals import Code, Refusal
+from engine.settings import PAGE
+from engine.sizes import Sizes, size_of
+from tests.support.scenario import RESTART, Step, play, steps
+from tests.support.world import World
+
+MOST = {"orders": 2, "mails": 3, "plain": -1}
+POLICIES = ("PAGE", "DROP", "BLOCK", "FAIL")
+
+names = st.sampled_from(tuple(MOST))
+pieces = st.lists(
+    st.one_of(
+        st.tuples(st.just("send"), st.integers(0, 3), names),
+        st.tuples(st.just("commit"), st.integers(0, 3), st.lists(names, max_size=4)),
+        st.tuples(st.just("take"), names, st.integers(1, 3)),
+        st.tuples(st.just("close"), st.integers(0, 3), st.none()),
+        st.tuples(st.just("disk"), st.booleans(), st.none()),
+    ),
+    max_size=60,
+)
+
+
+@given(scenario=steps, most=st.integers(0, 6), size=st.sampled_from((0, 700)))
+def test_sums_by_differences_are_the_sums(scenario: list[Step], most: int, size: int) -> None:
+    world = World(global_max_messages=most, global_max_size=size)
+
+    def agree() -> None:
+        counted = Sizes()
+        counted.count_all(world.state)
+        assert (world.broker.sizes.bytes, world.broker.sizes.messages) == (
+            counted.bytes, counted.messages,
+        )  # fmt: skip
+        settings = world.state.settings
+        for address in world.state.addresses.values():
+            resolved = settings.resolve(address.name)
+            if resolved.address_full_policy == PAGE and not address.paging:
+                assert not 0 <= resolved.max_size_messages <= size_of(address)[1]
+        others = [a for a in world.state.addresses.values() if not a.paging]
+        if most and sum(size_of(address)[1] for address in others) >= most:
+            assert all(
+                settings.resolve(address.name).address_full_policy != PAGE
+                or not size_of(address)[1]
+                for address in others
+            )
+
+    # A stopped broker decides nothing more, not even about its sizes.
+    play(world, [step for step in scenario if step[0] != RESTART], agree)
+
+
+class Peers:
+    """Connections that wait with a command, as sessions do, and a hub that has them go on."""
+
+    def __init__(self, policies: tuple[str, str]) -> None:
+        self.world = World()
+        self.world.settings(
+            orders={"max_size_messages": MOST["orders"], "address_full_policy": policies[0]},
+            mails={"max_size_messages": MOST["mails"], "address_full_policy": policies[1]},
+        )
+        for name in MOST:
+            self.world.ok(c.CreateQueue(name, name, c.ANYCAST))
+        self.connections = [self.world.connect() for _ in range(4)]
+        self.waiting: dict[int, c.Command] = {}
+        self.blocked_policies = dict(zip(("orders", "mails"), policies, strict=True))
+
+    def do(self, connection: int, command: c.Command) -> None:
+        answer = self.world.handle(command)
+        if isinstance(answer, Refusal) and answer.code is Code.BLOCKED:
+            self.waiting[connection] = command
+        else:
+            self.waiting.pop(connection, None)
+
+    def wake(self) -> None:
+        """What the hub does at the end of a turn."""
+        broker = self.world.broker
+        self.world.turn()
+        for name in broker.line.addresses():
+            while connection := limits.next_in_line(broker, name):
+                broker.line.serving = connection
+                self.do(connection, self.waiting[connection])
+                broker.line.serving = 0
+        self.world.turn()
+
+    def take(self, name: str, count: int) -> None:
+        self.world.handle(c.PurgeQueue(name, limit=count))
+
+    def check(self) -> None:
+        broker = self.world.broker
+        for connection in self.waiting:
+            assert broker.line.address_of(connection) is not None
+        for name in broker.line.addresses():
+            assert not limits.next_in_line(broker, name), f"somebody waits for {name} in vain"
+            assert limits.explain(broker, name)
+
+    def check_bounds(self) -> None:
+        for name, policy in self.blocked_policies.items():
+            if policy != PAGE:
+                assert self.world.queue(name).message_count <= MOST[name]
+
+
+@given(policies=st.tuples(st.sampled_from(POLICIES), st.just("BLOCK")), pieces=pieces)
+def test_who_is_blocked_is_always_let_go_on(
+    policies: tuple[str, str],
+    pieces: list[tuple[str, object, object]],
+) -> None:
+    peers = Peers(policies)
+    world = peers.world
+    for kind, first, second in pieces:
+        connection = peers.connections[first] if isinstance(first, int) and kind != "disk" else 0
+        if kind == "send" and connection not in peers.waiting:
+            peers.do(connection, c.Send(connection, str(second), b"", b"x"))
+            peers.check_bounds()
+        elif kind == "commit" and connection not in peers.waiting and isinstance(second, list):
+            world.ok(c.Begin(connection, "t"))
+            for name in second:
+                world.ok(c.Send(connection, name, b"", b"x", transaction="t"))
+            peers.do(connection, c.Commit(connection, "t"))
+        elif kind == "take" and isinstance(second, int):
+            peers.take(str(first), second)
+        elif kind == "close" and isinstance(first, int):
+            world.ok(c.CloseConnection(connection, 11))
+            peers.waiting.pop(connection, None)
+            peers.connections[first] = world.connect()
+        elif kind == "disk":
+            world.broker.report_disk("the disk is full" if first else "")
+        peers.wake()
+        peers.check()
+    world.broker.report_disk("")
+    for _ in range(len(peers.waiting) + 1):
+        for name in MOST:
+            peers.take(name, 1000)
+        peers.wake()
+    assert not peers.waiting
+    assert not world.broker.line.addresses()
+    world.check()
