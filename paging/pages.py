@@ -26,6 +26,9 @@ CRC_BYTES: Final = 4
 WITH_EXPIRES: Final = 1
 """Flag of a page whose entries have a column of their own for when they expire."""
 
+SIZE_MAX: Final = (1 << 32) - 1
+"""What is larger is counted as this; nothing but bounds of memory depends on it."""
+
 ROW_BYTES: Final = 19
 EXPIRES_BYTES: Final = 8
 assert HEADER.size == HEADER_BYTES
@@ -107,9 +110,39 @@ def encode_all(rows: Rows) -> list[tuple[int, bytes]]:
     ]
 
 
-def last_of(page: bytes) -> int:
-    """Id of the last message of a page, whose crc is not looked at."""
-    return int(HEADER.unpack_from(page)[4])
+class Header(NamedTuple):
+    """What stands at the head of a page that was found sound."""
+
+    messages: int
+    last: int
+    with_expires: bool
+
+
+def header_of(page: bytes, queue_id: int, first: int) -> Header:
+    """Read the header of a page and prove its crc; raises IndexDamaged as `decode` does."""
+    if len(page) < HEADER_BYTES:
+        raise _damaged(queue_id, first, f"it has {len(page)} bytes")
+    crc, flags, _, count, last = HEADER.unpack_from(page)
+    if crc != crc32c(memoryview(page)[CRC_BYTES:]):
+        raise _damaged(queue_id, first, "its crc does not fit")
+    with_expires = bool(flags & WITH_EXPIRES)
+    size = HEADER_BYTES + count * (ROW_BYTES + (EXPIRES_BYTES if with_expires else 0))
+    if not count or len(page) != size:
+        raise _damaged(queue_id, first, f"it has {len(page)} bytes for {count} messages")
+    return Header(count, last, with_expires)
+
+
+def append(page: bytes, header: Header, rows: Rows) -> bytes:
+    """Put rows behind those of a page, none of which expires: what fits, columns as bytes."""
+    count = header.messages
+    start = HEADER_BYTES
+    parts = [HEADER.pack(0, 0, 0, count + len(rows.message), int(rows.message[-1]))[CRC_BYTES:]]
+    for column in rows[:5]:
+        end = start + count * column.itemsize
+        parts += (page[start:end], column.tobytes())
+        start = end
+    rest = b"".join(parts)
+    return CRC.pack(crc32c(rest)) + rest
 
 
 def decode(page: bytes, queue_id: int, first: int) -> Rows:
@@ -118,15 +151,7 @@ def decode(page: bytes, queue_id: int, first: int) -> Rows:
     `queue_id` and `first`, the id of its first message, are what its key says. Raises IndexDamaged
     if it is not what was encoded.
     """
-    if len(page) < HEADER_BYTES:
-        raise _damaged(queue_id, first, f"it has {len(page)} bytes")
-    crc, flags, _, count, last = HEADER.unpack_from(page)
-    if crc != crc32c(page[CRC_BYTES:]):
-        raise _damaged(queue_id, first, "its crc does not fit")
-    with_expires = bool(flags & WITH_EXPIRES)
-    size = HEADER_BYTES + count * (ROW_BYTES + (EXPIRES_BYTES if with_expires else 0))
-    if not count or len(page) != size:
-        raise _damaged(queue_id, first, f"it has {len(page)} bytes for {count} messages")
+    count, last, with_expires = header_of(page, queue_id, first)
     offset = HEADER_BYTES
     message = np.frombuffer(page, U64, count, offset)
     sizes = np.frombuffer(page, U32, count, offset := offset + 8 * count)

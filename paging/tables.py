@@ -21,6 +21,10 @@ DATA_FILE: Final = "data.mdb"
 MAP_BYTES_MIN: Final = 16 * 1024 * 1024
 """Size of a new map; it doubles when a transaction does not fit."""
 
+ROOM_BYTES_MIN: Final = 8 * 1024 * 1024
+ROOM_BYTES_PER_EVENT: Final = 128
+"""Room in the map that is made before a batch; a batch that needs more is done again."""
+
 META: Final = b"meta"
 ADDRESSES: Final = b"addresses"
 QUEUES: Final = b"queues"
@@ -187,6 +191,11 @@ class Tables:
         """Bytes that the map has left, without what may be reused in it."""
         info = self.env.info()
         return int(info["map_size"]) - (int(info["last_pgno"]) + 1) * self._page_bytes()
+
+    def make_room(self, events: int) -> None:
+        """Grow the map before so many events are folded, so that it need not be done twice."""
+        while self.free_bytes < ROOM_BYTES_MIN + events * ROOM_BYTES_PER_EVENT:
+            self.grow()
 
     def grow(self) -> None:
         """Double the size of the map; no transaction may be open in this process."""

@@ -1,0 +1,154 @@
+"""Reading a whole index: every crc, every order, and every count against what it counts.
+
+Run as `python -m paging.checking DIRECTORY` by `paging.judging`, because damage of the structure
+may end the process. Exit codes: 0 sound, 1 damaged, said on the standard error. Changes nothing.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import lmdb
+import numpy as np
+
+from engine.invariants import check as check_invariants
+from engine.state import State
+from paging import pages
+from paging.levels import U64_MASK, Level, Levels, level_number
+from paging.loading import load_state
+from paging.pages import U8, U32, Rows
+from paging.records import LevelRecord
+from paging.tables import (
+    BLOCK_VALUE,
+    BLOCKS,
+    EXPIRING,
+    EXPIRING_KEY,
+    FLIGHTS,
+    ID_KEY,
+    PAGE_KEY,
+    PAGES,
+    IndexDamaged,
+    IndexUnwritable,
+    Tables,
+    open_for_reading,
+)
+
+
+def check(path: Path) -> int:
+    """Read everything; return the indexed LSN. Raises IndexDamaged with the first contradiction."""
+    tables = open_for_reading(path)
+    try:
+        with tables.read() as txn:
+            sums: dict[int, int] = {}
+            state = load_state(tables, txn, None, sums=sums)
+            wrong = [*check_invariants(state), *_blocks(tables, txn), *_flights(tables, txn, state)]
+            if wrong:
+                raise _damaged(path, wrong[0])
+            _check_pages(tables, txn, state, sums)
+            return tables.position(txn)[0]
+    finally:
+        tables.close()
+
+
+def _damaged(path: Path, what: str) -> IndexDamaged:
+    return IndexDamaged(f"the index in {path} is damaged: {what}")
+
+
+def _blocks(tables: Tables, txn: lmdb.Transaction) -> Iterator[str]:
+    """Blocks follow each other, and the last one ends with the indexed LSN."""
+    expected = 0
+    for key, value in txn.cursor(tables.db(BLOCKS)):
+        if len(key) != ID_KEY.size or len(value) != BLOCK_VALUE.size:
+            yield f"the place of a block has {len(key)} and {len(value)} bytes"
+            return
+        first_lsn = ID_KEY.unpack(key)[0]
+        if expected and first_lsn != expected:
+            yield f"the blocks go from event {expected} to {first_lsn}"
+        expected = first_lsn + BLOCK_VALUE.unpack(value)[2]
+    lsn = tables.position(txn)[0]
+    if expected and expected != lsn + 1:
+        yield f"the last block ends before event {expected}, and {lsn} is the last one indexed"
+
+
+def _flights(tables: Tables, txn: lmdb.Transaction, state: State) -> Iterator[str]:
+    """What is in flight is so to somebody; that all of that is there, loading has shown."""
+    held = sum(len(consumer.unacked) for consumer in state.consumers.values())
+    found = txn.stat(tables.db(FLIGHTS))["entries"]
+    if held != found:
+        yield f"{found} entries are in flight, and consumers have {held}"
+
+
+def _check_pages(tables: Tables, txn: lmdb.Transaction, state: State, sums: dict[int, int]) -> None:
+    """Pages are sound and in order, and what they hold is what the queues say that they hold."""
+    levels = Levels(tables)
+    expiring = 0
+    for queue_id, priority, rows in _each_page(tables, txn):
+        if queue_id not in state.queues:
+            raise _damaged(tables.path, f"it has a page of queue {queue_id}, which does not exist")
+        expiring += _check_expiry(tables, txn, queue_id, rows)
+        known = levels.known.setdefault(level_number(queue_id, priority), Level())
+        transient = (rows.flags & 1) == 0
+        known.count += len(rows.message)
+        known.bytes += int(rows.size.sum(dtype=np.int64))
+        known.transients += int(transient.sum())
+        known.transient_bytes += int(rows.size[transient].sum(dtype=np.int64))
+        count = len(rows.message)
+        hashes = pages.entry_hashes(
+            np.full(count, queue_id, U32), np.full(count, priority, U8), rows
+        )
+        total = levels.sums.get(queue_id, 0) + int(hashes.sum(dtype=np.uint64))
+        levels.sums[queue_id] = total & U64_MASK
+    for queue in state.queues.values():
+        told = [
+            LevelRecord(priority, gap.count, gap.bytes, gap.transients, gap.transient_bytes)
+            for priority in range(9, -1, -1)
+            if (gap := queue.gap(priority)) is not None
+        ]
+        if levels.of(queue.id) != told:
+            raise _damaged(tables.path, f"queue {queue.id} does not have the messages it counts")
+        if levels.sums.get(queue.id, 0) != sums[queue.id]:
+            raise _damaged(tables.path, f"the sum of the messages of queue {queue.id} is wrong")
+    if expiring != txn.stat(tables.db(EXPIRING))["entries"]:
+        raise _damaged(tables.path, f"{expiring} messages expire, and others are listed")
+
+
+def _check_expiry(tables: Tables, txn: lmdb.Transaction, queue_id: int, rows: Rows) -> int:
+    """Everything in a page that expires is listed; return how many."""
+    at = np.flatnonzero(rows.expires)
+    for expires, message_id in zip(
+        rows.expires[at].tolist(), rows.message[at].tolist(), strict=True
+    ):
+        key = EXPIRING_KEY.pack(expires, message_id, queue_id)
+        if txn.get(key, db=tables.db(EXPIRING)) is None:
+            what = f"message {message_id} of queue {queue_id} expires and is not listed"
+            raise _damaged(tables.path, what)
+    return len(at)
+
+
+def _each_page(tables: Tables, txn: lmdb.Transaction) -> Iterator[tuple[int, int, Rows]]:
+    """(Queue, priority, rows) of every page, whose order was checked."""
+    last = (0, 0, 0)
+    for key, value in txn.cursor(tables.db(PAGES)):
+        if len(key) != PAGE_KEY.size:
+            raise _damaged(tables.path, f"the key of a page has {len(key)} bytes")
+        queue_id, level, first = PAGE_KEY.unpack(key)
+        rows = pages.decode(bytes(value), queue_id, first)
+        message = rows.message
+        if level > 9 or (queue_id, level, first) <= last or not (message[1:] > message[:-1]).all():
+            raise _damaged(tables.path, f"message {first} of queue {queue_id} is out of its place")
+        last = (queue_id, level, int(message[-1]))
+        yield queue_id, 9 - level, rows
+
+
+def main(arguments: list[str]) -> int:
+    """Check the directory that is named; answers the exit code."""
+    try:
+        check(Path(arguments[0]))
+    except (IndexDamaged, IndexUnwritable) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,82 @@
+"""The events of several blocks as columns: one numpy array for each column, over all blocks.
+
+Rows frames are decompressed once; the heap of a block only if somebody asks for a detail in it.
+Must never know what events mean.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine import events
+from engine.events import HEAPS, Row
+from journal.block import Block
+from paging.layout import LAYOUT
+
+ROW_COLUMNS: Final = len(events.COLUMNS)
+DTYPES: Final = tuple(np.dtype("<" + code) for _, code, _ in LAYOUT.stored())
+DETAIL_BYTES: Final = ROW_COLUMNS + HEAPS.index("detail")
+HEADERS_BYTES: Final = ROW_COLUMNS + HEAPS.index("headers")
+BODY_BYTES: Final = ROW_COLUMNS + HEAPS.index("body")
+
+
+class Columns:
+    """The events of blocks that follow each other; marks have none.
+
+    `arrays` are in the order of the layout: the columns of a row, then the lengths of its heaps.
+    The event at position p has LSN `first_lsn` + p.
+    """
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        """Decompress the rows of blocks, at least one of which has events. Raises Damage."""
+        self.blocks: Final = [block for block in blocks if block.count]
+        self.first_lsn: Final = self.blocks[0].first_lsn
+        ends = list(accumulate((block.count for block in self.blocks), initial=0))
+        self.count: Final = ends[-1]
+        self.starts: Final = np.array(ends[:-1], np.int64)
+        views = zip(*[block.columns() for block in self.blocks], strict=True)
+        self.arrays: Final[list[NDArray[Any]]] = [
+            np.concatenate([np.frombuffer(view, dtype) for view in parts])
+            for parts, dtype in zip(views, DTYPES, strict=True)
+        ]
+        self._open = -1
+        self._details = b""
+        self._ends: list[int] = []
+
+    def column(self, position: int) -> NDArray[Any]:
+        """Return a column by its position in the layout."""
+        return self.arrays[position]
+
+    def sizes(self, positions: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Bytes of headers and body of some events."""
+        headers: NDArray[np.int64] = self.arrays[HEADERS_BYTES][positions].astype(np.int64)
+        headers += self.arrays[BODY_BYTES][positions]
+        return headers
+
+    def events(self, positions: NDArray[np.intp]) -> Iterator[tuple[int, Row, bytes, int, int]]:
+        """(LSN, row, detail, bytes of headers, bytes of body) of some events, in order.
+
+        Raises Damage.
+        """
+        chosen = [array[positions].tolist() for array in self.arrays]
+        rows: Iterator[Any] = zip(*chosen[:ROW_COLUMNS], strict=True)
+        lengths = zip(chosen[DETAIL_BYTES], chosen[HEADERS_BYTES], chosen[BODY_BYTES], strict=True)
+        for position, row, (detail, headers, body) in zip(
+            positions.tolist(), rows, lengths, strict=True
+        ):
+            found = self._detail(position) if detail else b""
+            yield self.first_lsn + position, row, found, headers, body
+
+    def _detail(self, position: int) -> bytes:
+        number = int(np.searchsorted(self.starts, position, "right")) - 1
+        if number != self._open:
+            block = self.blocks[number]
+            self._details = bytes(block.heaps()[0])
+            lengths = block.columns()[DETAIL_BYTES]
+            self._ends = list(accumulate(lengths, initial=0))
+            self._open = number
+        within = position - int(self.starts[number])
+        return self._details[self._ends[within] : self._ends[within + 1]]

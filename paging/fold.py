@@ -1,0 +1,374 @@
+"""Folding blocks into the tables: what is plain by sets, everything else by the engine's `apply`.
+
+Works within one write transaction; the state it folds into has in memory what is in flight, and
+within a batch what events touched. If anything is raised, state and transaction are both void.
+Must never know files, clocks, or when a batch is worth its commit.
+"""
+
+from typing import Final, cast
+
+import lmdb
+import msgspec
+import numpy as np
+
+from engine import events
+from engine.apply import APPLY, MisfitError
+from engine.events import CONNECTION, CONSUMER, KIND, MESSAGE, QUEUE, Row
+from engine.message import PRIORITIES, READY, Entry
+from engine.queues import PAST_ALL, Queue, Store
+from engine.state import State
+from paging import records
+from paging.columns import Columns
+from paging.finding import Finder
+from paging.levels import LEVELS, Levels, join_placed, join_taken, level_number
+from paging.loading import load_state
+from paging.pages import SIZE_MAX, U8, U32, U64, rows_of
+from paging.plain import (
+    NONE_PLACED,
+    NONE_TAKEN,
+    Placed,
+    Run,
+    Taken,
+    classify,
+    everything,
+    ranks,
+)
+from paging.tables import (
+    ADDRESSES,
+    CONNECTIONS,
+    CONSUMERS,
+    FLIGHT_KEY,
+    FLIGHTS,
+    ID_KEY,
+    QUEUES,
+    SETTINGS,
+    SETTINGS_KEY,
+    IndexDamaged,
+    Tables,
+)
+
+BARRIERS: Final = np.zeros(256, bool)
+"""Kinds of events that what is plain must not be moved across."""
+BARRIERS[[events.BROKER_STARTED, events.QUEUE_DELETED, events.QUEUE_UPDATED]] = True
+
+PLAIN_MIN: Final = 64
+"""Runs shorter than this are not worth a look at them as a whole."""
+
+ENTRY_KINDS: Final = frozenset(
+    (
+        events.ROUTED, events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED,
+        events.DEAD_LETTERED, events.EXPIRED, events.REMOVED,
+    )
+)  # fmt: skip
+"""Kinds that move entries of one queue, the one that the row names; Routed may list several."""
+
+ENDINGS: Final = frozenset((events.DEAD_LETTERED, events.EXPIRED, events.REMOVED))
+"""Kinds by which an entry leaves that may be in flight, and whose rows do not name the consumer."""
+
+ROUTED: Final = events.ROUTED
+
+# What becomes of an entry that events touched: (message id, size, address, delivery count, flags,
+# expires), as in the columns of a page.
+_Row = tuple[int, int, int, int, int, int]
+
+
+class _Changed:
+    """Ids of records that are to be written again, or deleted, at the end of a batch."""
+
+    def __init__(self) -> None:
+        self.addresses: set[int] = set()
+        self.queues: set[int] = set()
+        self.connections: set[int] = set()
+        self.consumers: set[int] = set()
+        self.settings = False
+
+    def forget_none(self) -> None:
+        """Drop the id 0, by which events say that they are about none."""
+        for numbers in (self.addresses, self.queues, self.connections, self.consumers):
+            numbers.discard(0)
+
+
+class Fold:
+    """The state that the tables stand for, and folding more into both."""
+
+    def __init__(self, tables: Tables, txn: lmdb.Transaction, *, plain: bool = True) -> None:
+        """Load what the tables stand for; without `plain` all events go through `apply`.
+
+        Raises IndexDamaged.
+        """
+        self._tables: Final = tables
+        self._plain: Final = plain
+        self._finder: Final = Finder(tables)
+        self.levels: Final = Levels(tables)
+        self.state: Final[State] = load_state(
+            tables, txn, cast(Store, self._finder), until=PAST_ALL, sums=self.levels.sums
+        )
+        self.levels.load(self.state.queues.values())
+        self._touched: set[tuple[int, int]] = set()
+        self._changed = _Changed()
+
+    def fold(self, txn: lmdb.Transaction, columns: Columns) -> None:
+        """Fold events into state and tables, all but the position. Raises IndexDamaged, Damage."""
+        self._finder.begin(txn)
+        kinds = columns.column(KIND)
+        start = 0
+        for barrier in [*np.flatnonzero(BARRIERS[kinds]).tolist(), columns.count]:
+            if start < barrier:
+                self._run(txn, columns, start, barrier)
+            if barrier < columns.count:
+                self._barrier(txn, columns, barrier)
+            start = barrier + 1
+        self._settle(txn, [], [])
+        self._write_records(txn)
+        self._finder.end()
+
+    def _run(self, txn: lmdb.Transaction, columns: Columns, start: int, stop: int) -> None:
+        if not self._plain or stop - start < PLAIN_MIN:
+            self._apply(columns, everything(columns, start, stop))
+            return
+        self._settle(txn, [], [])
+        run = classify(columns, start, stop)
+        self._apply(columns, run)
+        self._count(run)
+        self._settle(txn, [run.appended], [run.taken])
+
+    def _count(self, run: Run) -> None:
+        """Move the counters of queues by what was plain."""
+        distinct, rank = ranks(run.added)
+        newest = np.zeros(len(distinct), U64)
+        # They are in the order of their ids: the last one assigned stays.
+        newest[rank] = run.newest
+        counts = np.bincount(rank, minlength=len(distinct)).tolist()
+        for queue_id, added, last in zip(distinct.tolist(), counts, newest.tolist(), strict=True):
+            queue = self._queue(queue_id)
+            queue.added += added
+            queue.newest = max(queue.newest, last)
+        self._changed.queues.update(distinct.tolist())
+        distinct, rank = ranks(run.acknowledged)
+        counts = np.bincount(rank, minlength=len(distinct)).tolist()
+        for queue_id, acknowledged in zip(distinct.tolist(), counts, strict=True):
+            self._queue(queue_id).acknowledged += acknowledged
+        self._changed.queues.update(distinct.tolist())
+
+    def _queue(self, queue_id: int) -> Queue:
+        queue = self.state.queues.get(queue_id)
+        if queue is None:
+            raise IndexDamaged(
+                f"the index in {self._tables.path} does not agree with the journal: it has no "
+                f"queue {queue_id}"
+            )
+        return queue
+
+    # ---- events one by one
+
+    def _apply(self, columns: Columns, run: Run) -> None:
+        """Apply what is not plain, in order."""
+        state = self.state
+        lsn = 0
+        row: tuple[int, ...] = (0,)
+        try:
+            for lsn, row, detail, header_bytes, body_bytes in columns.events(run.rest):
+                kind = row[KIND]
+                if kind in ENTRY_KINDS:
+                    self._note_entry(row, detail)
+                else:
+                    self._note_other(row)
+                if kind == ROUTED:
+                    # What counts of the content is its size; it goes when the entry is settled.
+                    APPLY[kind](state, lsn, row, detail, bytes(header_bytes), bytes(body_bytes))
+                else:
+                    APPLY[kind](state, lsn, row, detail, b"", b"")
+        except (KeyError, ValueError, IndexError, MisfitError, msgspec.MsgspecError) as error:
+            known = events.BY_NUMBER.get(row[KIND])
+            name = known.name if known is not None else f"of kind {row[KIND]}"
+            raise IndexDamaged(
+                f"the index in {self._tables.path} does not agree with the journal: event {lsn} "
+                f"({name}) does not fit: {error!r}"
+            ) from error
+
+    def _note_entry(self, row: Row, detail: bytes) -> None:
+        """Note whose entries an event is about, before it is applied."""
+        queue_id, message_id = row[QUEUE], row[MESSAGE]
+        changed = self._changed
+        if queue_id:
+            self._touched.add((queue_id, message_id))
+            changed.queues.add(queue_id)
+        elif row[KIND] == ROUTED:
+            decoded = cast(events.RoutedDetail, events.decode_detail(ROUTED, detail))
+            for each in decoded.queues:
+                self._touched.add((each, message_id))
+                changed.queues.add(each)
+        if row[CONSUMER]:
+            changed.consumers.add(row[CONSUMER])
+        elif row[KIND] in ENDINGS:
+            queue = self.state.queues.get(queue_id)
+            entry = queue.entries.get(message_id) if queue is not None else None
+            if entry is not None and entry.consumer is not None:
+                changed.consumers.add(entry.consumer.id)
+
+    def _note_other(self, row: Row) -> None:
+        """Note which records an event is about, before it is applied."""
+        changed = self._changed
+        changed.addresses.add(row[events.ADDRESS])
+        changed.connections.add(row[CONNECTION])
+        changed.consumers.add(row[CONSUMER])
+        changed.settings = True
+        if row[QUEUE]:
+            changed.queues.add(row[QUEUE])
+            queue = self.state.queues.get(row[QUEUE])
+            if queue is not None:
+                # It may be bound to another one from here on.
+                changed.addresses.add(queue.address.id)
+
+    def _barrier(self, txn: lmdb.Transaction, columns: Columns, position: int) -> None:
+        only = everything(columns, position, position + 1)
+        if columns.column(KIND)[position] != events.BROKER_STARTED:
+            self._apply(columns, only)
+            return
+        self._settle(txn, [], [])
+        state = self.state
+        changed = self._changed
+        for queue in state.queues.values():
+            self._touched.update((queue.id, message_id) for message_id in queue.entries)
+        transient = [queue.id for queue in state.queues.values() if queue.transient_count]
+        changed.addresses.update(state.addresses)
+        changed.queues.update(state.queues)
+        changed.connections.update(state.connections)
+        changed.consumers.update(state.consumers)
+        before = set(state.queues)
+        self._apply(columns, only)
+        gone = before - set(state.queues)
+        leaving = [self.levels.all_of(txn, queue_id) for queue_id in gone]
+        leaving += [
+            self.levels.transients(txn, queue_id) for queue_id in transient if queue_id not in gone
+        ]
+        self._settle(txn, [], leaving)
+
+    # ---- back into the tables
+
+    def _settle(self, txn: lmdb.Transaction, placed: list[Placed], taken: list[Taken]) -> None:
+        """Write entries that are in memory where they belong, with those that are plain."""
+        touched, self._touched = self._touched, set()
+        adopted = self._finder.take_adopted()
+        placed = [*placed, self._leave_memory(txn, touched)]
+        taken = [*taken, *([adopted] if adopted is not None else [])]
+        queue_ids = {queue_id for queue_id, _ in touched}
+        into = join_placed(placed)
+        out = join_taken(taken) if taken else NONE_TAKEN
+        if len(into.queue) or len(out.queue):
+            numbers = self.levels.change(txn, into, out)
+            queue_ids.update(number // LEVELS for number in numbers)
+        for queue_id in queue_ids:
+            queue = self.state.queues.get(queue_id)
+            if queue is None:
+                self.levels.forget(queue_id)
+            else:
+                self._refresh(queue)
+        self._changed.queues.update(queue_ids)
+        self.state.expiring.clear()
+        self._finder.begin(txn)
+
+    def _leave_memory(self, txn: lmdb.Transaction, touched: set[tuple[int, int]]) -> Placed:
+        """Evict what is ready; write what is in flight, and delete what is so no more."""
+        flights = self._tables.db(FLIGHTS)
+        queues: list[int] = []
+        priorities: list[int] = []
+        ready: list[_Row] = []
+        for queue_id, message_id in sorted(touched):
+            queue = self.state.queues.get(queue_id)
+            entry = queue.entries.get(message_id) if queue is not None else None
+            key = FLIGHT_KEY.pack(queue_id, message_id)
+            if queue is None or entry is None:
+                txn.delete(key, db=flights)
+                continue
+            message = entry.message
+            if entry.state != READY:
+                message.headers = message.body = b""
+                message.resident = False
+                message.chunks = ()
+                txn.put(key, records.encode(records.flight_record(entry)), db=flights)
+                continue
+            txn.delete(key, db=flights)
+            del queue.entries[message_id]
+            queues.append(queue_id)
+            priorities.append(message.priority)
+            ready.append(_row_of(entry))
+        if not ready:
+            return NONE_PLACED
+        return Placed(np.array(queues, U32), np.array(priorities, U8), rows_of(ready))
+
+    def _refresh(self, queue: Queue) -> None:
+        """Make a queue hold in memory only what is in flight, with counts as in the tables."""
+        for priority in range(PRIORITIES):
+            if queue.levels[priority]:
+                queue.levels[priority].clear()
+            if queue.tails[priority]:
+                queue.tails[priority].clear()
+        queue.returned.clear()
+        queue.tombstones = 0
+        queue.gone.clear()
+        count = size = transients = 0
+        for priority in range(PRIORITIES):
+            level = self.levels.known.get(level_number(queue.id, priority))
+            if level is None:
+                continue
+            gap = queue.open_gap(priority, 0, PAST_ALL)
+            gap.count, gap.bytes = level.count, level.bytes
+            gap.transients, gap.transient_bytes = level.transients, level.transient_bytes
+            gap.islands.clear()
+            count += level.count
+            size += level.bytes
+            transients += level.transients
+        for entry in queue.entries.values():
+            entry.linked = False
+            size += entry.message.size
+            transients += int(not entry.message.persistent)
+        queue.gap_count = queue.ready_count = count
+        queue.bytes = size
+        queue.transient_count = transients
+
+    # ---- records
+
+    def _write_records(self, txn: lmdb.Transaction) -> None:
+        changed, self._changed = self._changed, _Changed()
+        changed.forget_none()
+        state, tables = self.state, self._tables
+        for queue_id in changed.queues:
+            queue = state.queues.get(queue_id)
+            value = b""
+            if queue is not None:
+                levels, total = self.levels.of(queue_id), self.levels.sums.get(queue_id, 0)
+                value = records.encode(records.queue_record(queue, levels, total))
+            _put(txn, tables, QUEUES, queue_id, value)
+        for number in changed.addresses:
+            address = state.addresses.get(number)
+            value = records.encode(records.address_record(address)) if address else b""
+            _put(txn, tables, ADDRESSES, number, value)
+        for number in changed.connections:
+            connection = state.connections.get(number)
+            value = records.encode(records.connection_record(connection)) if connection else b""
+            _put(txn, tables, CONNECTIONS, number, value)
+        for number in changed.consumers:
+            consumer = state.consumers.get(number)
+            value = records.encode(records.consumer_record(consumer)) if consumer else b""
+            _put(txn, tables, CONSUMERS, number, value)
+        if changed.settings:
+            value = records.encode(records.settings_record(state))
+            txn.put(SETTINGS_KEY, value, db=tables.db(SETTINGS))
+
+
+def _put(txn: lmdb.Transaction, tables: Tables, name: bytes, number: int, value: bytes) -> None:
+    """Put the record of an id, or delete it if there is none any more."""
+    key = ID_KEY.pack(number)
+    if value:
+        txn.put(key, value, db=tables.db(name))
+    else:
+        txn.delete(key, db=tables.db(name))
+
+
+def _row_of(entry: Entry) -> _Row:
+    message = entry.message
+    return (
+        message.id, min(message.size, SIZE_MAX), message.address_id, entry.delivery_count,
+        message.flags, message.expires,
+    )  # fmt: skip

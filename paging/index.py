@@ -1,0 +1,151 @@
+"""The index: tables that are the state at some LSN of the journal, moved forward batch by batch.
+
+One batch of blocks is one synchronous commit, whole or not there. Fault model: after any exception
+the tables are what they were at the last commit, and the next call reads them again. Must never
+know who asks, and when.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import lmdb
+import numpy as np
+
+from engine import events
+from engine.digest import combine, entry_hash
+from engine.state import State
+from journal.block import Block
+from journal.format import segment_first_lsn
+from paging.columns import Columns
+from paging.fold import Fold
+from paging.tables import BLOCK_VALUE, BLOCKS, ID_KEY, Tables, open_for_writing
+
+U64: Final = (1 << 64) - 1
+
+
+class Index:
+    """The index in a directory, open for writing; one process at a time."""
+
+    def __init__(self, path: Path, data_id: bytes, *, plain: bool = True) -> None:
+        """Open the index, or create it for the journal of `data_id` (16 bytes).
+
+        Without `plain` every event goes through `apply`, which is slower and no different. Raises
+        IndexDamaged and IndexUnwritable.
+        """
+        self.path: Final = path
+        self._data_id: Final = data_id
+        self._plain: Final = plain
+        self._tables: Tables | None = None
+        self._fold: Fold | None = None
+        self.lsn = 0
+        """The indexed LSN."""
+        self.last_hash = b""
+        """Hash of the block that ends there, 16 bytes; zero if nothing is indexed."""
+        self._open()
+
+    @property
+    def tables(self) -> Tables:
+        """The tables; readers in this process must use them, and hold no transaction meanwhile."""
+        return self._open()
+
+    def _open(self) -> Tables:
+        if self._tables is None:
+            self._tables = open_for_writing(self.path, self._data_id)
+            with self._tables.read() as txn:
+                self.lsn, self.last_hash, _ = self._tables.position(txn)
+        return self._tables
+
+    def close(self) -> None:
+        """Close the tables."""
+        self._fold = None
+        if self._tables is not None:
+            self._tables.close()
+            self._tables = None
+
+    def advance(self, blocks: Sequence[Block]) -> int:
+        """Fold blocks, the first of which follows the indexed LSN; return the new indexed LSN.
+
+        Marks are passed over. One commit; raises IndexDamaged, IndexUnwritable and Damage (of the
+        journal), and nothing is changed then.
+        """
+        filled = [block for block in blocks if block.count]
+        if not filled:
+            return self.lsn
+        assert filled[0].first_lsn == self.lsn + 1, "blocks follow the indexed LSN"
+        columns = Columns(filled)
+        tables = self._open()
+        last = filled[-1]
+        try:
+            tables.make_room(columns.count)
+            tables.write(lambda txn: self._advance(txn, columns, last))
+        except BaseException:
+            # The state went ahead of the tables.
+            self.close()
+            raise
+        self.lsn, self.last_hash = last.last_lsn, last.hash
+        return self.lsn
+
+    def _advance(self, txn: lmdb.Transaction, columns: Columns, last: Block) -> None:
+        tables = self._open()
+        fold = self._fold
+        # Left behind only by an attempt that was broken off.
+        self._fold = None
+        if fold is None:
+            fold = Fold(tables, txn, plain=self._plain)
+        fold.fold(txn, columns)
+        _write_blocks(tables, txn, columns)
+        tables.set_position(txn, last.last_lsn, last.hash, last.time)
+        self._fold = fold
+
+    def digest(self) -> str:
+        """Return the digest of the state at the indexed LSN; costs its queues, not its entries."""
+        fold = self._loaded()
+        sums = {}
+        for queue in fold.state.queues.values():
+            total = fold.levels.sums.get(queue.id, 0)
+            for entry in queue.entries.values():
+                total += entry_hash(queue.id, entry)
+            sums[queue.id] = (len(queue.entries) + queue.gap_count, total & U64)
+        return combine(fold.state, sums)
+
+    @property
+    def state(self) -> State:
+        """The state at the indexed LSN, with what is in flight; not to be changed."""
+        return self._loaded().state
+
+    def _loaded(self) -> Fold:
+        if self._fold is None:
+            tables = self._open()
+            with tables.read() as txn:
+                self._fold = Fold(tables, txn, plain=self._plain)
+        return self._fold
+
+
+def _write_blocks(tables: Tables, txn: lmdb.Transaction, columns: Columns) -> None:
+    """Note where each block is, and what times and messages it has."""
+    starts = columns.starts
+    time = columns.column(events.TIME)
+    message = columns.column(events.MESSAGE)
+    # Events about no message have 0 there, which must not be the lowest.
+    named = np.where(message == 0, np.uint64(U64), message)
+    lowest = np.minimum.reduceat(named, starts)
+    highest = np.maximum.reduceat(message, starts)
+    lowest[highest == 0] = 0
+    known = zip(
+        columns.blocks,
+        np.minimum.reduceat(time, starts).tolist(),
+        np.maximum.reduceat(time, starts).tolist(),
+        lowest.tolist(),
+        highest.tolist(),
+        strict=True,
+    )
+    items = [
+        (
+            ID_KEY.pack(block.first_lsn),
+            BLOCK_VALUE.pack(segment_first_lsn(block.segment), block.offset, block.count, *summary),
+        )
+        for block, *summary in known
+    ]
+    with txn.cursor(tables.db(BLOCKS)) as cursor:
+        cursor.putmulti(items, append=True)

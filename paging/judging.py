@@ -1,0 +1,71 @@
+"""Whether an index can be used for a journal, and why not, in words (ADR 8).
+
+Reads and changes nothing. Fault model: the files of the index may be anything; what could end the
+process that looks is looked at in another one. Must never know what is done about the answer.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from journal.disk import Disk
+from journal.reader import read_blocks
+from paging.layout import LAYOUT
+from paging.tables import DATA_FILE, IndexDamaged, open_for_reading
+
+_ROOT: Final = Path(__file__).resolve().parent.parent
+
+
+class Judgement(NamedTuple):
+    """Whether the index can be used. If so `lsn` is what it stands for, else `why` says why not."""
+
+    usable: bool
+    lsn: int
+    why: str
+
+
+def judge(path: Path, data_id: bytes, disk: Disk) -> Judgement:
+    """Compare the index in a directory with the journal on a disk.
+
+    It must have our format and the journal's data id, an LSN that the journal has, and the hash of
+    the block that ends there. Nothing of what it holds is looked at (`check_apart` does). Raises
+    IndexUnwritable if the files cannot be opened, and JournalError.
+    """
+    if not (path / DATA_FILE).exists():
+        return Judgement(False, 0, "there is none")
+    try:
+        tables = open_for_reading(path, data_id)
+        try:
+            with tables.read() as txn:
+                lsn, block_hash, _ = tables.position(txn)
+        finally:
+            tables.close()
+    except IndexDamaged as damage:
+        return Judgement(False, 0, str(damage))
+    if lsn == 0:
+        return Judgement(True, 0, "")
+    for block in read_blocks(disk, LAYOUT, from_lsn=lsn, to_lsn=lsn):
+        if block.count and block.last_lsn == lsn and block.hash == block_hash:
+            return Judgement(True, lsn, "")
+        if block.first_lsn <= lsn <= block.last_lsn:
+            why = (
+                f"it is of another journal: its block that ends with event {lsn} is not this one's"
+            )
+            return Judgement(False, lsn, why)
+        if block.count:
+            why = f"it ends with event {lsn}, and the journal begins with {block.first_lsn}"
+            return Judgement(False, lsn, why)
+    return Judgement(False, lsn, f"it ends with event {lsn}, which the journal does not have")
+
+
+def check_apart(path: Path) -> str:
+    """Have another process read the whole index; return what is wrong with it, empty if nothing."""
+    command = [sys.executable, "-m", "paging.checking", str(path)]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return ""
+    said = done.stderr.strip()
+    if done.returncode < 0 or not said:
+        return f"the index in {path} is damaged: who reads it dies (exit code {done.returncode})"
+    return said.splitlines()[-1]

@@ -1,0 +1,460 @@
+"""Changing the pages of many levels at once: entries go in and come out in their order.
+
+Keeps the books of each level, and the sum of the hashes of each queue, by what it takes out and
+puts in. Must never know why.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import lmdb
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.events import PERSISTENT
+from engine.queues import Queue
+from paging import pages
+from paging.pages import NO_ROWS, U8, U32, Rows
+from paging.plain import NONE_PLACED, NONE_TAKEN, Placed, Taken, ranks
+from paging.records import LevelRecord
+from paging.tables import (
+    EXPIRING,
+    EXPIRING_KEY,
+    ID_KEY,
+    LEVEL_KEY,
+    PAGES,
+    IndexDamaged,
+    Tables,
+)
+
+LEVELS: Final = 16
+"""What queue ids are multiplied by in the number of a level."""
+
+PRIORITY_MAX: Final = 9
+LEVEL_KEY_BYTES: Final = LEVEL_KEY.size
+BEYOND: Final = (1 << 64) - 1
+"""The first id of the page behind the last one of a level."""
+
+SHORT_RANKS: Final = 1 << 16
+SPARSE: Final = 4
+"""A page that is filled to less than one part in this many moves into the one behind it."""
+
+U64_MASK: Final = (1 << 64) - 1
+
+
+def level_number(queue_id: int, priority: int) -> int:
+    """Number of a level among those of all queues, in the order of the keys of pages."""
+    return queue_id * LEVELS + PRIORITY_MAX - priority
+
+
+class Level:
+    """What the pages of one level hold."""
+
+    __slots__ = ("bytes", "count", "transient_bytes", "transients")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.bytes = 0
+        self.transients = 0
+        self.transient_bytes = 0
+
+
+class Found(NamedTuple):
+    """A page where it was looked for, and the first id of the one behind it in its level."""
+
+    key: bytes
+    page: bytes
+    next_first: int
+
+
+class Levels:
+    """The pages of all queues: what they hold, and changing it."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables: Final = tables
+        self._pages: Final = tables.db(PAGES)
+        self._expiring: Final = tables.db(EXPIRING)
+        self.known: Final[dict[int, Level]] = {}
+        """By number of the level; those that are empty may be absent."""
+        self.sums: Final[dict[int, int]] = {}
+        """By queue: the sum of the hashes of its ready entries, modulo 2^64."""
+
+    def load(self, queues: Iterable[Queue]) -> None:
+        """Take over what the gaps of queues hold that were just loaded."""
+        for queue in queues:
+            for priority in range(PRIORITY_MAX + 1):
+                gap = queue.gap(priority)
+                if gap is not None:
+                    level = self.known[level_number(queue.id, priority)] = Level()
+                    level.count, level.bytes = gap.count, gap.bytes
+                    level.transients, level.transient_bytes = gap.transients, gap.transient_bytes
+
+    def of(self, queue_id: int) -> list[LevelRecord]:
+        """Describe the levels of a queue that hold anything."""
+        found = []
+        for number in range(queue_id * LEVELS, queue_id * LEVELS + PRIORITY_MAX + 1):
+            level = self.known.get(number)
+            if level is not None and level.count:
+                found.append(
+                    LevelRecord(
+                        PRIORITY_MAX - number % LEVELS, level.count, level.bytes,
+                        level.transients, level.transient_bytes,
+                    )
+                )  # fmt: skip
+        return found
+
+    def forget(self, queue_id: int) -> None:
+        """Forget a queue whose pages are gone."""
+        self.sums.pop(queue_id, None)
+        for number in range(queue_id * LEVELS, queue_id * LEVELS + PRIORITY_MAX + 1):
+            self.known.pop(number, None)
+
+    # ---- changing
+
+    def change(self, txn: lmdb.Transaction, placed: Placed, taken: Taken) -> list[int]:
+        """Put entries in and take others out; return the numbers of the levels that changed.
+
+        An entry in both is replaced. Raises IndexDamaged if one that is taken is not there.
+        """
+        into = _by_level(placed.queue, placed.priority, placed.rows.message)
+        out = _by_level(taken.queue, taken.priority, taken.message)
+        rows = placed.rows.take(into.order)
+        messages = taken.message[out.order]
+        removed: list[Rows] = []
+        counts: list[int] = []
+        numbers: list[int] = []
+        cursor = txn.cursor(self._pages)
+        for number, inserted, leaving in _both(into, out):
+            before = len(removed)
+            change = _Change(txn, cursor, self._pages, number, removed)
+            if leaving.start == leaving.stop:
+                change.add(rows.take(inserted))
+            else:
+                change.run(messages[leaving], rows.take(inserted))
+            count = sum(len(part.message) for part in removed[before:])
+            if count:
+                counts.append(count)
+                numbers.append(number)
+        cursor.close()
+        if removed:
+            gone = pages.join(removed)
+            self._book(txn, np.array(numbers, np.int64), np.array(counts, np.int64), gone, -1)
+        if len(rows.message):
+            lengths = np.diff(into.starts, append=len(rows.message))
+            self._book(txn, into.numbers, lengths, rows, 1)
+        return sorted({*into.numbers.tolist(), *out.numbers.tolist()})
+
+    def _book(
+        self,
+        txn: lmdb.Transaction,
+        numbers: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        rows: Rows,
+        sign: int,
+    ) -> None:
+        """Count rows, which stand level by level, in (sign 1) or out (-1)."""
+        starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
+        queue = np.repeat((numbers // LEVELS).astype(U32), counts)
+        priority = np.repeat((PRIORITY_MAX - numbers % LEVELS).astype(U8), counts)
+        hashes = np.add.reduceat(pages.entry_hashes(queue, priority, rows), starts)
+        transient = (rows.flags & PERSISTENT) == 0
+        size = rows.size.astype(np.int64)
+        books = zip(
+            numbers.tolist(),
+            counts.tolist(),
+            np.add.reduceat(size, starts).tolist(),
+            np.add.reduceat(transient, starts, dtype=np.int64).tolist(),
+            np.add.reduceat(np.where(transient, size, 0), starts).tolist(),
+            hashes.tolist(),
+            strict=True,
+        )
+        for number, count, total, transients, transient_bytes, hashed in books:
+            level = self.known.get(number)
+            if level is None:
+                level = self.known[number] = Level()
+            level.count += sign * count
+            level.bytes += sign * total
+            level.transients += sign * transients
+            level.transient_bytes += sign * transient_bytes
+            queue_id = number // LEVELS
+            self.sums[queue_id] = (self.sums.get(queue_id, 0) + sign * hashed) & U64_MASK
+        self._book_expiry(txn, queue, rows, sign)
+
+    def _book_expiry(
+        self, txn: lmdb.Transaction, queue: NDArray[np.uint32], rows: Rows, sign: int
+    ) -> None:
+        at = np.flatnonzero(rows.expires)
+        if not len(at):
+            return
+        columns = (rows.expires[at].tolist(), rows.message[at].tolist(), queue[at].tolist())
+        keys = sorted(EXPIRING_KEY.pack(*values) for values in zip(*columns, strict=True))
+        if sign > 0:
+            with txn.cursor(self._expiring) as cursor:
+                cursor.putmulti([(key, b"") for key in keys])
+            return
+        for key in keys:
+            txn.delete(key, db=self._expiring)
+
+    # ---- reading
+
+    def each_page(self, txn: lmdb.Transaction, queue_id: int) -> Iterator[tuple[int, Rows]]:
+        """(Priority, rows) of each page of a queue, in order. Raises IndexDamaged."""
+        cursor = txn.cursor(self._pages)
+        prefix = LEVEL_KEY.pack(queue_id, 0)
+        more = cursor.set_range(prefix)
+        while more:
+            key = bytes(cursor.key())
+            if key[:4] != prefix[:4]:
+                return
+            first = ID_KEY.unpack_from(key, LEVEL_KEY_BYTES)[0]
+            yield PRIORITY_MAX - key[4], pages.decode(bytes(cursor.value()), queue_id, first)
+            more = cursor.next()
+
+    def transients(self, txn: lmdb.Transaction, queue_id: int) -> Taken:
+        """Return all non-persistent entries of a queue."""
+        return self._chosen(txn, queue_id, only_transient=True)
+
+    def all_of(self, txn: lmdb.Transaction, queue_id: int) -> Taken:
+        """Return all entries of a queue."""
+        return self._chosen(txn, queue_id, only_transient=False)
+
+    def _chosen(self, txn: lmdb.Transaction, queue_id: int, *, only_transient: bool) -> Taken:
+        found = [NONE_TAKEN]
+        for priority, rows in self.each_page(txn, queue_id):
+            message = rows.message
+            if only_transient:
+                message = message[(rows.flags & PERSISTENT) == 0]
+            count = len(message)
+            found.append(
+                Taken(np.full(count, queue_id, U32), np.full(count, priority, U8), message)
+            )
+        return join_taken(found)
+
+
+def join_taken(parts: list[Taken]) -> Taken:
+    """Put what is to be taken out behind each other."""
+    return Taken(*[np.concatenate(columns) for columns in zip(*parts, strict=True)])
+
+
+def join_placed(parts: list[Placed]) -> Placed:
+    """Put what is to be put in behind each other."""
+    filled = [part for part in parts if len(part.queue)]
+    if len(filled) <= 1:
+        return filled[0] if filled else NONE_PLACED
+    return Placed(
+        np.concatenate([part.queue for part in filled]),
+        np.concatenate([part.priority for part in filled]),
+        pages.join([part.rows for part in filled]),
+    )
+
+
+class _ByLevel(NamedTuple):
+    """An order by level and message, and where in it each level begins."""
+
+    order: NDArray[np.intp]
+    numbers: NDArray[np.int64]
+    starts: NDArray[np.intp]
+
+
+def _by_level(
+    queue: NDArray[np.uint32], priority: NDArray[np.uint8], message: NDArray[np.uint64]
+) -> _ByLevel:
+    count = len(queue)
+    if not count:
+        nothing = np.empty(0, np.intp)
+        return _ByLevel(nothing, np.empty(0, np.int64), nothing)
+    number = queue.astype(np.int64) * LEVELS + (PRIORITY_MAX - priority.astype(np.int64))
+    numbers, rank = ranks(number)
+    in_order = bool((message[1:] > message[:-1]).all())
+    order: NDArray[np.intp]
+    if not in_order:
+        order = np.lexsort((message, rank))
+    elif len(numbers) == 1:
+        order = np.arange(count)
+    else:
+        # Of short integers a sort is done by counting.
+        short = rank.astype(np.uint16) if len(numbers) < SHORT_RANKS else rank
+        order = np.argsort(short, kind="stable")
+    counts = np.bincount(rank)
+    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
+    return _ByLevel(order, numbers.astype(np.int64), starts)
+
+
+def _both(into: _ByLevel, out: _ByLevel) -> Iterator[tuple[int, slice, slice]]:
+    """(Number, what goes in, what comes out) of each level, in the order of their keys."""
+    goes_in = _slices(into)
+    comes_out = _slices(out)
+    nothing = slice(0, 0)
+    for number in sorted({*goes_in, *comes_out}):
+        yield number, goes_in.get(number, nothing), comes_out.get(number, nothing)
+
+
+def _slices(levels: _ByLevel) -> dict[int, slice]:
+    starts = [*levels.starts.tolist(), len(levels.order)]
+    slices = map(slice, starts[:-1], starts[1:])
+    return dict(zip(levels.numbers.tolist(), slices, strict=True))
+
+
+class _Change:
+    """Changing the pages of one level; what is taken out is left in `removed`."""
+
+    def __init__(
+        self,
+        txn: lmdb.Transaction,
+        cursor: lmdb.Cursor,
+        table: Any,
+        number: int,
+        removed: list[Rows],
+    ) -> None:
+        self._txn = txn
+        self._cursor = cursor
+        self._table = table
+        self._queue_id = number // LEVELS
+        self._prefix = LEVEL_KEY.pack(self._queue_id, number % LEVELS)
+        self._after = LEVEL_KEY.pack(self._queue_id, number % LEVELS + 1)
+        self._removed = removed
+
+    def add(self, rows: Rows) -> None:
+        """Put rows in; nearly always they come behind all others."""
+        cursor = self._cursor
+        found = cursor.set_range(self._after)
+        found = cursor.prev() if found else cursor.last()
+        key = bytes(cursor.key()) if found else b""
+        if not key.startswith(self._prefix):
+            self._put(rows)
+            return
+        page = bytes(cursor.value())
+        header = pages.header_of(page, self._queue_id, ID_KEY.unpack_from(key, LEVEL_KEY_BYTES)[0])
+        if header.last >= int(rows.message[0]):
+            self.run(NO_ROWS.message, rows)
+        elif header.with_expires or rows.expires.any():
+            self._extend(key, page, rows)
+        else:
+            room = pages.capacity(False) - header.messages
+            if room:
+                grown = pages.append(page, header, rows.take(slice(room)))
+                self._txn.put(key, grown, db=self._table)
+            self._put(rows.take(slice(room, None)))
+
+    def _extend(self, key: bytes, page: bytes, rows: Rows) -> None:
+        """Put rows behind those of the last page, where some expire."""
+        old = pages.decode(page, self._queue_id, ID_KEY.unpack_from(key, LEVEL_KEY_BYTES)[0])
+        self._write(key, pages.join([old, rows]), BEYOND)
+
+    def run(self, leaving: NDArray[np.uint64], coming: Rows) -> None:
+        """Take entries out and put others in, page by page; all in order of their ids."""
+        forced = 0
+        while len(leaving) or len(coming.message):
+            wanted = forced or min(
+                int(leaving[0]) if len(leaving) else BEYOND,
+                int(coming.message[0]) if len(coming.message) else BEYOND,
+            )
+            found = self._find(wanted)
+            if found is None:
+                if len(leaving):
+                    raise self._missing(int(leaving[0]))
+                self._put(coming)
+                return
+            until = np.uint64(found.next_first)
+            out = int(np.searchsorted(leaving, until))
+            into = int(np.searchsorted(coming.message, until))
+            rows = self._without(found, leaving[:out])
+            changed = pages.join([rows, coming.take(slice(into))]) if into else rows
+            if into and len(rows.message) and coming.message[0] < rows.message[-1]:
+                changed = changed.take(np.argsort(changed.message, kind="stable"))
+            leaving = leaving[out:]
+            coming = coming.take(slice(into, None))
+            forced = 0
+            if out and len(changed.message) and self._fits_next(changed, found.next_first):
+                self._txn.delete(found.key, db=self._table)
+                coming = pages.join([changed, coming])
+                forced = found.next_first
+            else:
+                self._write(found.key, changed, found.next_first)
+
+    def _find(self, wanted: int) -> Found | None:
+        """The page of the level that has the id, or would; None if the level has no page."""
+        cursor = self._cursor
+        prefix = self._prefix
+        key = prefix + ID_KEY.pack(wanted)
+        found = cursor.set_range(key)
+        behind = bytes(cursor.key()) if found else b""
+        if behind != key:
+            before = cursor.prev() if found else cursor.last()
+            if before and bytes(cursor.key()).startswith(prefix):
+                key = bytes(cursor.key())
+                next_first = _first_of(behind, prefix)
+                return Found(key, bytes(cursor.value()), next_first)
+            if not behind.startswith(prefix):
+                return None
+            cursor.set_key(behind)
+        page = bytes(cursor.value())
+        following = bytes(cursor.key()) if cursor.next() else b""
+        return Found(behind, page, _first_of(following, prefix))
+
+    def _without(self, found: Found, leaving: NDArray[np.uint64]) -> Rows:
+        """Rows of a page without those that leave."""
+        first = ID_KEY.unpack_from(found.key, LEVEL_KEY_BYTES)[0]
+        rows = pages.decode(found.page, self._queue_id, first)
+        count = len(leaving)
+        if not count:
+            return rows
+        if count > len(rows.message):
+            raise self._missing(int(leaving[-1]))
+        if bool((rows.message[:count] == leaving).all()):
+            # From the front, as nearly always.
+            self._removed.append(rows.take(slice(count)))
+            return rows.take(slice(count, None))
+        at = np.searchsorted(rows.message, leaving)
+        at[at == len(rows.message)] = 0
+        absent = rows.message[at] != leaving
+        if absent.any():
+            raise self._missing(int(leaving[absent][0]))
+        self._removed.append(rows.take(at))
+        stays = np.ones(len(rows.message), bool)
+        stays[at] = False
+        return rows.take(stays)
+
+    def _fits_next(self, rows: Rows, next_first: int) -> bool:
+        """Whether so little is left of a page that the one behind it can take it in."""
+        size = pages.capacity(bool(rows.expires.any()))
+        if next_first == BEYOND or len(rows.message) > size // SPARSE:
+            return False
+        page = self._txn.get(self._prefix + ID_KEY.pack(next_first), db=self._table)
+        header = pages.header_of(bytes(page or b""), self._queue_id, next_first)
+        return header.messages + len(rows.message) <= min(size, pages.capacity(header.with_expires))
+
+    def _write(self, key: bytes, rows: Rows, next_first: int) -> None:
+        """Put rows in the place of the page of a key."""
+        if not len(rows.message) or key != self._prefix + ID_KEY.pack(int(rows.message[0])):
+            self._txn.delete(key, db=self._table)
+        size = pages.capacity(bool(rows.expires.any()))
+        if next_first == BEYOND or len(rows.message) <= size:
+            self._put(rows)
+            return
+        # In the middle of a level more may come: leave room in both halves.
+        half = (len(rows.message) + 1) // 2
+        self._write_half(rows.take(slice(half)), next_first)
+        self._write_half(rows.take(slice(half, None)), next_first)
+
+    def _write_half(self, rows: Rows, next_first: int) -> None:
+        first = int(rows.message[0])
+        self._write(self._prefix + ID_KEY.pack(first), rows, next_first)
+
+    def _put(self, rows: Rows) -> None:
+        """Put rows as pages, each as full as can be."""
+        for first, page in pages.encode_all(rows) if len(rows.message) else ():
+            self._txn.put(self._prefix + ID_KEY.pack(first), page, db=self._table)
+
+    def _missing(self, message_id: int) -> IndexDamaged:
+        return IndexDamaged(
+            f"the index is damaged: message {message_id} is not in the pages of queue "
+            f"{self._queue_id}, and the journal says that it leaves it"
+        )
+
+
+def _first_of(key: bytes, prefix: bytes) -> int:
+    """First id of the page behind another; BEYOND if it is of another level, or none."""
+    if not key.startswith(prefix):
+        return BEYOND
+    return int(ID_KEY.unpack_from(key, LEVEL_KEY_BYTES)[0])

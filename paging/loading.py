@@ -1,0 +1,166 @@
+"""The state that the tables stand for: everything but ready entries, which stay where they are.
+
+Costs time in proportion to queues, peers and what is in flight, not to the backlog. Must never know
+what the state is for.
+"""
+
+from collections.abc import Iterator
+
+import lmdb
+import numpy as np
+
+from engine.events import PERSISTENT
+from engine.message import IN_FLIGHT
+from engine.queues import Queue, Store
+from engine.settings import Settings
+from engine.state import Address, Connection, Consumer, State
+from paging import records
+from paging.tables import (
+    ADDRESSES,
+    CONNECTIONS,
+    CONSUMERS,
+    FLIGHT_KEY,
+    FLIGHTS,
+    QUEUES,
+    SETTINGS,
+    SETTINGS_KEY,
+    IndexDamaged,
+    Tables,
+)
+
+
+def load_state(
+    tables: Tables,
+    txn: lmdb.Transaction,
+    store: Store | None,
+    *,
+    until: int | None = None,
+    sums: dict[int, int] | None = None,
+) -> State:
+    """Make the state at the indexed LSN, with `store` to read ready entries from.
+
+    Each level that has any is one gap up to `until`, by default the indexed LSN. Nothing has
+    content. `sums` receives by queue the sum of the hashes of its ready entries. Raises
+    IndexDamaged.
+    """
+    state = State(store)
+    if until is None:
+        until = tables.position(txn)[0]
+    try:
+        _load_settings(tables, txn, state)
+        bound = _load_addresses(tables, txn, state)
+        for value in _values(tables, txn, QUEUES):
+            record = records.decode(records.QueueRecord, value, "a queue")
+            _add_queue(state, record, until)
+            if sums is not None:
+                sums[record.id] = record.sum
+        for address, queues in bound:
+            for queue_id in queues:
+                address.bind(state.queues[queue_id])
+        _load_peers(tables, txn, state)
+    except KeyError as error:
+        raise IndexDamaged(
+            f"the index in {tables.path} is damaged: it refers to {error.args[0]}, which it has not"
+        ) from error
+    return state
+
+
+def _values(tables: Tables, txn: lmdb.Transaction, name: bytes) -> Iterator[bytes]:
+    for value in txn.cursor(tables.db(name)).iternext(keys=False, values=True):
+        yield bytes(value)
+
+
+def _load_settings(tables: Tables, txn: lmdb.Transaction, state: State) -> None:
+    value = txn.get(SETTINGS_KEY, db=tables.db(SETTINGS))
+    if value is None:
+        return
+    record = records.decode(records.SettingsRecord, value, "the record of settings")
+    state.settings = Settings.from_dict(record.settings)
+    state.journal_non_persistent = record.journal_non_persistent
+    state.next_address = record.next_address
+    state.next_queue = record.next_queue
+
+
+def _load_addresses(
+    tables: Tables, txn: lmdb.Transaction, state: State
+) -> list[tuple[Address, list[int]]]:
+    """Load addresses; return what is bound to them, for when the queues are there."""
+    bound = []
+    for value in _values(tables, txn, ADDRESSES):
+        record = records.decode(records.AddressRecord, value, "an address")
+        address = Address(record.id, record.host, record.name)
+        address.routing_types = record.routing_types
+        address.auto_created = record.auto_created
+        address.paging = record.paging
+        state.addresses[address.id] = address
+        state.address_by_name[address.host, address.name] = address
+        bound.append((address, record.anycast + record.multicast))
+    return bound
+
+
+def _add_queue(state: State, record: records.QueueRecord, until: int) -> None:
+    queue = Queue(record.id, record.name, state.addresses[record.address])
+    queue.routing_type = record.routing_type
+    queue.filter = record.filter
+    queue.durable = record.durable
+    queue.temporary = record.temporary
+    queue.auto_created = record.auto_created
+    queue.owner = record.owner
+    queue.paused = record.paused
+    queue.added = record.added
+    queue.acknowledged = record.acknowledged
+    queue.dead_lettered = record.dead_lettered
+    queue.expired = record.expired
+    queue.newest = record.newest
+    for level in record.levels:
+        gap = queue.open_gap(level.priority, 0, until)
+        gap.count = level.count
+        gap.bytes = level.bytes
+        gap.transients = level.transients
+        gap.transient_bytes = level.transient_bytes
+        queue.occupied |= 1 << level.priority
+        queue.gap_count += level.count
+        queue.ready_count += level.count
+        queue.bytes += level.bytes
+        queue.transient_count += level.transients
+    state.add_queue(queue)
+
+
+def _load_peers(tables: Tables, txn: lmdb.Transaction, state: State) -> None:
+    for value in _values(tables, txn, CONNECTIONS):
+        known = records.decode(records.ConnectionRecord, value, "a connection")
+        connection = Connection(known.id, known.protocol, known.peer, known.user)
+        connection.client_id = known.client_id
+        state.connections[connection.id] = connection
+    for value in _values(tables, txn, CONSUMERS):
+        record = records.decode(records.ConsumerRecord, value, "a consumer")
+        connection = state.connections[record.connection]
+        consumer = Consumer(record.id, connection, state.queues[record.queue])
+        consumer.subscription = record.subscription
+        consumer.ack_mode = record.ack_mode
+        consumer.filter = record.filter
+        state.consumers[consumer.id] = consumer
+        connection.consumers[consumer.id] = consumer
+        # Ids of consumers are LSNs, so this is the order in which they came.
+        consumer.queue.consumers.append(consumer)
+        for message_id in np.frombuffer(record.in_flight, "<u8").tolist():
+            _add_flight(tables, txn, consumer, message_id)
+
+
+def _add_flight(tables: Tables, txn: lmdb.Transaction, consumer: Consumer, message_id: int) -> None:
+    queue = consumer.queue
+    what = f"message {message_id} in flight from queue {queue.id}"
+    value = txn.get(FLIGHT_KEY.pack(queue.id, message_id), db=tables.db(FLIGHTS))
+    if value is None:
+        raise IndexDamaged(f"the index in {tables.path} is damaged: it lacks {what}")
+    flight = records.decode(records.FlightRecord, value, what)
+    entry = records.ready_entry(
+        message_id, flight.priority, flight.size, flight.address, flight.delivery_count,
+        flight.flags, flight.expires,
+    )  # fmt: skip
+    entry.state = IN_FLIGHT
+    entry.consumer = consumer
+    consumer.unacked[message_id] = entry
+    queue.entries[message_id] = entry
+    queue.bytes += flight.size
+    queue.transient_count += int(not flight.flags & PERSISTENT)

@@ -1,0 +1,199 @@
+"""What the index knows beside ready entries, as records: queues, peers, what is in flight.
+
+A record is a msgpack array; fields are only ever added at its end, with a default. Must never know
+where records are kept.
+"""
+
+from typing import Final, TypeVar
+
+import msgspec
+
+from engine.message import Entry, message_without_content
+from engine.queues import Queue
+from engine.settings import Matches
+from engine.state import Address, Connection, Consumer, State
+from paging.tables import IndexDamaged
+
+
+class AddressRecord(msgspec.Struct, array_like=True, frozen=True):
+    """An address, and the queues bound to it in order."""
+
+    id: int
+    host: str
+    name: str
+    routing_types: tuple[str, ...]
+    auto_created: bool
+    anycast: list[int]
+    multicast: list[int]
+    paging: bool = False
+
+
+class LevelRecord(msgspec.Struct, array_like=True, frozen=True):
+    """What the pages of one level hold: how many entries, their bytes, the non-persistent part."""
+
+    priority: int
+    count: int
+    bytes: int
+    transients: int
+    transient_bytes: int
+
+
+class QueueRecord(msgspec.Struct, array_like=True, frozen=True):
+    """A queue: attributes, counters, and of its ready entries what the pages hold.
+
+    `sum` is the sum of the hashes of its ready entries modulo 2^64; `levels` has those that are
+    not empty.
+    """
+
+    id: int
+    name: str
+    address: int
+    routing_type: str
+    filter: str
+    durable: bool
+    temporary: bool
+    auto_created: bool
+    owner: int
+    paused: bool
+    added: int
+    acknowledged: int
+    dead_lettered: int
+    expired: int
+    newest: int
+    levels: list[LevelRecord]
+    sum: int
+
+
+class ConnectionRecord(msgspec.Struct, array_like=True, frozen=True):
+    """A connection that is open."""
+
+    id: int
+    protocol: str
+    peer: str
+    user: str
+    client_id: str
+
+
+class ConsumerRecord(msgspec.Struct, array_like=True, frozen=True):
+    """A consumer; `in_flight` are message ids in order of delivery, u64 little endian."""
+
+    id: int
+    connection: int
+    queue: int
+    subscription: str
+    ack_mode: str
+    filter: str
+    in_flight: bytes
+
+
+class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
+    """An entry in flight. `size` is in bytes with overhead, `expires` in ms since 1970 or 0."""
+
+    consumer: int
+    address: int
+    priority: int
+    flags: int
+    size: int
+    delivery_count: int
+    expires: int
+
+
+class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
+    """What there is once: address settings, and the ids that come next."""
+
+    settings: Matches
+    journal_non_persistent: str
+    next_address: int
+    next_queue: int
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODERS: Final = {
+    kind: msgspec.msgpack.Decoder(kind)
+    for kind in (
+        AddressRecord, QueueRecord, ConnectionRecord, ConsumerRecord, FlightRecord, SettingsRecord,
+    )
+}  # fmt: skip
+_R = TypeVar("_R", bound=msgspec.Struct)
+
+
+def encode(record: msgspec.Struct) -> bytes:
+    """Make the value of a record."""
+    return _ENCODER.encode(record)
+
+
+def decode(kind: type[_R], value: bytes | memoryview, what: str) -> _R:
+    """Read a record; `what` names it in the IndexDamaged that is raised if it is none."""
+    try:
+        found: _R = _DECODERS[kind].decode(value)  # type: ignore[index, assignment]
+    except msgspec.MsgspecError as error:
+        raise IndexDamaged(f"the index is damaged: {what} cannot be read: {error}") from error
+    return found
+
+
+def address_record(address: Address) -> AddressRecord:
+    """Describe an address."""
+    return AddressRecord(
+        address.id, address.host, address.name, address.routing_types, address.auto_created,
+        [queue.id for queue in address.anycast], [queue.id for queue in address.multicast],
+        address.paging,
+    )  # fmt: skip
+
+
+def queue_record(queue: Queue, levels: list[LevelRecord], total: int) -> QueueRecord:
+    """Describe a queue; `total` is the sum of the hashes of its ready entries."""
+    return QueueRecord(
+        queue.id, queue.name, queue.address.id, queue.routing_type, queue.filter, queue.durable,
+        queue.temporary, queue.auto_created, queue.owner, queue.paused, queue.added,
+        queue.acknowledged, queue.dead_lettered, queue.expired, queue.newest, levels, total,
+    )  # fmt: skip
+
+
+def connection_record(connection: Connection) -> ConnectionRecord:
+    """Describe a connection."""
+    return ConnectionRecord(
+        connection.id, connection.protocol, connection.peer, connection.user, connection.client_id
+    )
+
+
+def consumer_record(consumer: Consumer) -> ConsumerRecord:
+    """Describe a consumer, with the ids of what it has in flight."""
+    in_flight = b"".join([number.to_bytes(8, "little") for number in consumer.unacked])
+    return ConsumerRecord(
+        consumer.id, consumer.connection_id, consumer.queue.id, consumer.subscription,
+        consumer.ack_mode, consumer.filter, in_flight,
+    )  # fmt: skip
+
+
+def settings_record(state: State) -> SettingsRecord:
+    """Describe what there is once."""
+    return SettingsRecord(
+        state.settings.to_dict(), state.journal_non_persistent, state.next_address,
+        state.next_queue,
+    )  # fmt: skip
+
+
+def flight_record(entry: Entry) -> FlightRecord:
+    """Describe an entry in flight."""
+    message = entry.message
+    assert entry.consumer is not None
+    return FlightRecord(
+        entry.consumer.id, message.address_id, message.priority, message.flags, message.size,
+        entry.delivery_count, message.expires,
+    )  # fmt: skip
+
+
+def ready_entry(
+    message_id: int,
+    priority: int,
+    size: int,
+    address: int,
+    delivery_count: int,
+    flags: int,
+    expires: int,
+) -> Entry:
+    """Make an entry without content of what the index knows of it."""
+    message = message_without_content(message_id, address, priority, flags, expires, size)
+    entry = Entry(message)
+    entry.delivery_count = delivery_count
+    return entry
