@@ -84,6 +84,7 @@ class AcceptorConfig(msgspec.Struct, frozen=True):
     max_header_length: int
     max_frame_head: int
     max_data_length: int
+    min_large_message_size: int
     max_early_data: int
     max_subscriptions: int
     default_persistent: bool
@@ -371,6 +372,7 @@ def stomp_options(acceptor: AcceptorConfig) -> StompOptions:
         max_headers=acceptor.max_headers,
         max_frame_head=acceptor.max_frame_head,
         max_data_length=acceptor.max_data_length,
+        min_large_message_size=acceptor.min_large_message_size,
         max_early_data=acceptor.max_early_data,
         max_subscriptions=acceptor.max_subscriptions,
         die_delay_ms=acceptor.die_delay,

@@ -8,7 +8,7 @@ waited, and has the next block closed by a turn. The caller (listeners, or the s
 transports, time and the scheduling of turns; it calls everything from one thread.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, Protocol
 
@@ -16,11 +16,13 @@ import msgspec
 
 from engine.broker import Broker
 from engine.commands import Command, ExpireDue, Room, Stop
+from engine.events import DISCONNECTED
+from engine.queues import StoreError
 from engine.refusals import Refusal
 from journal.batch import BatchLike
 from protocols.stomp import Session
 from server.outbox import Outbox
-from server.peer import Peer
+from server.peer import LARGE_AHEAD_CHUNKS, Chunks, Peer
 
 
 class Writer(Protocol):
@@ -40,6 +42,10 @@ class Writer(Protocol):
         ...
 
 
+STALL_US: Final = 5_000_000
+"""How long the end of a session waits for a peer that takes nothing of a body."""
+
+
 class LoginRequest(msgspec.Struct, frozen=True):
     """Who wants to log in, and from where."""
 
@@ -47,6 +53,14 @@ class LoginRequest(msgspec.Struct, frozen=True):
     passcode: str
     client_id: str
     is_loopback: bool
+
+
+class NoChunks:
+    """Reads no chunks: for brokers that have no large messages."""
+
+    def fetch(self, lsns: Sequence[int]) -> list[tuple[bytes, bytes]]:
+        """Raises StoreError."""
+        raise StoreError(f"there is no journal to read event {lsns[0]} from")
 
 
 class HubOptions(msgspec.Struct):
@@ -80,6 +94,7 @@ class Hub:
         self.failure: Exception | None = None
         self.stopping = False
         self.extra_status: Callable[[], dict[str, Any]] = dict
+        self.chunks: Chunks = NoChunks()
         self._clock: Final = clock
         self._schedule: Final = schedule
         self._authenticate: Final = authenticate
@@ -88,6 +103,9 @@ class Hub:
         self._released: dict[Peer, None] = {}
         self._by_connection: dict[int, Peer] = {}
         self._paused: set[Peer] = set()
+        # Peers with bodies that can go on, in turn, and those whose session ends with them.
+        self._streaming: dict[Peer, None] = {}
+        self._finishing: dict[Peer, None] = {}
         self._deadlines: list[tuple[int, int, Peer]] = []
         self._serial = 0
         self._next_expiry = clock() + options.expiry_scan_us
@@ -112,12 +130,15 @@ class Hub:
             self.writer.pending_bytes + self.broker.pending.heap_bytes
             > self.options.max_pending_bytes
             or peer.output_bytes() > peer.output_limit
+            or peer.session.is_ahead(self.outbox.durable_lsn, LARGE_AHEAD_CHUNKS)
         ):
             self._pause(peer)
 
     def drained(self, peer: Peer) -> None:
         """The transport of a peer, which was full, has room again."""
         self._make_room(peer)
+        if peer.has_bodies:
+            self._streaming[peer] = None
         if peer in self._paused:
             self._resume()
         self._soon()
@@ -129,6 +150,7 @@ class Hub:
         peer.closed = True
         self.peers.discard(peer)
         self._paused.discard(peer)
+        self._drop_bodies(peer)
         self._by_connection.pop(peer.connection, None)
         if self.failure is None and not self.stopping:
             peer.session.connection_lost(self._clock())
@@ -218,6 +240,8 @@ class Hub:
             self._released = {}
             for peer in released:
                 self._settle_output(peer)
+        if self._streaming:
+            self._stream(next(iter(self._streaming)))
         pending = broker.pending
         if pending.rows and (
             self.outbox.blocks_in_flight == 0 or pending.raw_bytes >= self.options.block_bytes
@@ -243,6 +267,9 @@ class Hub:
             if not self.broker.more_due:
                 self._next_expiry = now + self.options.expiry_scan_us
             self._soon()
+        for peer in [each for each in self._finishing if now - each.moved >= STALL_US]:
+            self._drop_bodies(peer)
+            self._settle_output(peer)
         self._mark_if_idle(now)
 
     def clock_stepped(self, step: int) -> None:
@@ -330,6 +357,9 @@ class Hub:
             session.out = []
             gate = session.gate
             session.gate = 0
+            if session.bodies:
+                peer.expect(session.bodies)
+                session.bodies = []
             self.outbox.put(peer, parts, gate)
         if peer.released or session.closing:
             self._released[peer] = None
@@ -337,6 +367,13 @@ class Hub:
     def _settle_output(self, peer: Peer) -> None:
         """After bytes left for the transport: make room for more, or close if that was the last."""
         peer.released = False
+        if peer.has_bodies:
+            self._streaming[peer] = None
+            self._soon()
+            if peer.session.closing and peer not in self._finishing:
+                self._finishing[peer] = None
+                peer.moved = self._clock()
+            return
         if peer.session.closing:
             # What the session said last may not have been put into the outbox yet.
             if peer.generation is None and not peer.session.out and not peer.closing:
@@ -349,8 +386,40 @@ class Hub:
         connection = self.broker.state.connections.get(peer.connection)
         # A subscription that ended may have used the room up that the next one needs.
         if connection is not None and (connection.consumers or connection.room <= 0):
-            room = peer.room - peer.output_bytes()
+            room = peer.room - peer.output_bytes() - peer.body_bytes
             self.broker.handle(Room(peer.connection, room), self._clock())
+
+    def _stream(self, peer: Peer) -> None:
+        """Write a slice of the bodies of a peer; if there is more, after the others."""
+        del self._streaming[peer]
+        left = peer.body_bytes
+        try:
+            if peer.pump(self.chunks):
+                self._streaming[peer] = None
+        except StoreError as error:
+            self._give_up(peer, str(error))
+            return
+        if peer.body_bytes < left:
+            peer.moved = self._clock()
+            peer.session.is_taking(peer.moved)
+        if not peer.has_bodies:
+            self._finishing.pop(peer, None)
+            self._settle_output(peer)
+        if self._streaming:
+            self._soon()
+
+    def _give_up(self, peer: Peer, why: str) -> None:
+        """End a connection in the middle of a body that cannot be read; its deliveries return."""
+        self._drop_bodies(peer)
+        text = f"the body of a message cannot be read: {why}"
+        peer.session.connection_lost(self._clock(), DISCONNECTED, text)
+        peer.closing = True
+        peer.transport.close(0)
+
+    def _drop_bodies(self, peer: Peer) -> None:
+        peer.drop_bodies()
+        self._streaming.pop(peer, None)
+        self._finishing.pop(peer, None)
 
     def _pause(self, peer: Peer) -> None:
         if peer not in self._paused:
@@ -362,6 +431,7 @@ class Hub:
         if not self._paused or self.writer.pending_bytes > self.options.max_pending_bytes // 2:
             return
         for peer in list(self._paused):
-            if peer.output_bytes() <= peer.output_limit // 2:
+            is_ahead = peer.session.is_ahead(self.outbox.durable_lsn, LARGE_AHEAD_CHUNKS // 2)
+            if peer.output_bytes() <= peer.output_limit // 2 and not is_ahead:
                 self._paused.discard(peer)
                 peer.transport.resume_reading()

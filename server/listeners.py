@@ -13,9 +13,8 @@ from protocols.stomp import Session
 from server.config import AcceptorConfig, stomp_options
 from server.hub import Hub
 from server.logs import logger
-from server.peer import Peer
+from server.peer import WRITE_HIGH_BYTES, Peer
 
-WRITE_HIGH_BYTES: Final = 256 * 1024
 READ_BYTES: Final = 64 * 1024
 """Most bytes taken from a socket at once: after each such piece others get their turn, and the
 writer gets its next block while the rest is still being read."""

@@ -445,7 +445,15 @@ ACCEPTOR: Final = (
         "max-data-length",
         size(0, 4 * GIB),
         "100MiB",
-        "Length of the body of a frame.",
+        "Length of the body of a frame; 4GiB is the most.",
+        live=True,
+    ),
+    Option(
+        "min-large-message-size",
+        size(1 << 10, 4 * GIB),
+        "100KiB",
+        "A longer body is large: it goes through the journal in chunks, and is never whole in "
+        "memory.",
         live=True,
     ),
     Option(

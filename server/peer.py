@@ -1,13 +1,35 @@
 """A peer: one connection, its session, its transport, and what is on the way between them.
 
-It is what the outbox writes to. It does no I/O itself: the transport is an asyncio one in the
-server and a simulated one in the simulator.
+It is what the outbox writes to. Bodies of large messages are not among those bytes: they have
+places between them, and are read back from the journal when their turn has come (ADR 9). It does no
+I/O itself: the transport is an asyncio one in the server and a simulated one in the simulator.
 """
 
-from typing import Protocol
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
 
 from protocols.stomp import Session
+from protocols.stomp.bodies import Body
 from server.outbox import Generation
+
+WRITE_HIGH_BYTES: Final = 256 * 1024
+"""A transport with more than this in its buffer is full, and says so when it has drained."""
+
+CHUNKS_AT_ONCE: Final = 4
+"""How many chunks of a body a peer is written before others have their turn."""
+
+LARGE_AHEAD_CHUNKS: Final = 16
+"""How many chunks that a peer sends may wait for the disk before it is read no more: what is
+written for others waits behind them."""
+
+
+class Chunks(Protocol):
+    """Who reads chunks back from the journal."""
+
+    def fetch(self, lsns: Sequence[int]) -> list[tuple[bytes, bytes]]:
+        """Headers and bodies of durable events, whose LSNs are sorted; raises StoreError."""
+        ...
 
 
 class Transport(Protocol):
@@ -18,7 +40,10 @@ class Transport(Protocol):
         ...
 
     def buffered(self) -> int:
-        """How many bytes were taken and have not reached the kernel."""
+        """How many bytes were taken and have not reached the kernel.
+
+        After it was more than WRITE_HIGH_BYTES, `Hub.drained` is called when it is few again.
+        """
         ...
 
     def pause_reading(self) -> None:
@@ -34,18 +59,39 @@ class Transport(Protocol):
         ...
 
 
+class _BodyUnderWay:
+    """A body that is to follow `ahead` more bytes; `done` of its chunks were written."""
+
+    __slots__ = ("ahead", "chunks", "done")
+
+    def __init__(self, ahead: int, chunks: tuple[int, ...]) -> None:
+        self.ahead = ahead
+        self.chunks = chunks
+        self.done = 0
+
+
 class Peer:
-    """State of one connection in the hub."""
+    """State of one connection in the hub.
+
+    `body_bytes` is how much of bodies is still to be written, and in no memory. `held_bytes` may
+    leave, and wait for a body before them. `moved` is when something of a body was written last.
+    """
 
     __slots__ = (
+        "_bodies",
+        "_held",
         "acceptor",
+        "body_bytes",
         "closed",
         "closing",
         "connection",
         "deadline",
         "generation",
+        "held_bytes",
+        "is_cut",
         "is_loopback",
         "login_begun",
+        "moved",
         "name",
         "output_limit",
         "released",
@@ -73,13 +119,78 @@ class Peer:
         self.closed = False
         self.login_begun = False
         self.deadline = 0
+        self.body_bytes = 0
+        self.held_bytes = 0
+        self.moved = 0
+        self.is_cut = False
+        self._bodies: deque[_BodyUnderWay] = deque()
+        self._held: deque[bytes] = deque()
 
     def release(self, data: bytes) -> None:
         """Bytes of this peer may leave."""
         self.released = True
-        if not self.closed:
+        if self.closed or self.is_cut:
+            return
+        if self._bodies:
+            self._held.append(data)
+            self.held_bytes += len(data)
+        else:
             self.transport.write(data)
 
     def output_bytes(self) -> int:
-        """Bytes between the session and the kernel."""
-        return self.waiting_bytes + self.transport.buffered()
+        """Bytes between the session and the kernel that are in memory."""
+        return self.waiting_bytes + self.held_bytes + self.transport.buffered()
+
+    def expect(self, bodies: Iterable[Body]) -> None:
+        """Note the places of bodies in what is put into the outbox next."""
+        for body in bodies:
+            before = self.waiting_bytes + self.held_bytes + body.at
+            ahead = before - sum(other.ahead for other in self._bodies)
+            self._bodies.append(_BodyUnderWay(ahead, body.chunks))
+            self.body_bytes += body.size
+
+    @property
+    def has_bodies(self) -> bool:
+        """Whether bodies are on the way."""
+        return bool(self._bodies)
+
+    def pump(self, chunks: Chunks) -> bool:
+        """Write what is next of bodies and of the bytes around them, a slice at most.
+
+        Answers whether there is more that could be written at once. Raises StoreError.
+        """
+        while self._bodies:
+            body = self._bodies[0]
+            self._write_held(body)
+            if body.ahead or self.transport.buffered() > WRITE_HIGH_BYTES:
+                return False
+            lsns = body.chunks[body.done : body.done + CHUNKS_AT_ONCE]
+            for _, chunk in chunks.fetch(lsns):
+                self.transport.write(chunk)
+                self.body_bytes -= len(chunk)
+            body.done += len(lsns)
+            if body.done < len(body.chunks):
+                return True
+            self._bodies.popleft()
+        while self._held:
+            self.transport.write(self._held.popleft())
+        self.held_bytes = 0
+        return False
+
+    def _write_held(self, body: _BodyUnderWay) -> None:
+        """Write what comes before a body, as far as it may leave."""
+        while body.ahead and self._held:
+            data = self._held.popleft()
+            if len(data) > body.ahead:
+                self._held.appendleft(data[body.ahead :])
+                data = data[: body.ahead]
+            self.transport.write(data)
+            self.held_bytes -= len(data)
+            body.ahead -= len(data)
+
+    def drop_bodies(self) -> None:
+        """Forget the bodies, and all that comes behind them: nobody will read it."""
+        self.is_cut = self.has_bodies
+        self._bodies.clear()
+        self._held.clear()
+        self.body_bytes = self.held_bytes = 0

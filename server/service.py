@@ -28,10 +28,13 @@ from engine.commands import (
 )
 from engine.core import Options
 from engine.refusals import Code, Refusal
+from journal.disk import RealDisk
 from journal.errors import DiskFull, JournalError
 from journal.journal import Journal
 from journal.process_writer import ProcessWriter
-from recovery.directory import RecoveryError, open_directory
+from paging.content import ContentReader
+from paging.layout import LAYOUT
+from recovery.directory import JOURNAL, RecoveryError, open_directory
 from server import logs
 from server.config import Config, ConfigError, changes, effective
 from server.control import ControlServer
@@ -44,6 +47,8 @@ from server.version import VERSION
 TICK_SECONDS: Final = 0.1
 CLOCK_STEP_US: Final = 500_000
 """A clock that moves by more between two ticks was set, not slewed."""
+CHUNK_CACHE_BYTES: Final = 4 * 1024 * 1024
+"""What is kept of blocks that large messages are read from: a block serves several chunks."""
 FULL_DISK_SECONDS: Final = 3.0
 """How long a stop waits for room on a full disk."""
 
@@ -186,6 +191,9 @@ class Service:
             clock=_now,
             schedule=self._schedule_turn,
             authenticate=self._authenticate,
+        )
+        self.hub.chunks = ContentReader(
+            RealDisk(self._directory.path / JOURNAL), LAYOUT, cache_bytes=CHUNK_CACHE_BYTES
         )
         self._listen_to_writer()
 

@@ -1,6 +1,8 @@
 """STOMP 1.0, 1.1 and 1.2: sessions without input and output.
 
 - `session`: Session, one a connection: bytes in, commands to the broker, bytes out
+- `conversation`: its other half: commands, login, time, the end
+- `bodies`: bodies that are not whole in memory
 - `subscription`: Subscription, the receiver of deliveries: encodes MESSAGE
 - `options`: StompOptions, what an acceptor configures
 - `actions`: what the other commands do

@@ -28,13 +28,13 @@ from protocols.stomp.subscription import Subscription
 from protocols.stomp.versions import V10, V12
 
 if TYPE_CHECKING:
-    from protocols.stomp.session import Session
+    from protocols.stomp.conversation import Conversation
 
 MESSAGE_ID_DIGITS_MAX: Final = 20
 """Ids of messages are unsigned 64-bit numbers."""
 
 
-def subscribe(session: "Session", head: Head, now: int) -> int:
+def subscribe(session: "Conversation", head: Head, now: int) -> int:
     """SUBSCRIBE: attach a consumer whose receiver is a Subscription."""
     request = SubscribeRequest(head, session.version != V10, session.options)
     if request.key in session.by_key:
@@ -58,7 +58,7 @@ def subscribe(session: "Session", head: Head, now: int) -> int:
     return answer
 
 
-def unsubscribe(session: "Session", head: Head, now: int) -> int:
+def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
     """UNSUBSCRIBE: detach; with persistent:true delete the durable subscription."""
     delete = truth(head, "persistent", False)
     name = head.values.get("id")
@@ -85,7 +85,7 @@ def unsubscribe(session: "Session", head: Head, now: int) -> int:
     return answer
 
 
-def settle(session: "Session", head: Head, now: int) -> int:
+def settle(session: "Conversation", head: Head, now: int) -> int:
     """ACK and NACK in all versions, with or without a transaction."""
     transaction = required(head, "transaction") if "transaction" in head.values else None
     if session.version == V12:
@@ -114,7 +114,7 @@ def settle(session: "Session", head: Head, now: int) -> int:
     raise unknown_delivery(head.command, shown, refusal)
 
 
-def _candidates(session: "Session", head: Head) -> list[Subscription]:
+def _candidates(session: "Conversation", head: Head) -> list[Subscription]:
     """Subscriptions that an ACK of STOMP 1.0 or 1.1 can mean, the likeliest first."""
     name = head.values.get("subscription")
     if session.version != V10 or name is not None:
@@ -124,22 +124,22 @@ def _candidates(session: "Session", head: Head) -> list[Subscription]:
     return others if session.latest is None else [session.latest, *others]
 
 
-def begin(session: "Session", head: Head, now: int) -> int:
+def begin(session: "Conversation", head: Head, now: int) -> int:
     """BEGIN."""
     return session.do(Begin(session.connection, required(head, "transaction")), now)
 
 
-def commit(session: "Session", head: Head, now: int) -> int:
+def commit(session: "Conversation", head: Head, now: int) -> int:
     """COMMIT; the answer is durable when all of the transaction is."""
     return session.do(Commit(session.connection, required(head, "transaction")), now)
 
 
-def abort(session: "Session", head: Head, now: int) -> int:
+def abort(session: "Conversation", head: Head, now: int) -> int:
     """ABORT."""
     return session.do(Rollback(session.connection, required(head, "transaction")), now)
 
 
-def disconnect(session: "Session", head: Head, now: int) -> int:
+def disconnect(session: "Conversation", head: Head, now: int) -> int:
     """DISCONNECT: the clean end; the connection is closed when the receipt has left."""
     answer = session.do(CloseConnection(session.connection, CLOSED), now)
     session.connection = 0
@@ -147,7 +147,7 @@ def disconnect(session: "Session", head: Head, now: int) -> int:
     return answer
 
 
-ACTIONS: Final[dict[str, Callable[["Session", Head, int], int]]] = {
+ACTIONS: Final[dict[str, Callable[["Conversation", Head, int], int]]] = {
     "SUBSCRIBE": subscribe,
     "UNSUBSCRIBE": unsubscribe,
     "ACK": settle,

@@ -220,45 +220,6 @@ def _where(head: bytes) -> str:
     return shown.decode("utf-8", "replace")
 
 
-class Gathering:
-    """The body of a frame that is too big for one read: kept in pieces until it is whole.
-
-    `length` is what content-length said, or UNTIL_NUL. No byte is looked at twice.
-    """
-
-    __slots__ = ("head", "length", "pieces", "size")
-
-    def __init__(self, head: bytes, length: int, piece: bytes) -> None:
-        self.head: bytes = head
-        self.length: int = length
-        self.pieces: list[bytes] = [piece]
-        self.size: int = len(piece)
-
-    def add(self, data: bytes, options: StompOptions) -> int:
-        """Take what belongs to the body; answers how much, with the NUL, or -1 for more to come.
-
-        Raises StompError if the body is over the limit or no NUL follows it.
-        """
-        if self.length == UNTIL_NUL:
-            end = data.find(b"\0")
-            if self.size + (end if end >= 0 else len(data)) > options.max_data_length:
-                raise body_too_long(f"more than {options.max_data_length}", options)
-        else:
-            end = self.length - self.size
-            if end >= len(data):
-                end = -1
-            elif data[end] != 0:
-                raise wrong_length(self.length)
-        piece = data if end < 0 else data[:end]
-        self.pieces.append(piece)
-        self.size += len(piece)
-        return end + 1 if end >= 0 else -1
-
-    def body(self) -> bytes:
-        """The whole body."""
-        return b"".join(self.pieces)
-
-
 def wrong_length(length: int) -> StompError:
     """The error for a body that is longer than its content-length."""
     return StompError(

@@ -17,7 +17,8 @@ class StompOptions(
     """Limits in bytes, times in milliseconds; `key` tells what the configuration calls them.
 
     `max_frame_head` bounds command and headers of a frame together, `max_early_data` what a peer
-    may send before it is logged in. `heart_beat_send_ms` is the shortest time between heart-beats
+    may send before it is logged in. A body above `min_large_message_size` is never whole in memory.
+    `heart_beat_send_ms` is the shortest time between heart-beats
     that the broker offers, `heart_beat_receive_ms` the one it asks for; 0 turns that way off. A
     peer is given up when nothing came from it for `heart_beat_grace` times what was agreed. `hosts`
     lists the virtual host names that CONNECT may give, empty for any. `room` is how many bytes of
@@ -29,6 +30,7 @@ class StompOptions(
     max_headers: int = 1000
     max_frame_head: int = MIB
     max_data_length: int = 100 * MIB
+    min_large_message_size: int = 100 * KIB
     max_early_data: int = MIB
     max_subscriptions: int = 10_000
     die_delay_ms: int = 250
@@ -47,8 +49,8 @@ class StompOptions(
         """Refuse values that no session could work with, naming the key."""
         for name in (
             "max_header_length", "max_headers", "max_frame_head", "max_data_length",
-            "max_early_data", "max_subscriptions", "die_delay_ms", "connect_timeout_ms",
-            "heart_beat_send_ms", "heart_beat_receive_ms",
+            "min_large_message_size", "max_early_data", "max_subscriptions", "die_delay_ms",
+            "connect_timeout_ms", "heart_beat_send_ms", "heart_beat_receive_ms",
         ):  # fmt: skip
             if getattr(self, name) < 0:
                 raise ValueError(f"{key(name)} must be 0 or more")

@@ -15,8 +15,17 @@ class BrokerPort(Protocol):
 
 
 class DeliveredMessage(Protocol):
-    """What a delivery needs of a message; `headers` is a block of `engine.headers`."""
+    """What a delivery needs of a message; `headers` is a block of `engine.headers`.
+
+    One that has `chunks` is large: it has no body but these, of so many bytes together.
+    """
 
     id: int
     headers: bytes
     body: bytes
+    chunks: tuple[int, ...]
+
+    @property
+    def body_bytes(self) -> int:
+        """Length of the body."""
+        ...

@@ -6,44 +6,28 @@ before it may leave. Whatever the peer sends ends in commands or in one ERROR fr
 an exception.
 """
 
-from collections.abc import Callable
 from typing import Final
 
-from engine.commands import (
-    Acknowledge,
-    CloseConnection,
-    Command,
-    OpenConnection,
-    RefuseConnection,
-    Send,
-)
-from engine.events import AUTHENTICATION, DISCONNECTED, PROTOCOL_ERROR, TIMEOUT
+from engine.commands import Acknowledge, Chunk, Send
+from engine.events import AUTHENTICATION, PROTOCOL_ERROR
 from engine.refusals import Refusal
 from protocols.stomp import states
-from protocols.stomp.actions import ACTIONS, MESSAGE_ID_DIGITS_MAX, not_now, unknown_delivery
-from protocols.stomp.errors import StompError, never_connected, refused, silent
+from protocols.stomp.actions import MESSAGE_ID_DIGITS_MAX, not_now, unknown_delivery
+from protocols.stomp.bodies import Gathering
+from protocols.stomp.conversation import Conversation
+from protocols.stomp.errors import StompError, refused
 from protocols.stomp.frames import (
     UNTIL_NUL,
-    Gathering,
-    Head,
-    body_too_long,
     check_receipt,
-    content_length,
     cut_receipt,
-    error_frame,
     no_blank_line,
-    parse_head,
-    required,
     without_carriage_returns,
     wrong_length,
 )
-from protocols.stomp.handshake import Handshake
-from protocols.stomp.heart_beats import HeartBeats
 from protocols.stomp.options import StompOptions
 from protocols.stomp.ports import BrokerPort
 from protocols.stomp.sending import Planner, SendPlan
-from protocols.stomp.subscription import Subscription
-from protocols.stomp.versions import TEXTS, V10, V12
+from protocols.stomp.versions import V10, V12
 
 _LINE_ENDS: Final = (10, 13)
 _PLAIN: Final = (65, 83)  # what begins with A or S may be plain
@@ -64,64 +48,38 @@ _PLAIN_HEAD_BYTES_MAX: Final = 4096
 _US_PER_MS: Final = 1000
 
 
-class Session:
+class Session(Conversation):
     """One connection's conversation. The owner of the connection
 
     - calls `tick` right after making it, again whenever `next_deadline` (microseconds, 0 for none)
       has come, and reads the new `next_deadline` after `tick` and `authenticated`;
-    - after each call takes `out` and `gate`: the bytes may leave when LSN `gate` is durable;
+    - after each call takes `out`, `bodies` and `gate`: the bytes may leave when LSN `gate` is
+      durable, with the bodies of large messages in their places;
     - when `login_request` (login, passcode, client id) appears, answers by `authenticated`;
     - when `closing` is set, closes the connection `close_delay_ms` after its output has left;
     - calls `connection_lost` when the connection ended, for whatever reason.
     """
 
     __slots__ = (
-        "_body_max", "_connect_by", "_gathering", "_handshake", "_head", "_heard",
-        "_heart_beats", "_held", "_held_bytes", "_peer", "_plain_reach", "_planner", "_rest",
-        "_returns", "_scanned", "_server_name", "by_key", "by_serial",
-        "close_delay_ms", "closing", "connection", "gate", "handle", "has_spoken", "latest",
-        "login_request", "next_deadline", "options", "out", "serials", "state", "version",
+        "_body_max", "_gathering", "_held", "_held_bytes", "_plain_reach", "_planner", "_rest",
+        "_returns", "_scanned",
     )  # fmt: skip
 
     def __init__(
         self, broker: BrokerPort, options: StompOptions, peer: str, server_name: str
     ) -> None:
-        self.handle: Callable[[Command, int], int | Refusal] = broker.handle
-        self.options: StompOptions = options
-        self._peer: str = peer
-        self._server_name: str = server_name
-        self.state: str = states.NEW
-        self.version: int = V10
-        self.connection: int = 0
-        self.out: list[bytes] = []
-        self.gate: int = 0
-        self.closing: bool = False
-        self.close_delay_ms: int = 0
-        self.login_request: tuple[str, str, str] | None = None
-        self._handshake: Handshake | None = None
+        super().__init__(broker, options, peer, server_name)
         # Input that is not yet a frame.
         self._rest: bytearray = bytearray()
         self._scanned: int = -1
         self._gathering: Gathering | None = None
         self._held: list[bytes] = []
         self._held_bytes: int = 0
-        self._head: bytes = b""
         self._plain_reach: int = min(options.max_frame_head + 2, _PLAIN_HEAD_BYTES_MAX)
-        self._body_max: int = options.max_data_length
+        # The longest body that is taken whole.
+        self._body_max: int = min(options.max_data_length, options.min_large_message_size)
         self._returns: bool = False  # the last head had CR LF line ends
-        # Subscriptions by their key (id, destination in 1.0); in 1.2 those that acknowledge also
-        # by serial, which their ack ids begin with; prepared SENDs by head.
-        self.by_key: dict[tuple[str, str], Subscription] = {}
-        self.by_serial: dict[bytes, Subscription] = {}
-        self.serials: int = 0
-        self.latest: Subscription | None = None
         self._planner: Planner = Planner(V10, options)
-        # Time, in microseconds.
-        self.next_deadline: int = 0
-        self.has_spoken: bool = False
-        self._heard: int = 0
-        self._connect_by: int = 0
-        self._heart_beats: HeartBeats = HeartBeats()
 
     # ---------------------------------------------------------------- input
 
@@ -188,9 +146,13 @@ class Session:
                 stop = body_at + length
                 if length < 0 or stop >= size or data[stop]:
                     stop = self._body_end(data, body_at, length)
-                    if stop < 0:
-                        self._wait_for_body(data, position, body_at, length)
+                if stop < 0 or stop - body_at > self._body_max:
+                    if stop < 0 and self._keeps_body(data, position, body_at, length):
                         return
+                    self._gathering = Gathering(head, plan, self.options)
+                    data = self._gather(self._gathering, data[body_at:], now)
+                    position, size = 0, len(data)
+                    continue
                 self._send(plan, data[body_at:stop], receipt, now)
                 position = stop + 1
                 continue
@@ -273,39 +235,54 @@ class Session:
     def _body_end(self, data: bytes, body_at: int, length: int) -> int:
         """Where the NUL of the frame is, or -1 when it has not come yet."""
         if length == UNTIL_NUL:
-            stop = data.find(b"\0", body_at)
-            if stop - body_at > self.options.max_data_length:
-                raise body_too_long(f"more than {self.options.max_data_length}", self.options)
-            return stop
+            return data.find(b"\0", body_at)
         stop = body_at + length
         if stop >= len(data):
             return -1
-        if data[stop] != 0:
+        if data[stop] != 0 and length <= self._body_max:
             raise wrong_length(length)
         return stop
 
-    def _wait_for_body(self, data: bytes, position: int, body_at: int, length: int) -> None:
-        limit = self.options.max_data_length
-        if length == UNTIL_NUL and len(data) - body_at > limit:
-            raise body_too_long(f"more than {limit}", self.options)
-        if len(data) - position <= _SMALL_BYTES:
-            self._keep(data, position, -1)
-        else:
-            self._gathering = Gathering(self._head, length, data[body_at:])
+    def _keeps_body(self, data: bytes, position: int, body_at: int, length: int) -> bool:
+        """Keep what came of a frame, to be read again, if it is so little; answers whether."""
+        body_bytes = max(len(data) - body_at, length)
+        if len(data) - position > _SMALL_BYTES or body_bytes > self._body_max:
+            return False
+        self._keep(data, position, -1)
+        return True
 
     def _gather(self, gathering: Gathering, data: bytes, now: int) -> bytes:
         """Go on with a big body; answers what follows its frame."""
         self._head = gathering.head
-        taken = gathering.add(data, self.options)
+        taken = gathering.add(data)
+        while chunk := gathering.chunk(taken >= 0):
+            self._send_chunk(gathering, chunk, now)
+        if gathering.problem is not None:
+            raise gathering.problem
         if taken < 0:
             return b""
         self._gathering = None
-        key, receipt = cut_receipt(gathering.head)
+        receipt = cut_receipt(gathering.head)[1]
         receipt = self._check_receipt(receipt) if receipt is not None else None
-        self._send(
-            self._planner.plans.get(key) or self._prepare(key), gathering.body(), receipt, now
-        )
+        send = self._command_of(gathering.plan, b"" if gathering.chunks else gathering.body(), now)
+        if gathering.chunks:
+            send.chunks = tuple(gathering.chunks)
+            send.body_bytes = gathering.size
+        self._receipt(receipt, self.do(send, now))
         return data[taken:]
+
+    def _send_chunk(self, gathering: Gathering, chunk: bytes, now: int) -> None:
+        if gathering.send is None:
+            gathering.send = self._command_of(gathering.plan, b"", now)
+        chunks = gathering.chunks
+        chunks.append(self.do(Chunk(gathering.send, chunk, chunks[-1] if chunks else 0), now))
+
+    def is_ahead(self, durable_lsn: int, chunk_count: int) -> bool:
+        """Whether so many chunks of the body that the peer is sending are not durable yet."""
+        gathering = self._gathering
+        if gathering is None or len(gathering.chunks) < chunk_count:
+            return False
+        return gathering.chunks[-chunk_count] > durable_lsn
 
     def _hold(self, data: bytes) -> None:
         """Keep what comes before the login is decided."""
@@ -332,22 +309,19 @@ class Session:
         return self._planner.plan(key)
 
     def _send(self, plan: SendPlan, body: bytes, receipt: bytes | None, now: int) -> None:
+        self._receipt(receipt, self.do(self._command_of(plan, body, now), now))
+
+    def _command_of(self, plan: SendPlan, body: bytes, now: int) -> Send:
         expires = plan.expires
         headers = plan.headers
         if plan.ttl:
             by_ttl = now // _US_PER_MS + plan.ttl
             expires = min(expires, by_ttl) if expires else by_ttl
             headers = b"%bexpires:%d\n" % (headers, expires)
-        answer = self.handle(
-            Send(
-                self.connection, plan.address, headers, body, plan.routing_type, plan.queue,
-                plan.priority, plan.persistent, expires, plan.transaction,
-            ),
-            now,
+        return Send(
+            self.connection, plan.address, headers, body, plan.routing_type, plan.queue,
+            plan.priority, plan.persistent, expires, plan.transaction,
         )  # fmt: skip
-        if isinstance(answer, Refusal):
-            raise refused(answer)
-        self._receipt(receipt, answer)
 
     def _sends(self, data: bytes, position: int, now: int) -> int:
         """Carry out a run of SENDs that are whole and plain; answers where it ends.
@@ -425,59 +399,7 @@ class Session:
             position = stop + 3
         return position
 
-    def _receipt(self, receipt: bytes | None, answer: int) -> None:
-        if receipt is not None:
-            self.out.append(b"RECEIPT\nreceipt-id:" + receipt + b"\n\n\0")
-            if answer > self.gate:
-                self.gate = answer
-
-    # ---------------------------------------------------------------- all commands
-
-    def _command(self, key: bytes, receipt: bytes | None, terminator: int, now: int) -> None:
-        head = parse_head(key, self.version, self.options)
-        action = states.TABLE.get((self.state, head.command))
-        if action is None or (action == "NACK" and self.version == V10):
-            raise StompError(
-                f"unknown command {head.command} in STOMP {TEXTS[self.version]}",
-                "a frame begins with a STOMP command in capitals",
-            )
-        if action == "SEND":
-            required(head, "destination")  # Only a SEND without any header comes this way.
-        if action not in ACTIONS and action != "CONNECT":
-            raise not_now(action, head.command)
-        if content_length(head, self.options) > 0 or terminator != 0:
-            raise StompError(f"{head.command} has a body", "only SEND may have a body")
-        if action == "CONNECT":
-            self._connect(head, now)
-        else:
-            self._receipt(receipt, ACTIONS[action](self, head, now))
-
-    def do(self, command: Command, now: int) -> int:
-        """Have the broker carry out a command; a refusal is raised as StompError."""
-        answer = self.handle(command, now)
-        if isinstance(answer, Refusal):
-            raise refused(answer)
-        return answer
-
-    def _connect(self, head: Head, now: int) -> None:
-        """CONNECT or STOMP: agree on a version, then ask for the login to be checked."""
-        try:
-            self._handshake = Handshake(head, self.options)
-        except StompError as error:
-            self._refuse(PROTOCOL_ERROR, head.values.get("login", ""), error.what, now)
-            raise
-        shake = self._handshake
-        self.version = shake.version
-        self.state = states.AUTHENTICATING
-        self.login_request = (shake.login, shake.passcode, shake.client_id)
-
-    def _refuse(self, reason: int, user: str, text: str, now: int) -> None:
-        self.handle(RefuseConnection(reason, self._protocol(), self._peer, user, text), now)
-
-    def _protocol(self) -> str:
-        return f"STOMP {TEXTS[self.version]}"
-
-    # ---------------------------------------------------------------- login, time, the end
+    # ---------------------------------------------------------------- the beginning and the end
 
     def authenticated(self, user: str | None, text: str, now: int) -> None:
         """The answer to `login_request`: the user's name, or None and the reason for people."""
@@ -490,6 +412,8 @@ class Session:
                 self._refuse(AUTHENTICATION, shake.login, text, now)
                 raise StompError(text or "login refused", "give a valid login and passcode")
             self._opened(shake, user, now)
+            self._planner = Planner(self.version, self.options)
+            self._returns = False  # a CONNECT may have them in any version
         except StompError as error:
             self._head = b"CONNECT"
             self._fail(error, PROTOCOL_ERROR, now)
@@ -498,101 +422,10 @@ class Session:
         self._held.clear()
         self.receive(held, now)
 
-    def _opened(self, shake: Handshake, user: str, now: int) -> None:
-        answer = self.do(
-            OpenConnection(self._protocol(), self._peer, user, shake.client_id, self.options.room),
-            now,
-        )
-        self.connection = answer
-        self.state = states.CONNECTED
-        self._planner = Planner(self.version, self.options)
-        self._returns = False  # a CONNECT may have them in any version
-        self.out.append(shake.connected(str(answer), self._server_name))
-        self.gate = max(self.gate, answer)
-        self._heard = now
-        self._heart_beats.start(shake, self.options.heart_beat_grace, now)
-        self.has_spoken = True
-        self.next_deadline = self._heart_beats.deadline(now)
-
-    def tick(self, now: int) -> None:
-        """Do what time asks for: heart-beats out, silence of the peer, a login that never comes."""
-        if self.closing:
-            return
-        if self.state != states.CONNECTED:
-            self._tick_before_login(now)
-            return
-        if self._heart_beats.is_silent(self._heard, now):
-            self._head = b""
-            self._fail(silent((now - self._heard) // _US_PER_MS), TIMEOUT, now)
-            return
-        if self._heart_beats.is_due(now):
-            if not self.has_spoken:
-                self.out.append(b"\n")
-            # A heart-beat counts as having spoken; else the next look is for something new.
-            self.has_spoken = not self.has_spoken
-        self.next_deadline = self._heart_beats.deadline(self._heard)
-
-    def clock_stepped(self, step: int, now: int) -> None:
-        """The clock was set by `step` microseconds, to `now`: no peer is given up for that."""
-        # Heard before the step, by the old clock; or since, and then it is right already.
-        if step > 0 or self._heard > now:
-            self._heard = min(self._heard + step, now)
-        if self._connect_by:
-            self._connect_by = now + self.options.connect_timeout_ms * _US_PER_MS
-            self.next_deadline = self._connect_by
-        if self.state == states.CONNECTED:
-            self._heart_beats.clock_stepped(now)
-            self.next_deadline = self._heart_beats.deadline(self._heard)
-
-    def _tick_before_login(self, now: int) -> None:
-        timeout_ms = self.options.connect_timeout_ms
-        if not timeout_ms:
-            return
-        if not self._connect_by:
-            self._connect_by = now + timeout_ms * _US_PER_MS
-        elif now >= self._connect_by:
-            self._head = b""
-            self._fail(never_connected(timeout_ms), TIMEOUT, now)
-            return
-        self.next_deadline = self._connect_by
-
-    def connection_lost(self, now: int, reason: int = DISCONNECTED, text: str = "") -> None:
-        """The connection is gone; the broker is told unless the session had ended before."""
-        if self.connection:
-            self.handle(CloseConnection(self.connection, reason, text), now)
-            self.connection = 0
-        self.end(0)
-
-    def _fail(self, error: StompError, reason: int, now: int) -> None:
-        """Write the ERROR frame and end the session; what the peer still sends is not processed."""
-        head = self._head.partition(b"\0")[0]
-        receipt = cut_receipt(head)[1]
-        if receipt is not None:
-            try:
-                receipt = receipt.removesuffix(b"\r") if self.version == V12 else receipt
-                receipt = check_receipt(receipt, self.version, self.options)
-            except StompError:
-                receipt = None
-        self.out.append(error_frame(error, head, receipt, self.version))
-        if self.connection:
-            self.handle(CloseConnection(self.connection, reason, error.what), now)
-            self.connection = 0
-        self.end(self.options.die_delay_ms)
-
     def end(self, delay_ms: int) -> None:
         """End the session; its connection is to be closed so long after its output has left."""
-        if not self.closing:
-            self.closing = True
-            self.close_delay_ms = delay_ms
-        self.state = states.CLOSED
-        self.next_deadline = 0
-        self.login_request = None
-        for subscription in self.by_key.values():
-            subscription.is_open = False
-        self.by_key.clear()
-        self.by_serial.clear()
+        super().end(delay_ms)
         self._planner = Planner(V10, self.options)
         self._held.clear()
         self._rest.clear()
         self._gathering = None
-        self.latest = None

@@ -10,7 +10,7 @@ from protocols.stomp.subscribing import AUTO, CLIENT, SubscribeRequest
 from protocols.stomp.versions import V10, V12, escape, express
 
 if TYPE_CHECKING:
-    from protocols.stomp.session import Session
+    from protocols.stomp.conversation import Conversation
 
 
 class Subscription:
@@ -25,9 +25,9 @@ class Subscription:
         "cumulative", "id", "is_durable", "is_open", "key", "serial", "session",
     )  # fmt: skip
 
-    def __init__(self, session: "Session", serial: int, request: SubscribeRequest) -> None:
+    def __init__(self, session: "Conversation", serial: int, request: SubscribeRequest) -> None:
         version = session.version
-        self.session: Session = session
+        self.session: Conversation = session
         self.serial: int = serial
         self.id: str | None = request.id
         self.key: tuple[str, str] = request.key
@@ -61,16 +61,27 @@ class Subscription:
         if not headers.startswith(b"destination:") and b"\ndestination:" not in headers:
             headers = self._destination_line + headers
         number = message.id
-        if self._after_id:
-            frame = b"%b%d%b%d\n%b\n%b\0" % (
-                self._before_id, number, self._after_id, number, headers, message.body,
-            )  # fmt: skip
+        if message.chunks:
+            gate = max(gate, self._deliver_large(message, headers))
+        elif self._after_id:
+            session.out.append(
+                b"%b%d%b%d\n%b\n%b\0"
+                % (self._before_id, number, self._after_id, number, headers, message.body)
+            )
         else:
-            frame = b"%b%d\n%b\n%b\0" % (self._before_id, number, headers, message.body)
-        session.out.append(frame)
+            session.out.append(b"%b%d\n%b\n%b\0" % (self._before_id, number, headers, message.body))
         session.has_spoken = True
         if gate > session.gate:
             session.gate = gate
+
+    def _deliver_large(self, message: DeliveredMessage, headers: bytes) -> int:
+        """Write MESSAGE around the place of its body; answers the last chunk, to wait for it."""
+        after_id = b"%b%d" % (self._after_id, message.id) if self._after_id else b""
+        head = b"%b%d%b\n%b\n" % (self._before_id, message.id, after_id, headers)
+        self.session.out.append(head)
+        self.session.say_body(message.chunks, message.body_bytes)
+        self.session.out.append(b"\0")
+        return message.chunks[-1]
 
     def _for_older(self, headers: bytes) -> bytes:
         version = self.session.version

@@ -3,7 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.protocols.stomp.streams import BROKEN, CONNECTS, FRAMES, cut, run
+from tests.unit.protocols.stomp.streams import (
+    BROKEN,
+    CONNECTS,
+    FRAMES,
+    LARGE_FRAMES,
+    LARGE_OPTIONS,
+    cut,
+    run,
+)
 
 frames = st.sampled_from(FRAMES)
 well_formed = st.builds(
@@ -31,6 +39,24 @@ def test_cuts_do_not_matter(stream: bytes, at: list[int]) -> None:
 @given(any_stream, places)
 def test_cuts_do_not_matter_when_something_is_wrong(stream: bytes, at: list[int]) -> None:
     assert run(cut(stream, at)) == run([stream])
+
+
+large_stream = st.builds(
+    lambda connect, parts: connect + b"".join(parts),
+    st.sampled_from(CONNECTS),
+    st.lists(st.sampled_from(LARGE_FRAMES) | pieces, min_size=1, max_size=6),
+)
+
+
+@given(large_stream, places)
+def test_cuts_do_not_matter_to_chunks(stream: bytes, at: list[int]) -> None:
+    assert run(cut(stream, at), LARGE_OPTIONS) == run([stream], LARGE_OPTIONS)
+
+
+@given(st.sampled_from(CONNECTS), st.lists(st.sampled_from(LARGE_FRAMES), max_size=4))
+def test_chunks_byte_by_byte(connect: bytes, parts: list[bytes]) -> None:
+    stream = connect + b"".join(parts)
+    assert run([bytes([byte]) for byte in stream], LARGE_OPTIONS) == run([stream], LARGE_OPTIONS)
 
 
 @given(st.sampled_from(CONNECTS), st.lists(pieces, min_size=1, max_size=4))

@@ -119,7 +119,12 @@ def test_the_defaults_of_an_acceptor_are_those_of_its_protocol() -> None:
 
 def test_an_acceptor_tells_its_protocol_everything() -> None:
     flags = ["max-headers=2", "max-header-length=100", "max-frame-head=2KiB", "die-delay=1s"]
-    flags += ["max-data-length=3", "max-early-data=4KiB", "max-subscriptions=5"]
+    flags += [
+        "max-data-length=3",
+        "min-large-message-size=2KiB",
+        "max-early-data=4KiB",
+        "max-subscriptions=5",
+    ]
     flags += ["connect-timeout=6s", "heart-beat-send=7", "heart-beat-receive=8", 'hosts=["h"]']
     flags += ["default-persistent=false", "queue-prefix=q/", "topic-prefix=t/", "buffer-size=9KiB"]
     config = load(None, [f"acceptor.{flag}" for flag in flags])

@@ -15,6 +15,7 @@ from journal.errors import JournalFailed
 from journal.journal import Journal
 from journal.reader import read_blocks
 from journal.writer import InlineWriter
+from paging.content import ContentReader
 from paging.layout import LAYOUT
 from protocols.stomp import Session, StompOptions
 from recovery.fold import fold
@@ -96,6 +97,7 @@ class Bench:
             schedule=self.schedule,
             authenticate=lambda request, answer: self.logins.append((request, answer)),
         )
+        self.hub.chunks = ContentReader(self.disk, LAYOUT)
         self.hub.request(Start(version="test"))
         self.run()
 

@@ -1,9 +1,17 @@
 """A peer counts what is on its way out, and writes to nobody who is gone."""
 
+import random
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from engine.broker import Broker
 from engine.state import State
 from protocols.stomp import Session, StompOptions
-from server.peer import Peer
+from protocols.stomp.bodies import Body
+from server.outbox import Outbox
+from server.peer import CHUNKS_AT_ONCE, WRITE_HIGH_BYTES, Peer
 
 
 class Transport:
@@ -24,6 +32,133 @@ class Transport:
 
     def close(self, delay_ms: int) -> None:
         raise AssertionError("a peer decides nothing")
+
+
+class Chunks:
+    """Chunk N is ten times its last digit."""
+
+    def fetch(self, lsns: Sequence[int]) -> list[tuple[bytes, bytes]]:
+        assert 0 < len(lsns) <= CHUNKS_AT_ONCE
+        return [(b"", b"%d" % (lsn % 10) * 10) for lsn in lsns]
+
+
+class Pipe:
+    """A transport that takes everything, until it is told that it is full."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.is_full = False
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def buffered(self) -> int:
+        return WRITE_HIGH_BYTES + 1 if self.is_full else 0
+
+    def pause_reading(self) -> None:
+        raise AssertionError("a peer decides nothing")
+
+    def resume_reading(self) -> None:
+        raise AssertionError("a peer decides nothing")
+
+    def close(self, delay_ms: int) -> None:
+        raise AssertionError("a peer decides nothing")
+
+    @property
+    def text(self) -> bytes:
+        return b"".join(self.written)
+
+
+def piped() -> tuple[Peer, Pipe]:
+    pipe = Pipe()
+    session = Session(Broker(State()), StompOptions(), "peer", "server")
+    return Peer(session, pipe, "peer", "stomp", 1000), pipe
+
+
+SAID = st.lists(
+    st.tuples(
+        # What is said at once: pieces of text, and how many chunks of a body follow each.
+        st.lists(st.tuples(st.integers(1, 5), st.integers(0, 9)), min_size=1, max_size=4),
+        st.sampled_from((0, 1, 2)),
+    ),
+    max_size=6,
+)
+
+
+@given(SAID, st.randoms(use_true_random=False))
+def test_bodies_come_where_they_belong(
+    said: list[tuple[list[tuple[int, int]], int]], chance: random.Random
+) -> None:
+    peer, pipe = piped()
+    outbox = Outbox(0)
+    expected = b""
+    lsn = body = 0
+    for pieces, wait in said:
+        parts = []
+        bodies = []
+        for length, count in pieces:
+            parts.append(b"abcde"[:length])
+            expected += parts[-1]
+            if count:
+                chunks = tuple(range(body + 1, body + count + 1))
+                body += count
+                bodies.append(Body(sum(map(len, parts)), chunks, 10 * count))
+                expected += b"".join(b"%d" % (chunk % 10) * 10 for chunk in chunks)
+        peer.expect(bodies)
+        if wait:
+            lsn += 1
+            outbox.put(peer, parts, lsn)
+            if lsn > outbox.closed_lsn:
+                outbox.close(lsn)
+        else:
+            outbox.put(peer, parts, 0)
+        for _ in range(chance.randint(0, 3)):
+            pipe.is_full = chance.random() < 0.3
+            peer.pump(Chunks())
+        if chance.random() < 0.3 and outbox.closed_lsn > outbox.durable_lsn:
+            outbox.durable(outbox.closed_lsn)
+        assert expected.startswith(pipe.text)
+    outbox.durable(outbox.closed_lsn)
+    pipe.is_full = False
+    while peer.pump(Chunks()):
+        pass
+    assert pipe.text == expected
+    assert (peer.body_bytes, peer.held_bytes, peer.waiting_bytes) == (0, 0, 0)
+    assert not peer.has_bodies
+
+
+def test_a_slice_at_a_time() -> None:
+    peer, pipe = piped()
+    peer.expect([Body(1, tuple(range(1, 2 * CHUNKS_AT_ONCE + 2)), 90)])
+    peer.release(b"ab")
+    assert pipe.written == []
+    assert peer.output_bytes() == 2
+    assert peer.pump(Chunks())
+    assert pipe.written[0] == b"a"
+    assert len(pipe.written) == 1 + CHUNKS_AT_ONCE
+    assert peer.body_bytes == 90 - 10 * CHUNKS_AT_ONCE
+    pipe.is_full = True
+    assert not peer.pump(Chunks())
+    assert len(pipe.written) == 1 + CHUNKS_AT_ONCE
+    pipe.is_full = False
+    assert peer.pump(Chunks())
+    assert not peer.pump(Chunks())
+    assert pipe.written[-1] == b"b"
+
+
+def test_after_bodies_are_dropped_nothing_more_is_written() -> None:
+    peer, pipe = piped()
+    peer.expect([Body(1, (1,), 10)])
+    peer.release(b"ab")
+    peer.drop_bodies()
+    peer.release(b"c")
+    assert not peer.pump(Chunks())
+    assert pipe.written == []
+    assert peer.body_bytes == 0
+    whole, other = piped()
+    whole.drop_bodies()
+    whole.release(b"c")
+    assert other.text == b"c"
 
 
 def test_output_is_what_waits_and_what_the_transport_holds() -> None:

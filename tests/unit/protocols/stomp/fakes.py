@@ -34,10 +34,14 @@ class FakeBroker:
 
 
 class FakeMessage:
-    def __init__(self, number: int, headers: bytes, body: bytes = b"") -> None:
+    def __init__(
+        self, number: int, headers: bytes, body: bytes = b"", chunks: tuple[int, ...] = ()
+    ) -> None:
         self.id = number
         self.headers = headers
         self.body = body
+        self.chunks = chunks
+        self.body_bytes = len(body) or 10 * len(chunks)
 
 
 class Peer:

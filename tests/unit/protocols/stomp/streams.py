@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+import msgspec
+
 from protocols.stomp.options import StompOptions
 from tests.unit.protocols.stomp.fakes import FakeMessage, Peer
 
@@ -13,6 +15,20 @@ OPTIONS = StompOptions(
     max_early_data=1_000_000,
 )
 """Small limits, so that random streams reach them."""
+
+LARGE_OPTIONS = msgspec.structs.replace(OPTIONS, min_large_message_size=4, max_data_length=70)
+"""Nearly everything is large, and much is too large."""
+
+LARGE_FRAMES = (
+    b"SEND\ndestination:/queue/a\nreceipt:1\ncontent-length:12\n\n" + b"abc\0" * 3 + b"\0",
+    b"SEND\ndestination:/queue/a\n\n12345\0",
+    b"SEND\ndestination:/queue/a\nreceipt:x\\cy\nttl:5\n\n12345678\0",
+    b"SEND\r\ndestination:a\r\nreceipt:3\r\ntransaction:t\r\n\r\nbody\r\n\0",
+    b"SEND\ndestination:/queue/a\n\n" + b"x" * 70 + b"\0",
+    b"SEND\ndestination:/queue/a\n\n" + b"x" * 71 + b"\0",
+    b"SEND\ndestination:/queue/a\nreceipt:r\ncontent-length:9\n\n123456789!\0",
+    b"SEND\ndestination:/queue/a\nreceipt:r\ncontent-length:71\n\n",
+)
 
 CONNECTS = (
     b"CONNECT\n\n\0",
@@ -62,9 +78,9 @@ BROKEN = (
 )
 
 
-def run(chunks: list[bytes]) -> tuple[list[str], bytes, bool]:
+def run(chunks: list[bytes], options: StompOptions = OPTIONS) -> tuple[list[str], bytes, bool]:
     """Feed the chunks to a session, logging in when asked: commands, output, whether it ended."""
-    peer = Peer(OPTIONS)
+    peer = Peer(options)
     output = []
     for chunk in chunks:
         output.append(peer.send(chunk))

@@ -86,7 +86,7 @@ def test_big_bodies_in_pieces(step: int, length: bool) -> None:
     head = b"SEND\ndestination:/queue/a\nreceipt:big\n"
     head += b"content-length:%d\n" % len(body) if length else b""
     stream = head + b"\n" + body + b"\0\nSEND\ndestination:/queue/a\n\nnext\0"
-    peer = connected()
+    peer = connected(options=StompOptions(min_large_message_size=1 << 20))
     output = b"".join(peer.send(stream[at : at + step]) for at in range(0, len(stream), step))
     assert bodies(peer) == [body, b"next"]
     assert output == b"RECEIPT\nreceipt-id:big\n\n\0"

@@ -1,0 +1,92 @@
+"""Bodies that are not whole in memory: one that comes in pieces, and the place of one that goes.
+
+Must never know what becomes of a body.
+"""
+
+from typing import Final, NamedTuple
+
+from engine.commands import Send
+from protocols.stomp.errors import StompError
+from protocols.stomp.frames import UNTIL_NUL, body_too_long, wrong_length
+from protocols.stomp.options import StompOptions
+from protocols.stomp.sending import SendPlan
+
+CHUNK_BYTES: Final = 64 * 1024
+"""Length of a chunk of a large body, but for the last one, unless large begins below that."""
+
+
+class Body(NamedTuple):
+    """The body of a large message in the output: after `at` bytes of it, `size` bytes of chunks."""
+
+    at: int
+    chunks: tuple[int, ...]
+    size: int
+
+
+class Gathering:
+    """The body of a SEND that is too big for one read. No byte is looked at twice.
+
+    Up to `min-large-message-size` it is kept until it is whole; above, it is given away in chunks
+    that do not depend on how the input was cut. `send` is the command that it is for, and `chunks`
+    are the LSNs of what was given away, both kept by the session. `problem` is what is wrong
+    with the body behind what is still to be given away.
+    """
+
+    __slots__ = (
+        "_chunk_bytes", "_held", "_large_from", "_limit", "_options", "_pieces", "chunks", "head",
+        "length", "plan", "problem", "send", "size",
+    )  # fmt: skip
+
+    def __init__(self, head: bytes, plan: SendPlan, options: StompOptions) -> None:
+        self.head: bytes = head
+        self.plan: SendPlan = plan
+        self.length: int = plan.length
+        self.size: int = 0
+        self.chunks: list[int] = []
+        self.send: Send | None = None
+        self.problem: StompError | None = None
+        self._options: StompOptions = options
+        self._limit: int = options.max_data_length
+        self._large_from: int = options.min_large_message_size + 1
+        self._chunk_bytes: int = min(CHUNK_BYTES, max(1, options.min_large_message_size))
+        self._pieces: list[bytes] = []
+        self._held: int = 0
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the body is to be given away in chunks."""
+        return max(self.length, self.size) >= self._large_from
+
+    def add(self, data: bytes) -> int:
+        """Take what belongs to the body; answers how much, with the NUL, or -1 for more to come."""
+        end = data.find(b"\0") if self.length == UNTIL_NUL else self.length - self.size
+        is_whole = 0 <= end < len(data)
+        piece = data[:end] if is_whole else data
+        if self.length != UNTIL_NUL:
+            if is_whole and data[end] != 0:
+                self.problem = wrong_length(self.length)
+        elif self.size + len(piece) > self._limit:
+            self.problem = body_too_long(f"more than {self._limit}", self._options)
+            piece = piece[: self._limit - self.size]
+        self.size += len(piece)
+        self._held += len(piece)
+        self._pieces.append(piece)
+        return end + 1 if is_whole and self.problem is None else -1
+
+    def chunk(self, is_whole: bool) -> bytes:
+        """The next chunk to be given away, empty if there is none yet.
+
+        When the body `is_whole` the last one may be shorter than the others.
+        """
+        length = self._chunk_bytes
+        if not self._held or not self.is_large or (self._held < length and not is_whole):
+            return b""
+        held = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        rest = held[length:]
+        self._pieces = [rest]
+        self._held = len(rest)
+        return held[:length]
+
+    def body(self) -> bytes:
+        """The whole body, of which nothing was given away."""
+        return b"".join(self._pieces)

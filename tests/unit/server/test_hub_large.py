@@ -1,0 +1,253 @@
+"""Large messages through the hub: in by chunks, out in slices, nothing in between."""
+
+from typing import Any
+
+import pytest
+
+from engine import events
+from journal.reader import read_blocks
+from paging.layout import LAYOUT
+from protocols.stomp import StompOptions
+from server.hub import STALL_US
+from server.peer import LARGE_AHEAD_CHUNKS, WRITE_HIGH_BYTES
+from tests.unit.server.test_hub import Bench, Client
+
+SMALL: dict[str, Any] = {"min_large_message_size": 10}
+SUBSCRIBE = b"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client-individual\n\n\0"
+BODY = bytes(range(256)) * 4
+
+
+def frames(output: bytes) -> list[bytes]:
+    """Bodies of the MESSAGEs in the output, which must hold nothing but whole frames."""
+    found = []
+    while output:
+        head, _, rest = output.partition(b"\n\n")
+        lengths = [line for line in head.split(b"\n") if line.startswith(b"content-length:")]
+        length = int(lengths[0][15:]) if lengths else rest.index(b"\0")
+        assert rest[length : length + 1] == b"\0"
+        if head.startswith(b"MESSAGE\n"):
+            found.append(rest[:length])
+        output = rest[length + 1 :].lstrip(b"\n")
+    return found
+
+
+def kinds(bench: Bench) -> list[int]:
+    """Kinds of the events in the journal."""
+    return [
+        row[events.KIND]
+        for block in read_blocks(bench.disk, LAYOUT)
+        for _, row, *_ in block.events()
+    ]
+
+
+def pair(**options: Any) -> tuple[Bench, Client, Client]:
+    """A producer of large messages, and a consumer that has subscribed."""
+    bench = Bench()
+    producer = bench.connect(**SMALL)
+    consumer = bench.connect(**options)
+    consumer.do(SUBSCRIBE)
+    return bench, producer, consumer
+
+
+def test_a_large_message_goes_through() -> None:
+    bench, producer, consumer = pair()
+    producer.message(BODY, receipt="r")
+    bench.turn()
+    assert producer.transport.take() == b""
+    bench.run()
+    assert producer.transport.take() == b"RECEIPT\nreceipt-id:r\n\n\0"
+    assert frames(consumer.transport.take()) == [BODY]
+    assert kinds(bench).count(events.CHUNK_RECEIVED) == -(-len(BODY) // 10)
+
+
+def test_without_a_content_length_too() -> None:
+    bench, producer, consumer = pair()
+    producer.send(b"SEND\ndestination:/queue/a\n\n" + b"x" * 999 + b"\0")
+    bench.run()
+    assert frames(consumer.transport.take()) == [b"x" * 999]
+
+
+def test_several_in_a_row_with_small_ones_between() -> None:
+    bench, producer, consumer = pair()
+    sent = [BODY, b"small", BODY[::-1], b"", b"tiny", BODY * 2]
+    for body in sent:
+        producer.message(body)
+    bench.run()
+    assert frames(consumer.transport.take()) == sent
+
+
+def test_what_is_not_persistent_comes_when_it_can_be_read() -> None:
+    bench, producer, consumer = pair()
+    head = b"SEND\ndestination:/queue/a\npersistent:false\nreceipt:r\ncontent-length:1024\n\n"
+    producer.send(head + BODY + b"\0")
+    bench.turn()
+    assert producer.transport.take() == b"RECEIPT\nreceipt-id:r\n\n\0"
+    assert consumer.transport.take() == b""
+    bench.run()
+    assert frames(consumer.transport.take()) == [BODY]
+
+
+def test_nothing_comes_between_the_pieces_of_a_body() -> None:
+    bench, producer, consumer = pair()
+    producer.message(BODY)
+    bench.turn()
+    bench.writer.write()
+    bench.hub.turn()
+    first = consumer.transport.take()
+    assert 0 < len(first) < len(BODY)
+    consumer.transport.stuck = WRITE_HIGH_BYTES + 1
+    consumer.send(b"BEGIN\ntransaction:t\nreceipt:b\n\n\0")
+    bench.run()
+    assert b"receipt-id:b" not in consumer.transport.take()
+    consumer.transport.stuck = 0
+    bench.hub.drained(consumer.peer)
+    bench.run()
+    output = consumer.transport.take()
+    assert output.endswith(b"\0RECEIPT\nreceipt-id:b\n\n\0")
+
+
+def test_a_body_uses_the_room_of_its_connection() -> None:
+    bench, producer, consumer = pair(room=2000)
+    consumer.transport.stuck = WRITE_HIGH_BYTES + 1
+    for _ in range(4):
+        producer.message(BODY * 4)
+    bench.run()
+    assert bench.hub.status()["messages_in_flight"] == 1
+    assert consumer.peer.output_bytes() < WRITE_HIGH_BYTES + 1000
+    consumer.transport.stuck = 0
+    bench.hub.drained(consumer.peer)
+    bench.run()
+    assert frames(consumer.transport.take()) == [BODY * 4] * 4
+
+
+def test_an_ack_may_come_before_the_body_has_left() -> None:
+    bench, producer, consumer = pair()
+    producer.message(BODY)
+    bench.turn()
+    bench.writer.write()
+    bench.hub.turn()
+    output = consumer.transport.take()
+    ack = output.partition(b"\nack:")[2].partition(b"\n")[0]
+    consumer.send(b"ACK\nid:" + ack + b"\n\n\0")
+    bench.run()
+    assert frames(output + consumer.transport.take()) == [BODY]
+    assert bench.hub.status()["messages_in_flight"] == 0
+
+
+def test_peers_take_turns() -> None:
+    bench = Bench()
+    producer = bench.connect(**SMALL)
+    consumers = [bench.connect() for _ in range(3)]
+    for consumer in consumers:
+        consumer.do(b"SUBSCRIBE\nid:1\ndestination:/topic/a\n\n\0")
+    head = b"SEND\ndestination:/topic/a\ncontent-length:1024\n\n"
+    producer.send(head + BODY + b"\0")
+    bench.turn()
+    bench.writer.write()
+    most = 0
+    while bench.turns:
+        bench.turns -= 1
+        bench.hub.turn()
+        written = [len(consumer.transport.written) for consumer in consumers]
+        most = max(most, max(written) - min(written))
+    assert most < 400
+    assert [frames(consumer.transport.take()) for consumer in consumers] == [[BODY]] * 3
+
+
+def test_a_consumer_that_goes_in_the_middle_gives_the_message_back() -> None:
+    bench, producer, consumer = pair()
+    producer.message(BODY)
+    bench.turn()
+    bench.writer.write()
+    bench.hub.turn()
+    bench.hub.lost(consumer.peer)
+    bench.run()
+    assert bench.hub.status()["messages_ready"] == 1
+    assert consumer.peer.body_bytes == 0
+    other = bench.connect()
+    output = other.do(SUBSCRIBE)
+    assert b"redelivered:true" in output
+    assert frames(output) == [BODY]
+
+
+def test_a_producer_that_goes_in_the_middle_leaves_nothing() -> None:
+    bench, producer, consumer = pair()
+    producer.send(b"SEND\ndestination:/queue/a\ncontent-length:1024\n\n" + BODY[:500])
+    bench.run()
+    bench.hub.lost(producer.peer)
+    bench.run()
+    assert bench.hub.status()["messages_ready"] == 0
+    assert consumer.transport.take() == b""
+    assert kinds(bench).count(events.CHUNK_RECEIVED) == 50
+    assert kinds(bench).count(events.ROUTED) == 0
+
+
+def test_a_sender_that_is_ahead_of_the_disk_is_paused() -> None:
+    bench = Bench()
+    producer = bench.connect(**SMALL)
+    producer.send(b"SEND\ndestination:/queue/a\ncontent-length:1024\n\n")
+    sent = 0
+    while producer.transport.reading:
+        producer.send(BODY[sent : sent + 10])
+        bench.turn()
+        sent += 10
+    assert sent == 10 * LARGE_AHEAD_CHUNKS
+    bench.run()
+    assert vars(producer.transport)["reading"] is True
+    producer.send(BODY[sent:] + b"\0")
+    bench.run()
+    assert bench.hub.status()["messages_ready"] == 1
+
+
+@pytest.mark.parametrize("last", [b"DISCONNECT\nreceipt:2\n\n\0", b"BOGUS\nreceipt:2\n\n\0"])
+def test_the_last_word_waits_for_the_body(last: bytes) -> None:
+    bench, producer, consumer = pair()
+    producer.message(BODY)
+    bench.turn()
+    bench.writer.write()
+    bench.hub.turn()
+    consumer.send(last)
+    assert consumer.transport.closed_after_ms is None
+    bench.run()
+    output = consumer.transport.take()
+    assert frames(output) == [BODY]
+    assert b"receipt-id:2" in output.rpartition(BODY[-5:])[2]
+    assert vars(consumer.transport)["closed_after_ms"] is not None
+
+
+def test_the_end_does_not_wait_for_a_peer_that_takes_nothing() -> None:
+    bench, producer, consumer = pair()
+    producer.message(BODY)
+    bench.turn()
+    bench.writer.write()
+    bench.hub.turn()
+    consumer.transport.stuck = WRITE_HIGH_BYTES + 1
+    consumer.send(b"BOGUS\n\n\0")
+    bench.run()
+    bench.hub.tick()
+    assert consumer.transport.closed_after_ms is None
+    consumer.transport.take()
+    bench.now += STALL_US
+    bench.hub.tick()
+    bench.run()
+    assert vars(consumer.transport)["closed_after_ms"] == StompOptions().die_delay_ms
+    assert consumer.transport.take() == b""
+
+
+def test_a_body_that_cannot_be_read_ends_the_connection_and_says_why() -> None:
+    bench, producer, consumer = pair()
+    producer.message(BODY)
+    bench.turn()
+    bench.writer.write()
+    for name in bench.disk.names():
+        bench.disk.remove(name)
+    bench.hub.turn()
+    assert consumer.transport.closed_after_ms == 0
+    bench.turn()
+    assert bench.hub.status()["messages_ready"] == 1
+    details = [
+        events.decode_detail(events.CONNECTION_CLOSED, detail)
+        for batch in bench.writer.waiting
+        for detail in batch.heaps[0]
+    ]
+    assert "cannot be read" in str(details)
