@@ -1,0 +1,391 @@
+"""The store of the engine: entries from the index, content from the journal.
+
+Each answer reads its own view of the last commit, so that no view is held while nothing happens and
+the indexer may reuse pages. A view may be later than `indexed_lsn`, never earlier: what left or
+came meanwhile is known to the queue that asks.
+
+Fault model: index and journal may be damaged or gone. What does not check out is a StoreError that
+says what to do. Must never know who writes the index, or when entries leave memory.
+"""
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Final
+
+import lmdb
+import numpy as np
+
+from engine.digest import U64 as U64_MASK
+from engine.events import (
+    KIND,
+    LARGE,
+    PERSISTENT,
+    ROUTED,
+    RoutedDetail,
+    chunk_lsns,
+    decode_detail,
+)
+from engine.message import (
+    MESSAGE_OVERHEAD_BYTES,
+    PRIORITIES,
+    Entry,
+    Message,
+    message_without_content,
+)
+from engine.queues import PAST_ALL, Due, Gap, Loaded, Queue, StoreError, Window
+from engine.state import State
+from journal.disk import Disk
+from paging.content import CACHE_BYTES, Content, ContentReader
+from paging.layout import LAYOUT
+from paging.loading import load_state
+from paging.pages import (
+    NO_ROWS,
+    SIZE_MAX,
+    U8,
+    U32,
+    U64,
+    Rows,
+    decode,
+    entry_hashes,
+    header_of,
+    join,
+)
+from paging.tables import (
+    BLOCK_VALUE,
+    BLOCKS,
+    EXPIRING,
+    EXPIRING_KEY,
+    ID_KEY,
+    PAGE_KEY,
+    PAGES,
+    IndexDamaged,
+    IndexUnwritable,
+    Tables,
+    level_prefix,
+    open_for_reading,
+    page_key,
+)
+
+MAP_BYTES: Final = 48 * 1024 * 1024
+"""How much of the mapped file may be looked at before it is mapped anew, unless told otherwise."""
+PAGE_TOUCH_BYTES: Final = 4096
+"""What looking at the next page adds to the memory of the process."""
+SEEK_TOUCH_BYTES: Final = 64 * 1024
+"""What going anywhere adds: the kernel maps what lies around it, too."""
+SUM_PAGES: Final = 256
+"""How many pages are summed in one view."""
+DUE_PER_PAGE: Final = 64
+"""How many keys of what expires lie in a page of LMDB, about."""
+
+
+class IndexStore:
+    """The tables of an index and the journal that they are of, as `engine.queues.Store`.
+
+    `content` reads the same journal for whoever wants events by LSN. Not to be shared between
+    threads.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        disk: Disk,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        map_bytes: int = MAP_BYTES,
+    ) -> None:
+        """Take tables, which `close` closes; raises StoreError if they cannot be read.
+
+        `disk` has the segments. `cache_bytes` bounds decoded blocks. When more than `map_bytes` of
+        the tables were looked at they are closed and opened anew to be read, so that they do not
+        count as memory of the process; 0 is never, for tables that are not the store's alone.
+        """
+        self._tables = tables
+        self._map_bytes: Final = map_bytes
+        self._touched = 0
+        self._indexed_lsn = 0
+        self.content: Final = ContentReader(disk, LAYOUT, self.locate, cache_bytes=cache_bytes)
+        self.refresh(0)
+
+    @property
+    def tables(self) -> Tables:
+        """The tables, until the next call."""
+        return self._tables
+
+    def close(self) -> None:
+        """Close the index and the segments."""
+        self._tables.close()
+        self.content.close()
+
+    @property
+    def indexed_lsn(self) -> int:
+        """The LSN whose state the store holds, as `refresh` found it."""
+        return self._indexed_lsn
+
+    def refresh(self, lsn: int) -> int:
+        """Look how far the index is, at least up to `lsn`; return it. Raises StoreError."""
+        with self._reading() as txn:
+            found = self._tables.position(txn)[0]
+        if found < max(lsn, self._indexed_lsn):
+            raise StoreError(
+                f"the index in {self._tables.path} is at event {found}, and was at "
+                f"{max(lsn, self._indexed_lsn)} before: it was replaced. Start the broker again"
+            )
+        self._indexed_lsn = found
+        return found
+
+    def checkpoint(self) -> State:
+        """Return the state at `indexed_lsn`, with this as its store. Raises StoreError."""
+        with self._reading() as txn:
+            self._indexed_lsn = self._tables.position(txn)[0]
+            return load_state(self._tables, txn, self, until=self._indexed_lsn)
+
+    # ---- what the engine asks
+
+    def load(self, queue: Queue, priority: int, after: int, window: Window) -> Loaded:
+        """Return the next ready entries of a level with ids above `after`, with content."""
+        with self._reading() as txn:
+            rows, reached = self._next_rows(txn, queue, priority, after, window)
+        ids = rows.message.tolist()
+        return Loaded(self._entries(rows, ids, priority, self.content.fetch(ids)), reached)
+
+    def find(self, queue: Queue, message_id: int) -> Entry | None:
+        """Return one ready entry, without content."""
+        if message_id in queue.entries or message_id in queue.gone:
+            return None
+        with self._reading() as txn:
+            for priority in _levels_around(queue, message_id):
+                found = self._find(txn, queue, priority, message_id)
+                if found is not None:
+                    return found
+        return None
+
+    def fill(self, messages: list[Message]) -> None:
+        """Fetch headers and bodies of messages that have none; raises StoreError."""
+        wanted = sorted({message.id for message in messages})
+        found = dict(zip(wanted, self.content.fetch(wanted), strict=True))
+        for message in messages:
+            headers, body = found[message.id]
+            size = message.size
+            message.headers = headers
+            message.body = body
+            message.size = len(headers) + len(body) + MESSAGE_OVERHEAD_BYTES
+            if message.size != size:
+                self._enlarge(message, size)
+            message.resident = True
+
+    def gap_sum(self, queue: Queue) -> tuple[int, int]:
+        """Return how many entries lie in the queue's gaps, and the sum of their hashes."""
+        count = total = 0
+        for priority, gap in enumerate(queue.gaps or ()):
+            if gap is None or not gap.count:
+                continue
+            for rows in self._gap_rows(queue, priority, gap):
+                length = len(rows.message)
+                queues = np.full(length, queue.id, U32)
+                hashes = entry_hashes(queues, np.full(length, priority, U8), rows)
+                count += length
+                total += int(hashes.sum(dtype=U64))
+        return count, total & U64_MASK
+
+    def due(self, after: Due, until: int, limit: int) -> list[Due]:
+        """Return (expires, message id, queue id) of what expires up to `until` (milliseconds).
+
+        In order, behind `after`, at most `limit`.
+        """
+        found: list[Due] = []
+        first = EXPIRING_KEY.pack(*after)
+        with self._reading() as txn:
+            cursor = txn.cursor(self._tables.db(EXPIRING))
+            self._touched += SEEK_TOUCH_BYTES + PAGE_TOUCH_BYTES * (limit // DUE_PER_PAGE)
+            more = cursor.set_range(first)
+            if more and cursor.key() == first:
+                more = cursor.next()
+            while more and len(found) < limit:
+                expires, message_id, queue_id = EXPIRING_KEY.unpack(cursor.key())
+                if expires > until:
+                    break
+                found.append((expires, message_id, queue_id))
+                more = cursor.next()
+        return found
+
+    def locate(self, lsn: int) -> tuple[int, int] | None:
+        """Return segment and offset of the last indexed block that begins at an event or before."""
+        with self._reading() as txn:
+            self._touched += SEEK_TOUCH_BYTES
+            cursor = txn.cursor(self._tables.db(BLOCKS))
+            key = ID_KEY.pack(lsn)
+            found = cursor.set_range(key)
+            if not found or cursor.key() != key:
+                found = cursor.prev() if found else cursor.last()
+            if not found:
+                return None
+            segment, offset, *_ = BLOCK_VALUE.unpack(cursor.value())
+        return segment, offset
+
+    # ---- the index
+
+    @contextmanager
+    def _reading(self) -> Iterator[lmdb.Transaction]:
+        """A view of the last commit; raises StoreError for all that is wrong with it."""
+        try:
+            if 0 < self._map_bytes < self._touched:
+                self._map_anew()
+            with self._tables.read() as txn:
+                yield txn
+        except (IndexDamaged, IndexUnwritable, struct.error) as error:
+            raise self._unusable(error) from error
+
+    def _map_anew(self) -> None:
+        """Let go of the map: what was looked at stays in the memory of the process until then."""
+        self._tables.close()
+        self._tables = open_for_reading(self._tables.path)
+        self._touched = 0
+
+    def _unusable(self, error: Exception) -> StoreError:
+        return StoreError(f"{error}. {self._remedy()}")
+
+    def _remedy(self) -> str:
+        return (
+            f"Stop the broker, delete the directory {self._tables.path}, and start it again: the "
+            "index is then made anew from the journal"
+        )
+
+    def _pages(
+        self, txn: lmdb.Transaction, queue_id: int, priority: int, after: int
+    ) -> Iterator[Rows]:
+        """The pages of a level that may have ids above `after`, in order."""
+        prefix = level_prefix(queue_id, priority)
+        cursor = txn.cursor(self._tables.db(PAGES))
+        self._touched += SEEK_TOUCH_BYTES
+        start = page_key(queue_id, priority, after + 1)
+        more = cursor.set_range(start)
+        if not more or cursor.key() != start:
+            # The page before may go on behind `after`.
+            before = cursor.prev() if more else cursor.last()
+            if before and bytes(cursor.key()).startswith(prefix):
+                first = PAGE_KEY.unpack(cursor.key())[2]
+                before = header_of(bytes(cursor.value()), queue_id, first).last > after
+            else:
+                before = False
+            more = before or (more and cursor.set_range(start))
+        while more and bytes(cursor.key()).startswith(prefix):
+            self._touched += PAGE_TOUCH_BYTES
+            first = PAGE_KEY.unpack(cursor.key())[2]
+            yield decode(bytes(cursor.value()), queue_id, first)
+            more = cursor.next()
+
+    def _next_rows(
+        self, txn: lmdb.Transaction, queue: Queue, priority: int, after: int, window: Window
+    ) -> tuple[Rows, int]:
+        """What fits into a window of the entries of a level that nobody else has, and `reached`."""
+        gap = queue.gap(priority)
+        until = gap.until if gap is not None else PAST_ALL
+        parts: list[Rows] = []
+        messages = max(window.messages, 1)
+        room = window.bytes
+        for page in self._pages(txn, queue.id, priority, after):
+            if int(page.message[0]) > until:
+                break
+            rows = _unknown_to(queue, page, after)
+            count = len(rows.message)
+            if count == 0:
+                continue
+            sizes = np.cumsum(rows.size, dtype=np.int64)
+            fit = min(int(np.searchsorted(sizes, room, "right")), messages)
+            if not parts:
+                fit = max(fit, 1)
+            if fit:
+                parts.append(rows.take(slice(0, fit)))
+            messages -= fit
+            if fit < count or messages == 0:
+                return join(parts), int(parts[-1].message[-1])
+            room -= int(sizes[-1])
+        return (join(parts) if parts else NO_ROWS), PAST_ALL
+
+    def _find(
+        self, txn: lmdb.Transaction, queue: Queue, priority: int, message_id: int
+    ) -> Entry | None:
+        page = next(self._pages(txn, queue.id, priority, message_id - 1), None)
+        rows = _unknown_to(queue, page, message_id - 1) if page is not None else NO_ROWS
+        if not len(rows.message) or int(rows.message[0]) != message_id:
+            return None
+        _, size, address, delivery_count, flags, expires = [int(column[0]) for column in rows]
+        message = message_without_content(message_id, address, priority, flags, expires, size)
+        entry = Entry(message)
+        entry.delivery_count = delivery_count
+        return entry
+
+    def _gap_rows(self, queue: Queue, priority: int, gap: Gap) -> Iterator[Rows]:
+        """The entries of a gap that only the index has, by many pages at once."""
+        after = gap.after
+        while after < gap.until:
+            found: list[Rows] = []
+            with self._reading() as txn:
+                for page in islice(self._pages(txn, queue.id, priority, after), SUM_PAGES):
+                    rows = _unknown_to(queue, page, after)
+                    found.append(rows.take(rows.message <= U64.type(gap.until)))
+                    after = int(page.message[-1])
+            if not found:
+                return
+            yield join(found)
+
+    # ---- entries
+
+    def _entries(
+        self, rows: Rows, ids: list[int], priority: int, contents: list[Content]
+    ) -> list[Entry]:
+        """Make entries of rows and what the journal has of their messages."""
+        columns = [column.tolist() for column in rows[1:]]
+        entries = []
+        for message_id, size, address, delivery_count, flags, expires, content in zip(
+            ids, *columns, contents, strict=True
+        ):
+            message = Message(message_id, address, priority, flags, expires, content[0], content[1])
+            if message.size != size:
+                self._enlarge(message, size)
+            entry = Entry(message)
+            entry.delivery_count = delivery_count
+            entries.append(entry)
+        return entries
+
+    def _enlarge(self, message: Message, size: int) -> None:
+        """Make a message large whose own body is not all of it; raises StoreError if it is not."""
+        if message.flags & LARGE:
+            event = self.content.event(message.id)
+            detail = decode_detail(ROUTED, event.detail)
+            if event.row[KIND] == ROUTED and isinstance(detail, RoutedDetail):
+                message.enlarge(chunk_lsns(detail), detail.body_bytes)
+        if min(message.size, SIZE_MAX) != size:
+            raise StoreError(
+                f"message {message.id} has {message.size} bytes in the journal, and {size} as the "
+                f"index says. {self._remedy()}"
+            )
+
+
+def _unknown_to(queue: Queue, rows: Rows, after: int) -> Rows:
+    """The rows above `after` that the queue has neither in memory nor lost since."""
+    if int(rows.message[0]) <= after:
+        rows = rows.take(slice(int(np.searchsorted(rows.message, after, "right")), None))
+    if queue.transients_from:
+        stay = (rows.flags & PERSISTENT != 0) | (rows.message > U64.type(queue.transients_from))
+        if not stay.all():
+            rows = rows.take(stay)
+    ids = rows.message.tolist()
+    if queue.entries.keys().isdisjoint(ids) and queue.gone.keys().isdisjoint(ids):
+        return rows
+    entries, gone = queue.entries, queue.gone
+    return rows.take(
+        [place for place, number in enumerate(ids) if number not in entries and number not in gone]
+    )
+
+
+def _levels_around(queue: Queue, message_id: int) -> Iterator[int]:
+    """The priorities of the gaps that an entry may be in; all, if the queue has no gap."""
+    if queue.gaps is None:
+        yield from range(PRIORITIES)
+        return
+    for priority, gap in enumerate(queue.gaps):
+        if gap is not None and gap.after < message_id <= gap.until:
+            yield priority
