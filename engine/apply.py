@@ -386,6 +386,7 @@ APPLY: Final[dict[int, Apply]] = {
     events.TRANSACTION_ROLLED_BACK: nothing,
     events.PAGING_STARTED: paging_started,
     events.PAGING_STOPPED: paging_stopped,
+    events.CHECKPOINT: nothing,
     events.CHUNK_RECEIVED: nothing,
 }
 assert APPLY.keys() == events.BY_NUMBER.keys()

@@ -23,6 +23,7 @@ from engine import (
 from engine.core import Core, Options
 from engine.pending import Pending
 from engine.refusals import Refusal
+from engine.residency import relieve
 from engine.state import State
 
 Handler: TypeAlias = Callable[[Core, Any], int | Refusal]
@@ -90,6 +91,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.PurgeQueue: administration.purge_queue,
     commands.ChangeSettings: connections.change_settings,
     commands.Start: connections.start,
+    commands.Checkpoint: connections.checkpoint,
     commands.Stop: connections.stop,
 }
 
@@ -127,6 +129,14 @@ class Broker(Core):
         self.now = now
         if self.touched or self.resized or self.review_due:
             delivery.dispatch(self)
+
+    def page_out(self) -> int:
+        """Leave to the store what need not be in memory, as far as it is indexed; return how many.
+
+        No event and no decision: nothing shows of it.
+        """
+        store = self.state.store
+        return relieve(self.state, store.indexed_lsn) if store is not None else 0
 
     def take(self) -> Pending | None:
         """Close the open batch and return it; None if it has no events."""

@@ -260,5 +260,12 @@ class Start(Command):
     cut_offset: int = 0
 
 
+class Checkpoint(Command):
+    """Record that the index is the state at `lsn`, and its digest."""
+
+    lsn: int
+    digest: str
+
+
 class Stop(Command):
     """The broker stops cleanly: connections are closed, the digest is recorded."""

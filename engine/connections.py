@@ -3,6 +3,7 @@
 from engine import events
 from engine.commands import (
     ChangeSettings,
+    Checkpoint,
     CloseConnection,
     OpenConnection,
     RefuseConnection,
@@ -14,6 +15,7 @@ from engine.core import Core
 from engine.digest import digest
 from engine.limits import guard_all
 from engine.refusals import Code, Refusal
+from engine.residency import set_window
 from engine.settings import problems
 from engine.state import Connection
 from engine.subscriptions import detach_consumer, touch_queues_of
@@ -95,6 +97,16 @@ def start(core: Core, command: Start) -> int:
     return core.emit(events.row(events.BROKER_STARTED, time=core.now), events.encode_detail(detail))
 
 
+def checkpoint(core: Core, command: Checkpoint) -> int | Refusal:
+    """Record the digest of a state that was, so that whoever folds can compare."""
+    if not 0 < command.lsn < core.next_lsn:
+        return Refusal(Code.INVALID, f"event {command.lsn} has not been decided")
+    return core.emit(
+        events.row(events.CHECKPOINT, related=command.lsn, time=core.now),
+        events.encode_detail(events.CheckpointDetail(digest=command.digest)),
+    )
+
+
 def stop(core: Core, command: Stop) -> int:
     """Stop cleanly. Deliveries in flight return and count: nobody knows how far they got."""
     for connection in list(core.state.connections.values()):
@@ -135,4 +147,6 @@ def change_settings(core: Core, command: ChangeSettings) -> int | Refusal:
     )
     guard_all(core)
     core.review_due = True
+    for consumer in state.consumers.values():
+        set_window(state, consumer.queue)
     return lsn

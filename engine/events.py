@@ -105,6 +105,7 @@ TRANSACTION_COMMITTED: Final = 27
 TRANSACTION_ROLLED_BACK: Final = 28
 PAGING_STARTED: Final = 29
 PAGING_STOPPED: Final = 30
+CHECKPOINT: Final = 33
 CHUNK_RECEIVED: Final = 34
 
 # Numbers of the reasons; one list for all kinds, so that a query needs no second table.
@@ -201,6 +202,12 @@ class BrokerStartedDetail(Detail, frozen=True):
 
 class BrokerStoppedDetail(Detail, frozen=True):
     """Digest of the logical state at a clean stop, before this event."""
+
+    digest: str = ""
+
+
+class CheckpointDetail(Detail, frozen=True):
+    """Digest of the logical state at the event in `related`, as the index has it."""
 
     digest: str = ""
 
@@ -380,6 +387,8 @@ EVENT_TYPES: Final = (
               "The address is full, or the broker is: its messages may leave memory from here on."),
     EventType(PAGING_STOPPED, "PagingStopped", ("reason", "address"), PagingDetail,
               "The address is small again: its messages stay in memory."),
+    EventType(CHECKPOINT, "Checkpoint", ("related",), CheckpointDetail,
+              "The index is the state at the event in `related`, which has this digest."),
     EventType(CHUNK_RECEIVED, "ChunkReceived", ("connection", "related"), None,
               "A piece of the body of a large message came, and is the body of this event. "
               "`related` is the chunk before it, 0 for the first. A message it becomes by the "

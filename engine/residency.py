@@ -6,10 +6,52 @@ never know what the store is.
 """
 
 from collections import deque
+from typing import Final
 
 from engine.events import BODY_OMITTED
 from engine.message import PRIORITIES, READY, Entry
-from engine.queues import Gap, Queue
+from engine.queues import Gap, Queue, Window
+from engine.state import State
+
+WINDOW_BYTES_MIN: Final = 16 * 1024
+WINDOW_BYTES_MAX: Final = 1024 * 1024
+WINDOWS_BYTES: Final = 16 * 1024 * 1024
+"""What the windows of all queues with consumers share; each has the least at any rate."""
+
+
+def share_windows(state: State) -> None:
+    """Size what comes into memory at a time by how many queues can ask for it."""
+    consumed = max(1, min(len(state.consumers), len(state.queues)))
+    state.window.bytes = max(WINDOW_BYTES_MIN, min(WINDOW_BYTES_MAX, WINDOWS_BYTES // consumed))
+
+
+def set_window(state: State, queue: Queue) -> None:
+    """Give a queue the window of all, or a smaller one if its address says so."""
+    messages, size = state.settings.resolve(queue.address.name).read_at_a_time()
+    shared = state.window
+    if messages >= shared.messages and size >= WINDOW_BYTES_MAX:
+        queue.window = shared
+    else:
+        queue.window = Window(min(messages, shared.messages), min(size, WINDOW_BYTES_MAX))
+
+
+def relieve(state: State, indexed_lsn: int) -> int:
+    """Page out of every address that pages; return how many entries left memory.
+
+    A queue that nobody consumes from keeps nothing, one with consumers what they take next.
+    """
+    evicted = 0
+    for address in state.addresses.values():
+        if not address.paging:
+            continue
+        messages, size = state.settings.resolve(address.name).kept_at_head()
+        size = min(size, 2 * state.window.bytes)
+        for queue in (*address.anycast, *address.multicast):
+            if queue.entries and queue.consumers:
+                evicted += page_out(queue, indexed_lsn, messages, size)
+            elif queue.entries:
+                evicted += page_out(queue, indexed_lsn, 0, 0)
+    return evicted
 
 
 def page_out(queue: Queue, indexed_lsn: int, keep_messages: int, keep_bytes: int) -> int:

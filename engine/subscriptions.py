@@ -12,6 +12,7 @@ from engine.commands import (
 from engine.core import Core
 from engine.queues import Queue
 from engine.refusals import Code, Refusal
+from engine.residency import set_window, share_windows
 from engine.settling import give_all_back
 from engine.state import Connection, Consumer
 from engine.topology import (
@@ -66,6 +67,8 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     consumer.credit_bytes = command.credit_bytes
     consumer.matcher = matcher if own_filter else None
     consumer.receiver = command.receiver
+    share_windows(core.state)
+    set_window(core.state, queue)
     core.touch(queue)
     return consumer_id
 
@@ -180,6 +183,7 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> None:
             connection=consumer.connection_id, time=core.now,
         )
     )  # fmt: skip
+    share_windows(core.state)
     if last_of_temporary:
         delete_queue(core, queue, events.UNUSED, consumer.connection_id)
 

@@ -149,6 +149,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.model = Model()
         self.connections: list[int] = []
         self.bodies = 0
+        self.expiries: set[int] = set()
         self.step(
             ChangeSettings(
                 {
@@ -212,6 +213,9 @@ class DeliveryMachine(RuleBasedStateMachine):
             # No two messages expire at one time, so that their order then is plain.
             self.world.now += SECOND // 1000
             expires = self.world.now // 1000 + lives if lives else 0
+            while expires in self.expiries:
+                expires += 1
+            self.expiries.add(expires or -1)
             item = Item(self.new_body(), priority, persistent, expires)
             command = Send(
                 connection, name, b"", item.body, priority=priority, persistent=persistent,

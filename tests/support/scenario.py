@@ -155,7 +155,8 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, _create_queue),
     (1, lambda w, x, y, z: c.DeleteQueue(QUEUES[x % 6], y % 2 == 0)),
     (1, lambda w, x, y, z: (c.PauseQueue, c.ResumeQueue)[y % 2](QUEUES[x % 2])),
-    (1, lambda w, x, y, z: c.PurgeQueue(QUEUES[x % 6])),
+    (1, lambda w, x, y, z: c.PurgeQueue(QUEUES[x % 6], limit=1 + z)),
+    (1, lambda w, x, y, z: c.Checkpoint(max(0, w.broker.lsn + 2 - x), f"{x}-{y}")),
     (2, lambda w, x, y, z: SETTINGS[(x + y) % len(SETTINGS)]),
 )
 _WHEEL: tuple[Maker, ...] = tuple(maker for weight, maker in MAKERS for _ in range(weight))
