@@ -248,7 +248,8 @@ class ControlServer:
         if isinstance(request, Queues):
             return views.queues(state, offset=request.offset)
         if isinstance(request, Addresses):
-            return views.addresses(state, offset=request.offset)
+            length = self._hub.broker.line.length
+            return views.addresses(state, offset=request.offset, blocked=length)
         if isinstance(request, SettingsOf):
             return views.settings(state, request.address)
         if isinstance(request, Browse):

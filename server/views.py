@@ -5,6 +5,7 @@ bounded. This module must never know where the state comes from or who asks.
 """
 
 from base64 import b64encode
+from collections.abc import Callable
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from engine.headers import as_dict
 from engine.message import IN_FLIGHT, Entry
 from engine.queues import Queue
 from engine.refusals import Code, Refusal
+from engine.sizes import size_of
 from engine.state import HOST, State
 from engine.topology import check_name
 
@@ -33,6 +35,11 @@ PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 """A page ends early when its bodies and headers exceed this."""
 
 
+def nobody(address: str) -> int:
+    """How many producers wait for an address where no broker runs."""
+    return 0
+
+
 def counts(state: State) -> dict[str, Any]:
     """How many of everything there are."""
     queues = state.queues.values()
@@ -48,12 +55,23 @@ def counts(state: State) -> dict[str, Any]:
     }
 
 
-def addresses(state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX) -> dict[str, Any]:
-    """A page of the addresses in order of their names; `next_offset` is None on the last."""
+def addresses(
+    state: State,
+    *,
+    offset: int = 0,
+    limit: int = LIST_PAGE_MAX,
+    blocked: Callable[[str], int] = nobody,
+) -> dict[str, Any]:
+    """A page of the addresses in order of their names; `next_offset` is None on the last.
+
+    `blocked` tells how many producers wait for an address.
+    """
     found = sorted(state.addresses.values(), key=lambda each: each.name)
     rows = []
     for address in found[offset : offset + limit]:
         bound = [*address.anycast, *address.multicast]
+        size, messages = size_of(address)
+        settings = state.settings.resolve(address.name)
         rows.append(
             {
                 "address": address.name,
@@ -61,10 +79,21 @@ def addresses(state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX) -> d
                 "auto_created": address.auto_created,
                 "queue_count": len(bound),
                 "queues": [queue.name for queue in bound[:QUEUES_NAMED_MAX]],
-                "messages": sum(queue.message_count for queue in bound),
+                "messages": messages,
+                "bytes": size,
+                "max_size_bytes": _limit(settings.max_size_bytes),
+                "max_size_messages": _limit(settings.max_size_messages),
+                "full_policy": settings.address_full_policy,
+                "paging": address.paging,
+                "blocked_producers": blocked(address.name),
             }
         )
     return {"addresses": rows, "next_offset": _next(offset, len(rows), len(found))}
+
+
+def _limit(value: int) -> int | None:
+    """A limit as it is shown: None if there is none."""
+    return value if value >= 0 else None
 
 
 def queues(state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX) -> dict[str, Any]:
@@ -91,6 +120,8 @@ def _queue(queue: Queue) -> dict[str, Any]:
         "filter": queue.filter,
         "consumers": len(queue.consumers),
         "messages": queue.message_count,
+        "bytes": queue.bytes,
+        "paging": queue.address.paging,
         "ready": queue.ready_count,
         "in_flight": queue.message_count - queue.ready_count,
         "added": queue.added,

@@ -33,7 +33,12 @@ force_option = click.option("--force", is_flag=True, help="Also with what it hol
 QUEUE_COLUMNS: Final = (
     "queue", "address", "ready", "in_flight", "consumers", "added", "acknowledged", "paused",
 )  # fmt: skip
-MORE_QUEUE_COLUMNS: Final = ("routing_type", "dead_lettered", "expired")
+MORE_QUEUE_COLUMNS: Final = ("routing_type", "dead_lettered", "expired", "bytes")
+ADDRESS_COLUMNS: Final = (
+    "address", "routing_types", "queues", "messages", "bytes", "full_policy", "paging",
+    "blocked_producers",
+)  # fmt: skip
+MORE_ADDRESS_COLUMNS: Final = ("max_size_bytes", "max_size_messages", "auto_created")
 """What a narrow terminal does without."""
 MODES: Final = ("anycast", "multicast")
 NUMBERS_THAT_NAME: Final = ("pid", "lsn", "durable_lsn")
@@ -155,6 +160,8 @@ def _heading(column: str) -> str:
 
 
 def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
     return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
@@ -228,7 +235,7 @@ def address_list(data: Path, as_json: bool) -> None:
         return
     for row in rows:
         row["queues"] += ["..."] if row["queue_count"] > len(row["queues"]) else []
-    _show_rows(("address", "routing_types", "queues", "messages", "auto_created"), rows)
+    _show_rows(ADDRESS_COLUMNS, rows, MORE_ADDRESS_COLUMNS)
 
 
 @address.command("create")

@@ -113,6 +113,32 @@ def test_what_is_read_is_what_the_state_is(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_the_size_of_an_address_is_told_with_its_limits(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            broker = made.hub.broker
+            full = {"max-size-messages": 2, "address-full-policy": "BLOCK"}
+            broker.handle(
+                commands.ChangeSettings({"orders": full, "mails": {"max-size-bytes": 9}}), 1
+            )
+            made.hub.fill("orders", [b"x", b"y"])
+            made.hub.fill("mails", [b"z"])
+            broker.dispatch(1)
+            connection = broker.handle(commands.OpenConnection("stomp", "p", "u"), 1)
+            assert isinstance(connection, int)
+            broker.handle(commands.Send(connection, "orders", b"", b"more"), 1)
+            mails, orders = (await made.ask(do="addresses"))["addresses"]
+            assert (orders["max_size_messages"], orders["max_size_bytes"]) == (2, None)
+            assert (orders["full_policy"], orders["blocked_producers"]) == ("BLOCK", 1)
+            assert (orders["paging"], mails["paging"]) == (False, True)
+            assert (mails["max_size_bytes"], mails["blocked_producers"]) == (9, 0)
+            rows = (await made.ask(do="queues"))["queues"]
+            assert [row["bytes"] for row in rows] == [mails["bytes"], orders["bytes"]]
+            assert [row["paging"] for row in rows] == [True, False]
+
+    asyncio.run(scenario())
+
+
 def test_long_lists_come_by_pages(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as made:
