@@ -19,7 +19,7 @@ WRITE_HIGH_BYTES: Final = 256 * 1024
 CHUNKS_AT_ONCE: Final = 4
 """How many chunks of a body a peer is written before others have their turn."""
 
-LARGE_AHEAD_CHUNKS: Final = 16
+LARGE_AHEAD_CHUNKS: Final = 8
 """How many chunks that a peer sends may wait for the disk before it is read no more: what is
 written for others waits behind them."""
 

@@ -104,8 +104,7 @@ class Session(Conversation):
             data = self._gather(self._gathering, data, now)
         elif self._rest:
             data = self._with_rest(data)
-        position = 0
-        size = len(data)
+        position, size = 0, len(data)
         reach = self.options.max_frame_head + len(_BLANK_LINE)
         plans = self._planner.plans
         while position < size:
