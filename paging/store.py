@@ -12,7 +12,6 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 from typing import Final
 
 import lmdb
@@ -108,28 +107,6 @@ class IndexStore:
         self._indexed_lsn = 0
         self.content: Final = ContentReader(disk, LAYOUT, self.locate, cache_bytes=cache_bytes)
         self.refresh(0)
-
-    @classmethod
-    def open(
-        cls,
-        path: Path,
-        data_id: bytes,
-        disk: Disk,
-        *,
-        cache_bytes: int = CACHE_BYTES,
-        map_bytes: int = MAP_BYTES,
-    ) -> "IndexStore":
-        """Open the index in a directory that another process writes.
-
-        `data_id` is of the journal that it must be of. Raises IndexDamaged, IndexUnwritable and
-        StoreError.
-        """
-        tables = open_for_reading(path, data_id)
-        try:
-            return cls(tables, disk, cache_bytes=cache_bytes, map_bytes=map_bytes)
-        except StoreError:
-            tables.close()
-            raise
 
     @property
     def tables(self) -> Tables:
