@@ -29,7 +29,8 @@ OFFSET_MAX: Final = 1_000_000
 """How deep one can look into a queue: skipping takes the broker's time."""
 
 BODY_BYTES_MAX: Final = 64 * 1024
-"""More of a body is not shown; `journal inspect --bodies` shows all of it."""
+"""More of a body is not shown; `journal inspect --bodies` shows all of it. Of a large message,
+whose body is in chunks, nothing is shown but how long it is."""
 
 PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 """A page ends early when its bodies and headers exceed this."""
@@ -196,8 +197,8 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "persistent": message.persistent,
         "expires": message.expires or None,
         "headers": as_dict(message.headers),
-        "body_bytes": len(message.body),
-        "truncated": len(message.body) > BODY_BYTES_MAX,
+        "body_bytes": message.body_bytes,
+        "truncated": message.body_bytes > len(body),
     }
     try:
         row["body"] = body.decode("utf-8")

@@ -35,6 +35,9 @@ from engine.message import DEFAULT_PRIORITY
 from tools.names import Names
 from tools.scan import Event
 
+TOLD_APART: Final = frozenset({"queues", "chunks", "body_bytes"})
+"""Fields of details that have words of their own."""
+
 NAMED_BY_COLUMNS: Final = frozenset({"name", "host", "owner", "user", "peer", "subscription"})
 """Fields of details that the phrases of the columns have said already."""
 
@@ -133,7 +136,9 @@ def _places(row: Row, detail: dict[str, Any], names: Names) -> list[str]:
         parts.append(f"address '{names.address(row[ADDRESS])}'")
     if who(row, names):
         parts.append(who(row, names))
-    if row[RELATED]:
+    if row[RELATED] and row[KIND] == events.CHUNK_RECEIVED:
+        parts.append(f"after chunk {row[RELATED]}")
+    elif row[RELATED]:
         origin = row[RELATED] < row[MESSAGE]
         parts.append(f"{'made from' if origin else 'went on as'} message {row[RELATED]}")
     return parts
@@ -143,19 +148,32 @@ def _extras(row: Row, event: Event, detail: dict[str, Any]) -> list[str]:
     """What the heaps say: sizes, and the fields of the detail."""
     parts = []
     if row[KIND] == events.ROUTED:
-        parts.append(f"{len(event.headers) + event.body_bytes} bytes")
+        body_bytes = detail.get("body_bytes", event.body_bytes)
+        parts.append(f"{len(event.headers) + body_bytes} bytes")
+        if detail.get("chunks"):
+            parts.append(_chunks(detail["chunks"]))
         if row[PRIORITY] != DEFAULT_PRIORITY:
             parts.append(f"priority {row[PRIORITY]}")
+    if row[KIND] == events.CHUNK_RECEIVED:
+        parts.append(f"{event.body_bytes} bytes")
     if row[MESSAGE] and not row[FLAGS] & PERSISTENT:
         parts.append("not persistent")
     for name, value in detail.items():
         if name == "expires":
             parts.append(f"expires {moment(value * 1000)}")
-        elif name not in NAMED_BY_COLUMNS and name != "queues":
+        elif name not in NAMED_BY_COLUMNS and name not in TOLD_APART:
             parts.append(_field(name, value))
     if row[KIND] == events.CONNECTION_REFUSED:
         parts.append(f"{detail.get('user') or '?'} from {detail.get('peer') or '?'}")
     return parts
+
+
+def _chunks(steps: list[int]) -> str:
+    """Where the body of a large message is, from the differences in its Routed."""
+    first, last = steps[0], sum(steps)
+    if len(steps) == 1:
+        return f"in chunk {first}"
+    return f"in {len(steps)} chunks from {first} to {last}"
 
 
 def _field(name: str, value: Any) -> str:
@@ -191,7 +209,7 @@ def as_object(event: Event, names: Names) -> dict[str, Any]:
     told["who"] = who(row, names) or None
     told["detail"] = detail_of(event)
     told["headers"] = as_dict(event.headers)
-    told["body_bytes"] = event.body_bytes
+    told["body_bytes"] = told["detail"].get("body_bytes", event.body_bytes)
     if event.body is not None:
         told |= body_fields(event.body)
     return told

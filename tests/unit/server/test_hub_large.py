@@ -8,6 +8,7 @@ from engine import events
 from journal.reader import read_blocks
 from paging.layout import LAYOUT
 from protocols.stomp import StompOptions
+from server import views
 from server.hub import STALL_US
 from server.peer import LARGE_AHEAD_CHUNKS, WRITE_HIGH_BYTES
 from tests.unit.server.test_hub import Bench, Client
@@ -180,6 +181,17 @@ def test_a_producer_that_goes_in_the_middle_leaves_nothing() -> None:
     assert consumer.transport.take() == b""
     assert kinds(bench).count(events.CHUNK_RECEIVED) == 50
     assert kinds(bench).count(events.ROUTED) == 0
+
+
+def test_browsing_says_how_long_a_body_is_and_shows_none_of_it() -> None:
+    bench = Bench()
+    producer = bench.connect(**SMALL)
+    producer.message(BODY)
+    bench.run()
+    page = views.browse(bench.hub.broker.state, "a")
+    assert isinstance(page, dict)
+    (told,) = page["messages"]
+    assert (told["body_bytes"], told["truncated"], told["body"]) == (len(BODY), True, "")
 
 
 def test_a_sender_that_is_ahead_of_the_disk_is_paused() -> None:

@@ -66,6 +66,17 @@ def test_a_reason_is_given_in_words(known: EventType, reason: int) -> None:
         assert text.endswith(words if "delivery_count" in known.columns else words.split(";")[0])
 
 
+def test_a_large_message_is_told_with_its_chunks() -> None:
+    chunk = Event(8, events.row(events.CHUNK_RECEIVED, connection=3, related=7), b"", b"", 9, None)
+    assert sentence(chunk, Names()) == "connection 3, after chunk 7, 9 bytes"
+    for lsns, words in (((7, 8, 12), "in 3 chunks from 7 to 12"), ((7,), "in chunk 7")):
+        detail = events.RoutedDetail(chunks=events.chunk_steps(lsns), body_bytes=1000)
+        row = events.row(events.ROUTED, message=13, priority=4, flags=5)
+        routed = Event(13, row, events.encode_detail(detail), b"a:b\n", 0, None)
+        assert sentence(routed, Names()) == f"message 13, 1004 bytes, {words}"
+        assert as_object(routed, Names())["body_bytes"] == 1000
+
+
 def test_kinds_and_reasons_of_later_versions_are_told_by_number() -> None:
     event = Event(5, events.row(99, reason=250, message=3), b"\x80", b"", 0, None)
     assert "kind 99" in line(event, Names())
