@@ -14,7 +14,7 @@ import numpy as np
 from engine.invariants import check as check_invariants
 from engine.state import State
 from paging import pages
-from paging.levels import U64_MASK, Level, Levels, level_number
+from paging.levels import U64_MASK, Level, Levels
 from paging.loading import load_state
 from paging.pages import U8, U32, Rows
 from paging.records import LevelRecord
@@ -86,7 +86,7 @@ def _check_pages(tables: Tables, txn: lmdb.Transaction, state: State, sums: dict
         if queue_id not in state.queues:
             raise _damaged(tables.path, f"it has a page of queue {queue_id}, which does not exist")
         expiring += _check_expiry(tables, txn, queue_id, rows)
-        known = levels.known.setdefault(level_number(queue_id, priority), Level())
+        known = levels.known.setdefault(queue_id, {}).setdefault(priority, Level())
         transient = (rows.flags & 1) == 0
         known.count += len(rows.message)
         known.bytes += int(rows.size.sum(dtype=np.int64))

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from engine import events
 from engine.events import HEAPS, Row
 from journal.block import Block
+from journal.errors import Corruption
+from journal.format import Damage
 from paging.layout import LAYOUT
 
 ROW_COLUMNS: Final = len(events.COLUMNS)
@@ -31,20 +33,20 @@ class Columns:
     """
 
     def __init__(self, blocks: Sequence[Block]) -> None:
-        """Decompress the rows of blocks, at least one of which has events. Raises Damage."""
+        """Decompress the rows of blocks, at least one of which has events. Raises Corruption."""
         self.blocks: Final = [block for block in blocks if block.count]
         self.first_lsn: Final = self.blocks[0].first_lsn
         ends = list(accumulate((block.count for block in self.blocks), initial=0))
         self.count: Final = ends[-1]
         self.starts: Final = np.array(ends[:-1], np.int64)
-        views = zip(*[block.columns() for block in self.blocks], strict=True)
+        views = zip(*[_columns_of(block) for block in self.blocks], strict=True)
         self.arrays: Final[list[NDArray[Any]]] = [
             np.concatenate([np.frombuffer(view, dtype) for view in parts])
             for parts, dtype in zip(views, DTYPES, strict=True)
         ]
-        self._open = -1
         self._details = b""
         self._ends: list[int] = []
+        self._open_from = 0
 
     def column(self, position: int) -> NDArray[Any]:
         """Return a column by its position in the layout."""
@@ -59,7 +61,7 @@ class Columns:
     def events(self, positions: NDArray[np.intp]) -> Iterator[tuple[int, Row, bytes, int, int]]:
         """(LSN, row, detail, bytes of headers, bytes of body) of some events, in order.
 
-        Raises Damage.
+        Raises Corruption.
         """
         chosen = [array[positions].tolist() for array in self.arrays]
         rows: Iterator[Any] = zip(*chosen[:ROW_COLUMNS], strict=True)
@@ -70,13 +72,34 @@ class Columns:
             found = self._detail(position) if detail else b""
             yield self.first_lsn + position, row, found, headers, body
 
+    def details(self, positions: NDArray[np.intp]) -> Iterator[bytes]:
+        """Details of some events. Raises Corruption."""
+        yield from map(self._detail, positions.tolist())
+
     def _detail(self, position: int) -> bytes:
-        number = int(np.searchsorted(self.starts, position, "right")) - 1
-        if number != self._open:
-            block = self.blocks[number]
-            self._details = bytes(block.heaps()[0])
-            lengths = block.columns()[DETAIL_BYTES]
-            self._ends = list(accumulate(lengths, initial=0))
-            self._open = number
-        within = position - int(self.starts[number])
+        within = position - self._open_from
+        if not 0 <= within < len(self._ends) - 1:
+            self._open(int(np.searchsorted(self.starts, position, "right")) - 1)
+            within = position - self._open_from
         return self._details[self._ends[within] : self._ends[within + 1]]
+
+    def _open(self, number: int) -> None:
+        """Decompress the heap of a block."""
+        block = self.blocks[number]
+        try:
+            self._details = bytes(block.heaps()[0])
+        except Damage as damage:
+            raise _corruption(block, damage) from damage
+        self._ends = list(accumulate(block.columns()[DETAIL_BYTES], initial=0))
+        self._open_from = int(self.starts[number])
+
+
+def _columns_of(block: Block) -> list[memoryview]:
+    try:
+        return block.columns()
+    except Damage as damage:
+        raise _corruption(block, damage) from damage
+
+
+def _corruption(block: Block, damage: Damage) -> Corruption:
+    return Corruption(block.segment, block.offset, block.first_lsn, str(damage))

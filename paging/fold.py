@@ -5,11 +5,13 @@ within a batch what events touched. If anything is raised, state and transaction
 Must never know files, clocks, or when a batch is worth its commit.
 """
 
+from collections.abc import Iterator
 from typing import Final, cast
 
 import lmdb
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from engine import events
 from engine.apply import APPLY, MisfitError
@@ -20,7 +22,7 @@ from engine.state import State
 from paging import records
 from paging.columns import Columns
 from paging.finding import Finder
-from paging.levels import LEVELS, Levels, join_placed, join_taken, level_number
+from paging.levels import LEVELS, Levels, join_placed, join_taken
 from paging.loading import load_state
 from paging.pages import SIZE_MAX, U8, U32, U64, rows_of
 from paging.plain import (
@@ -108,7 +110,10 @@ class Fold:
         self._changed = _Changed()
 
     def fold(self, txn: lmdb.Transaction, columns: Columns) -> None:
-        """Fold events into state and tables, all but the position. Raises IndexDamaged, Damage."""
+        """Fold events into state and tables, all but the position.
+
+        Raises IndexDamaged and Corruption.
+        """
         self._finder.begin(txn)
         kinds = columns.column(KIND)
         start = 0
@@ -127,10 +132,15 @@ class Fold:
             self._apply(columns, everything(columns, start, stop))
             return
         self._settle(txn, [], [])
-        run = classify(columns, start, stop)
+        run = classify(columns, start, stop, self._is_flying)
         self._apply(columns, run)
         self._count(run)
         self._settle(txn, [run.appended], [run.taken])
+
+    def _is_flying(self, queue_id: int, message_id: int) -> bool:
+        """Whether an entry is in memory, which after `_settle` is what is in flight."""
+        queue = self.state.queues.get(queue_id)
+        return queue is not None and message_id in queue.entries
 
     def _count(self, run: Run) -> None:
         """Move the counters of queues by what was plain."""
@@ -144,11 +154,14 @@ class Fold:
             queue.added += added
             queue.newest = max(queue.newest, last)
         self._changed.queues.update(distinct.tolist())
-        distinct, rank = ranks(run.acknowledged)
-        counts = np.bincount(rank, minlength=len(distinct)).tolist()
-        for queue_id, acknowledged in zip(distinct.tolist(), counts, strict=True):
-            self._queue(queue_id).acknowledged += acknowledged
-        self._changed.queues.update(distinct.tolist())
+        for queue_id, count in _tally(run.acknowledged):
+            self._queue(queue_id).acknowledged += count
+        for queue_id, count in _tally(run.dead_lettered):
+            self._queue(queue_id).dead_lettered += count
+        for queue_id, count in _tally(run.expired):
+            self._queue(queue_id).expired += count
+        ended = (run.acknowledged, run.dead_lettered, run.expired)
+        self._changed.queues.update(np.concatenate(ended).tolist())
 
     def _queue(self, queue_id: int) -> Queue:
         queue = self.state.queues.get(queue_id)
@@ -258,6 +271,10 @@ class Fold:
         if len(into.queue) or len(out.queue):
             numbers = self.levels.change(txn, into, out)
             queue_ids.update(number // LEVELS for number in numbers)
+        for queue_id in {queue_id for queue_id, _ in touched}:
+            queue = self.state.queues.get(queue_id)
+            if queue is not None:
+                _empty(queue)
         for queue_id in queue_ids:
             queue = self.state.queues.get(queue_id)
             if queue is None:
@@ -298,29 +315,16 @@ class Fold:
         return Placed(np.array(queues, U32), np.array(priorities, U8), rows_of(ready))
 
     def _refresh(self, queue: Queue) -> None:
-        """Make a queue hold in memory only what is in flight, with counts as in the tables."""
-        for priority in range(PRIORITIES):
-            if queue.levels[priority]:
-                queue.levels[priority].clear()
-            if queue.tails[priority]:
-                queue.tails[priority].clear()
-        queue.returned.clear()
-        queue.tombstones = 0
-        queue.gone.clear()
+        """Give a queue, which holds only what is in flight, the counts of the tables."""
         count = size = transients = 0
-        for priority in range(PRIORITIES):
-            level = self.levels.known.get(level_number(queue.id, priority))
-            if level is None:
-                continue
+        for priority, level in self.levels.known.get(queue.id, {}).items():
             gap = queue.open_gap(priority, 0, PAST_ALL)
             gap.count, gap.bytes = level.count, level.bytes
             gap.transients, gap.transient_bytes = level.transients, level.transient_bytes
-            gap.islands.clear()
             count += level.count
             size += level.bytes
             transients += level.transients
         for entry in queue.entries.values():
-            entry.linked = False
             size += entry.message.size
             transients += int(not entry.message.persistent)
         queue.gap_count = queue.ready_count = count
@@ -355,6 +359,28 @@ class Fold:
         if changed.settings:
             value = records.encode(records.settings_record(state))
             txn.put(SETTINGS_KEY, value, db=tables.db(SETTINGS))
+
+
+def _tally(queues: NDArray[np.uint32]) -> Iterator[tuple[int, int]]:
+    """How often each queue is named."""
+    distinct, rank = ranks(queues)
+    counts = np.bincount(rank, minlength=len(distinct))
+    yield from zip(distinct.tolist(), counts.tolist(), strict=True)
+
+
+def _empty(queue: Queue) -> None:
+    """Let go of the places of what was in memory: what is ready has left, by its entries."""
+    for priority in range(PRIORITIES):
+        queue.levels[priority].clear()
+        queue.tails[priority].clear()
+        gap = queue.gap(priority)
+        if gap is not None:
+            gap.islands.clear()
+    queue.returned.clear()
+    queue.gone.clear()
+    queue.tombstones = 0
+    for entry in queue.entries.values():
+        entry.linked = False
 
 
 def _put(txn: lmdb.Transaction, tables: Tables, name: bytes, number: int, value: bytes) -> None:

@@ -66,8 +66,8 @@ class Index:
     def advance(self, blocks: Sequence[Block]) -> int:
         """Fold blocks, the first of which follows the indexed LSN; return the new indexed LSN.
 
-        Marks are passed over. One commit; raises IndexDamaged, IndexUnwritable and Damage (of the
-        journal), and nothing is changed then.
+        Marks are passed over. One commit; raises IndexDamaged, IndexUnwritable and Corruption (of
+        the journal), and nothing is changed then.
         """
         filled = [block for block in blocks if block.count]
         if not filled:

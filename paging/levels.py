@@ -42,11 +42,6 @@ SPARSE: Final = 4
 U64_MASK: Final = (1 << 64) - 1
 
 
-def level_number(queue_id: int, priority: int) -> int:
-    """Number of a level among those of all queues, in the order of the keys of pages."""
-    return queue_id * LEVELS + PRIORITY_MAX - priority
-
-
 class Level:
     """What the pages of one level hold."""
 
@@ -74,8 +69,8 @@ class Levels:
         self._tables: Final = tables
         self._pages: Final = tables.db(PAGES)
         self._expiring: Final = tables.db(EXPIRING)
-        self.known: Final[dict[int, Level]] = {}
-        """By number of the level; those that are empty may be absent."""
+        self.known: Final[dict[int, dict[int, Level]]] = {}
+        """By queue, then by priority; those that are empty may be absent."""
         self.sums: Final[dict[int, int]] = {}
         """By queue: the sum of the hashes of its ready entries, modulo 2^64."""
 
@@ -85,29 +80,33 @@ class Levels:
             for priority in range(PRIORITY_MAX + 1):
                 gap = queue.gap(priority)
                 if gap is not None:
-                    level = self.known[level_number(queue.id, priority)] = Level()
+                    level = self._level(queue.id, priority)
                     level.count, level.bytes = gap.count, gap.bytes
                     level.transients, level.transient_bytes = gap.transients, gap.transient_bytes
 
+    def _level(self, queue_id: int, priority: int) -> Level:
+        """Return the book of a level, begun if there is none."""
+        levels = self.known.get(queue_id)
+        if levels is None:
+            levels = self.known[queue_id] = {}
+        level = levels.get(priority)
+        if level is None:
+            level = levels[priority] = Level()
+        return level
+
     def of(self, queue_id: int) -> list[LevelRecord]:
         """Describe the levels of a queue that hold anything."""
-        found = []
-        for number in range(queue_id * LEVELS, queue_id * LEVELS + PRIORITY_MAX + 1):
-            level = self.known.get(number)
-            if level is not None and level.count:
-                found.append(
-                    LevelRecord(
-                        PRIORITY_MAX - number % LEVELS, level.count, level.bytes,
-                        level.transients, level.transient_bytes,
-                    )
-                )  # fmt: skip
-        return found
+        levels = self.known.get(queue_id, {})
+        return [
+            LevelRecord(priority, level.count, level.bytes, level.transients, level.transient_bytes)
+            for priority, level in sorted(levels.items(), reverse=True)
+            if level.count
+        ]
 
     def forget(self, queue_id: int) -> None:
         """Forget a queue whose pages are gone."""
         self.sums.pop(queue_id, None)
-        for number in range(queue_id * LEVELS, queue_id * LEVELS + PRIORITY_MAX + 1):
-            self.known.pop(number, None)
+        self.known.pop(queue_id, None)
 
     # ---- changing
 
@@ -169,14 +168,12 @@ class Levels:
             strict=True,
         )
         for number, count, total, transients, transient_bytes, hashed in books:
-            level = self.known.get(number)
-            if level is None:
-                level = self.known[number] = Level()
+            queue_id = number // LEVELS
+            level = self._level(queue_id, PRIORITY_MAX - number % LEVELS)
             level.count += sign * count
             level.bytes += sign * total
             level.transients += sign * transients
             level.transient_bytes += sign * transient_bytes
-            queue_id = number // LEVELS
             self.sums[queue_id] = (self.sums.get(queue_id, 0) + sign * hashed) & U64_MASK
         self._book_expiry(txn, queue, rows, sign)
 
@@ -330,10 +327,16 @@ class _Change:
         elif header.with_expires or rows.expires.any():
             self._extend(key, page, rows)
         else:
-            room = pages.capacity(False) - header.messages
-            if room:
-                grown = pages.append(page, header, rows.take(slice(room)))
-                self._txn.put(key, grown, db=self._table)
+            self._append(key, page, header, rows)
+
+    def _append(self, key: bytes, page: bytes, header: pages.Header, rows: Rows) -> None:
+        """Put rows behind those of the last page, where nothing expires."""
+        room = pages.capacity(False) - header.messages
+        more = len(rows.message) - room
+        if room:
+            fitting = rows if more <= 0 else rows.take(slice(room))
+            self._txn.put(key, pages.append(page, header, fitting), db=self._table)
+        if more > 0:
             self._put(rows.take(slice(room, None)))
 
     def _extend(self, key: bytes, page: bytes, rows: Rows) -> None:

@@ -1,12 +1,13 @@
 """The pass before `apply`: messages whose events say no more than that they came, or came and went.
 
-In a run of events without barriers it finds, by message, what is *plain* (ADR 8): routed and gone
-within the run, routed only, or known before and gone. Everything else, in LSN order, is for
-`engine.apply`. Must never know tables or the state: what an entry was before the run shows in the
-first event that it has there.
+In a run of events without barriers it finds, by message and queue, what is *plain* (ADR 8): routed
+and gone within the run, routed only, or ready before and gone. Everything else, in LSN order, is
+for `engine.apply`. Must never know tables or the state: what an entry was before the run shows in
+the first event that it has there; only of what just ends it is asked whether it was in flight.
 """
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,23 @@ from paging.columns import DETAIL_BYTES, Columns
 from paging.pages import I64, NO_ROWS, SIZE_MAX, U8, U16, U32, Rows
 
 KINDS: Final = 256
-PLAIN_KINDS: Final = np.zeros(KINDS, bool)
-PLAIN_KINDS[[events.ROUTED, events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED]] = True
+
+
+def _kinds(*numbers: int) -> NDArray[np.bool_]:
+    """A set of kinds, as a table by their numbers."""
+    table = np.zeros(KINDS, bool)
+    table[list(numbers)] = True
+    return table
+
+
+SEEN_KINDS: Final = _kinds(events.ROUTED, events.DELIVERED, events.RETURNED)
+"""Kinds after which an entry is in its queue."""
+
+UNSEEN_ENDS: Final = _kinds(events.DEAD_LETTERED, events.EXPIRED, events.REMOVED)
+"""Kinds by which an entry leaves that may be ready or in flight."""
+
+END_KINDS: Final = UNSEEN_ENDS | _kinds(events.ACKNOWLEDGED)
+PLAIN_KINDS: Final = SEEN_KINDS | END_KINDS
 
 SILENT_KINDS: Final = np.zeros(KINDS, bool)
 """Kinds that change nothing; `paging.fold` does not hand them to `apply`."""
@@ -50,14 +66,16 @@ class Run(NamedTuple):
     """What the events of a run come to.
 
     `rest` are the positions of events for `apply`. Of the plain ones: the queues that something
-    was added to and acknowledged in, one item an event, what is to be appended to pages, and what
-    is to be taken out. `newest` goes with `added`: ids of the messages.
+    was added to, acknowledged in, and so on, one item an event, what is to be appended to pages,
+    and what is to be taken out. `newest` goes with `added`: ids of the messages.
     """
 
     rest: NDArray[np.intp]
     added: NDArray[np.uint32]
     newest: NDArray[np.uint64]
     acknowledged: NDArray[np.uint32]
+    dead_lettered: NDArray[np.uint32]
+    expired: NDArray[np.uint32]
     appended: Placed
     taken: Taken
 
@@ -84,104 +102,174 @@ def everything(columns: Columns, start: int, stop: int) -> Run:
     """Leave all events of a run to `apply`."""
     kind = columns.column(events.KIND)[start:stop]
     rest = start + np.flatnonzero(~SILENT_KINDS[kind])
-    return Run(rest, NO_QUEUES, NO_ROWS.message, NO_QUEUES, NONE_PLACED, NONE_TAKEN)
+    none = NO_QUEUES
+    return Run(rest, none, NO_ROWS.message, none, none, none, NONE_PLACED, NONE_TAKEN)
 
 
-def classify(columns: Columns, start: int, stop: int) -> Run:
-    """Say what the events of the run from position `start` to before `stop` come to."""
+class _Items(NamedTuple):
+    """What events are about entries, one item for each event and entry, in order.
+
+    `at` is the position in the run. `odd` events are for `apply`, with all others of the entry.
+    `spread` says of each message that was routed in the run, by position, whether to several
+    queues.
+    """
+
+    at: NDArray[np.intp]
+    kind: NDArray[np.uint8]
+    message: NDArray[np.uint64]
+    queue: NDArray[np.uint32]
+    odd: NDArray[np.bool_]
+    spread: NDArray[np.bool_]
+
+
+def classify(columns: Columns, start: int, stop: int, flying: Callable[[int, int], bool]) -> Run:
+    """Say what the events of the run from position `start` to before `stop` come to.
+
+    `flying` says whether a message (second) was in flight from a queue (first) before the run.
+    """
+    items = _items(columns, start, stop)
+    if not len(items.at):
+        return everything(columns, start, stop)
+    run_first = columns.first_lsn + start
+    group, groups = _groups(items, run_first, stop - start)
+    present = np.zeros(groups, bool)
+    present[group] = True
+    plain = present.copy()
+    plain[group[items.odd]] = False
+    # Of numbers that come more than once, the last one assigned stays.
+    last = np.zeros(groups, np.intp)
+    last[group] = np.arange(len(group))
+    first = np.zeros(groups, np.intp)
+    first[group[::-1]] = np.arange(len(group))[::-1]
+    first_kind, last_kind = items.kind[first], items.kind[last]
+    is_new = plain & (first_kind == events.ROUTED)
+    ends = plain & END_KINDS[last_kind]
+    stays = is_new & ((last_kind == events.ROUTED) | (last_kind == events.RETURNED))
+    taken = ends & (first_kind == events.DELIVERED)
+    for number in np.flatnonzero(ends & (first == last) & UNSEEN_ENDS[last_kind]).tolist():
+        item = first[number]
+        taken[number] = not flying(int(items.queue[item]), int(items.message[item]))
+    plain = (is_new & ends) | stays | taken
+    if items.spread.any():
+        _keep_together(items, first, present, plain, run_first)
+    rest = ~SILENT_KINDS[columns.column(events.KIND)[start:stop]]
+    rest[items.at] &= ~plain[group]
+    added = first[is_new & plain]
+    ended = {
+        kind: items.queue[last[ends & plain & (last_kind == kind)]]
+        for kind in (events.ACKNOWLEDGED, events.DEAD_LETTERED, events.EXPIRED)
+    }
+    stays &= plain
+    return Run(
+        start + np.flatnonzero(rest),
+        items.queue[added],
+        items.message[added],
+        ended[events.ACKNOWLEDGED],
+        ended[events.DEAD_LETTERED],
+        ended[events.EXPIRED],
+        _placed(columns, start, items, first[stays], last[stays]),
+        _taken(columns, start, items, first[taken & plain]),
+    )
+
+
+def _items(columns: Columns, start: int, stop: int) -> _Items:
     kind = columns.column(events.KIND)[start:stop]
     message = columns.column(events.MESSAGE)[start:stop]
     queue = columns.column(events.QUEUE)[start:stop]
-    detail = columns.column(DETAIL_BYTES)[start:stop]
-    odd = ~PLAIN_KINDS[kind]
-    odd |= (queue == 0) | ((kind == events.ROUTED) & (detail > 0))
-    touches = message > 0
-    at = np.flatnonzero(touches)
-    run_first = columns.first_lsn + start
-    group, groups = _groups(message[at], queue[at], odd[at], run_first, stop - start)
-    plain = np.ones(groups, bool)
-    plain[group[odd[at]]] = False
-    # Of numbers that come more than once, the last one assigned stays.
-    last = np.zeros(groups, np.intp)
-    last[group] = at
-    first = np.zeros(groups, np.intp)
-    first[group[::-1]] = at[::-1]
-    present = np.zeros(groups, bool)
-    present[group] = True
-    plain &= present
-    first_kind, last_kind = kind[first], kind[last]
-    is_new = plain & (first_kind == events.ROUTED)
-    gone = plain & (last_kind == events.ACKNOWLEDGED)
-    stays = is_new & ((last_kind == events.ROUTED) | (last_kind == events.RETURNED))
-    taken = gone & (first_kind == events.DELIVERED)
-    plain = (is_new & gone) | stays | taken
-    rest = ~SILENT_KINDS[kind]
-    rest[at] &= ~plain[group]
-    added = first[is_new & plain]
-    return Run(
-        start + np.flatnonzero(rest),
-        queue[added],
-        message[added],
-        queue[last[gone & plain]],
-        _placed(columns, start, first[stays], last[stays]),
-        _taken(columns, start, first[taken]),
-    )
+    flags = columns.column(events.FLAGS)[start:stop]
+    odd = ~PLAIN_KINDS[kind] | (queue == 0)
+    spread = (kind == events.ROUTED) & (queue == 0)
+    # The size of a large message is in its detail.
+    odd |= (kind == events.ROUTED) & ((flags & events.LARGE) > 0)
+    at = np.flatnonzero(message > 0)
+    if not spread.any():
+        return _Items(at, kind[at], message[at], queue[at], odd[at], spread)
+    positions = np.flatnonzero(spread)
+    lists = [detail.queues for detail in _details(columns, start + positions)]
+    lengths = np.array([len(queues) for queues in lists])
+    at = np.concatenate((at[~spread[at]], np.repeat(positions, lengths)))
+    queues = np.array([queue_id for queues in lists for queue_id in queues], U32)
+    queues = np.concatenate((queue[at[: len(at) - len(queues)]], queues))
+    order = np.argsort(at, kind="stable")
+    at, queues = at[order], queues[order]
+    is_odd = odd[at] & (~spread[at] | ((flags[at] & events.LARGE) > 0))
+    return _Items(at, kind[at], message[at], queues, is_odd, spread)
 
 
-def _groups(
-    message: NDArray[np.uint64],
-    queue: NDArray[np.uint32],
-    odd: NDArray[np.bool_],
-    run_first: int,
-    count: int,
-) -> tuple[NDArray[np.intp], int]:
-    """Number the events by entry: return the number of each event's entry, and how many numbers.
+def _details(columns: Columns, positions: NDArray[np.intp]) -> Iterator[events.RoutedDetail]:
+    """Details of Routed events."""
+    for detail in columns.details(positions):
+        yield cast(events.RoutedDetail, events.decode_detail(events.ROUTED, detail))
 
-    A message that was routed in the run has the number of its event there, whatever the queue:
-    it is in one queue, or odd. One from before is told apart by queue, too.
+
+def _groups(items: _Items, run_first: int, count: int) -> tuple[NDArray[np.intp], int]:
+    """Number the items by entry: return the number of each one's entry, and how many numbers.
+
+    A message that was routed in the run to one queue has the number of its event there, whatever
+    the queue. Others are told apart by queue, too.
     """
-    group = np.empty(len(message), np.intp)
-    is_new = message >= run_first
-    group[is_new] = message[is_new] - np.uint64(run_first)
-    old = ~is_new
-    if not old.any():
+    group = np.empty(len(items.message), np.intp)
+    alone = items.message >= run_first
+    group[alone] = items.message[alone] - np.uint64(run_first)
+    alone[alone] = ~items.spread[group[alone]]
+    others = ~alone
+    if not others.any():
         return group, count
-    queues, queue_rank = ranks(queue[old])
-    old_message = message[old]
-    several = odd[old] & (queue[old] == 0)
-    if several.any():
+    queue, message = items.queue[others], items.message[others]
+    queues, rank = ranks(queue)
+    unnamed = items.odd[others] & (queue == 0)
+    if unnamed.any():
         # An event that names no queue is about the message in all of them.
-        queue_rank[np.isin(old_message, old_message[several])] = 0
-    assert int(old_message.max()) < KEY_MAX // len(queues)
-    key = old_message * np.uint64(len(queues)) + queue_rank.astype(np.uint64)
+        rank[np.isin(message, message[unnamed])] = 0
+    assert int(message.max()) < KEY_MAX // len(queues)
+    key = message * np.uint64(len(queues)) + rank.astype(np.uint64)
     distinct, number = np.unique(key, return_inverse=True)
-    group[old] = count + number
+    group[others] = count + number
     return group, count + len(distinct)
 
 
+def _keep_together(
+    items: _Items,
+    first: NDArray[np.intp],
+    present: NDArray[np.bool_],
+    plain: NDArray[np.bool_],
+    run_first: int,
+) -> None:
+    """Leave a message that was routed to several queues to `apply` if it is not plain in all."""
+    message = items.message[first]
+    is_new = present & (message >= run_first)
+    at = np.where(is_new, message - np.uint64(run_first), np.uint64(0)).astype(np.intp)
+    spread = is_new & items.spread[at]
+    broken = np.zeros(len(items.spread), bool)
+    broken[at[spread & ~plain]] = True
+    plain &= ~(spread & broken[at])
+
+
 def _placed(
-    columns: Columns, start: int, first: NDArray[np.intp], last: NDArray[np.intp]
+    columns: Columns,
+    start: int,
+    items: _Items,
+    first: NDArray[np.intp],
+    last: NDArray[np.intp],
 ) -> Placed:
-    """What entries look like that were routed at `first`; `last` has the delivery count."""
-    routed = start + first
+    """What entries look like whose first item is Routed; the last one has the delivery count."""
+    routed = start + items.at[first]
     sizes = np.minimum(columns.sizes(routed) + MESSAGE_OVERHEAD_BYTES, SIZE_MAX)
+    expires = np.zeros(len(routed), I64)
+    detailed = np.flatnonzero(columns.column(DETAIL_BYTES)[routed])
+    if len(detailed):
+        expires[detailed] = [detail.expires for detail in _details(columns, routed[detailed])]
     rows = Rows(
-        columns.column(events.MESSAGE)[routed],
+        items.message[first],
         sizes.astype(U32),
         columns.column(events.ADDRESS)[routed],
-        columns.column(events.DELIVERY_COUNT)[start + last].astype(U16),
+        columns.column(events.DELIVERY_COUNT)[start + items.at[last]].astype(U16),
         columns.column(events.FLAGS)[routed],
-        np.zeros(len(routed), I64),
+        expires,
     )
-    return Placed(
-        columns.column(events.QUEUE)[routed], columns.column(events.PRIORITY)[routed], rows
-    )
+    return Placed(items.queue[first], columns.column(events.PRIORITY)[routed], rows)
 
 
-def _taken(columns: Columns, start: int, first: NDArray[np.intp]) -> Taken:
-    at = start + first
-    return Taken(
-        columns.column(events.QUEUE)[at],
-        columns.column(events.PRIORITY)[at],
-        columns.column(events.MESSAGE)[at],
-    )
+def _taken(columns: Columns, start: int, items: _Items, first: NDArray[np.intp]) -> Taken:
+    priority = columns.column(events.PRIORITY)[start + items.at[first]]
+    return Taken(items.queue[first], priority, items.message[first])

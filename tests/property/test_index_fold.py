@@ -1,0 +1,160 @@
+"""The index is what `apply` makes, however the journal was cut into blocks and batches."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.apply import apply
+from engine.digest import digest
+from engine.invariants import check as check_invariants
+from engine.message import PRIORITIES, Entry
+from engine.queues import Queue
+from engine.state import State
+from journal.disk import MemoryDisk
+from paging import fold
+from paging.checking import check
+from paging.index import Index
+from paging.levels import Levels
+from paging.store import IndexStore
+from paging.tables import EXPIRING, EXPIRING_KEY
+from tests.support.blocks import DATA_ID, Chain, blocks_of
+from tests.support.scenario import Step, play, steps
+from tests.support.world import Event, World
+from tests.support.world import fold as fold_events
+
+cuts = st.lists(st.integers(1, 400), max_size=12)
+sizes = st.lists(st.integers(1, 4), min_size=1, max_size=12)
+
+
+def known_of(entry: Entry) -> tuple[int, ...]:
+    message = entry.message
+    return (
+        message.id, message.size, message.address_id, entry.delivery_count, message.flags,
+        message.expires,
+    )  # fmt: skip
+
+
+def ready_of(queue: Queue) -> list[tuple[int, list[tuple[int, ...]]]]:
+    """What is ready, by priority, with all that pages have of it."""
+    levels: dict[int, list[tuple[int, ...]]] = {}
+    for entry in queue.ready():
+        levels.setdefault(entry.message.priority, []).append(known_of(entry))
+    return list(levels.items())
+
+
+def paged_of(index: Index, queue_id: int) -> list[tuple[int, list[tuple[int, ...]]]]:
+    """What the pages hold, in the same form."""
+    levels: dict[int, list[tuple[int, ...]]] = {}
+    with index.tables.read() as txn:
+        for priority, rows in Levels(index.tables).each_page(txn, queue_id):
+            columns = [column.tolist() for column in rows]
+            levels.setdefault(priority, []).extend(zip(*columns, strict=True))
+    return list(levels.items())
+
+
+def books_of(queue: Queue) -> tuple[Any, ...]:
+    return (
+        queue.ready_count, queue.message_count, queue.bytes, queue.transient_count, queue.newest,
+        queue.added, queue.acknowledged, queue.dead_lettered, queue.expired, queue.paused,
+    )  # fmt: skip
+
+
+def compare(index: Index, state: State) -> None:
+    """The index is this state, by every entry and every count."""
+    assert index.digest() == digest(state)
+    assert index.state.queues.keys() == state.queues.keys()
+    for queue in state.queues.values():
+        found = index.state.queues[queue.id]
+        assert books_of(found) == books_of(queue)
+        assert paged_of(index, queue.id) == ready_of(queue)
+        flying = {n: known_of(e) for n, e in queue.entries.items() if e.consumer is not None}
+        assert {n: known_of(e) for n, e in found.entries.items()} == flying
+        assert not any(found.gap(p) and found.levels[p] for p in range(PRIORITIES))
+    expected = sorted(
+        (entry.message.expires, entry.message.id, queue.id)
+        for queue in state.queues.values()
+        for entry in queue.ready()
+        if entry.message.expires
+    )
+    with index.tables.read() as txn:
+        keys = txn.cursor(index.tables.db(EXPIRING)).iternext(values=False)
+        assert [EXPIRING_KEY.unpack(key) for key in keys] == expected
+
+
+def fold_in_batches(
+    path: Path, journal: list[Event], cuts: list[int], sizes: list[int], plain: bool
+) -> None:
+    blocks = blocks_of(journal, cuts)
+    index = Index(path, DATA_ID, plain=plain)
+    state, applied, turn = State(), 0, 0
+    while blocks:
+        size = sizes[turn % len(sizes)]
+        index.advance(blocks[:size])
+        blocks = blocks[size:]
+        for event in journal[applied : index.lsn]:
+            apply(state, *event)
+        applied = index.lsn
+        compare(index, state)
+        if turn % 3 == 1:
+            index.close()
+            assert check(path) == applied
+            index = Index(path, DATA_ID, plain=plain)
+            compare(index, state)
+        turn += 1
+    assert applied == len(journal)
+    index.close()
+    assert check(path) == applied
+
+
+def scene(scenario: list[Step]) -> World:
+    world = World()
+    play(world, scenario)
+    world.turn()
+    return world
+
+
+@given(scenario=steps, cuts=cuts, sizes=sizes)
+def test_any_batches_make_what_apply_makes(
+    scenario: list[Step], cuts: list[int], sizes: list[int]
+) -> None:
+    """However short a run is: in scenarios of this size few would be taken for long."""
+    journal = scene(scenario).journal
+    with TemporaryDirectory() as directory, patch.object(fold, "PLAIN_MIN", 1):
+        fold_in_batches(Path(directory) / "index", journal, cuts, sizes, plain=True)
+
+
+@given(scenario=steps, cuts=cuts, sizes=sizes)
+def test_without_what_is_plain_it_is_the_same(
+    scenario: list[Step], cuts: list[int], sizes: list[int]
+) -> None:
+    journal = scene(scenario).journal
+    with TemporaryDirectory() as directory:
+        fold_in_batches(Path(directory) / "index", journal, cuts, sizes, plain=False)
+
+
+@given(scenario=steps, cut=st.integers(0, 400))
+def test_the_state_of_the_tables_goes_on_with_the_tail(scenario: list[Step], cut: int) -> None:
+    """As at a start: what the tables are, and every event behind them through `apply`."""
+    journal = scene(scenario).journal
+    cut = min(cut, len(journal))
+    with TemporaryDirectory() as directory, patch.object(fold, "PLAIN_MIN", 1):
+        index = Index(Path(directory), DATA_ID)
+        if cut:
+            index.advance([Chain().block(journal[:cut])])
+        assert index.lsn == cut
+        store = IndexStore(index.tables, MemoryDisk(), map_bytes=0)
+        state = store.checkpoint()
+        assert digest(state) == digest(fold_events(journal[:cut])) == index.digest()
+        assert check_invariants(state) == []
+        fold_events(journal[cut:], state)
+        assert check_invariants(state) == []
+        expected = fold_events(journal)
+        assert digest(state) == digest(expected)
+        for queue in expected.queues.values():
+            assert books_of(state.queues[queue.id]) == books_of(queue)
+        store.content.close()
+        index.close()
