@@ -8,6 +8,7 @@ waited, and has the next block closed by a turn. The caller (listeners, or the s
 transports, time and the scheduling of turns; it calls everything from one thread.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, Protocol
@@ -21,6 +22,7 @@ from engine.queues import StoreError
 from engine.refusals import Refusal
 from journal.batch import BatchLike
 from protocols.stomp import Session
+from server.blocked import BlockedPeers
 from server.outbox import Outbox
 from server.peer import LARGE_AHEAD_CHUNKS, Chunks, Peer
 
@@ -44,6 +46,10 @@ class Writer(Protocol):
 
 STALL_US: Final = 5_000_000
 """How long the end of a session waits for a peer that takes nothing of a body."""
+
+
+def ignore_notice(text: str) -> None:
+    """Do nothing; the default for `Hub.on_notice`."""
 
 
 class LoginRequest(msgspec.Struct, frozen=True):
@@ -103,6 +109,12 @@ class Hub:
         self._released: dict[Peer, None] = {}
         self._by_connection: dict[int, Peer] = {}
         self._paused: set[Peer] = set()
+        self.blocked: Final = BlockedPeers(broker, clock, self._by_connection.get)
+        self.on_notice: Callable[[str], None] = ignore_notice
+        # When the blocks were closed that are not durable: (last LSN, microseconds), and since when
+        # the disk slows producers, 0 if it does not.
+        self._in_flight: deque[tuple[int, int]] = deque()
+        self._slowed_since = 0
         # Peers with bodies that can go on, in turn, and those whose session ends with them.
         self._streaming: dict[Peer, None] = {}
         self._finishing: dict[Peer, None] = {}
@@ -126,13 +138,17 @@ class Hub:
             return
         peer.session.receive(data, self._clock())
         self._after(peer)
-        if (
+        if not peer.session.is_blocked and self._must_pause(peer):
+            self._pause(peer)
+
+    def _must_pause(self, peer: Peer) -> bool:
+        """Whether nothing is to be read of a peer until something got less."""
+        return (
             self.writer.pending_bytes + self.broker.pending.heap_bytes
             > self.options.max_pending_bytes
             or peer.output_bytes() > peer.output_limit
             or peer.session.is_ahead(self.outbox.durable_lsn, LARGE_AHEAD_CHUNKS)
-        ):
-            self._pause(peer)
+        )
 
     def drained(self, peer: Peer) -> None:
         """The transport of a peer, which was full, has room again."""
@@ -150,6 +166,7 @@ class Hub:
         peer.closed = True
         self.peers.discard(peer)
         self._paused.discard(peer)
+        self.blocked.remove(peer)
         self._drop_bodies(peer)
         self._by_connection.pop(peer.connection, None)
         if self.failure is None and not self.stopping:
@@ -191,8 +208,18 @@ class Hub:
             ),
             "pending_bytes": self.writer.pending_bytes + self.broker.pending.raw_bytes,
             "peers_paused": len(self._paused),
+            "sync_ms_running": self._since_ms(self._in_flight[0][1] if self._in_flight else 0),
+            "producers_slowed_ms": self._since_ms(self._slowed_since),
+            "producers_blocked": len(self.blocked.since),
+            "blocked": self.blocked.describe(),
+            "addresses_paging": sum(address.paging for address in state.addresses.values()),
+            "bytes_not_paging": self.broker.sizes.bytes,
             **self.extra_status(),
         }
+
+    def _since_ms(self, moment: int) -> float:
+        """Milliseconds since a moment, 0 if there was none."""
+        return round(max(0, self._clock() - moment) / 1000, 3) if moment else 0.0
 
     # ---- what the writer calls (through whoever brings its calls to this thread)
 
@@ -202,8 +229,10 @@ class Hub:
             return
         # The next block closes in the turn, with what the sockets have ready by then: closed here,
         # it would be so small that its own cost shows.
-        if self.broker.pending.rows:
+        if self.broker.pending.rows or self.blocked.since:
             self._soon()
+        while self._in_flight and self._in_flight[0][0] <= lsn:
+            self._in_flight.popleft()
         for outlet in self.outbox.durable(lsn):
             assert isinstance(outlet, Peer)
             self._settle_output(outlet)
@@ -218,6 +247,7 @@ class Hub:
     def disk_full(self, text: str) -> None:
         """Take no more messages (consumers may drain); empty text: take them again."""
         self.broker.report_disk(text)
+        self._soon()
 
     # ---- turns
 
@@ -230,6 +260,10 @@ class Hub:
         broker.dispatch(self._clock())
         if broker.effects:
             self._deliver()
+        if self.blocked.since and not self._is_behind() and self.blocked.wake(self._went_on):
+            self._soon()
+        if broker.notices:
+            self._tell()
         if self._active:
             active = self._active
             self._active = {}
@@ -270,6 +304,8 @@ class Hub:
         for peer in [each for each in self._finishing if now - each.moved >= STALL_US]:
             self._drop_bodies(peer)
             self._settle_output(peer)
+        if self.blocked.since:
+            self._soon()
         self._mark_if_idle(now)
 
     def clock_stepped(self, step: int) -> None:
@@ -299,6 +335,7 @@ class Hub:
             return
         self.outbox.close(batch.last_lsn)
         self._last_event = batch.time
+        self._in_flight.append((batch.last_lsn, self._clock()))
         self.writer.submit(batch)
 
     def _deliver(self) -> None:
@@ -319,6 +356,9 @@ class Hub:
         """See to what a session wants after it was called."""
         session = peer.session
         self._active[peer] = None
+        if session.is_blocked and peer not in self.blocked.since:
+            self._paused.discard(peer)
+            self.blocked.add(peer)
         if session.login_request is not None:
             self._begin_login(peer)
         if session.next_deadline != peer.deadline and not session.closing:
@@ -424,14 +464,42 @@ class Hub:
     def _pause(self, peer: Peer) -> None:
         if peer not in self._paused:
             self._paused.add(peer)
+            peer.session.is_unheard = True
             peer.transport.pause_reading()
+            if self._is_behind() and not self._slowed_since:
+                self._slowed_since = self._clock()
 
     def _resume(self) -> None:
         """Read again from the peers that were paused, if what they were paused for is over."""
         if not self._paused or self.writer.pending_bytes > self.options.max_pending_bytes // 2:
             return
+        self._slowed_since = 0
         for peer in list(self._paused):
             is_ahead = peer.session.is_ahead(self.outbox.durable_lsn, LARGE_AHEAD_CHUNKS // 2)
             if peer.output_bytes() <= peer.output_limit // 2 and not is_ahead:
                 self._paused.discard(peer)
-                peer.transport.resume_reading()
+                self._read_again(peer)
+
+    def _is_behind(self) -> bool:
+        """Whether more waits for the disk than may."""
+        waiting = self.writer.pending_bytes + self.broker.pending.heap_bytes
+        return waiting > self.options.max_pending_bytes
+
+    def _went_on(self, peer: Peer) -> None:
+        """A peer that was blocked had its turn; it may be blocked again."""
+        self._after(peer)
+        if not peer.session.is_blocked:
+            if self._must_pause(peer):
+                self._paused.add(peer)
+            else:
+                self._read_again(peer)
+
+    def _read_again(self, peer: Peer) -> None:
+        peer.session.is_unheard = False
+        peer.transport.resume_reading()
+
+    def _tell(self) -> None:
+        notices = self.broker.notices
+        self.broker.notices = []
+        for text in notices:
+            self.on_notice(text)

@@ -11,6 +11,7 @@ from typing import Final, cast
 
 from protocols.stomp import Session
 from server.config import AcceptorConfig, stomp_options
+from server.hangups import Hangups
 from server.hub import Hub
 from server.logs import logger
 from server.peer import WRITE_HIGH_BYTES, Peer
@@ -42,10 +43,12 @@ class Acceptor:
         self.buffer: Final = memoryview(bytearray(READ_BYTES))
         self._is_full: Final = is_full
         self._server: asyncio.Server | None = None
+        self.hangups: Hangups
 
     async def bind(self) -> None:
         """Take the port, and no connections yet; raises OSError."""
         loop = asyncio.get_running_loop()
+        self.hangups = Hangups(loop)
         self._server = await loop.create_server(
             lambda: Connection(self),
             self.config.host,
@@ -94,6 +97,7 @@ class Acceptor:
         """Close what is still connected."""
         for connection in list(self.connections):
             connection.close(0)
+        self.hangups.close()
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -104,6 +108,7 @@ class Connection(asyncio.BufferedProtocol):
         self._hub: Final = acceptor.hub
         self._transport: asyncio.Transport | None = None
         self._peer: Peer | None = None
+        self._watched = -1
         self._buffer: Final = acceptor.buffer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -150,6 +155,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is closed."""
         self._acceptor.connections.discard(self)
+        self._unwatch()
         peer, self._peer = self._peer, None
         if peer is not None:
             log.debug("disconnected", peer=peer.name, error=str(exc) if exc else None)
@@ -172,11 +178,25 @@ class Connection(asyncio.BufferedProtocol):
         if not self._transport.is_closing():
             self._transport.pause_reading()
 
+    def notice_end(self) -> None:
+        """Give the connection up when the peer closes it, although nothing is read."""
+        transport = self._transport
+        assert transport is not None
+        if not transport.is_closing():
+            self._watched = transport.get_extra_info("socket").fileno()
+            self._acceptor.hangups.watch(self._watched, transport.abort)
+
     def resume_reading(self) -> None:
         """Read from the socket again."""
         assert self._transport is not None
+        self._unwatch()
         if not self._transport.is_closing():
             self._transport.resume_reading()
+
+    def _unwatch(self) -> None:
+        if self._watched >= 0:
+            self._acceptor.hangups.forget(self._watched)
+            self._watched = -1
 
     def close(self, delay_ms: int) -> None:
         """Close when what was written has left, or else a few seconds later."""

@@ -50,6 +50,10 @@ class Transport(Protocol):
         """Stop to call `Hub.received`."""
         ...
 
+    def notice_end(self) -> None:
+        """Call `Hub.lost` as soon as the peer is gone, although nothing is read, until it is."""
+        ...
+
     def resume_reading(self) -> None:
         """Call `Hub.received` again."""
         ...

@@ -28,13 +28,13 @@ class Gathering:
 
     Up to `min-large-message-size` it is kept until it is whole; above, it is given away in chunks
     that do not depend on how the input was cut. `send` is the command that it is for, and `chunks`
-    are the LSNs of what was given away, both kept by the session. `problem` is what is wrong
-    with the body behind what is still to be given away.
+    are the LSNs of what was given away, both kept by the session. `is_whole` says whether all of it
+    came, and `problem` what is wrong with the body behind what is still to be given away.
     """
 
     __slots__ = (
         "_chunk_bytes", "_held", "_large_from", "_limit", "_options", "_pieces", "chunks", "head",
-        "length", "plan", "problem", "send", "size",
+        "is_whole", "length", "plan", "problem", "send", "size",
     )  # fmt: skip
 
     def __init__(self, head: bytes, plan: SendPlan, options: StompOptions) -> None:
@@ -42,6 +42,7 @@ class Gathering:
         self.plan: SendPlan = plan
         self.length: int = plan.length
         self.size: int = 0
+        self.is_whole: bool = False
         self.chunks: list[int] = []
         self.send: Send | None = None
         self.problem: StompError | None = None
@@ -71,7 +72,8 @@ class Gathering:
         self.size += len(piece)
         self._held += len(piece)
         self._pieces.append(piece)
-        return end + 1 if is_whole and self.problem is None else -1
+        self.is_whole = is_whole and self.problem is None
+        return end + 1 if self.is_whole else -1
 
     def chunk(self, is_whole: bool) -> bytes:
         """The next chunk to be given away, empty if there is none yet.
@@ -86,6 +88,11 @@ class Gathering:
         self._pieces = [rest]
         self._held = len(rest)
         return held[:length]
+
+    def put_back(self, chunk: bytes) -> None:
+        """Take back a chunk that could not be given away yet."""
+        self._pieces.insert(0, chunk)
+        self._held += len(chunk)
 
     def body(self) -> bytes:
         """The whole body, of which nothing was given away."""

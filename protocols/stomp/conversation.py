@@ -41,8 +41,8 @@ class Conversation:
     __slots__ = (
         "_connect_by", "_handshake", "_head", "_heard", "_heart_beats", "_peer", "_server_name",
         "bodies", "by_key", "by_serial", "close_delay_ms", "closing", "connection", "gate",
-        "handle", "has_spoken", "latest", "login_request", "next_deadline", "options", "out",
-        "serials", "state", "version",
+        "handle", "has_spoken", "is_unheard", "latest", "login_request", "next_deadline",
+        "options", "out", "serials", "state", "version",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +72,7 @@ class Conversation:
         # Time, in microseconds.
         self.next_deadline: int = 0
         self.has_spoken: bool = False
+        self.is_unheard: bool = False
         self._heard: int = 0
         self._connect_by: int = 0
         self._heart_beats: HeartBeats = HeartBeats()
@@ -108,7 +109,7 @@ class Conversation:
             self._receipt(receipt, ACTIONS[action](self, head, now))
 
     def do(self, command: Command, now: int) -> int:
-        """Have the broker carry out a command; a refusal is raised as StompError."""
+        """Have the broker carry out a command; a refusal is raised as StompError, or as Blocked."""
         answer = self.handle(command, now)
         if isinstance(answer, Refusal):
             raise refused(answer)
@@ -160,6 +161,8 @@ class Conversation:
         if self.state != states.CONNECTED:
             self._tick_before_login(now)
             return
+        if self.is_unheard:
+            self._heard = now
         if self._heart_beats.is_silent(self._heard, now):
             self._head = b""
             self._fail(silent((now - self._heard) // _US_PER_MS), TIMEOUT, now)

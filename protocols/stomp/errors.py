@@ -1,6 +1,6 @@
 """What goes wrong in a session, and becomes an ERROR frame. Must never know a socket."""
 
-from engine.refusals import Refusal
+from engine.refusals import Code, Refusal
 
 
 class StompError(Exception):
@@ -24,9 +24,13 @@ class UnknownDelivery(StompError):
     """An ACK or NACK names a delivery that is not in flight."""
 
 
-def refused(refusal: Refusal) -> StompError:
+class Blocked(Exception):
+    """The broker wants the same command again later, and nothing else until then."""
+
+
+def refused(refusal: Refusal) -> StompError | Blocked:
     """The error that tells a refusal of the broker."""
-    return StompError(refusal.text)
+    return Blocked() if refusal.code is Code.BLOCKED else StompError(refusal.text)
 
 
 def shortened(text: str, limit: int = 100) -> str:

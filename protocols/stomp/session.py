@@ -6,16 +6,17 @@ before it may leave. Whatever the peer sends ends in commands or in one ERROR fr
 an exception.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from engine.commands import Acknowledge, Chunk, Send
 from engine.events import AUTHENTICATION, PROTOCOL_ERROR
-from engine.refusals import Refusal
+from engine.refusals import Code, Refusal
 from protocols.stomp import states
 from protocols.stomp.actions import MESSAGE_ID_DIGITS_MAX, not_now, unknown_delivery
 from protocols.stomp.bodies import Gathering
 from protocols.stomp.conversation import Conversation
-from protocols.stomp.errors import StompError, refused
+from protocols.stomp.errors import Blocked, StompError, refused
 from protocols.stomp.frames import (
     UNTIL_NUL,
     check_receipt,
@@ -56,13 +57,16 @@ class Session(Conversation):
     - after each call takes `out`, `bodies` and `gate`: the bytes may leave when LSN `gate` is
       durable, with the bodies of large messages in their places;
     - when `login_request` (login, passcode, client id) appears, answers by `authenticated`;
+    - when `is_blocked` is set, reads no more of the peer until it has called `proceed`, which it
+      does when the turn of the connection has come (`engine.line`);
+    - sets `is_unheard` as long as it reads nothing of the peer;
     - when `closing` is set, closes the connection `close_delay_ms` after its output has left;
     - calls `connection_lost` when the connection ended, for whatever reason.
     """
 
     __slots__ = (
-        "_body_max", "_gathering", "_held", "_held_bytes", "_plain_reach", "_planner", "_rest",
-        "_returns", "_scanned",
+        "_behind", "_body_max", "_gathering", "_held", "_held_bytes", "_plain_reach",
+        "_planner", "_rest", "_returns", "_scanned", "is_blocked",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +84,9 @@ class Session(Conversation):
         self._body_max: int = min(options.max_data_length, options.min_large_message_size)
         self._returns: bool = False  # the last head had CR LF line ends
         self._planner: Planner = Planner(V10, options)
+        # Input from the frame on whose command is blocked.
+        self.is_blocked: bool = False
+        self._behind: bytes = b""
 
     # ---------------------------------------------------------------- input
 
@@ -88,12 +95,26 @@ class Session(Conversation):
         self._heard = now
         if self.closing or not data:
             return
+        if self.is_blocked:
+            self._behind += data
+            return
+        self._carry_out(
+            self._hold if self.state == states.AUTHENTICATING else self._feed, data, now
+        )
+
+    def proceed(self, now: int) -> None:
+        """Give the command again that was blocked, and go on with what came behind it."""
+        if self.is_blocked and not self.closing:
+            self.is_blocked = False
+            data, self._behind = self._behind, b""
+            self._carry_out(self._feed_again, data, now)
+
+    def _carry_out(self, work: Callable[[bytes, int], None], data: bytes, now: int) -> None:
         self._head = b""
         try:
-            if self.state == states.AUTHENTICATING:
-                self._hold(data)
-            else:
-                self._feed(data, now)
+            work(data, now)
+        except Blocked:
+            self.is_blocked = True
         except StompError as error:
             self._fail(error, PROTOCOL_ERROR, now)
         if self.out:
@@ -104,71 +125,82 @@ class Session(Conversation):
             data = self._gather(self._gathering, data, now)
         elif self._rest:
             data = self._with_rest(data)
+        self._frames(data, now)
+
+    def _feed_again(self, data: bytes, now: int) -> None:
+        if self._gathering is not None:
+            data = self._pass_on(self._gathering, data, now)
+        self._frames(data, now)
+
+    def _frames(self, data: bytes, now: int) -> None:
         position, size = 0, len(data)
         reach = self.options.max_frame_head + len(_BLANK_LINE)
         plans = self._planner.plans
-        while position < size:
-            first = data[position]
-            if first in _LINE_ENDS:
-                position += 1
-                continue
-            if first in _PLAIN and not self._returns:
-                run = self._sends if first == _S else self._acks
-                after = run(data, position, now)
-                if after > position:
-                    position = after
+        try:
+            while position < size:
+                first = data[position]
+                if first in _LINE_ENDS:
+                    position += 1
                     continue
-            end = -1 if self._returns else data.find(_BLANK_LINE, position, position + reach)
-            head = data[position:end] if end >= 0 else b""
-            body_at = end + 2
-            if end < 0 or b"\r" in head:
-                head, body_at = self._find_head(data, position)
-                if body_at < 0:
-                    return
-            self._head = head
-            key = head
-            receipt: bytes | None = None
-            at = head.find(b"\nreceipt:")
-            if at >= 0:
-                line_end = head.find(b"\n", at + 9)
-                if line_end < 0:
-                    key, receipt = head[:at], head[at + 9 :]
-                else:
-                    key, receipt = head[:at] + head[line_end:], head[at + 9 : line_end]
-                if not receipt.isalnum() or len(receipt) > _SIMPLE_RECEIPT_BYTES:
-                    receipt = self._check_receipt(receipt)
-            plan = plans.get(key)
-            if plan is None and first == _S and key.startswith(b"SEND\n"):
-                plan = self._prepare(key)
-            if plan is not None:
-                length = plan.length
-                stop = body_at + length
-                if length < 0 or stop >= size or data[stop]:
-                    stop = self._body_end(data, body_at, length)
-                if stop < 0 or stop - body_at > self._body_max:
-                    if stop < 0 and self._keeps_body(data, position, body_at, length):
+                if first in _PLAIN and not self._returns:
+                    run = self._sends if first == _S else self._acks
+                    after = run(data, position, now)
+                    if after > position:
+                        position = after
+                        continue
+                end = -1 if self._returns else data.find(_BLANK_LINE, position, position + reach)
+                head = data[position:end] if end >= 0 else b""
+                body_at = end + 2
+                if end < 0 or b"\r" in head:
+                    head, body_at = self._find_head(data, position)
+                    if body_at < 0:
                         return
-                    self._gathering = Gathering(head, plan, self.options)
-                    data = self._gather(self._gathering, data[body_at:], now)
-                    position, size = 0, len(data)
+                self._head = head
+                key = head
+                receipt: bytes | None = None
+                at = head.find(b"\nreceipt:")
+                if at >= 0:
+                    line_end = head.find(b"\n", at + 9)
+                    line_end = line_end if line_end >= 0 else len(head)
+                    key, receipt = head[:at] + head[line_end:], head[at + 9 : line_end]
+                    if not receipt.isalnum() or len(receipt) > _SIMPLE_RECEIPT_BYTES:
+                        receipt = self._check_receipt(receipt)
+                plan = plans.get(key)
+                if plan is None and first == _S and key.startswith(b"SEND\n"):
+                    plan = self._prepare(key)
+                if plan is not None:
+                    length = plan.length
+                    stop = body_at + length
+                    if length < 0 or stop >= size or data[stop]:
+                        stop = self._body_end(data, body_at, length)
+                    if stop < 0 or stop - body_at > self._body_max:
+                        if stop < 0 and self._keeps_body(data, position, body_at, length):
+                            return
+                        self._gathering = Gathering(head, plan, self.options)
+                        data = self._gather(self._gathering, data[body_at:], now)
+                        position, size = 0, len(data)
+                        continue
+                    self._send(plan, data[body_at:stop], receipt, now)
+                    position = stop + 1
                     continue
-                self._send(plan, data[body_at:stop], receipt, now)
-                position = stop + 1
-                continue
-            if b"\0" in head:
-                raise no_blank_line()
-            if body_at >= size:
-                if head.partition(b"\n")[0] not in states.COMMANDS:
-                    # Refused before the NUL, for which an HTTP client would make us wait for ever.
-                    self._command(key, receipt, 0, now)
-                self._keep(data, position, -1)
-                return
-            self._command(key, receipt, data[body_at], now)
-            position = body_at + 1
-            if self.state != states.CONNECTED:
-                if self.state == states.AUTHENTICATING:
-                    self._hold(data[position:])
-                return
+                if b"\0" in head:
+                    raise no_blank_line()
+                if body_at >= size:
+                    if head.partition(b"\n")[0] not in states.COMMANDS:
+                        # Before the NUL, for which an HTTP client would make us wait for ever.
+                        self._command(key, receipt, 0, now)
+                    self._keep(data, position, -1)
+                    return
+                self._command(key, receipt, data[body_at], now)
+                position = body_at + 1
+                if self.state != states.CONNECTED:
+                    if self.state == states.AUTHENTICATING:
+                        self._hold(data[position:], now)
+                    return
+        except Blocked:
+            if self._gathering is None:
+                self._behind = data[position:]
+            raise
 
     def _find_head(self, data: bytes, position: int) -> tuple[bytes, int]:
         """The head that begins here and where its body begins; -1 when there is more to come.
@@ -252,29 +284,43 @@ class Session(Conversation):
 
     def _gather(self, gathering: Gathering, data: bytes, now: int) -> bytes:
         """Go on with a big body; answers what follows its frame."""
-        self._head = gathering.head
         taken = gathering.add(data)
-        while chunk := gathering.chunk(taken >= 0):
+        return self._pass_on(gathering, data[taken:] if taken >= 0 else b"", now)
+
+    def _pass_on(self, gathering: Gathering, behind: bytes, now: int) -> bytes:
+        """Give away what can be of a big body, or all of it; answers what follows its frame.
+
+        Blocked, all of that stands to be done again.
+        """
+        self._head = gathering.head
+        self._behind = behind
+        while chunk := gathering.chunk(gathering.is_whole):
             self._send_chunk(gathering, chunk, now)
         if gathering.problem is not None:
             raise gathering.problem
-        if taken < 0:
+        if not gathering.is_whole:
             return b""
-        self._gathering = None
         receipt = cut_receipt(gathering.head)[1]
         receipt = self._check_receipt(receipt) if receipt is not None else None
         send = self._command_of(gathering.plan, b"" if gathering.chunks else gathering.body(), now)
         if gathering.chunks:
             send.chunks = tuple(gathering.chunks)
             send.body_bytes = gathering.size
-        self._receipt(receipt, self.do(send, now))
-        return data[taken:]
+        answer = self.do(send, now)
+        self._gathering = None
+        self._behind = b""
+        self._receipt(receipt, answer)
+        return behind
 
     def _send_chunk(self, gathering: Gathering, chunk: bytes, now: int) -> None:
         if gathering.send is None:
             gathering.send = self._command_of(gathering.plan, b"", now)
         chunks = gathering.chunks
-        chunks.append(self.do(Chunk(gathering.send, chunk, chunks[-1] if chunks else 0), now))
+        try:
+            chunks.append(self.do(Chunk(gathering.send, chunk, chunks[-1] if chunks else 0), now))
+        except Blocked:
+            gathering.put_back(chunk)
+            raise
 
     def is_ahead(self, durable_lsn: int, chunk_count: int) -> bool:
         """Whether so many chunks of the body that the peer is sending are not durable yet."""
@@ -283,7 +329,7 @@ class Session(Conversation):
             return False
         return gathering.chunks[-chunk_count] > durable_lsn
 
-    def _hold(self, data: bytes) -> None:
+    def _hold(self, data: bytes, now: int) -> None:
         """Keep what comes before the login is decided."""
         self._held_bytes += len(data)
         if self._held_bytes > self.options.max_early_data:
@@ -368,6 +414,8 @@ class Session(Conversation):
                 now,
             )  # fmt: skip
             if isinstance(answer, Refusal):
+                if answer.code is Code.BLOCKED:
+                    return position
                 self._head = data[position:end]
                 raise refused(answer)
             if receipt is not None:
@@ -428,3 +476,5 @@ class Session(Conversation):
         self._held.clear()
         self._rest.clear()
         self._gathering = None
+        self._behind = b""
+        self.is_blocked = False

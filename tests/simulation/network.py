@@ -57,6 +57,9 @@ class Link:
         """Read no more."""
         self.reading = False
 
+    def notice_end(self) -> None:
+        """An end is always noticed here, read or not."""
+
     def resume_reading(self) -> None:
         """Read again."""
         self.reading = True

@@ -32,6 +32,7 @@ class Transport:
         self.written = b""
         self.stuck = 0
         self.reading = True
+        self.is_watched = False
         self.closed_after_ms: int | None = None
 
     def write(self, data: bytes) -> None:
@@ -43,8 +44,13 @@ class Transport:
     def pause_reading(self) -> None:
         self.reading = False
 
+    def notice_end(self) -> None:
+        assert not self.reading
+        self.is_watched = True
+
     def resume_reading(self) -> None:
         self.reading = True
+        self.is_watched = False
 
     def close(self, delay_ms: int) -> None:
         self.closed_after_ms = delay_ms
@@ -385,7 +391,7 @@ def test_after_a_failure_nothing_is_said_any_more() -> None:
     assert answers == []
 
 
-def test_a_full_disk_refuses_messages_only() -> None:
+def test_a_full_disk_blocks_messages_only() -> None:
     bench = Bench()
     client = bench.connect()
     client.send(b"SUBSCRIBE\nid:1\nack:client\ndestination:/queue/a\n\n\0")
@@ -395,14 +401,17 @@ def test_a_full_disk_refuses_messages_only() -> None:
     bench.hub.disk_full("no room")
     message = next(iter(bench.hub.broker.state.queue_by_name["a"].entries))
     assert client.do(b"ACK\nid:1-%d\nreceipt:1\n\n\0" % message).startswith(b"RECEIPT")
-    client.message(b"y")
-    bench.run()
-    assert b"no room" in client.transport.take()
-    bench.hub.disk_full("")
     other = bench.connect()
-    other.message(b"z", receipt="1")
+    other.message(b"y", receipt="1")
+    bench.run()
+    assert (other.transport.take(), other.transport.reading) == (b"", False)
+    assert client.transport.reading
+    [row] = bench.hub.status()["blocked"]
+    assert (row["why"], row["address"]) == ("no room", "a")
+    bench.hub.disk_full("")
     bench.run()
     assert other.transport.take().startswith(b"RECEIPT")
+    assert other.transport.reading
 
 
 def test_a_request_is_answered_when_it_is_durable() -> None:

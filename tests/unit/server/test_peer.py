@@ -27,6 +27,9 @@ class Transport:
     def pause_reading(self) -> None:
         raise AssertionError("a peer decides nothing")
 
+    def notice_end(self) -> None:
+        raise AssertionError("a peer decides nothing")
+
     def resume_reading(self) -> None:
         raise AssertionError("a peer decides nothing")
 
@@ -56,6 +59,9 @@ class Pipe:
         return WRITE_HIGH_BYTES + 1 if self.is_full else 0
 
     def pause_reading(self) -> None:
+        raise AssertionError("a peer decides nothing")
+
+    def notice_end(self) -> None:
         raise AssertionError("a peer decides nothing")
 
     def resume_reading(self) -> None:

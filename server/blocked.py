@@ -1,0 +1,93 @@
+"""Peers whose command waits for room at a full address: not read, and let go on in order.
+
+The engine keeps the line (`engine.line`), a session keeps what it had read; here they meet. Whoever
+is blocked is looked at when a turn may have made room, never by a timer alone, so that nobody waits
+longer than needed. Must never know sockets.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from engine import limits
+from engine.broker import Broker
+from server.peer import Peer
+
+WAKES_AT_A_TIME: Final = 64
+"""How many peers go on before others have their turn."""
+
+SHOWN_MAX: Final = 100
+"""How many blocked peers a status lists."""
+
+
+class BlockedPeers:
+    """Who is blocked, and since when (microseconds). `find` gives the peer of a connection."""
+
+    def __init__(
+        self, broker: Broker, clock: Callable[[], int], find: Callable[[int], Peer | None]
+    ) -> None:
+        self.since: Final[dict[Peer, int]] = {}
+        self._broker: Final = broker
+        self._clock: Final = clock
+        self._find: Final = find
+
+    def add(self, peer: Peer) -> None:
+        """Read no more of a peer whose session is blocked."""
+        self.since[peer] = self._clock()
+        peer.session.is_unheard = True
+        peer.transport.pause_reading()
+        peer.transport.notice_end()
+
+    def remove(self, peer: Peer) -> None:
+        """Forget a peer that is gone."""
+        self.since.pop(peer, None)
+
+    def wake(self, went_on: Callable[[Peer], None]) -> bool:
+        """Have sessions go on for which there is room, in order; `went_on` is told of each.
+
+        Answers whether there may be more to do.
+        """
+        line = self._broker.line
+        left = WAKES_AT_A_TIME
+        for name in line.addresses():
+            while connection := limits.next_in_line(self._broker, name):
+                peer = self._find(connection)
+                if peer is None or peer not in self.since:
+                    # It ended, or something else of it was refused meanwhile.
+                    line.leave(connection)
+                    continue
+                if left == 0:
+                    return True
+                left -= 1
+                self._proceed(peer, connection)
+                went_on(peer)
+                if line.first(name) == connection:
+                    break
+        return False
+
+    def _proceed(self, peer: Peer, connection: int) -> None:
+        now = self._clock()
+        line = self._broker.line
+        line.serving = connection
+        peer.session.proceed(now)
+        line.serving = 0
+        if peer.session.is_blocked:
+            self.since[peer] = now
+        else:
+            del self.since[peer]
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Who is blocked on what, since when, the longest first."""
+        now = self._clock()
+        rows: list[dict[str, Any]] = []
+        for peer, since in sorted(self.since.items(), key=lambda item: item[1])[:SHOWN_MAX]:
+            name = self._broker.line.address_of(peer.connection) or ""
+            rows.append(
+                {
+                    "connection": peer.connection,
+                    "peer": peer.name,
+                    "address": name,
+                    "seconds": round(max(0, now - since) / 1_000_000, 1),
+                    "why": limits.explain(self._broker, name),
+                }
+            )
+        return rows
