@@ -5,7 +5,7 @@ the tables are what they were at the last commit, and the next call reads them a
 know who asks, and when.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,8 @@ from paging.fold import Fold
 from paging.tables import BLOCK_VALUE, BLOCKS, ID_KEY, Tables, open_for_writing
 
 U64: Final = (1 << 64) - 1
+PART_EVENTS: Final = 250_000
+"""How many events are folded at once; a batch of more is folded in parts, and committed as one."""
 
 
 class Index:
@@ -73,12 +75,11 @@ class Index:
         if not filled:
             return self.lsn
         assert filled[0].first_lsn == self.lsn + 1, "blocks follow the indexed LSN"
-        columns = Columns(filled)
         tables = self._open()
         last = filled[-1]
         try:
-            tables.make_room(columns.count)
-            tables.write(lambda txn: self._advance(txn, columns, last))
+            tables.make_room(last.last_lsn - self.lsn)
+            tables.write(lambda txn: self._advance(txn, filled))
         except BaseException:
             # The state went ahead of the tables.
             self.close()
@@ -86,15 +87,18 @@ class Index:
         self.lsn, self.last_hash = last.last_lsn, last.hash
         return self.lsn
 
-    def _advance(self, txn: lmdb.Transaction, columns: Columns, last: Block) -> None:
+    def _advance(self, txn: lmdb.Transaction, blocks: list[Block]) -> None:
         tables = self._open()
         fold = self._fold
         # Left behind only by an attempt that was broken off.
         self._fold = None
         if fold is None:
             fold = Fold(tables, txn, plain=self._plain)
-        fold.fold(txn, columns)
-        _write_blocks(tables, txn, columns)
+        for part in _parts(blocks):
+            columns = Columns(part)
+            fold.fold(txn, columns)
+            _write_blocks(tables, txn, columns)
+        last = blocks[-1]
         tables.set_position(txn, last.last_lsn, last.hash, last.time)
         self._fold = fold
 
@@ -120,6 +124,20 @@ class Index:
             with tables.read() as txn:
                 self._fold = Fold(tables, txn, plain=self._plain)
         return self._fold
+
+
+def _parts(blocks: list[Block]) -> Iterator[list[Block]]:
+    """Cut a batch into parts that bound the memory."""
+    part: list[Block] = []
+    events_in_part = 0
+    for block in blocks:
+        part.append(block)
+        events_in_part += block.count
+        if events_in_part >= PART_EVENTS:
+            yield part
+            part, events_in_part = [], 0
+    if part:
+        yield part
 
 
 def _write_blocks(tables: Tables, txn: lmdb.Transaction, columns: Columns) -> None:

@@ -1,12 +1,14 @@
 """What the index knows beside ready entries, as records: queues, peers, what is in flight.
 
-A record is a msgpack array; fields are only ever added at its end, with a default. Must never know
+A record is the crc32c (u32, little endian) of the rest, and a msgpack array; fields are only ever
+added at its end, with a default. Must never know
 where records are kept.
 """
 
 from typing import Final, TypeVar
 
 import msgspec
+from crc32c import crc32c
 
 from engine.message import Entry, message_without_content
 from engine.queues import Queue
@@ -107,6 +109,7 @@ class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
     next_queue: int
 
 
+CRC_BYTES: Final = 4
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODERS: Final = {
     kind: msgspec.msgpack.Decoder(kind)
@@ -119,13 +122,17 @@ _R = TypeVar("_R", bound=msgspec.Struct)
 
 def encode(record: msgspec.Struct) -> bytes:
     """Make the value of a record."""
-    return _ENCODER.encode(record)
+    rest = _ENCODER.encode(record)
+    return crc32c(rest).to_bytes(CRC_BYTES, "little") + rest
 
 
 def decode(kind: type[_R], value: bytes | memoryview, what: str) -> _R:
     """Read a record; `what` names it in the IndexDamaged that is raised if it is none."""
+    rest = memoryview(value)[CRC_BYTES:]
+    if crc32c(rest) != int.from_bytes(value[:CRC_BYTES], "little"):
+        raise IndexDamaged(f"the index is damaged: the crc of {what} does not fit")
     try:
-        found: _R = _DECODERS[kind].decode(value)  # type: ignore[index, assignment]
+        found: _R = _DECODERS[kind].decode(rest)  # type: ignore[index, assignment]
     except msgspec.MsgspecError as error:
         raise IndexDamaged(f"the index is damaged: {what} cannot be read: {error}") from error
     return found
