@@ -40,6 +40,8 @@ FILES_MAX: Final = 16
 """How many segments are held open."""
 PLACE_SPACING_BYTES: Final = 16 * 1024
 """How far apart the places of blocks are that are remembered where there is no footer."""
+AHEAD_BYTES: Final = 256 * 1024
+"""How much is read at once where blocks are read one after the other."""
 BLOCK_OVERHEAD_BYTES: Final = 1024
 """What a decoded block weighs in memory beyond its strings and their ends."""
 
@@ -149,14 +151,19 @@ def _ends(lengths: memoryview, start: int) -> Ends:
 class _OpenSegment:
     """An open segment, and which places (first LSN and offset) of blocks are known in it.
 
-    `following` is the place behind the block that was read last.
+    `following` is the place behind the block that was read or passed last.
     """
 
-    __slots__ = ("_footer", "_places", "_segment", "following", "name")
+    __slots__ = (
+        "_ahead", "_ahead_offset", "_footer", "_passed", "_places", "_segment", "following", "name",
+    )  # fmt: skip
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
         self._footer: Footer | None = None
+        self._ahead = b""
+        self._ahead_offset = 0
+        self._passed = 0
         self.name = segment.name
         self.following = (segment.header.first_lsn, segment.first_offset)
         self._places = [self.following]
@@ -212,6 +219,7 @@ class _OpenSegment:
             header = self.header_at(offset)
             while header.next_lsn <= lsn:
                 offset += header.block_bytes
+                self._pass(header, offset)
                 header = self.header_at(offset)
                 self.remember(header.first_lsn, offset)
         except Damage as damage:
@@ -225,36 +233,54 @@ class _OpenSegment:
 
     def header_at(self, offset: int) -> BlockHeader:
         """Read the header of the block at an offset; raises Damage."""
-        window = self._segment.window
         try:
             return self._header_at(offset)
         except Damage:
-            # The window may be from before this block was written.
-            window.refresh()
+            # What was read ahead may be from before this block was written.
+            self._ahead = b""
             return self._header_at(offset)
 
     def _header_at(self, offset: int) -> BlockHeader:
-        packed = self._segment.window.take(BLOCK_HEADER_BYTES, offset)
-        return unpack_block_header(packed, self._segment.salt)
+        return unpack_block_header(self._take(BLOCK_HEADER_BYTES, offset), self._segment.salt)
 
     def read(self, codec: BlockCodec, offset: int) -> DecodedBlock:
         """Read and decode the block at an offset; raises Damage."""
         try:
             return self._read(codec, offset)
         except Damage:
-            self._segment.window.refresh()
+            self._ahead = b""
             return self._read(codec, offset)
 
     def _read(self, codec: BlockCodec, offset: int) -> DecodedBlock:
-        # Not with the heap, for that would hash the block: the crc is enough here.
-        raw = self._segment.block_at(offset, with_heap=False)
-        header = raw.header
-        place = offset + BLOCK_HEADER_BYTES + header.rows_stored_bytes
-        heap = self._segment.window.take(header.heap_stored_bytes, place)
+        header = self._header_at(offset)
+        frames = self._take(header.block_bytes - BLOCK_HEADER_BYTES, offset + BLOCK_HEADER_BYTES)
+        rows = frames[: header.rows_stored_bytes]
+        heap = frames[header.rows_stored_bytes :]
+        if len(rows) != header.rows_stored_bytes or frame_crc(rows) != header.rows_crc:
+            raise Damage("the crc of the rows frame does not match")
         if len(heap) != header.heap_stored_bytes or frame_crc(heap) != header.heap_crc:
             raise Damage("the crc of the heap frame does not match")
-        self.following = (header.next_lsn, offset + header.block_bytes)
-        return DecodedBlock(codec, header, raw.rows, heap)
+        self._pass(header, offset + header.block_bytes)
+        return DecodedBlock(codec, header, rows, heap)
+
+    def _pass(self, header: BlockHeader, end: int) -> None:
+        self.following = (header.next_lsn, end)
+        self._passed = end
+
+    def _take(self, count: int, offset: int) -> bytes:
+        """Up to `count` bytes at an offset, and more ahead where the last block ended.
+
+        Elsewhere no more than is asked for: of many blocks far apart, what lies behind is not
+        wanted.
+        """
+        start = offset - self._ahead_offset
+        if start >= 0 and start + count <= len(self._ahead):
+            return self._ahead[start : start + count]
+        if offset != self._passed or count > AHEAD_BYTES:
+            return self._segment.file.pread(count, offset)
+        self._ahead = self._segment.file.pread(AHEAD_BYTES, offset)
+        self._ahead_offset = offset
+        return self._ahead[:count]
 
 
 class _BlockCache:
