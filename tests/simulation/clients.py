@@ -35,6 +35,8 @@ DEAD_LETTERS = "dead"
 
 EXPECTED_ERRORS = (
     "disk is full",
+    "' is full: it holds",
+    "the broker is full",
     "nothing was heard",
     "not connected within",
     "has other consumers",

@@ -7,6 +7,8 @@ the same hub, sessions, engine, recovery and journal, wired to simulated transpo
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from engine.broker import Broker
 from engine.commands import ChangeSettings, Start
 from engine.core import Options
@@ -46,6 +48,7 @@ class Incarnation:
         options: Options,
         hub_options: HubOptions,
         stomp: StompOptions,
+        settings: dict[str, dict[str, str | int | bool]],
         journal_non_persistent: str,
         make_writer: WriterFactory,
         note_live: Callable[[Broker], None],
@@ -73,7 +76,7 @@ class Incarnation:
             start.cut_segment = recovered.repair.segment
             start.cut_offset = recovered.repair.cut_offset
         self.ask(start)
-        self.ask(ChangeSettings(SETTINGS, journal_non_persistent))
+        self.ask(ChangeSettings(settings, journal_non_persistent))
 
     @property
     def is_serving(self) -> bool:
@@ -84,6 +87,11 @@ class Incarnation:
         """A command of the configuration, which must not be refused."""
         self._asked += 1
         self.hub.request(command, self._answered)
+
+    def lift_limits(self, settings: dict[str, dict[str, str | int | bool]]) -> None:
+        """Put settings in force, and no limits of the broker."""
+        self.broker.configure(replace(self.broker.options, global_max_messages=0))
+        self.ask(ChangeSettings(settings, self.broker.state.journal_non_persistent))
 
     def _answered(self, answer: Any) -> None:
         if not isinstance(answer, int):

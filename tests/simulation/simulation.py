@@ -16,6 +16,7 @@ import msgspec
 
 from engine.commands import PauseQueue, PurgeQueue, ResumeQueue
 from engine.core import Options
+from engine.limits import next_in_line
 from journal.errors import DiskFull, JournalError, JournalFailed
 from protocols.stomp.options import StompOptions
 from recovery.directory import Recovered, recover
@@ -24,7 +25,7 @@ from tests.simulation.checkers import Judge
 from tests.simulation.clients import DEAD_LETTERS, QUEUES, Client
 from tests.simulation.clock import Clock
 from tests.simulation.disk import Faults, FaultyDisk, PowerCut
-from tests.simulation.incarnation import Incarnation, WriterFactory
+from tests.simulation.incarnation import SETTINGS, Incarnation, WriterFactory
 from tests.simulation.ledger import Ledger
 from tests.simulation.network import Link
 from tests.simulation.violation import Violation
@@ -52,6 +53,25 @@ class Hooks(msgspec.Struct):
     counts_are_durable: bool | None = None
 
 
+class Limits(msgspec.Struct):
+    """What is full in a run, and when. Nothing is dropped: what was receipted must come."""
+
+    settings: dict[str, dict[str, str | int | bool]]
+    disk_full_policy: str
+    global_max_messages: int
+
+
+def draw_limits(chance: random.Random) -> Limits:
+    """Draw limits from a source of their own, so that all else of a seed is as it was."""
+    settings: dict[str, dict[str, str | int | bool]] = {}
+    for match in ("jobs.c", "jobs.d", "split", "news.#"):
+        if chance.random() < 0.6:
+            policy = chance.choice(("PAGE", "BLOCK", "BLOCK", "FAIL"))
+            settings[match] = {"address-full-policy": policy}
+            settings[match]["max-size-messages"] = chance.choice((0, 1, 3, 10)) + (policy != "PAGE")
+    return Limits(settings, chance.choice(("BLOCK", "FAIL")), chance.choice((0, 0, 5, 40)))
+
+
 class Counts(msgspec.Struct):
     """What happened in a run."""
 
@@ -67,6 +87,7 @@ class Counts(msgspec.Struct):
     recoveries: int = 0
     cut_in_recovery: int = 0
     cut_tails: int = 0
+    blocked: int = 0
 
 
 class Simulation:
@@ -93,6 +114,7 @@ class Simulation:
             idle_mark_us=chance.choice((200_000, 2_000_000)),
         )
         self._stomp = StompOptions(room=chance.choice((2_000, 30_000, 1 << 20)))
+        self._limits = draw_limits(random.Random(f"limits {seed}"))
         self._non_persistent = chance.choice(("decisions", "full", "off"))
         self.disk = self.hooks.make_disk(
             chance.getrandbits(32), faults=Faults(short_write=chance.choice((0.0, 0.2)))
@@ -192,9 +214,14 @@ class Simulation:
         self.life = Incarnation(
             recovered,
             self.clock,
-            options=Options(persist_delivery_count_before_delivery=self._persist_counts),
+            options=Options(
+                persist_delivery_count_before_delivery=self._persist_counts,
+                global_max_messages=self._limits.global_max_messages,
+                disk_full_policy=self._limits.disk_full_policy,
+            ),
             hub_options=self._hub_options,
             stomp=self._stomp,
+            settings={**SETTINGS, **self._limits.settings},
             journal_non_persistent=self._non_persistent,
             make_writer=self.hooks.make_writer,
             note_live=self._note_live,
@@ -376,9 +403,18 @@ class Simulation:
         if self.clock.now >= self._next_tick:
             self._next_tick = self.clock.now + TICK_US
             life.hub.tick()
+        self.counts.blocked += bool(life.hub.blocked.since)
+        if life.is_quiet and life.hub.failure is None:
+            self._nobody_waits_in_vain(life)
         if life.is_quiet and life.hub.failure is None and self.chance.random() < 0.2:
             self.judge.look(self.disk)
             self.judge.check_state(life.broker.state)
+
+    def _nobody_waits_in_vain(self, life: Incarnation) -> None:
+        """When nothing is under way, who is blocked must be so because something is full."""
+        for name in life.broker.line.addresses():
+            if next_in_line(life.broker, name) and not life.hub.stopping:
+                raise Violation("liveness", f"somebody waits for {name}, which has room")
 
     def administrate(self) -> None:
         """An administrator pauses, resumes or empties a queue."""
@@ -461,6 +497,8 @@ class Simulation:
         """Start again: every queue must drain, and what was promised must have been delivered."""
         self._until(self._serves, "the broker does not start")
         assert self.life is not None
+        # The one client that drains must not wait for itself.
+        self.life.lift_limits(SETTINGS)
         for name in QUEUES:
             if name in self.life.broker.state.queue_by_name:
                 self.life.hub.request(ResumeQueue(name))
