@@ -89,13 +89,17 @@ class DecodedBlock:
         self._header = header
         self._rows = rows
         self._strings = codec.heap(header, heap)
-        details = _ends(columns[-3], 0)
-        self._headers = _ends(columns[-2], int(details[-1]))
-        self._bodies = _ends(columns[-1], int(self._headers[-1]))
-        if int(self._bodies[-1]) != len(self._strings):
+        # Details, headers and bodies stand one after the other, so one sum places them all; the
+        # string at a position ends where the next begins.
+        count = header.event_count
+        ends = np.zeros(3 * count + 1, np.int64)
+        lengths = np.concatenate([np.frombuffer(column, np.uint32) for column in columns[-3:]])
+        lengths.cumsum(dtype=np.int64, out=ends[1:])
+        if int(ends[-1]) != len(self._strings):
             raise Damage("the rows claim more or fewer bytes than the heap has")
-        ends_bytes = self._headers.nbytes + self._bodies.nbytes
-        self.size = len(self._strings) + len(rows) + ends_bytes + BLOCK_OVERHEAD_BYTES
+        self._headers: Ends = ends[count:]
+        self._bodies: Ends = ends[2 * count :]
+        self.size = len(self._strings) + len(rows) + ends.nbytes + BLOCK_OVERHEAD_BYTES
 
     def pick(self, lsns: Sequence[int]) -> list[Content]:
         """Headers and bodies of some events of the block, sorted."""
@@ -134,18 +138,6 @@ class DecodedBlock:
         detail = self._strings[start : start + columns[-3][place]]
         [(headers, body)] = self._run(place, place + 1)
         return Event(row, detail, headers, body)
-
-
-def _ends(lengths: memoryview, start: int) -> Ends:
-    """Where strings of these lengths end that stand one after the other from a start on.
-
-    The start comes first, so that the string at a position ends at the position behind it.
-    """
-    ends = np.empty(len(lengths) + 1, np.int64)
-    ends[0] = start
-    np.cumsum(np.frombuffer(lengths, np.uint32), dtype=np.int64, out=ends[1:])
-    ends[1:] += start
-    return ends
 
 
 class _OpenSegment:
