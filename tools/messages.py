@@ -1,9 +1,14 @@
 """`daybook send` and `daybook receive`: a producer and a consumer for the command line."""
 
+import codecs
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryFile
 from time import perf_counter
-from typing import Any, Final, Literal
+from typing import IO, Any, Final, Literal
 
 import click
 
@@ -11,6 +16,8 @@ from tools.failures import EXIT_WRONG, Failure
 from tools.printing import show_json
 from tools.stomp_client import (
     DEFAULT_URL,
+    PIECE_BYTES,
+    Content,
     Endpoint,
     Frame,
     StompClient,
@@ -92,7 +99,6 @@ def send(
     DESTINATION is /queue/NAME, /topic/NAME or ADDRESS::QUEUE. The body comes from the argument,
     from --file, or from standard input.
     """
-    content = _content(body, file)
     all_headers = [("destination", destination), *headers]
     if priority is not None:
         all_headers.append(("priority", str(priority)))
@@ -100,37 +106,60 @@ def send(
         all_headers.append(("ttl", str(ttl)))
     if persistent is not None:
         all_headers.append(("persistent", "true" if persistent else "false"))
-    begun = perf_counter()
     try:
-        with StompClient(endpoint) as client:
-            _send_all(client, all_headers, content, count, transaction)
-            client.disconnect()
+        with ExitStack() as files:
+            content = _content(body, file, files)
+            begun = perf_counter()
+            with StompClient(endpoint) as client:
+                _send_all(client, all_headers, content, count, transaction)
+                client.disconnect()
     except StompError as error:
         raise Failure(str(error)) from error
+    except OSError as error:
+        raise Failure(f"the body cannot be read: {error}") from error
     seconds = perf_counter() - begun
     if as_json:
-        show_json({"sent": count, "bytes": len(content), "seconds": round(seconds, 6)})
+        show_json({"sent": count, "bytes": content.size, "seconds": round(seconds, 6)})
     else:
         what = "1 message" if count == 1 else f"{count:,} messages"
-        click.echo(f"sent {what} of {len(content):,} bytes to {destination}; safe on disk")
+        click.echo(f"sent {what} of {content.size:,} bytes to {destination}; safe on disk")
 
 
-def _content(body: str | None, file: Path | None) -> bytes:
+def _content(body: str | None, file: Path | None, files: ExitStack) -> Content:
+    """The body to send. Nothing of it is whole in memory that comes from a file or a pipe."""
     if body is not None and file is not None:
         raise click.UsageError("a body and --file at the same time; give one of them")
     if file is not None:
-        return file.read_bytes()
+        source = files.enter_context(file.open("rb"))
+        return _from_file(source) if file.is_file() else _from_pipe(source, files)
     if body is not None:
-        return body.encode("utf-8", "surrogateescape")
+        encoded = body.encode("utf-8", "surrogateescape")
+        return Content(len(encoded), lambda: iter([encoded]))
     if sys.stdin.isatty():
         raise click.UsageError("no body; give it as an argument, with --file or on standard input")
-    return sys.stdin.buffer.read()
+    return _from_pipe(sys.stdin.buffer, files)
+
+
+def _from_pipe(source: IO[bytes], files: ExitStack) -> Content:
+    """How long it is must be known before it is sent, so it is written down first."""
+    kept = files.enter_context(TemporaryFile())  # noqa: SIM115 - the stack closes it
+    copyfileobj(source, kept, PIECE_BYTES)
+    return _from_file(kept)
+
+
+def _from_file(source: IO[bytes]) -> Content:
+    def pieces() -> Iterator[bytes]:
+        source.seek(0)
+        while piece := source.read(PIECE_BYTES):
+            yield piece
+
+    return Content(source.seek(0, 2), pieces)
 
 
 def _send_all(
     client: StompClient,
     headers: list[tuple[str, str]],
-    content: bytes,
+    content: Content,
     count: int,
     transaction: bool,
 ) -> None:
@@ -138,12 +167,12 @@ def _send_all(
     if transaction:
         client.send("BEGIN", [("transaction", TRANSACTION)])
         for _ in range(count):
-            client.send("SEND", [*headers, ("transaction", TRANSACTION)], content)
+            client.send_content([*headers, ("transaction", TRANSACTION)], content)
         client.wait_for(client.request_receipt("COMMIT", [("transaction", TRANSACTION)]))
         return
     receipts = []
     for number in range(count):
-        receipts.append(client.request_receipt("SEND", headers, content))
+        receipts.append(client.send_with_receipt(headers, content))
         if number >= WINDOW:
             client.wait_for(receipts[number - WINDOW])
     for receipt in receipts[-WINDOW:]:
@@ -194,6 +223,8 @@ def receive(
 ) -> None:
     """Receive messages, print their bodies, and acknowledge each after it was printed.
 
+    A long body is never whole in memory, except with --json.
+
     Exit code 1 if fewer than --count came in time.
     """  # fmt: skip
     if keep and ack == "auto":
@@ -218,6 +249,7 @@ def receive(
                         break
                     received += 1
                     _show(frame, as_json)
+                    frame.content.close()
                     if ack != "auto" and not keep:
                         client.send("ACK", [("id", frame.headers["ack"])])
             except KeyboardInterrupt:
@@ -233,12 +265,16 @@ def receive(
 
 def _show(frame: Frame, as_json: bool) -> None:
     if as_json:
-        told: dict[str, Any] = {"headers": frame.headers, "body_bytes": len(frame.body)}
+        told: dict[str, Any] = {"headers": frame.headers, "body_bytes": frame.content.size}
         show_json(told | body_fields(frame.body))
     elif sys.stdout.isatty():
         # Whoever sent the body must not rule the terminal; elsewhere it is given as it is.
-        text = frame.body.decode("utf-8", "backslashreplace")
-        click.echo("\n".join(printable(each) for each in text.split("\n")))
+        decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
+        for piece in frame.content.pieces():
+            click.echo("\n".join(printable(each) for each in decode(piece).split("\n")), nl=False)
+        click.echo(printable(decode(b"", True)))
     else:
-        click.echo(frame.body)
+        for piece in frame.content.pieces():
+            click.echo(piece, nl=False)
+        click.echo()
     sys.stdout.flush()

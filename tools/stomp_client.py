@@ -1,20 +1,25 @@
 """A small synchronous STOMP 1.2 client for the command line.
 
 Fault model: the peer may be no STOMP server at all, may send anything, may go away in the middle of
-a frame, or may say nothing for ever. Each ends in a StompError with a sentence.
+a frame, or may say nothing for ever. Each ends in a StompError with a sentence. Bodies of any size
+come and go in pieces; what is long waits in a file without a name.
 """
 
 import socket
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from tempfile import TemporaryFile
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 DEFAULT_URL: Final = "stomp://127.0.0.1:61613"
 DEFAULT_PORT: Final = 61613
 ANSWER_SECONDS: Final = 30.0
 HEAD_BYTES_MAX: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 18
+BODY_BYTES_IN_MEMORY: Final = 1 << 20
+UNTIL_NUL: Final = -1
 _ESCAPES: Final = {"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"}
 _MEANINGS: Final = {"\\": "\\", "r": "\r", "n": "\n", "c": ":"}
 
@@ -35,12 +40,83 @@ class Endpoint(NamedTuple):
         return f"stomp://{self.host}:{self.port}"
 
 
+class Content(NamedTuple):
+    """A body to be sent: how long it is, and what gives its pieces, which may end it early."""
+
+    size: int
+    pieces: Callable[[], Iterator[bytes]]
+
+
+class Received:
+    """A body received, kept in memory up to a bound and in a file above it, until `close`."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._kept = bytearray()
+        self._file: IO[bytes] | None = None
+
+    def add(self, piece: bytes) -> None:
+        """Take what comes next."""
+        self.size += len(piece)
+        self._kept += piece
+        if self._file is None and self.size > BODY_BYTES_IN_MEMORY:
+            self._file = TemporaryFile()  # noqa: SIM115 - it lives as long as the body
+        if self._file is not None:
+            self._file.write(self._kept)
+            self._kept.clear()
+
+    def pieces(self) -> Iterator[bytes]:
+        """All of it, piece by piece."""
+        if self._file is None:
+            yield bytes(self._kept)
+            return
+        self._file.seek(0)
+        while piece := self._file.read(PIECE_BYTES):
+            yield piece
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._kept.clear()
+        if self._file is not None:
+            self._file.close()
+
+
 class Frame(NamedTuple):
     """A frame received; of repeated headers the first counts."""
 
     command: str
     headers: dict[str, str]
-    body: bytes
+    content: Received
+
+    @property
+    def body(self) -> bytes:
+        """The whole body, in memory."""
+        return b"".join(self.content.pieces())
+
+
+class _Incoming:
+    """A frame whose head has come, and whose body is coming."""
+
+    def __init__(self, command: str, headers: dict[str, str]) -> None:
+        length = headers.get("content-length", "")
+        self._frame: Final = Frame(command, headers, Received())
+        self._length: Final = int(length) if length.isdigit() else UNTIL_NUL
+
+    def close(self) -> None:
+        """Let go of what has come of the body."""
+        self._frame.content.close()
+
+    def take(self, buffer: bytearray) -> Frame | None:
+        """Take from the buffer what belongs to the frame; it is answered when it is whole."""
+        content = self._frame.content
+        end = buffer.find(b"\0") if self._length == UNTIL_NUL else self._length - content.size
+        if not 0 <= end < len(buffer):
+            content.add(bytes(buffer))
+            buffer.clear()
+            return None
+        content.add(bytes(buffer[:end]))
+        del buffer[: end + 1]
+        return self._frame
 
 
 def parse_url(url: str) -> Endpoint:
@@ -79,14 +155,18 @@ def unescaped(text: str) -> str:
 
 def encode(command: str, headers: Iterable[tuple[str, str]], body: bytes = b"") -> bytes:
     """A frame as bytes; `content-length` is added to one with a body."""
+    return _head(command, headers, len(body)) + body + b"\0"
+
+
+def _head(command: str, headers: Iterable[tuple[str, str]], body_bytes: int) -> bytes:
     plain = command == "CONNECT"
     lines = [command]
     for name, value in headers:
         # CONNECT is written before both sides know that they speak 1.2, so it has no escapes.
         lines.append(f"{name}:{value}" if plain else f"{escaped(name)}:{escaped(value)}")
-    if body:
-        lines.append(f"content-length:{len(body)}")
-    return "\n".join(lines).encode() + b"\n\n" + body + b"\0"
+    if body_bytes:
+        lines.append(f"content-length:{body_bytes}")
+    return "\n".join(lines).encode() + b"\n\n"
 
 
 class StompClient:
@@ -97,6 +177,7 @@ class StompClient:
         self.endpoint: Final = endpoint
         self._timeout: Final = timeout
         self._buffer = bytearray()
+        self._incoming: _Incoming | None = None
         self._receipts: set[str] = set()
         self._messages: deque[Frame] = deque()
         self._serial = 0
@@ -135,19 +216,50 @@ class StompClient:
 
     def __exit__(self, *failure: object) -> None:
         self._socket.close()
+        if self._incoming is not None:
+            self._incoming.close()
+        for frame in self._messages:
+            frame.content.close()
 
     def send(self, command: str, headers: Iterable[tuple[str, str]], body: bytes = b"") -> None:
         """Write a frame. Raises StompError."""
         self._write(encode(command, headers, body))
 
-    def request_receipt(
-        self, command: str, headers: Iterable[tuple[str, str]], body: bytes = b""
-    ) -> str:
+    def send_content(self, headers: Iterable[tuple[str, str]], content: Content) -> None:
+        """Write a SEND piece by piece. Raises StompError, also for what the broker says meanwhile.
+
+        After content that ended early the connection is of no use.
+        """
+        # Written together as far as it is short.
+        unwritten = _head("SEND", headers, content.size)
+        left = content.size
+        for piece in content.pieces():
+            if len(unwritten) + len(piece) > PIECE_BYTES:
+                self._write(unwritten)
+                unwritten = b""
+                # The rest of what was refused need not be sent.
+                self._hear()
+            unwritten += piece[:left]
+            left -= len(piece[:left])
+        if left:
+            raise StompError(f"the body ended {left:,} bytes early: it changed while it was read")
+        self._write(unwritten + b"\0")
+
+    def request_receipt(self, command: str, headers: Iterable[tuple[str, str]]) -> str:
         """Write a frame that asks for a receipt; returns what `wait_for` takes."""
-        self._serial += 1
-        receipt = str(self._serial)
-        self.send(command, [*headers, ("receipt", receipt)], body)
+        receipt = self._next_receipt()
+        self.send(command, [*headers, ("receipt", receipt)])
         return receipt
+
+    def send_with_receipt(self, headers: Iterable[tuple[str, str]], content: Content) -> str:
+        """Write a SEND that asks for a receipt; returns what `wait_for` takes."""
+        receipt = self._next_receipt()
+        self.send_content([*headers, ("receipt", receipt)], content)
+        return receipt
+
+    def _next_receipt(self) -> str:
+        self._serial += 1
+        return str(self._serial)
 
     def wait_for(self, receipt: str) -> None:
         """Wait until the broker confirmed a frame: it is durable. Raises StompError."""
@@ -179,6 +291,12 @@ class StompClient:
         elif frame.command == "MESSAGE":
             self._messages.append(frame)
 
+    def _hear(self) -> None:
+        """Take what the broker has said, without waiting for it to say something."""
+        while (frame := self._next()) is not None or self._read(0.0):
+            if frame is not None:
+                self._note(frame)
+
     def _write(self, data: bytes) -> None:
         try:
             self._socket.settimeout(self._timeout)
@@ -198,30 +316,52 @@ class StompClient:
         raise StompError(f"the connection to {self.endpoint} broke: {error}") from error
 
     def _frame(self, deadline: float | None) -> Frame | None:
-        """The next frame, None at the deadline. An ERROR is raised as StompError."""
-        while True:
-            frame = self._take()
-            if frame is not None:
-                if frame.command == "ERROR":
-                    text = frame.body.decode("utf-8", "replace").strip()
-                    raise StompError(text or frame.headers.get("message", "the broker refused"))
-                return frame
+        """The next frame, None at the deadline. While a body comes, silence alone is the limit."""
+        while (frame := self._next()) is None:
             left = None if deadline is None else deadline - monotonic()
+            if left is not None and self._incoming is not None:
+                left = max(left, self._timeout)
             if left is not None and left <= 0:
                 return None
-            self._socket.settimeout(left)
-            try:
-                data = self._socket.recv(1 << 18)
-            except TimeoutError:
-                return None
-            except OSError as error:
-                raise StompError(f"the connection to {self.endpoint} broke: {error}") from error
-            if not data:
-                raise StompError(f"{self.endpoint} closed the connection")
-            self._buffer += data
+            if not self._read(left) and self._incoming is not None:
+                raise StompError(f"{self.endpoint} fell silent in the middle of a message")
+        return frame
+
+    def _next(self) -> Frame | None:
+        """A frame that has come whole, None if there is none. An ERROR is raised as StompError."""
+        frame = self._take()
+        if frame is not None and frame.command == "ERROR":
+            text = frame.body.decode("utf-8", "replace").strip()
+            raise StompError(text or frame.headers.get("message", "the broker refused"))
+        return frame
+
+    def _read(self, seconds: float | None) -> bool:
+        """Wait so long for bytes (None: for ever) and take them; answers whether any came."""
+        self._socket.settimeout(seconds)
+        try:
+            data = self._socket.recv(PIECE_BYTES)
+        except (TimeoutError, BlockingIOError):
+            return False
+        except OSError as error:
+            raise StompError(f"the connection to {self.endpoint} broke: {error}") from error
+        if not data:
+            raise StompError(f"{self.endpoint} closed the connection")
+        self._buffer += data
+        return True
 
     def _take(self) -> Frame | None:
         """Cut a whole frame from what came, None if there is none yet."""
+        buffer = self._buffer
+        if self._incoming is None:
+            self._incoming = self._take_head()
+        if self._incoming is None:
+            return None
+        frame = self._incoming.take(buffer)
+        if frame is not None:
+            self._incoming = None
+        return frame
+
+    def _take_head(self) -> _Incoming | None:
         buffer = self._buffer
         while buffer.startswith((b"\n", b"\r")):
             del buffer[0]
@@ -235,11 +375,5 @@ class StompClient:
         for line in lines[1:]:
             name, _, value = line.rstrip("\r").partition(":")
             headers.setdefault(unescaped(name), unescaped(value))
-        begin = end + 2
-        length = headers.get("content-length", "")
-        stop = begin + int(length) if length.isdigit() else buffer.find(b"\0", begin)
-        if stop < begin or len(buffer) <= stop:
-            return None
-        frame = Frame(lines[0].rstrip("\r"), headers, bytes(buffer[begin:stop]))
-        del buffer[: stop + 1]
-        return frame
+        del buffer[: end + 2]
+        return _Incoming(lines[0].rstrip("\r"), headers)

@@ -18,7 +18,7 @@ from tools import administration, messages
 from tools import daybook as module
 from tools.control_client import ControlError, ask, is_running
 from tools.daybook import cli
-from tools.stomp_client import Frame
+from tools.stomp_client import BODY_BYTES_IN_MEMORY, PIECE_BYTES, Frame, Received
 
 ROOT = Path(module.__file__).resolve().parent.parent
 
@@ -151,7 +151,9 @@ def test_names_without_settings(history: Any, name: str) -> None:
 def test_a_body_cannot_act_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    frame = Frame("MESSAGE", {}, b"a\x1b[2J\tb\nc\xff")
+    content = Received()
+    content.add(b"a\x1b[2J\tb\nc\xff")
+    frame = Frame("MESSAGE", {}, content)
     messages._show(frame, False)
     assert capsysbinary.readouterr().out == frame.body + b"\n"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
@@ -248,6 +250,41 @@ def test_bodies_from_files_and_standard_input(broker: Served, tmp_path: Path) ->
     first, second = map(json.loads, lines)
     assert (first["body_base64"], first["body_bytes"]) == ("/wAK", 3)
     assert second["body"] == "piped"
+
+
+def test_a_large_file_comes_and_goes_in_pieces(broker: Served, tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(bytes(range(256)) * (5 * BODY_BYTES_IN_MEMORY // 256) + b"end")
+    sent = broker.json("send", "/queue/large", "--file", file, "--count", 2)
+    assert (sent["sent"], sent["bytes"]) == (2, 5 * BODY_BYTES_IN_MEMORY + 3)
+    with (tmp_path / "out").open("wb") as out:
+        command = [sys.executable, "-m", "tools.daybook", "receive", "/queue/large", "--count", "2",
+                   "--url", broker.url]  # fmt: skip
+        subprocess.run(command, cwd=ROOT, stdout=out, check=True)
+    body = file.read_bytes() + b"\n"
+    assert (tmp_path / "out").read_bytes() == body + body
+
+
+def test_what_is_too_large_is_said_while_it_is_sent(broker: Served, tmp_path: Path) -> None:
+    file = tmp_path / "sparse"
+    with file.open("wb") as made:
+        made.truncate(1 << 30)
+    refused = broker.run("send", "/queue/large", "--file", file)
+    assert refused.exit_code == 1
+    assert "max-data-length" in refused.stderr
+
+
+def test_a_long_body_cannot_act_on_a_terminal_either(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    content = Received()
+    content.add(b"x" * (PIECE_BYTES - 1) + "\u00e4\x1b\n".encode() * 3)
+    content.add(b"y" * BODY_BYTES_IN_MEMORY + b"\xc3")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    messages._show(Frame("MESSAGE", {}, content), False)
+    content.close()
+    shown = capsysbinary.readouterr().out.decode()
+    assert shown.strip("xy\\c3\n").split("\n") == ["\u00e4\\x1b"] * 3
 
 
 def test_following_says_that_it_waits(broker: Served) -> None:

@@ -2,14 +2,17 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.stomp_client import (
+    PIECE_BYTES,
+    Content,
     Endpoint,
     StompClient,
     StompError,
@@ -99,7 +102,8 @@ def test_a_message_in_single_bytes_is_one_message() -> None:
 def test_receipts_may_come_in_any_order_and_between_messages() -> None:
     answer = b"RECEIPT\nreceipt-id:2\n\n\0MESSAGE\nmessage-id:7\n\nb\0RECEIPT\nreceipt-id:1\n\n\0"
     with peer(CONNECTED, answer) as endpoint, StompClient(endpoint) as client:
-        first = client.request_receipt("SEND", [("destination", "/queue/a")], b"x")
+        content = Content(1, lambda: iter([b"x"]))
+        first = client.send_with_receipt([("destination", "/queue/a")], content)
         client.wait_for(first)
         client.wait_for("2")
         message = client.message(0)
@@ -145,6 +149,96 @@ def test_a_connection_that_breaks_in_the_middle_of_a_frame() -> None:
         client.send("SUBSCRIBE", [("id", "1")])
         with pytest.raises(StompError, match="closed the connection"):
             client.message(10)
+
+
+def test_a_body_longer_than_memory_waits_in_a_file() -> None:
+    body = bytes(range(1, 256)) * 10_000
+    for length in (f"content-length:{len(body)}\n", ""):
+
+        def say(connection: socket.socket, length: str = length) -> None:
+            connection.sendall(f"MESSAGE\nmessage-id:1\n{length}\n".encode() + body + b"\0\n")
+
+        with peer(CONNECTED, then=say) as endpoint, StompClient(endpoint) as client:
+            message = client.message(10)
+            assert message is not None
+            assert message.content.size == len(body)
+            assert max(map(len, message.content.pieces())) == PIECE_BYTES
+            assert message.body == body
+            message.content.close()
+
+
+def test_a_long_body_may_take_longer_than_one_waits_for_a_message() -> None:
+    def dribble(connection: socket.socket) -> None:
+        connection.sendall(b"MESSAGE\nmessage-id:1\ncontent-length:4\n\n")
+        for byte in b"body\0":
+            time.sleep(0.02)
+            connection.sendall(bytes([byte]))
+
+    with peer(CONNECTED, then=dribble) as endpoint, StompClient(endpoint) as client:
+        time.sleep(0.01)
+        message = client.message(0.06)
+        assert message is not None
+        assert message.body == b"body"
+
+
+def test_silence_in_the_middle_of_a_body() -> None:
+    release = threading.Event()
+
+    def fall_silent(connection: socket.socket) -> None:
+        connection.sendall(b"MESSAGE\nmessage-id:1\ncontent-length:4\n\nbo")
+        release.wait(30)
+
+    with peer(CONNECTED, then=fall_silent) as endpoint:
+        with StompClient(endpoint, timeout=0.1) as client, pytest.raises(StompError, match="fell"):
+            client.message(10)
+        release.set()
+
+
+def test_content_that_ends_early() -> None:
+    content = Content(10, lambda: iter([b"12345"]))
+    with (
+        peer(CONNECTED) as endpoint,
+        StompClient(endpoint) as client,
+        pytest.raises(StompError, match="ended 5 bytes early"),
+    ):
+        client.send_content([("destination", "/queue/a")], content)
+
+
+def test_content_that_has_more_than_it_said() -> None:
+    heard: list[bytes] = []
+
+    def listen(connection: socket.socket) -> None:
+        while data := connection.recv(1 << 16):
+            heard.append(data)
+
+    content = Content(7, lambda: iter([b"12345", b"67890"]))
+    with peer(CONNECTED, then=listen) as endpoint, StompClient(endpoint) as client:
+        client.send_content([("destination", "/queue/a")], content)
+    assert b"".join(heard).endswith(b"content-length:7\n\n1234567\0")
+
+
+def test_a_refusal_is_heard_while_the_body_is_sent() -> None:
+    refused = threading.Event()
+
+    def refuse(connection: socket.socket) -> None:
+        connection.sendall(b"ERROR\nmessage:no\n\ntoo large\0")
+        refused.set()
+        with suppress(ConnectionResetError):
+            while connection.recv(1 << 16):
+                pass
+
+    def pieces() -> Iterator[bytes]:
+        yield b"first"
+        refused.wait(30)
+        while True:
+            yield b"more" * PIECE_BYTES
+
+    with (
+        peer(CONNECTED, then=refuse) as endpoint,
+        StompClient(endpoint) as client,
+        pytest.raises(StompError, match="too large"),
+    ):
+        client.send_content([("destination", "/queue/a")], Content(1 << 40, pieces))
 
 
 def test_a_login_with_a_line_break_is_refused_before_it_is_sent() -> None:
