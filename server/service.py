@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import uvloop
 
+from engine import settings
 from engine.broker import Broker
 from engine.commands import (
     ChangeSettings,
@@ -38,6 +39,7 @@ from recovery.directory import JOURNAL, RecoveryError, open_directory
 from server import logs
 from server.config import Config, ConfigError, changes, effective
 from server.control import ControlServer
+from server.disk_space import DiskSpace
 from server.hub import Hub, HubOptions, LoginRequest
 from server.listeners import Acceptor
 from server.packaging import foreign_packages
@@ -153,6 +155,10 @@ class Service:
         self._reload: Final = reload
         self._directory: Final = journaling.directory
         self._writer: Final = journaling.writer
+        self._space: Final = DiskSpace(self._directory.path)
+        # Why the disk is full: because the journal got no segment, and all in all; empty if not.
+        self._no_segment = ""
+        self._full_because = ""
         self._stop: Final = asyncio.Event()
         self._exit_code = 0
         self._begun = False
@@ -195,6 +201,7 @@ class Service:
         self.hub.chunks = ContentReader(
             RealDisk(self._directory.path / JOURNAL), LAYOUT, cache_bytes=CHUNK_CACHE_BYTES
         )
+        self.hub.on_notice = log.warning
         self._listen_to_writer()
 
     async def _start(self) -> None:
@@ -206,6 +213,7 @@ class Service:
         self._control = ControlServer(self.hub, self._directory.path / "control.sock")
         self.hub.extra_status = self.status
         await self._control.start()
+        self._scan_disk()
         for acceptor in self._acceptors:
             await acceptor.start()
         self._tick()
@@ -236,6 +244,9 @@ class Service:
         return Options(
             persist_delivery_count_before_delivery=broker.persist_delivery_count_before_delivery,
             max_transaction_bytes=broker.max_transaction_bytes,
+            global_max_size=broker.global_max_size,
+            global_max_messages=broker.global_max_messages,
+            disk_full_policy=broker.disk_full_policy,
         )
 
     def _hub_options(self) -> HubOptions:
@@ -263,6 +274,8 @@ class Service:
 
     async def _apply_configuration(self) -> None:
         config = self.config
+        for warning in settings.warnings(config.address_settings):
+            log.warning(warning)
         await self._carry_out(
             ChangeSettings(config.address_settings, config.broker.journal_non_persistent)
         )
@@ -360,14 +373,41 @@ class Service:
         self._stop.set()
 
     def _disk_full(self, full: DiskFull) -> None:
-        log.error("the disk is full: no messages are taken until there is room", why=str(full))
-        self.hub.disk_full(
-            "the broker's disk is full, so it takes no messages; consumers can go on"
-        )
+        self._no_segment = str(full)
+        self._judge_disk()
 
     def _disk_free(self) -> None:
-        log.info("there is room on the disk again")
-        self.hub.disk_full("")
+        self._no_segment = ""
+        self._judge_disk()
+
+    def _scan_disk(self) -> None:
+        self._judge_disk()
+        self._loop.call_later(self.config.broker.disk_scan_period / 1000, self._scan_disk)
+
+    def _judge_disk(self) -> None:
+        """Tell the hub whether the disk is full: by its limits, or because no segment fits."""
+        broker = self.config.broker
+        wrong = self._space.judge(
+            max_disk_usage=broker.max_disk_usage, min_disk_free=broker.min_disk_free
+        )
+        why = self._no_segment or wrong
+        if bool(why) == bool(self._full_because):
+            self._full_because = why
+            return
+        self._full_because = why
+        if why:
+            log.error(
+                "the disk is full: no messages are taken until there is room",
+                why=why,
+                policy=broker.disk_full_policy,
+            )
+            told = f" ({wrong})" if wrong else ""
+            self.hub.disk_full(
+                f"the broker's disk is full{told}, so it takes no messages; consumers can go on"
+            )
+        else:
+            log.info("there is room on the disk again")
+            self.hub.disk_full("")
 
     def _reload_configuration(self) -> None:
         try:
@@ -382,8 +422,9 @@ class Service:
         applied, later = changes(self.config, new)
         self.config = effective(self.config, new)
         logs.set_level(self.config.log.level)
-        self.broker.options = self._options()
+        self.broker.configure(self._options())
         self.hub.options = self._hub_options()
+        self._judge_disk()
         for acceptor, config in zip(self._acceptors, self.config.acceptors, strict=True):
             acceptor.configure(config)
         self._reloading = self._loop.create_task(self._apply_reloaded())
@@ -415,7 +456,8 @@ class Service:
             "sync_ms_average": round(stats.sync_seconds_average * 1000, 3),
             "sync_ms_max": round(stats.sync_seconds_max * 1000, 3),
             "blocks_written": stats.blocks,
-            "disk_full": stats.disk_full,
+            "disk_full": self._full_because,
+            "disk_free_bytes": self._space.space.free if self._space.space else None,
         }
 
     # ---- the end

@@ -40,6 +40,7 @@ ADDRESS_COLUMNS: Final = (
 )  # fmt: skip
 MORE_ADDRESS_COLUMNS: Final = ("max_size_bytes", "max_size_messages", "auto_created")
 """What a narrow terminal does without."""
+BLOCKED_COLUMNS: Final = ("connection", "peer", "address", "seconds", "why")
 MODES: Final = ("anycast", "multicast")
 NUMBERS_THAT_NAME: Final = ("pid", "lsn", "durable_lsn")
 """Of the status: what somebody may copy into a command, so that it has no separators."""
@@ -109,6 +110,7 @@ def status(data: Path, as_json: bool) -> None:
         show_json_pretty(answer)
         return
     acceptors = answer.pop("acceptors", [])
+    blocked = answer.pop("blocked", [])
     if "uptime_seconds" in answer:
         answer["uptime"] = str(timedelta(seconds=int(answer.pop("uptime_seconds"))))
     show_table(
@@ -116,7 +118,7 @@ def status(data: Path, as_json: bool) -> None:
         [
             (_heading(key), str(value) if key in NUMBERS_THAT_NAME else value)
             for key, value in answer.items()
-            if value != ""
+            if value not in ("", None)
         ],
     )
     if acceptors:
@@ -125,6 +127,9 @@ def status(data: Path, as_json: bool) -> None:
             ("acceptor", "url", "connections"),
             [(each["name"], each["url"], each["connections"]) for each in acceptors],
         )
+    if blocked:
+        click.echo("")
+        _show_rows(BLOCKED_COLUMNS, blocked)
 
 
 @click.group(cls=Commands)
