@@ -1,9 +1,9 @@
-"""Opening a data directory: lock, journal, repair of a torn tail, fold, invariants.
+"""Opening a data directory: lock, journal, repair of a torn tail, checkpoint, fold, invariants.
 
-Layout of a directory: `lock` (flock: one broker), `data-id`, `journal/` (the segments),
-`users.toml`, `control.sock`. Everything is read before anything is changed; the one thing that
-start-up changes is a torn tail, which was never durable. What is damaged otherwise is refused with
-what, where and what to do.
+Layout of a directory: `lock` (flock: one broker), `data-id`, `journal/` (the segments), `index/`
+(derived), `users.toml`, `control.sock`. Everything is read before anything is changed; the one
+thing that start-up changes is a torn tail, which was never durable, and the index, which is made
+anew if it does not fit. What is damaged otherwise is refused with what, where and what to do.
 """
 
 import os
@@ -13,6 +13,7 @@ from time import monotonic, perf_counter, sleep
 from typing import Final, NamedTuple
 
 from engine.invariants import check
+from engine.queues import StoreError
 from engine.state import State
 from journal.disk import Disk, RealDisk
 from journal.errors import JournalError, Locked
@@ -22,6 +23,9 @@ from journal.reader import read_blocks
 from journal.repair import Repair
 from journal.segment import segment_names
 from paging.layout import LAYOUT
+from paging.process import IndexerFailed, IndexerProcess
+from paging.store import IndexStore
+from recovery.checkpoint import Checkpoint, known_durable_lsn, load_checkpoint
 from recovery.fold import FoldError, fold_block
 
 JOURNAL: Final = "journal"
@@ -34,13 +38,19 @@ class RecoveryError(Exception):
 
 
 class Recovered(NamedTuple):
-    """A journal ready to be appended to, the state it amounts to, and what was found."""
+    """A journal ready to be appended to, the state it amounts to, and what was found.
+
+    `events` is the number of events in the journal, `indexed` how many of them the checkpoint had.
+    """
 
     journal: Journal
     state: State
     repair: Repair | None
     events: int
     created: bool
+    indexed: int = 0
+    store: IndexStore | None = None
+    indexer: IndexerProcess | None = None
 
 
 def recover(
@@ -51,29 +61,15 @@ def recover(
     clock: Callable[[], float] = perf_counter,
     progress: Callable[[int, int], None] | None = None,
 ) -> Recovered:
-    """Open or create the journal on a disk and fold it.
+    """Open or create the journal on a disk and fold all of it.
 
     `data_id` (16 bytes) is used if the journal is created. `progress` is called with events done
     and events in all. Raises JournalError and RecoveryError.
     """
     journal, repair = open_journal(disk, data_id=data_id, segment_bytes=segment_bytes, clock=clock)
-    return _folded(disk, journal, repair, progress, None)
-
-
-def _folded(
-    disk: Disk,
-    journal: Journal,
-    repair: Repair | None,
-    progress: Callable[[int, int], None] | None,
-    on_journal: Callable[[Journal], None] | None,
-) -> Recovered:
-    """Fold a journal that was just opened; closes it if that fails."""
-    last_lsn = journal.durable_lsn
     state = State()
     try:
-        if on_journal is not None:
-            on_journal(journal)
-        events = fold_journal(disk, last_lsn, state, progress)
+        events = fold_journal(disk, journal.durable_lsn, state, progress)
     except BaseException:
         journal.close()
         raise
@@ -85,11 +81,21 @@ def open_journal(
     *,
     data_id: bytes,
     segment_bytes: int = SEGMENT_BYTES,
+    known_durable_lsn: int = 0,
     clock: Callable[[], float] = perf_counter,
 ) -> tuple[Journal, Repair | None]:
-    """Open the journal on a disk, or create it (then there is no Repair). Raises JournalError."""
+    """Open the journal on a disk, or create it (then there is no Repair).
+
+    `known_durable_lsn` is what a checkpoint knows to have been durable. Raises JournalError.
+    """
     if segment_names(disk):
-        return Journal.open(disk, LAYOUT, segment_bytes=segment_bytes, clock=clock)
+        return Journal.open(
+            disk,
+            LAYOUT,
+            segment_bytes=segment_bytes,
+            known_durable_lsn=known_durable_lsn,
+            clock=clock,
+        )
     created = Journal.create(
         disk, LAYOUT, data_id=data_id, segment_bytes=segment_bytes, clock=clock
     )
@@ -97,18 +103,22 @@ def open_journal(
 
 
 def fold_journal(
-    disk: Disk, last_lsn: int, state: State, progress: Callable[[int, int], None] | None
+    disk: Disk,
+    last_lsn: int,
+    state: State,
+    progress: Callable[[int, int], None] | None,
+    after_lsn: int = 0,
 ) -> int:
-    """Fold a journal that ends with `last_lsn`, and check the state; return the number of events.
+    """Fold what a journal that ends with `last_lsn` has after `after_lsn`, and check the state.
 
-    Raises JournalError and RecoveryError.
+    Return the number of events in the journal. Raises JournalError and RecoveryError.
     """
-    if last_lsn == 0:
-        return 0
-    applied = 0
+    applied = after_lsn
     try:
-        for block in read_blocks(disk, LAYOUT):
-            if applied == 0 and block.first_lsn != 1:
+        for block in read_blocks(disk, LAYOUT, from_lsn=after_lsn + 1) if last_lsn else ():
+            if block.last_lsn <= after_lsn:
+                continue
+            if block.first_lsn != applied + 1 and block.count:
                 raise RecoveryError(
                     f"the journal begins with event {block.first_lsn}: the segments before "
                     f"{block.segment} are missing. Restore them from a copy."
@@ -143,7 +153,11 @@ class DataDirectory:
         self._lock: Final = lock
 
     def close(self) -> None:
-        """Close the journal and let go of the lock."""
+        """Close index and journal and let go of the lock."""
+        if self.recovered.store is not None:
+            self.recovered.store.close()
+        if self.recovered.indexer is not None:
+            self.recovered.indexer.close()
         self.recovered.journal.close()
         self._lock.release()
 
@@ -184,7 +198,12 @@ def _open_known(disk: RealDisk, path: Path, segment_bytes: int) -> tuple[Journal
             f"and '{JOURNAL}' has no segments. Restore them from a copy, or begin with an empty "
             "directory."
         )
-    journal, repair = open_journal(disk, data_id=os.urandom(16), segment_bytes=segment_bytes)
+    journal, repair = open_journal(
+        disk,
+        data_id=os.urandom(16),
+        segment_bytes=segment_bytes,
+        known_durable_lsn=known_durable_lsn(path),
+    )
     data_id = journal.data_id.hex()
     if known and known != data_id:
         journal.close()
@@ -209,17 +228,58 @@ def _write_durably(path: Path, text: str) -> None:
         os.close(folder)
 
 
+def _say_nothing(_: str) -> None:
+    """For callers who do not want to know."""
+
+
+def _restored(
+    path: Path,
+    disk: Disk,
+    journal: Journal,
+    repair: Repair | None,
+    progress: Callable[[int, int], None] | None,
+    on_journal: Callable[[Journal], None] | None,
+    notice: Callable[[str], None],
+) -> Recovered:
+    """Load the checkpoint of a journal that was just opened, and fold the rest.
+
+    Closes everything if that fails.
+    """
+    last_lsn = journal.durable_lsn
+    checkpoint: Checkpoint | None = None
+    try:
+        if on_journal is not None:
+            on_journal(journal)
+        checkpoint = load_checkpoint(
+            path, disk, journal.data_id, last_lsn, progress=progress, notice=notice
+        )
+        fold_journal(disk, last_lsn, checkpoint.state, progress, checkpoint.lsn)
+    except BaseException as error:
+        if checkpoint is not None:
+            checkpoint.close()
+        journal.close()
+        if isinstance(error, IndexerFailed | StoreError):
+            raise RecoveryError(str(error)) from error
+        raise
+    return Recovered(
+        journal, checkpoint.state, repair, last_lsn, repair is None,
+        checkpoint.lsn, checkpoint.store, checkpoint.indexer,
+    )  # fmt: skip
+
+
 def open_directory(
     path: Path,
     *,
     segment_bytes: int = SEGMENT_BYTES,
     progress: Callable[[int, int], None] | None = None,
     on_journal: Callable[[Journal], None] | None = None,
+    notice: Callable[[str], None] = _say_nothing,
 ) -> DataDirectory:
     """Lock a data directory (made if it does not exist), and recover what is in it.
 
     `on_journal` is called when the journal is open and nothing is folded yet: the moment to start
-    who will write it. Raises JournalError and RecoveryError.
+    who will write it. `notice` is told what takes long, or is made anew. Raises JournalError and
+    RecoveryError.
     """
     disk = RealDisk(path / JOURNAL)
     try:
@@ -233,7 +293,7 @@ def open_directory(
     try:
         disk.create()
         journal, repair = _open_known(disk, path, segment_bytes)
-        recovered = _folded(disk, journal, repair, progress, on_journal)
+        recovered = _restored(path, disk, journal, repair, progress, on_journal, notice)
     except OSError as error:
         lock.release()
         raise RecoveryError(f"the data directory {path} cannot be used: {error}") from error

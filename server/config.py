@@ -64,6 +64,7 @@ class JournalConfig(msgspec.Struct, frozen=True):
     segment_bytes: int
     block_bytes: int
     max_pending_bytes: int
+    checkpoint_period: int  # milliseconds
     idle_mark_delay: int  # milliseconds
 
 

@@ -18,7 +18,7 @@ import msgspec
 from engine.broker import Broker
 from engine.commands import Command, ExpireDue, Room, Stop
 from engine.events import DISCONNECTED
-from engine.queues import StoreError
+from engine.queues import Store, StoreError
 from engine.refusals import Refusal
 from journal.batch import BatchLike
 from protocols.stomp import Session
@@ -74,6 +74,7 @@ class HubOptions(msgspec.Struct):
 
     block_bytes: int = 256 * 1024
     max_pending_bytes: int = 32 * 1024 * 1024
+    max_unindexed_bytes: int = 32 * 1024 * 1024
     expiry_scan_us: int = 30_000_000
     idle_mark_us: int = 1_000_000
 
@@ -101,6 +102,10 @@ class Hub:
         self.stopping = False
         self.extra_status: Callable[[], dict[str, Any]] = dict
         self.chunks: Chunks = NoChunks()
+        # Rows and heaps of all blocks closed so far, and of those that are indexed.
+        self.journaled_bytes = 0
+        self.indexed_bytes = 0
+        self._paging_from = 0
         self._clock: Final = clock
         self._schedule: Final = schedule
         self._authenticate: Final = authenticate
@@ -146,6 +151,7 @@ class Hub:
         return (
             self.writer.pending_bytes + self.broker.pending.heap_bytes
             > self.options.max_pending_bytes
+            or self.unindexed_bytes > self.options.max_unindexed_bytes
             or peer.output_bytes() > peer.output_limit
             or peer.session.is_ahead(self.outbox.durable_lsn, LARGE_AHEAD_CHUNKS)
         )
@@ -249,6 +255,29 @@ class Hub:
         self.broker.report_disk(text)
         self._soon()
 
+    # ---- what the indexer calls
+
+    @property
+    def unindexed_bytes(self) -> int:
+        """Rows and heaps that are closed and not indexed, in bytes."""
+        return self.journaled_bytes - self.indexed_bytes
+
+    def indexed(self, lsn: int, indexed_bytes: int | None) -> None:
+        """The store holds the state at an LSN; `indexed_bytes` were journaled by then, if known."""
+        if indexed_bytes is not None:
+            self.indexed_bytes = indexed_bytes
+        if lsn >= self._paging_from and self.failure is None:
+            self.broker.page_out()
+        self._resume()
+
+    def attach_store(self, store: Store) -> None:
+        """Read what is not in memory from a store that was not there from the start.
+
+        Nothing leaves memory before it has seen everything that left a queue until now.
+        """
+        self.broker.state.attach_store(store)
+        self._paging_from = self.broker.lsn
+
     # ---- turns
 
     def turn(self) -> None:
@@ -336,6 +365,7 @@ class Hub:
         self.outbox.close(batch.last_lsn)
         self._last_event = batch.time
         self._in_flight.append((batch.last_lsn, self._clock()))
+        self.journaled_bytes += batch.raw_bytes
         self.writer.submit(batch)
 
     def _deliver(self) -> None:
@@ -471,7 +501,11 @@ class Hub:
 
     def _resume(self) -> None:
         """Read again from the peers that were paused, if what they were paused for is over."""
-        if not self._paused or self.writer.pending_bytes > self.options.max_pending_bytes // 2:
+        if (
+            not self._paused
+            or self.writer.pending_bytes > self.options.max_pending_bytes // 2
+            or self.unindexed_bytes > self.options.max_unindexed_bytes * 3 // 4
+        ):
             return
         self._slowed_since = 0
         for peer in list(self._paused):

@@ -360,6 +360,14 @@ JOURNAL: Final = (
         "into the segment that is reserved for consumers when the disk is full.",
     ),
     Option(
+        "checkpoint-period",
+        duration(0),
+        10_000,
+        "How often the digest of the index is journaled while there is news, so that `journal"
+        " verify` can compare; 0: never. The index itself is written all the time.",
+        live=True,
+    ),
+    Option(
         "idle-mark-delay",
         duration(1),
         200,

@@ -28,6 +28,7 @@ from engine.commands import (
     Start,
 )
 from engine.core import Options
+from engine.queues import StoreError
 from engine.refusals import Code, Refusal
 from journal.disk import RealDisk
 from journal.errors import DiskFull, JournalError
@@ -35,12 +36,14 @@ from journal.journal import Journal
 from journal.process_writer import ProcessWriter
 from paging.content import ContentReader
 from paging.layout import LAYOUT
+from recovery.checkpoint import discard
 from recovery.directory import JOURNAL, RecoveryError, open_directory
 from server import logs
 from server.config import Config, ConfigError, changes, effective
 from server.control import ControlServer
 from server.disk_space import DiskSpace
 from server.hub import Hub, HubOptions, LoginRequest
+from server.indexing import Indexing
 from server.listeners import Acceptor
 from server.packaging import foreign_packages
 from server.users import GUEST, Users, UsersError
@@ -51,6 +54,8 @@ CLOCK_STEP_US: Final = 500_000
 """A clock that moves by more between two ticks was set, not slewed."""
 CHUNK_CACHE_BYTES: Final = 4 * 1024 * 1024
 """What is kept of blocks that large messages are read from: a block serves several chunks."""
+INDEX_SECONDS: Final = 5.0
+"""How long a stop waits for the index; what is missing then is folded by the next start."""
 FULL_DISK_SECONDS: Final = 3.0
 """How long a stop waits for room on a full disk."""
 
@@ -104,6 +109,7 @@ class _Journaling:
                 segment_bytes=config.journal.segment_bytes,
                 progress=_Progress(),
                 on_journal=self._start_writer,
+                notice=lambda text: log.warning(text),
             )
         except BaseException:
             self._close_writer()
@@ -120,6 +126,7 @@ class _Journaling:
             "created a data directory" if recovered.created else "recovered",
             directory=str(path),
             events=recovered.events,
+            folded=recovered.events - recovered.indexed,
             seconds=round(time.perf_counter() - begun, 3),
         )
 
@@ -172,6 +179,7 @@ class Service:
     async def run(self) -> int:
         """Start, serve, stop."""
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._unexpected)
         self.users = self._load_users()
         self._build()
         try:
@@ -203,6 +211,16 @@ class Service:
         )
         self.hub.on_notice = log.warning
         self._listen_to_writer()
+        self.indexing = Indexing(
+            self.hub,
+            self._loop,
+            self._directory.path,
+            recovered.journal.data_id,
+            store=recovered.store,
+            process=recovered.indexer,
+            checkpoint_us=self.config.journal.checkpoint_period * 1000,
+            on_failure=self._index_failed,
+        )
 
     async def _start(self) -> None:
         # Before the start is decided: a port that is taken leaves nothing in the journal.
@@ -257,6 +275,7 @@ class Service:
                 journal.max_pending_bytes, max(journal.segment_bytes // 2, journal.block_bytes)
             ),
             expiry_scan_us=self.config.broker.message_expiry_scan_period * 1000,
+            max_unindexed_bytes=self.config.broker.max_unindexed_bytes,
             idle_mark_us=journal.idle_mark_delay * 1000,
         )
 
@@ -328,6 +347,7 @@ class Service:
             )
             self.hub.clock_stepped(step)
         self.hub.tick()
+        self.indexing.tick(time.monotonic_ns() // 1000)
         self._loop.call_later(TICK_SECONDS, self._tick)
 
     def _handle_signals(self) -> None:
@@ -368,6 +388,24 @@ class Service:
 
     def _failed(self, error: Exception) -> None:
         log.error("the journal failed, the broker stops", why=str(error))
+        self._give_up(error)
+
+    def _index_failed(self, error: Exception) -> None:
+        """What is not in memory cannot be read: stop, and have the index made anew."""
+        log.error("the index failed, the broker stops; nothing is lost", why=str(error))
+        self._give_up(error)
+
+    def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Nothing may go on after what nobody expected: what was half done must not be written."""
+        error = context.get("exception")
+        if isinstance(error, StoreError):
+            discard(self._directory.path)
+            self._index_failed(error)
+        elif isinstance(error, Exception) and self.hub.failure is None:
+            log.error("a bug of Daybook, the broker stops; nothing is lost", exc_info=error)
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
         self.hub.failed(error)
         self._exit_code = FAILED
         self._stop.set()
@@ -425,6 +463,7 @@ class Service:
         self.broker.configure(self._options())
         self.hub.options = self._hub_options()
         self._judge_disk()
+        self.indexing.checkpoint_us = self.config.journal.checkpoint_period * 1000
         for acceptor, config in zip(self._acceptors, self.config.acceptors, strict=True):
             acceptor.configure(config)
         self._reloading = self._loop.create_task(self._apply_reloaded())
@@ -458,6 +497,7 @@ class Service:
             "blocks_written": stats.blocks,
             "disk_full": self._full_because,
             "disk_free_bytes": self._space.space.free if self._space.space else None,
+            **self.indexing.status(),
         }
 
     # ---- the end
@@ -485,10 +525,19 @@ class Service:
         # What a full disk kept waiting is tried once more, and then given up.
         self._writer.close()
         if stopped.is_set():
+            await self._finish_index()
+        self.indexing.close()
+        if stopped.is_set():
             log.info("stopped", lsn=self.broker.lsn)
         elif hub.failure is None and self._begun:
             self._exit_code = FAILED
             log.error("stopped without BrokerStopped in the journal: its disk is full")
+
+    async def _finish_index(self) -> None:
+        """Have the next start fold nothing, if that takes no time to speak of."""
+        give_up = time.monotonic() + INDEX_SECONDS
+        while not self.indexing.hurry() and time.monotonic() < give_up:
+            await asyncio.sleep(TICK_SECONDS / 10)
 
     async def _wait_for_stop(self, stopped: asyncio.Event) -> None:
         """Until the stop is durable, or cannot become so."""

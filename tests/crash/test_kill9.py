@@ -21,7 +21,7 @@ class WriterKills(Campaign):
     """Crashes of the process that writes the journal; the broker has to end by itself."""
 
     def strike(self) -> None:
-        for pid in self.broker.children():
+        for pid in self.broker.writers():
             os.kill(pid, signal.SIGKILL)
         assert self.broker.wait() == 1, self.broker.log_text()
 

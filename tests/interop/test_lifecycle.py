@@ -328,7 +328,7 @@ def test_a_writer_that_is_killed_ends_the_broker(broker: BrokerProcess) -> None:
     """Nothing is said that was not written, whichever process dies."""
     sender = Sender(broker.port)
     wait_for(lambda: len(sender.receipted) > 100, "load")
-    (writer,) = broker.children()
+    (writer,) = broker.writers()
     os.kill(writer, signal.SIGKILL)
     assert broker.wait() == 1
     sender.join()

@@ -39,6 +39,12 @@ def wait_for(
     return found
 
 
+def _is_indexer(pid: int) -> bool:
+    with suppress(OSError):
+        return b"paging.indexer" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
 class BrokerProcess:
     """One data directory and the broker process on it, started, killed and started again."""
 
@@ -196,6 +202,14 @@ class BrokerProcess:
         pid = self.process.pid
         text = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii")
         return [int(child) for child in text.split()]
+
+    def writers(self) -> list[int]:
+        """The process that writes the journal."""
+        return [pid for pid in self.children() if not _is_indexer(pid)]
+
+    def indexers(self) -> list[int]:
+        """The process that writes the index, if it runs."""
+        return [pid for pid in self.children() if _is_indexer(pid)]
 
     def __enter__(self) -> "BrokerProcess":
         return self

@@ -1,0 +1,169 @@
+"""The indexer: a process that follows the durable journal and keeps the index (ADR 8).
+
+Run by `paging.process` as `python -m paging.indexer FD DATA`. Data flow: blocks are read ahead as
+they appear; what the broker says is durable is folded in batches, each one commit; every commit is
+told. Fault model: it may be killed at any moment (a commit is whole or not there), the disk may be
+full (it says so and tries again), tables and journal may be damaged (it says which and ends). It
+ends when the broker does.
+"""
+
+import contextlib
+import os
+import socket
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
+from typing import Final
+
+from journal.block import Block
+from journal.disk import RealDisk
+from journal.errors import JournalError
+from journal.reader import read_blocks
+from paging.index import Index
+from paging.layout import LAYOUT
+from paging.messages import Damaged, Durable, Ended, Indexed, Line, Trouble
+from paging.tables import DATA_FILE, IndexDamaged, IndexUnwritable
+
+COMMIT_SECONDS: Final = 1.0
+"""How long an event waits for its commit when nothing presses."""
+COMMIT_BYTES: Final = 16 * 1024 * 1024
+"""Stored bytes that are worth a commit of their own."""
+BATCH_BYTES: Final = 16 * 1024 * 1024
+"""Stored bytes that one commit takes at most."""
+RETRY_SECONDS: Final = 1.0
+NICENESS: Final = 5
+"""The broker goes first: the indexer may lag, and says by how much."""
+
+
+class Indexer:
+    """One run of the process: what was read, what is durable, what is asked for."""
+
+    def __init__(self, line: Line, index: Index) -> None:
+        self._line: Final = line
+        self._index: Final = index
+        self._blocks: Final[deque[Block]] = deque()
+        self._bytes = 0
+        self._durable_lsn = index.lsn
+        self._urgent = False
+        self._digest = False
+        self._due = 0.0
+
+    def run(self, disk: RealDisk) -> None:
+        """Follow the journal until the broker hangs up. Raises Ended and what reading raises."""
+        self._tell()
+        blocks = read_blocks(disk, LAYOUT, from_lsn=self._index.lsn + 1, follow=self._wait)
+        for block in blocks:
+            if block.last_lsn <= self._index.lsn:
+                continue
+            if not self._blocks:
+                self._due = time.monotonic() + COMMIT_SECONDS
+            self._blocks.append(block)
+            self._bytes += block.header.block_bytes
+            if self._bytes >= COMMIT_BYTES:
+                self._listen(0.0)
+                self._commit()
+
+    def _wait(self) -> bool:
+        """At the end of what can be read: commit what is due, and wait for news."""
+        if self._is_due():
+            self._commit()
+            self._listen(0.0)
+        else:
+            left = self._due - time.monotonic() if self._blocks else COMMIT_SECONDS
+            self._listen(min(max(left, 0.001), COMMIT_SECONDS))
+        return True
+
+    def _is_due(self) -> bool:
+        if self._digest and self._durable_lsn == self._index.lsn:
+            return True
+        if not self._blocks or self._blocks[0].last_lsn > self._durable_lsn:
+            return False
+        return self._urgent or self._digest or time.monotonic() >= self._due
+
+    def _listen(self, seconds: float) -> None:
+        for message in self._line.hear(seconds):
+            assert isinstance(message, Durable)
+            self._durable_lsn = max(self._durable_lsn, message.lsn)
+            self._urgent = self._urgent or message.urgent
+            self._digest = self._digest or message.digest
+
+    def _commit(self) -> None:
+        """Fold what is durable, a batch at a time, and tell each commit."""
+        while self._blocks and self._blocks[0].last_lsn <= self._durable_lsn:
+            batch: list[Block] = []
+            size = 0
+            while (
+                self._blocks
+                and self._blocks[0].last_lsn <= self._durable_lsn
+                and size < BATCH_BYTES
+            ):
+                block = self._blocks.popleft()
+                batch.append(block)
+                size += block.header.block_bytes
+            self._bytes -= size
+            self._advance(batch)
+            self._tell()
+        self._urgent = False
+        self._due = time.monotonic() + COMMIT_SECONDS
+        if self._digest and self._durable_lsn <= self._index.lsn:
+            self._tell()
+
+    def _advance(self, batch: list[Block]) -> None:
+        """Commit a batch, however long the disk has no room for it."""
+        while True:
+            try:
+                self._index.advance(batch)
+                return
+            except IndexUnwritable as trouble:
+                self._line.say(Trouble(str(trouble)))
+                self._listen(RETRY_SECONDS)
+
+    def _tell(self) -> None:
+        digest = ""
+        if self._digest and self._index.lsn >= self._durable_lsn:
+            digest = self._index.digest()
+            self._digest = False
+        used = getrusage(RUSAGE_SELF)
+        size = (self._index.path / DATA_FILE).stat().st_size
+        self._line.say(Indexed(self._index.lsn, digest, used.ru_utime + used.ru_stime, size))
+
+
+def main(arguments: list[str]) -> int:
+    """Be the process; answers its exit code."""
+    descriptor, data = int(arguments[0]), Path(arguments[1])
+    line = Line(socket.socket(fileno=descriptor))
+    os.nice(NICENESS)
+    try:
+        index = _open(line, data)
+        try:
+            Indexer(line, index).run(RealDisk(data / "journal"))
+        finally:
+            index.close()
+    except (Ended, KeyboardInterrupt):
+        return 0
+    except (IndexDamaged, JournalError) as error:
+        return _give_up(line, error)
+    return 0
+
+
+def _open(line: Line, data: Path) -> Index:
+    """Open the tables, however long the disk has no room for them."""
+    data_id = bytes.fromhex((data / "data-id").read_text("ascii").strip())
+    while True:
+        try:
+            return Index(data / "index", data_id)
+        except IndexUnwritable as trouble:
+            line.say(Trouble(str(trouble)))
+            line.hear(RETRY_SECONDS)
+
+
+def _give_up(line: Line, error: Exception) -> int:
+    with contextlib.suppress(Ended):
+        line.say(Damaged(str(error), isinstance(error, IndexDamaged)))
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

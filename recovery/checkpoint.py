@@ -1,0 +1,155 @@
+"""The state to start from: the checkpoint in the index, brought up to the end of the journal.
+
+Data flow (ADR 8): the index is judged, and discarded if it does not fit the journal; its process is
+started; if it is far behind, the start waits for it; then queues, peers and what is in flight are
+loaded and the rest of the journal is folded. Fault model: the index may be missing, damaged, of
+another journal, or not to be written for now. None of that costs more than time.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from engine.queues import StoreError
+from engine.state import State
+from journal.disk import Disk
+from paging.judging import check_apart, judge
+from paging.process import IndexerFailed, IndexerProcess
+from paging.store import IndexStore
+from paging.tables import (
+    DATA_FILE,
+    IndexDamaged,
+    IndexUnwritable,
+    open_for_reading,
+    open_for_writing,
+)
+
+INDEX: Final = "index"
+STARTING: Final = "index-starting"
+"""File that is there from the opening of the index until it has served for a while."""
+CATCH_UP_EVENTS: Final = 200_000
+"""How many events a start folds itself; for more it waits for the indexer, which is faster."""
+
+Progress = Callable[[int, int], None]
+Notice = Callable[[str], None]
+
+
+class Checkpoint(NamedTuple):
+    """A state, the LSN that it stands for, who reads the rest of it, and who keeps the index."""
+
+    state: State
+    lsn: int
+    store: IndexStore | None
+    indexer: IndexerProcess | None
+
+    def close(self) -> None:
+        """Let go of store and process."""
+        if self.store is not None:
+            self.store.close()
+        if self.indexer is not None:
+            self.indexer.close()
+
+
+def known_durable_lsn(path: Path) -> int:
+    """What the index of a data directory knows to have been durable; 0 if it knows nothing."""
+    try:
+        tables = open_for_reading(path / INDEX)
+    except (IndexDamaged, IndexUnwritable):
+        return 0
+    try:
+        with tables.read() as txn:
+            return tables.position(txn)[0]
+    except (IndexDamaged, IndexUnwritable):
+        return 0
+    finally:
+        tables.close()
+
+
+def load_checkpoint(
+    path: Path,
+    disk: Disk,
+    data_id: bytes,
+    durable_lsn: int,
+    *,
+    progress: Progress | None,
+    notice: Notice,
+) -> Checkpoint:
+    """Start the indexer of a data directory and load the state to fold the journal's end into.
+
+    `notice` is told in a sentence what takes time or went wrong. Raises RecoveryError's cause as
+    IndexerFailed if the journal cannot be indexed.
+    """
+    index = path / INDEX
+    try:
+        why = _why_not(path, disk, data_id)
+        if why:
+            discard(path)
+            if durable_lsn:
+                notice(f"the index is made anew: {why}")
+        open_for_writing(index, data_id).close()
+    except IndexUnwritable as error:
+        notice(f"no index for now, so everything stays in memory: {error}")
+        return Checkpoint(State(), 0, None, None)
+    (path / STARTING).touch()
+    try:
+        return _load(path, disk, data_id, durable_lsn, progress, notice)
+    except (IndexDamaged, StoreError) as error:
+        notice(f"the index is made anew: {error}")
+    except IndexerFailed as error:
+        if not error.index:
+            raise
+        notice(f"the index is made anew: {error}")
+    discard(path)
+    open_for_writing(index, data_id).close()
+    return _load(path, disk, data_id, durable_lsn, progress, notice)
+
+
+def _load(
+    path: Path,
+    disk: Disk,
+    data_id: bytes,
+    durable_lsn: int,
+    progress: Progress | None,
+    notice: Notice,
+) -> Checkpoint:
+    indexer = IndexerProcess(path)
+    store: IndexStore | None = None
+    try:
+        behind = durable_lsn - known_durable_lsn(path)
+        if behind > CATCH_UP_EVENTS:
+            notice(f"the index is {behind} events behind the journal and catches up first")
+            indexer.catch_up(durable_lsn, progress)
+        store = IndexStore(open_for_reading(path / INDEX, data_id), disk)
+        return Checkpoint(store.checkpoint(), store.indexed_lsn, store, indexer)
+    except BaseException:
+        if store is not None:
+            store.close()
+        indexer.close()
+        raise
+
+
+def discard(path: Path) -> None:
+    """Delete the index of a data directory: it is derived."""
+    shutil.rmtree(path / INDEX, ignore_errors=True)
+    (path / STARTING).unlink(missing_ok=True)
+
+
+def trust(path: Path) -> None:
+    """The index has served for a while, so a death from here on does not make it suspect."""
+    (path / STARTING).unlink(missing_ok=True)
+
+
+def _why_not(path: Path, disk: Disk, data_id: bytes) -> str:
+    """Why the index cannot be used, empty if it can.
+
+    After a start that ended soon it is read in full, by a process apart: what is wrong with the
+    structure of a map may kill whoever looks at it.
+    """
+    index = path / INDEX
+    if (path / STARTING).exists() and (index / DATA_FILE).exists():
+        wrong = check_apart(index)
+        if wrong:
+            return wrong
+    judgement = judge(index, data_id, disk)
+    return "" if judgement.usable else judgement.why
