@@ -161,9 +161,10 @@ KEYS: Final = (
     Key(
         "page-size-bytes",
         int,
-        64 * 1024,
-        "Unit in which messages of an address that pages come back into memory. Artemis has 10 MiB;"
-        " here each queue may hold so much, and there may be thousands.",
+        512 * 1024,
+        "Unit in which messages of an address that pages come back into memory; with many consumers"
+        " the broker takes less. Artemis has 10 MiB; here each queue may hold so much, and there may"
+        " be thousands.",
         _check_page_size,
         is_size=True,
     ),
