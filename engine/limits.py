@@ -40,6 +40,27 @@ KEYS_OF: Final[dict[int, str]] = {
 # ---- what a send meets
 
 
+def has_room(core: Core, address: Address) -> bool:
+    """Whether a guarded address takes a message without any further question.
+
+    What `check` and `enter` find out, for the usual case: it has limits, and is below them.
+    """
+    if core.is_full or address.paging or core.line.first(address.name):
+        return False
+    settings = core.state.settings.resolve(address.name)
+    if not settings.has_max_size():
+        return False
+    queue = address.only_queue
+    if queue is not None:
+        reason = _over_max(settings, queue.bytes, queue.message_count)
+    else:
+        reason = _over_max(settings, *size_of(address))
+    if reason:
+        return False
+    address.dropping = False
+    return True
+
+
 def check(core: Core, connection: int, name: str, address: Address | None) -> Refusal | None:
     """Say why a send to an address, which need not exist, is refused now; None if it is not.
 

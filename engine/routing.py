@@ -32,11 +32,13 @@ def send(core: Core, command: Send) -> int | Refusal:
         return _send_to_one(core, command, queue, PERSISTENT)
     if not _serves(address, command.routing_type):
         return _send_on_demand(core, command)
-    if address.guarded and command.transaction is None:
+    if not address.guarded or limits.has_room(core, address):
+        return _send_to(core, command, address, None)
+    if command.transaction is None:
         refusal = limits.check(core, command.connection, address.name, address)
         if refusal is not None:
             return refusal
-    return _send_to(core, command, address, None)
+    return _send_or_drop(core, command, address, None)
 
 
 def target_of(core: Core, command: Send) -> tuple[str, Address | None]:
@@ -129,24 +131,29 @@ def _send_on_demand(core: Core, command: Send) -> int | Refusal:
         )
         if isinstance(queue, Refusal):
             return queue
-        return _send_to(core, command, queue.address, queue)
+        return _send_or_drop(core, command, queue.address, queue)
     if _default_type(core, command) == ANYCAST:
         created = require_queue(core, command.address, command.address, ANYCAST, command.connection)
         if isinstance(created, Refusal):
             return created
-        return _send_to(core, command, created.address, None)
+        return _send_or_drop(core, command, created.address, None)
     address = require_address(core, command.address, MULTICAST, command.connection)
     if isinstance(address, Refusal):
         return address
-    return _send_to(core, command, address, None)
+    return _send_or_drop(core, command, address, None)
+
+
+def _send_or_drop(core: Core, command: Send, address: Address, queue: Queue | None) -> int:
+    """Route what was not refused, unless there is no room for it."""
+    reason = limits.enter(core, address) if address.guarded else 0
+    if reason:
+        return _drop(core, command, address, _flags(core, command, address), reason)
+    return _send_to(core, command, address, queue)
 
 
 def _send_to(core: Core, command: Send, address: Address, queue: Queue | None) -> int:
-    """Route to a queue, or to those that the address chooses, if it has room."""
-    reason = limits.enter(core, address) if address.guarded else 0
-    flags = PERSISTENT if command.persistent else _transient_flags(core, address)
-    if reason:
-        return _drop(core, command, address, flags, reason)
+    """Route to a queue, or to those that the address chooses."""
+    flags = _flags(core, command, address)
     if queue is None and command.routing_type != MULTICAST:
         queue = address.only_queue
     if queue is None:
@@ -206,11 +213,13 @@ def _send_to_several(core: Core, command: Send, address: Address, flags: int) ->
     return lsn if message.flags & PERSISTENT else 0
 
 
-def _transient_flags(core: Core, address: Address) -> int:
-    """Return the flags of a non-persistent message, -1 if it is not to be journaled at all.
+def _flags(core: Core, command: Send, address: Address) -> int:
+    """Return the flags of a message, -1 if it is not to be journaled at all.
 
     What may leave memory must be in the journal whole.
     """
+    if command.persistent:
+        return PERSISTENT
     mode = core.state.journal_non_persistent
     if mode == "full" or address.paging:
         return 0

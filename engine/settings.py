@@ -163,8 +163,8 @@ KEYS: Final = (
         int,
         512 * 1024,
         "Unit in which messages of an address that pages come back into memory; with many consumers"
-        " the broker takes less. Artemis has 10 MiB; here each queue may hold so much, and there may"
-        " be thousands.",
+        " the broker takes less. Artemis has 10 MiB; here each queue may hold so much, and there"
+        " may be thousands.",
         _check_page_size,
         is_size=True,
     ),
