@@ -162,7 +162,12 @@ def test_a_queue_that_knows_more_than_the_index(
             priority=source.choice((4, 4, 4, 9)), persistent=source.random() < 0.8,
             expires=source.choice((0, 0, world.now // 1000 + source.randrange(100))),
         )  # fmt: skip
-    world.settings("full")
+    connection = world.connect()
+    consumer = world.attach(connection, "q", credit_messages=source.randrange(40))
+    for delivery in world.taken(consumer):
+        if source.random() < 0.7:
+            world.nack(consumer, delivery.message)
+    world.detach(consumer)
     world.turn()
     with TemporaryDirectory() as path:
         store = CheckedStore(world.journal, Path(path), page)

@@ -1,6 +1,7 @@
 """Content by LSN: from any segment, beside a writer, bounded, and never wrong."""
 
 import random
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,38 @@ def test_beside_a_writer_over_segments(tmp_path: Path) -> None:
         written.append(1 + number % 5)
         written.check(reader, [written.last])
         written.check(reader, sorted({1, written.last // 2 + 1, written.last}))
+    assert len(written.segments) > 3
+    reader.close()
+    written.journal.close()
+
+
+def test_while_a_writer_appends(tmp_path: Path) -> None:
+    written = Written(RealDisk(tmp_path))
+    written.append(1)
+    durable = [1]
+    wrong: list[int] = []
+    reads = 0
+
+    def append() -> None:
+        for number in range(400):
+            written.append(1 + number % 7)
+            durable[0] = written.last
+
+    writer = threading.Thread(target=append)
+    reader = ContentReader(RealDisk(tmp_path), LAYOUT, cache_bytes=5000)
+    source = random.Random(1)
+    writer.start()
+    while writer.is_alive() or reads < 100:
+        last = durable[0]
+        lsns = sorted({last, source.randrange(1, last + 1), source.randrange(1, last + 1)})
+        wrong += [
+            lsn
+            for lsn, found in zip(lsns, reader.fetch(lsns), strict=True)
+            if found != written.content(lsn)
+        ]
+        reads += 1
+    writer.join()
+    assert wrong == []
     assert len(written.segments) > 3
     reader.close()
     written.journal.close()
