@@ -368,7 +368,7 @@ class _Change:
             leaving = leaving[out:]
             coming = coming.take(slice(into, None))
             forced = 0
-            if out and len(changed.message) and self._fits_next(changed, found.next_first):
+            if out and len(changed.message) and self._fits_next(changed, leaving, found.next_first):
                 self._txn.delete(found.key, db=self._table)
                 coming = pages.join([changed, coming])
                 forced = found.next_first
@@ -418,14 +418,18 @@ class _Change:
         stays[at] = False
         return rows.take(stays)
 
-    def _fits_next(self, rows: Rows, next_first: int) -> bool:
-        """Whether so little is left of a page that the one behind it can take it in."""
+    def _fits_next(self, rows: Rows, leaving: NDArray[np.uint64], next_first: int) -> bool:
+        """Whether so little is left of a page that the one behind it can take it in.
+
+        `leaving` is what goes from there on.
+        """
         size = pages.capacity(bool(rows.expires.any()))
         if next_first == BEYOND or len(rows.message) > size // SPARSE:
             return False
         page = self._txn.get(self._prefix + ID_KEY.pack(next_first), db=self._table)
         header = pages.header_of(bytes(page or b""), self._queue_id, next_first)
-        return header.messages + len(rows.message) <= min(size, pages.capacity(header.with_expires))
+        stays = header.messages - int(np.searchsorted(leaving, np.uint64(header.last), "right"))
+        return stays + len(rows.message) <= min(size, pages.capacity(header.with_expires))
 
     def _write(self, key: bytes, rows: Rows, next_first: int) -> None:
         """Put rows in the place of the page of a key."""

@@ -209,7 +209,7 @@ def _groups(items: _Items, run_first: int, count: int) -> tuple[NDArray[np.intp]
     the queue. Others are told apart by queue, too.
     """
     group = np.empty(len(items.message), np.intp)
-    alone = items.message >= run_first
+    alone = (items.message >= run_first) & (items.message < run_first + count)
     group[alone] = items.message[alone] - np.uint64(run_first)
     alone[alone] = ~items.spread[group[alone]]
     others = ~alone
@@ -237,7 +237,7 @@ def _keep_together(
 ) -> None:
     """Leave a message that was routed to several queues to `apply` if it is not plain in all."""
     message = items.message[first]
-    is_new = present & (message >= run_first)
+    is_new = present & (message >= run_first) & (message < run_first + len(items.spread))
     at = np.where(is_new, message - np.uint64(run_first), np.uint64(0)).astype(np.intp)
     spread = is_new & items.spread[at]
     broken = np.zeros(len(items.spread), bool)

@@ -1,0 +1,194 @@
+"""A whole index is read, and every contradiction in it is found and named."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from paging import checking, pages, records
+from paging.checking import check
+from paging.index import Index
+from paging.records import QueueRecord
+from paging.tables import (
+    BLOCK_VALUE,
+    BLOCKS,
+    EXPIRING,
+    EXPIRING_KEY,
+    FLIGHT_KEY,
+    FLIGHTS,
+    ID_KEY,
+    PAGES,
+    QUEUES,
+    IndexDamaged,
+    Tables,
+    open_for_writing,
+    page_key,
+)
+from tests.support.blocks import DATA_ID, blocks_of
+from tests.support.world import World
+
+Spoil = Callable[[Tables, lmdb.Transaction], None]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    world = World()
+    for number in range(30):
+        expires = world.now // 1000 + 5000 if number % 10 == 0 else 0
+        world.send("orders", expires=expires, persistent=number % 4 > 0)
+    world.attach(world.connect(), "orders", credit_messages=2, credit_bytes=0)
+    index = Index(tmp_path, DATA_ID)
+    index.advance(blocks_of(world.journal, [10, 20]))
+    index.close()
+    return tmp_path
+
+
+def spoil(path: Path, work: Spoil) -> None:
+    tables = open_for_writing(path, DATA_ID)
+    tables.write(lambda txn: work(tables, txn))
+    tables.close()
+
+
+def only_page(tables: Tables, txn: lmdb.Transaction) -> tuple[bytes, pages.Rows]:
+    ((key, value),) = txn.cursor(tables.db(PAGES))
+    return bytes(key), pages.decode(bytes(value), 1, ID_KEY.unpack(key[5:])[0])
+
+
+def put_rows(tables: Tables, txn: lmdb.Transaction, rows: pages.Rows) -> None:
+    txn.put(page_key(1, 4, int(rows.message[0])), pages.encode(rows), db=tables.db(PAGES))
+
+
+def lose_an_entry(tables: Tables, txn: lmdb.Transaction) -> None:
+    put_rows(tables, txn, only_page(tables, txn)[1].take(slice(0, -1)))
+
+
+def change_an_entry(tables: Tables, txn: lmdb.Transaction) -> None:
+    _, rows = only_page(tables, txn)
+    put_rows(tables, txn, rows._replace(delivery_count=rows.delivery_count + 1))
+
+
+def disorder(tables: Tables, txn: lmdb.Transaction) -> None:
+    _, rows = only_page(tables, txn)
+    put_rows(tables, txn, rows.take([0, 2, 1, *range(3, len(rows.message))]))
+
+
+def repeat_an_entry(tables: Tables, txn: lmdb.Transaction) -> None:
+    _, rows = only_page(tables, txn)
+    put_rows(tables, txn, rows.take(slice(3, 4)))
+
+
+def flip_a_bit(tables: Tables, txn: lmdb.Transaction) -> None:
+    key, _ = only_page(tables, txn)
+    page = bytearray(txn.get(key, db=tables.db(PAGES)) or b"")
+    page[50] ^= 4
+    txn.put(key, bytes(page), db=tables.db(PAGES))
+
+
+def page_of_nobody(tables: Tables, txn: lmdb.Transaction) -> None:
+    _, rows = only_page(tables, txn)
+    key = page_key(77, 4, int(rows.message[0]))
+    txn.put(key, pages.encode(rows), db=tables.db(PAGES))
+
+
+def short_key(tables: Tables, txn: lmdb.Transaction) -> None:
+    txn.put(b"short", b"", db=tables.db(PAGES))
+
+
+def lose_an_expiry(tables: Tables, txn: lmdb.Transaction) -> None:
+    cursor = txn.cursor(tables.db(EXPIRING))
+    assert cursor.first()
+    cursor.delete()
+
+
+def add_an_expiry(tables: Tables, txn: lmdb.Transaction) -> None:
+    txn.put(EXPIRING_KEY.pack(1, 2, 3), b"", db=tables.db(EXPIRING))
+
+
+def lose_a_flight(tables: Tables, txn: lmdb.Transaction) -> None:
+    cursor = txn.cursor(tables.db(FLIGHTS))
+    assert cursor.first()
+    cursor.delete()
+
+
+def add_a_flight(tables: Tables, txn: lmdb.Transaction) -> None:
+    cursor = txn.cursor(tables.db(FLIGHTS))
+    assert cursor.first()
+    txn.put(FLIGHT_KEY.pack(1, 99), cursor.value(), db=tables.db(FLIGHTS))
+
+
+def lose_a_block(tables: Tables, txn: lmdb.Transaction) -> None:
+    assert txn.delete(ID_KEY.pack(11), db=tables.db(BLOCKS))
+
+
+def lose_the_last_block(tables: Tables, txn: lmdb.Transaction) -> None:
+    assert txn.delete(ID_KEY.pack(21), db=tables.db(BLOCKS))
+
+
+def shorten_a_block(tables: Tables, txn: lmdb.Transaction) -> None:
+    txn.put(ID_KEY.pack(1), bytes(BLOCK_VALUE.size - 1), db=tables.db(BLOCKS))
+
+
+def rewrite_queue(tables: Tables, txn: lmdb.Transaction, **changes: int) -> None:
+    value = txn.get(ID_KEY.pack(1), db=tables.db(QUEUES))
+    record = records.decode(QueueRecord, value or b"", "a queue")
+    changed = QueueRecord(*[changes.get(f, getattr(record, f)) for f in record.__struct_fields__])
+    txn.put(ID_KEY.pack(1), records.encode(changed), db=tables.db(QUEUES))
+
+
+def other_sum(tables: Tables, txn: lmdb.Transaction) -> None:
+    rewrite_queue(tables, txn, sum=5)
+
+
+def queue_of_no_address(tables: Tables, txn: lmdb.Transaction) -> None:
+    rewrite_queue(tables, txn, address=44)
+
+
+def queue_with_another_id(tables: Tables, txn: lmdb.Transaction) -> None:
+    rewrite_queue(tables, txn, owner=3, temporary=1)
+
+
+def flip_a_record(tables: Tables, txn: lmdb.Transaction) -> None:
+    value = bytearray(txn.get(ID_KEY.pack(1), db=tables.db(QUEUES)) or b"")
+    value[-1] ^= 1
+    txn.put(ID_KEY.pack(1), bytes(value), db=tables.db(QUEUES))
+
+
+def test_a_sound_index(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(made) > 30
+    assert checking.main([str(made)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("work", "what"),
+    [
+        (lose_an_entry, "queue 1 does not have the messages it counts"),
+        (change_an_entry, "the sum of the messages of queue 1 is wrong"),
+        (disorder, "out of its place"),
+        (repeat_an_entry, "out of its place"),
+        (flip_a_bit, "its crc does not fit"),
+        (page_of_nobody, "page of queue 77, which does not exist"),
+        (short_key, "the key of a page has 5 bytes"),
+        (lose_an_expiry, "expires and is not listed"),
+        (add_an_expiry, "messages expire, and others are listed"),
+        (lose_a_flight, "it lacks message .* in flight from queue 1"),
+        (add_a_flight, "3 entries are in flight, and consumers have 2"),
+        (lose_a_block, "the blocks go from event 11 to 21"),
+        (lose_the_last_block, "the last block ends before event 21"),
+        (shorten_a_block, "the place of a block has 8 and 51 bytes"),
+        (other_sum, "the sum of the messages of queue 1 is wrong"),
+        (queue_of_no_address, "it refers to 44, which it has not"),
+        (queue_with_another_id, "cannot be read|is temporary, and its owner 3 is gone"),
+        (flip_a_record, "the crc of a queue does not fit"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_every_contradiction_is_named(
+    made: Path, work: Spoil, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil(made, work)
+    with pytest.raises(IndexDamaged, match=what):
+        check(made)
+    assert checking.main([str(made)]) == 1
+    assert "damaged" in capsys.readouterr().err

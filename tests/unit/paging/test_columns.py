@@ -1,0 +1,64 @@
+"""The events of several blocks, as columns and one by one."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import events
+from journal.block import Block, RawBlock
+from journal.errors import Corruption
+from paging.columns import DETAIL_BYTES, Columns
+from tests.support.blocks import Chain, blocks_of
+from tests.support.scenario import Step, play, steps
+from tests.support.world import World
+
+
+@given(scenario=steps, cuts=st.lists(st.integers(1, 300), max_size=8))
+def test_columns_are_those_of_all_blocks(scenario: list[Step], cuts: list[int]) -> None:
+    world = World()
+    play(world, scenario)
+    world.turn()
+    chain = Chain()
+    columns = Columns([chain.mark(1), *blocks_of(world.journal, cuts, chain)])
+    assert columns.count == len(world.journal)
+    assert columns.first_lsn == 1
+    for position in range(len(events.COLUMNS)):
+        assert columns.column(position).tolist() == [e.row[position] for e in world.journal]
+    everything = np.arange(columns.count)
+    assert list(columns.events(everything)) == [
+        (e.lsn, e.row, e.detail, len(e.headers), len(e.body)) for e in world.journal
+    ]
+    assert list(columns.details(everything[::-1])) == [e.detail for e in world.journal[::-1]]
+    assert columns.sizes(everything).tolist() == [
+        len(e.headers) + len(e.body) for e in world.journal
+    ]
+
+
+def spoiled(tmp_path: Path, *, heap: bool) -> Block:
+    """A block whose frame is nonsense, as only a crc that happens to fit would let through."""
+    world = World()
+    world.send("orders", b"body")
+    world.turn()
+    sound = Chain().block(world.journal)
+    raw = sound._raw
+    broken = RawBlock(
+        raw.header,
+        7,
+        raw.rows if heap else b"nonsense",
+        b"nonsense" if heap else raw.heap,
+        raw.hash,
+    )
+    return Block(sound._codec, broken, "00000000000000000001.seg")
+
+
+def test_a_frame_that_cannot_be_read_is_corruption_with_its_place(tmp_path: Path) -> None:
+    where = "segment 00000000000000000001.seg, offset 7"
+    with pytest.raises(Corruption, match=where):
+        Columns([spoiled(tmp_path, heap=False)])
+    columns = Columns([spoiled(tmp_path, heap=True)])
+    with_detail = np.flatnonzero(columns.column(DETAIL_BYTES))
+    with pytest.raises(Corruption, match=where):
+        list(columns.details(with_detail))

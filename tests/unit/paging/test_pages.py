@@ -1,0 +1,121 @@
+"""Pages give back what they were made of, and nothing else."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.digest import entry_hash
+from engine.message import Entry, message_without_content
+from paging import pages
+from paging.pages import SIZE_MAX, Rows, rows_of
+from paging.tables import IndexDamaged
+
+Known = tuple[int, int, int, int, int, int]
+
+ids = st.integers(1, (1 << 63) - 1)
+expiries = st.one_of(st.just(0), st.integers(0, (1 << 63) - 1))
+known = st.tuples(
+    ids, st.integers(0, SIZE_MAX), st.integers(0, SIZE_MAX), st.integers(0, 65535),
+    st.integers(0, 255), expiries,
+)  # fmt: skip
+entries = st.lists(known, min_size=1, max_size=150, unique_by=lambda row: row[0]).map(sorted)
+
+
+def listed(rows: Rows) -> list[Known]:
+    return list(zip(*[column.tolist() for column in rows], strict=True))
+
+
+def some(count: int, first: int = 1, expires: int = 0) -> Rows:
+    return rows_of([(first + n, 200 + n, 3, n % 4, 1, expires) for n in range(count)])
+
+
+@given(entries=entries)
+def test_a_page_gives_back_what_it_was_made_of(entries: list[Known]) -> None:
+    page = pages.encode(rows_of(entries))
+    assert len(page) <= pages.PAGE_BYTES_MAX
+    assert listed(pages.decode(page, 7, entries[0][0])) == entries
+    header = pages.header_of(page, 7, entries[0][0])
+    assert (header.messages, header.last) == (len(entries), entries[-1][0])
+    assert header.with_expires == any(entry[5] for entry in entries)
+
+
+@pytest.mark.parametrize(("expires", "most"), [(0, 213), (9, 150)])
+def test_a_full_page_takes_one_page_of_lmdb(expires: int, most: int) -> None:
+    assert pages.capacity(expires > 0) == most
+    assert len(pages.encode(some(most, expires=expires))) <= 4080
+    with pytest.raises(AssertionError):
+        pages.encode(some(most + 1, expires=expires))
+    with pytest.raises(AssertionError):
+        pages.encode(pages.NO_ROWS)
+
+
+def test_many_rows_become_full_pages() -> None:
+    found = pages.encode_all(some(500))
+    assert [first for first, _ in found] == [1, 214, 427]
+    decoded = [pages.decode(page, 1, first) for first, page in found]
+    assert listed(pages.join(decoded)) == listed(some(500))
+
+
+@given(bit=st.integers(0), expires=st.sampled_from([0, 5]))
+def test_any_flipped_bit_is_found(bit: int, expires: int) -> None:
+    page = bytearray(pages.encode(some(20, expires=expires)))
+    bit %= 8 * len(page)
+    page[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(IndexDamaged, match="page of queue 7 that begins with message 1"):
+        pages.decode(bytes(page), 7, 1)
+
+
+@given(length=st.integers(0, 395))
+def test_a_page_that_was_cut_is_found(length: int) -> None:
+    page = pages.encode(some(20))
+    assert len(page) == 396
+    with pytest.raises(IndexDamaged, match="page of queue 7"):
+        pages.decode(page[:length], 7, 1)
+
+
+def test_a_sound_page_under_another_key_is_found() -> None:
+    page = pages.encode(some(20, first=10))
+    with pytest.raises(IndexDamaged, match="begins with 10 and ends with 29"):
+        pages.decode(page, 7, 11)
+
+
+def test_an_empty_page_is_damage() -> None:
+    rest = pages.HEADER.pack(0, 0, 0, 0, 0)[4:]
+    page = pages.CRC.pack(pages.crc32c(rest)) + rest
+    with pytest.raises(IndexDamaged, match="16 bytes for 0 messages"):
+        pages.decode(page, 7, 1)
+
+
+@given(count=st.integers(1, 100), more=st.integers(1, 100))
+def test_appending_is_making_a_page_of_both(count: int, more: int) -> None:
+    page = pages.encode(some(count))
+    rows = some(more, first=1000)
+    grown = pages.append(page, pages.header_of(page, 1, 1), rows)
+    assert grown == pages.encode(pages.join([some(count), rows]))
+
+
+def test_no_rows_of_no_entries() -> None:
+    assert listed(rows_of([])) == []
+
+
+def test_rows_may_be_taken_in_any_way() -> None:
+    rows = some(5)
+    assert listed(rows.take(slice(1, 3))) == listed(rows)[1:3]
+    assert listed(rows.take(np.array([4, 0]))) == [listed(rows)[4], listed(rows)[0]]
+
+
+@given(entries=entries, queue=st.integers(0, SIZE_MAX), priority=st.integers(0, 9))
+def test_hashes_are_those_of_the_digest(entries: list[Known], queue: int, priority: int) -> None:
+    rows = rows_of(entries)
+    count = len(entries)
+    found = pages.entry_hashes(
+        np.full(count, queue, pages.U32), np.full(count, priority, pages.U8), rows
+    )
+    expected = []
+    for message_id, size, address, delivery_count, flags, expires in entries:
+        message = message_without_content(message_id, address, priority, flags, expires, size)
+        entry = Entry(message)
+        entry.delivery_count = delivery_count
+        expected.append(entry_hash(queue, entry))
+    assert found.tolist() == expected
