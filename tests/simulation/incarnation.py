@@ -13,7 +13,10 @@ from engine.broker import Broker
 from engine.commands import ChangeSettings, Start
 from engine.core import Options
 from journal.batch import BatchLike
+from journal.disk import Disk
 from journal.journal import Journal
+from paging.content import ContentReader
+from paging.layout import LAYOUT
 from protocols.stomp import Session
 from protocols.stomp.options import StompOptions
 from recovery.directory import Recovered
@@ -48,6 +51,7 @@ class Incarnation:
         options: Options,
         hub_options: HubOptions,
         stomp: StompOptions,
+        disk: Disk,
         settings: dict[str, dict[str, str | int | bool]],
         journal_non_persistent: str,
         make_writer: WriterFactory,
@@ -70,6 +74,7 @@ class Incarnation:
             schedule=self._schedule,
             authenticate=self._authenticate,
         )
+        self.hub.chunks = ContentReader(disk, LAYOUT)
         start = Start(version="sim")
         if recovered.repair is not None and recovered.repair.cut_bytes:
             start.cut_bytes = recovered.repair.cut_bytes

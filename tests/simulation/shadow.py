@@ -84,6 +84,9 @@ class Shadow:
         self.committed: set[tuple[int, str]] = set()
         self.rolled_back: set[tuple[int, str]] = set()
         self.automatic: set[int] = set()
+        # Connection and content of chunks that no message has taken yet, and how many have.
+        self.chunks: dict[int, tuple[int, bytes]] = {}
+        self.large = 0
         # The link of a connection: the simulator names peers by it.
         self.links: dict[int, int] = {}
         self._in_transaction: dict[int, str] = {}
@@ -119,6 +122,11 @@ class Shadow:
         if row[events.REASON] == events.SENT:
             if detail.transaction:
                 self._in_transaction[lsn] = detail.transaction
+            if bool(detail.chunks) != bool(flags & events.LARGE):
+                raise Violation("P1", f"event {lsn} has flags {flags} and {detail}")
+            if detail.chunks:
+                body = self._body_of(lsn, detail)
+                flags &= ~events.BODY_OMITTED
             if not flags & events.BODY_OMITTED:
                 self._sent(lsn, row, detail, body)
         else:
@@ -132,6 +140,28 @@ class Shadow:
             entry = Entry(row[events.PRIORITY], persistent)
             queue.entries[message] = entry
             queue.put(message, entry)
+
+    def _chunk_received(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        related = row[events.RELATED]
+        if related and self.chunks.get(related, (0, b""))[0] != row[events.CONNECTION]:
+            raise Violation("P1", f"event {lsn} follows {related}, which is no chunk of its peer")
+        self.chunks[lsn] = (row[events.CONNECTION], body)
+
+    def _body_of(self, lsn: int, detail: Any) -> bytes:
+        """The body of a large message. Its chunks are its own, so they are forgotten."""
+        chunks = events.chunk_lsns(detail)
+        missing = [chunk for chunk in chunks if chunk not in self.chunks]
+        if missing:
+            raise Violation(
+                "P1", f"event {lsn} lists chunks that are none, or another's: {missing}"
+            )
+        body = b"".join(self.chunks.pop(chunk)[1] for chunk in chunks)
+        if len(body) != detail.body_bytes:
+            raise Violation(
+                "P1", f"event {lsn}: {len(body)} bytes in chunks, {detail.body_bytes} said"
+            )
+        self.large += 1
+        return body
 
     def _sent(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         tag = int(body.partition(b" ")[0])
@@ -317,6 +347,7 @@ class Shadow:
 
 
 _HANDLERS = {
+    events.CHUNK_RECEIVED: Shadow._chunk_received,
     events.ROUTED: Shadow._routed,
     events.DROPPED: Shadow._dropped,
     events.DELIVERED: Shadow._delivered,

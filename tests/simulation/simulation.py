@@ -113,7 +113,11 @@ class Simulation:
             expiry_scan_us=chance.choice((300_000, 5_000_000)),
             idle_mark_us=chance.choice((200_000, 2_000_000)),
         )
-        self._stomp = StompOptions(room=chance.choice((2_000, 30_000, 1 << 20)))
+        self._stomp = StompOptions(
+            room=chance.choice((2_000, 30_000, 1 << 20)),
+            # Drawn like the limits, for the same reason.
+            min_large_message_size=random.Random(f"large {seed}").choice((100, 3_500, 102_400)),
+        )
         self._limits = draw_limits(random.Random(f"limits {seed}"))
         self._non_persistent = chance.choice(("decisions", "full", "off"))
         self.disk = self.hooks.make_disk(
@@ -221,6 +225,7 @@ class Simulation:
             ),
             hub_options=self._hub_options,
             stomp=self._stomp,
+            disk=self.disk,
             settings={**SETTINGS, **self._limits.settings},
             journal_non_persistent=self._non_persistent,
             make_writer=self.hooks.make_writer,
