@@ -45,7 +45,7 @@ def judge(path: Path, data_id: bytes, disk: Disk) -> Judgement:
         return Judgement(False, 0, str(damage))
     if lsn == 0:
         return Judgement(True, 0, "")
-    for block in read_blocks(disk, LAYOUT, from_lsn=lsn, to_lsn=lsn):
+    for block in read_blocks(disk, LAYOUT, from_lsn=lsn):
         if block.count and block.last_lsn == lsn and block.hash == block_hash:
             return Judgement(True, lsn, "")
         if block.first_lsn <= lsn <= block.last_lsn:

@@ -44,11 +44,13 @@ def module_name(root: Path, path: Path) -> str:
 
 
 def entry_points(root: Path = ROOT) -> set[str]:
-    """Return the modules that something outside starts: console scripts and `python -m`."""
+    """Return the modules that are started: console scripts and `python -m`, also by ourselves."""
     scripts = project(root)["project"].get("scripts", {})
     started = {target.partition(":")[0] for target in scripts.values()}
     for name in ("Makefile", "etc/daybook.service"):
         path = root / name
         if path.exists():
             started |= set(re.findall(r"python3? -m ([\w.]+)", path.read_text("utf-8")))
+    for path in sources(root, *rooms(root)):
+        started |= set(re.findall(r'"-m", "([\w.]+)"', path.read_text("utf-8")))
     return started
