@@ -61,7 +61,7 @@ def test_promises_are_kept_from_a_seed_that_once_failed(seed: int, steps: int) -
 def test_every_fault_happens() -> None:
     """A simulation in which nothing goes wrong would show nothing."""
     total = dict.fromkeys(Counts.__struct_fields__, 0)
-    digests = receipts = messages = refused = full = 0
+    digests = receipts = messages = refused = full = large = 0
     for seed in range(300, 320):
         simulation = simulate(seed, 8_000)
         for name in total:
@@ -71,10 +71,12 @@ def test_every_fault_happens() -> None:
         messages += simulation.ledger.messages
         refused += simulation.ledger.errors["disk is full"]
         full += simulation.ledger.errors["' is full: it holds"]
+        large += simulation.judge.shadow.large
     assert min(total.values()) > 0, total
     assert min(digests, receipts, messages) > 500
     assert refused > 0
     assert full > 0
+    assert large > 50
 
 
 def test_same_seed_gives_the_same_run() -> None:
