@@ -6,7 +6,7 @@
  * SIGKILL that stands for the power cut in the page cache; tests/crash/power.py reads it.
  *
  * While the file BLACKBOX_FAULT exists, its name ending in "full" or "broken", room cannot be
- * reserved (ENOSPC), or writes and syncs fail (EIO).
+ * reserved (ENOSPC), or writes and syncs fail (EIO); ending in "slow", a sync takes 200 ms.
  *
  * With BLACKBOX_DEAF set syncs are not noted: the broker then lies to its clients, which the tests
  * must find out. */
@@ -138,6 +138,9 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, __off_t offset) {
         if (fd >= 0 && fd < DESCRIPTORS && watched[fd] && has_fault("broken")) {      \
             errno = EIO;                                                              \
             return -1;                                                                \
+        }                                                                             \
+        if (fd >= 0 && fd < DESCRIPTORS && watched[fd] && has_fault("slow")) {        \
+            usleep(200000);                                                           \
         }                                                                             \
         int result = REAL(function)(fd);                                              \
         if (result == 0 && !deaf && fd >= 0 && fd < DESCRIPTORS) {                    \

@@ -4,8 +4,10 @@ import os
 import random
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -207,7 +209,7 @@ def test_hang_up_reloads_settings_and_users(broker: BrokerProcess) -> None:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The black box below a process, which also makes disks full and broken."""
+    """The black box below a process, which also makes disks full, broken and slow."""
     try:
         return compile_black_box(tmp_path_factory.mktemp("blackbox"))
     except NoCompiler as error:
@@ -222,7 +224,7 @@ def fault(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def faulty_broker(tmp_path: Path, library: Path, fault: Path) -> Iterator[BrokerProcess]:
-    """A broker whose disk becomes full or broken when the file `fault` exists."""
+    """A broker whose disk becomes full, broken or slow when the file `fault` exists."""
     environment = {
         "LD_PRELOAD": str(library),
         "BLACKBOX_FOLDER": str(tmp_path / "data" / JOURNAL),
@@ -253,19 +255,27 @@ def test_after_a_failed_sync_nothing_is_said(faulty_broker: BrokerProcess, fault
 
 
 @pytest.mark.parametrize("fault", ["full"], indirect=True)
-def test_a_full_disk_refuses_producers_and_lets_consumers_drain(
-    faulty_broker: BrokerProcess, fault: Path
+@pytest.mark.parametrize("policy", ["BLOCK", "FAIL"])
+def test_a_full_disk_takes_nothing_and_lets_consumers_drain(
+    faulty_broker: BrokerProcess, fault: Path, policy: str
 ) -> None:
     broker = faulty_broker
+    broker.configure(f'disk-full-policy = "{policy}"\n{NO_LIMIT}')
+    broker.send_signal(signal.SIGHUP)
+    wait_for(lambda: "configuration reloaded" in broker.log_text(), "the policy")
     with Wire(broker.port) as first:
         first.connect()
         first.send("SEND", b"early", destination="/queue/early", receipt=1)
         first.expect("RECEIPT")
     fault.touch()
     sender = Sender(broker.port, size=3000)
-    wait_for(lambda: sender.errors, "the refusal of a producer")
-    assert "disk is full" in sender.errors[0]
-    sender.join()
+    if policy == "FAIL":
+        wait_for(lambda: sender.errors, "the refusal of a producer")
+        assert "disk is full" in sender.errors[0]
+        sender.join()
+    else:
+        wait_for(lambda: _status(broker)["blocked"], "a producer that is held")
+        assert "disk is full" in _status(broker)["blocked"][0]["why"]
     with Wire(broker.port) as consumer:
         consumer.connect()
         consumer.send("SUBSCRIBE", destination="/queue/early", id=1, ack="client-individual")
@@ -277,8 +287,48 @@ def test_a_full_disk_refuses_producers_and_lets_consumers_drain(
         producer.connect()
         producer.send("SEND", b"late", destination="/queue/late", receipt=3)
         producer.expect("RECEIPT")
+    if policy == "BLOCK":
+        before = len(sender.receipted)
+        wait_for(lambda: len(sender.receipted) > before + 100, "the producer that was held")
     assert broker.stop() == 0
+    sender.join()
     assert not sender.missing_in(broker.directory)
+
+
+def _status(broker: BrokerProcess) -> dict[str, Any]:
+    answer = ask(broker.directory, {"do": "status"})
+    assert answer is not None
+    return answer
+
+
+@pytest.mark.parametrize("fault", ["slow"], indirect=True)
+def test_a_slow_disk_slows_producers_and_costs_no_memory(
+    faulty_broker: BrokerProcess, fault: Path
+) -> None:
+    broker = faulty_broker
+    senders = [Sender(broker.port, size=20_000) for _ in range(4)]
+    wait_for(lambda: len(senders[0].receipted) > 50, "load")
+    fault.touch()
+    wait_for(lambda: _status(broker)["producers_slowed_ms"] > 0, "producers that are slowed")
+    wait_for(lambda: _status(broker)["sync_ms_running"] > 50, "a sync that runs for long")
+    before = broker.rss_bytes()
+    slowed = 0
+    for _ in range(20):
+        status = _status(broker)
+        assert status["pending_bytes"] < 1 << 20
+        slowed += status["peers_paused"] > 0
+        time.sleep(0.05)
+    assert slowed
+    assert status["sync_ms_last"] > 190
+    # What is queued is in memory as long as nothing pages; what waits for the disk is not more.
+    assert broker.rss_bytes() - before < 8 << 20
+    fault.unlink()
+    wait_for(lambda: _status(broker)["sync_ms_last"] < 150, "a disk that is fast again")
+    assert broker.stop() == 0
+    for sender in senders:
+        sender.join()
+        assert not sender.missing_in(broker.directory)
+        assert not sender.errors
 
 
 @pytest.mark.parametrize("fault", ["full"], indirect=True)
