@@ -59,6 +59,7 @@ class Core:
         self.line = Line()
         self.disk_full = ""
         self.is_full = False
+        self.is_over = False
         self.was_high = False
         self.review_due = False
         self.resized: dict[int, Address] = {}

@@ -5,7 +5,7 @@ begins to page before a message that meets its address full. `review`, once a tu
 paging by what the turn left. Must never know what leaves memory when an address pages.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from engine import events
@@ -266,7 +266,7 @@ def guard(core: Core, address: Address) -> None:
 # ---- paging
 
 
-def review(core: Core, addresses: Iterable[Address]) -> None:
+def review(core: Core, addresses: Collection[Address]) -> None:
     """Begin and end paging, by the sizes at the end of a turn that changed these addresses."""
     for address in addresses:
         if address.paging:
@@ -278,8 +278,11 @@ def review(core: Core, addresses: Iterable[Address]) -> None:
                 _start_paging(core, address, reason)
     reason = _over_global(core)
     if reason:
-        _page_the_largest(core, reason)
+        # What could not help the last time cannot do so now, unless it changed.
+        among = addresses if core.is_over else core.state.addresses.values()
+        _page_the_largest(core, reason, among)
         reason = _over_global(core)
+    core.is_over = reason != 0
     was_high = core.was_high
     core.was_high = not _is_low_globally(core, 0, 0)
     if was_high and not core.was_high:
@@ -291,15 +294,16 @@ def review(core: Core, addresses: Iterable[Address]) -> None:
 def review_all(core: Core) -> None:
     """Look at every address again: settings, options or all sizes may have changed."""
     core.sizes.count_all(core.state)
+    core.is_over = False
     guard_all(core)
     review(core, list(core.state.addresses.values()))
 
 
-def _page_the_largest(core: Core, reason: int) -> None:
+def _page_the_largest(core: Core, reason: int, among: Collection[Address]) -> None:
     """Have addresses page, the largest first, until three quarters of the limits are left."""
     candidates = [
         (*size_of(address), -address.id)
-        for address in core.state.addresses.values()
+        for address in among
         if not address.paging
         and core.state.settings.resolve(address.name).address_full_policy == PAGE
     ]
