@@ -1,27 +1,32 @@
 """Proving a data directory: chain, crcs and footers, then the fold, digests and invariants.
 
 The bytes are judged by `journal.verify`. If they are sound the events are folded with the engine's
-own `apply`, the digest is compared with what each BrokerStopped recorded, and the state at the end
-must satisfy the engine's invariants. Nothing is changed.
+own `apply`, the digest is compared with what each BrokerStopped and Checkpoint recorded, and the
+state at the end must satisfy the engine's invariants. Nothing is changed.
 """
 
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple, cast
 
 import msgspec
 
 from engine import events
-from engine.apply import MisfitError, apply
-from engine.digest import digest
-from engine.events import KIND, Row
+from engine.events import KIND, RELATED, Row
 from engine.invariants import check
-from engine.state import State
 from journal.block import Block
 from journal.disk import Disk
+from journal.errors import Corruption
 from journal.reader import read_blocks
 from journal.verify import Fault, Report, verify
+from paging.index import Index
 from paging.layout import LAYOUT
-from recovery.fold import FoldError, fold_block
+from paging.loading import load_state
+from paging.tables import IndexDamaged
+
+BATCH_BYTES: Final = 16 * 1024 * 1024
+"""Stored bytes that are folded at a time."""
 
 
 class Verdict(msgspec.Struct):
@@ -44,8 +49,13 @@ class Verdict(msgspec.Struct):
         return self.report.faults
 
 
-def verify_data(disk: Disk, progress: Callable[[int], None]) -> Verdict:
+def verify_data(
+    disk: Disk, progress: Callable[[int], None], *, one_by_one: bool = False
+) -> Verdict:
     """Verify a journal; `progress` is told the bytes checked and folded so far, twice their sum.
+
+    Messages that come and go are folded as sets, as the indexer does it; `one_by_one` has each
+    event applied, which takes about ten times as long and must come to the same.
 
     Raises NoJournal, NewerFormat and OSError; damage is in the verdict.
     """
@@ -73,41 +83,86 @@ def verify_data(disk: Disk, progress: Callable[[int], None]) -> Verdict:
             "before from a backup (nothing was folded)"
         )
         return verdict
-    state = State()
-    try:
-        # Up to where the bytes were checked: a running broker goes on writing meanwhile.
-        for block in read_blocks(disk, LAYOUT, to_lsn=verdict.report.last_lsn):
-            _fold(block, state, verdict)
-            advance(block.header.block_bytes)
-    except (FoldError, MisfitError) as error:
-        verdict.wrong.append(str(error))
-        return verdict
-    verdict.wrong += [f"event {verdict.folded_lsn}: {wrong}" for wrong in check(state)]
-    verdict.digest = digest(state)
+    _fold(disk, verdict, advance, one_by_one)
     return verdict
 
 
-def _fold(block: Block, state: State, verdict: Verdict) -> None:
-    if block.is_mark:
-        return
-    if events.BROKER_STOPPED not in block.columns()[KIND].tolist():
-        verdict.folded_lsn = fold_block(block, state)
-        return
-    for event in block.events():
-        lsn, row, detail, headers, body = cast(tuple[int, Row, bytes, bytes, bytes], event)
-        if row[KIND] == events.BROKER_STOPPED:
-            _compare(lsn, detail, state, verdict)
-        apply(state, lsn, row, detail, headers, body)
-        verdict.folded_lsn = lsn
+class _Recorded(NamedTuple):
+    """A digest that the journal has: of the state at which event, and the event that says so."""
+
+    of_lsn: int
+    said_at: int
+    by: str
+    digest: str
 
 
-def _compare(lsn: int, detail: bytes, state: State, verdict: Verdict) -> None:
-    """Compare the digest that a clean stop recorded with that of the fold."""
-    stopped = cast(events.BrokerStoppedDetail, events.decode_detail(events.BROKER_STOPPED, detail))
-    folded = digest(state)
+def _fold(disk: Disk, verdict: Verdict, advance: Callable[[int], None], one_by_one: bool) -> None:
+    """Fold everything and compare every digest that was recorded.
+
+    Entries are kept in an index of its own, so memory does not grow with the backlog. A running
+    broker goes on writing meanwhile: the fold ends where the bytes were checked.
+    """
+    last_lsn = verdict.report.last_lsn
+    recorded = _recorded(disk, last_lsn)
+    with TemporaryDirectory(prefix="daybook-verify-") as folder:
+        index = Index(Path(folder), bytes(16), plain=not one_by_one)
+        try:
+            for batch in _batches(disk, last_lsn, set(recorded)):
+                verdict.folded_lsn = index.advance(batch)
+                for said in recorded.get(index.lsn, ()):
+                    _compare(said, index.digest(), verdict)
+                advance(sum(block.header.block_bytes for block in batch))
+            with index.tables.read() as txn:
+                state = load_state(index.tables, txn, None, until=index.lsn)
+            verdict.wrong += [f"event {index.lsn}: {wrong}" for wrong in check(state)]
+            verdict.digest = index.digest()
+        except (IndexDamaged, Corruption) as error:
+            verdict.wrong.append(str(error))
+        finally:
+            index.close()
+
+
+def _recorded(disk: Disk, last_lsn: int) -> dict[int, list[_Recorded]]:
+    """All digests in the journal, by the event whose state they are of."""
+    found: dict[int, list[_Recorded]] = {}
+    for block in read_blocks(disk, LAYOUT, to_lsn=last_lsn):
+        kinds = set() if block.is_mark else set(block.columns()[KIND])
+        if not kinds & {events.CHECKPOINT, events.BROKER_STOPPED}:
+            continue
+        for event in block.events():
+            lsn, row, detail, _, _ = cast(tuple[int, Row, bytes, bytes, bytes], event)
+            kind = row[KIND]
+            if kind == events.CHECKPOINT:
+                checkpoint = cast(events.CheckpointDetail, events.decode_detail(kind, detail))
+                said = _Recorded(row[RELATED], lsn, "the index was written", checkpoint.digest)
+            elif kind == events.BROKER_STOPPED:
+                stopped = cast(events.BrokerStoppedDetail, events.decode_detail(kind, detail))
+                # The event itself changes nothing.
+                said = _Recorded(lsn, lsn, "the broker stopped", stopped.digest)
+            else:
+                continue
+            found.setdefault(said.of_lsn, []).append(said)
+    return found
+
+
+def _batches(disk: Disk, last_lsn: int, ends: set[int]) -> Iterator[list[Block]]:
+    """The blocks of the journal in batches, one of which ends with each event of `ends`."""
+    batch: list[Block] = []
+    size = 0
+    for block in read_blocks(disk, LAYOUT, to_lsn=last_lsn):
+        batch.append(block)
+        size += block.header.block_bytes
+        if size >= BATCH_BYTES or block.last_lsn in ends:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _compare(said: _Recorded, folded: str, verdict: Verdict) -> None:
     verdict.digests_compared += 1
-    if stopped.digest != folded:
+    if said.digest != folded:
         verdict.wrong.append(
-            f"event {lsn}: the broker stopped with digest {stopped.digest}, but the events "
-            f"before it fold to {folded}"
+            f"event {said.said_at}: {said.by} with digest {said.digest}, but the events up to "
+            f"{said.of_lsn} fold to {folded}"
         )

@@ -229,7 +229,7 @@ def test_trail_says_what_is_wrong(history: Any, words: list[str], code: int, sen
 def test_verify_of_an_intact_journal(history: Any) -> None:
     result = journal("verify", history.data)
     assert result.exit_code == 0
-    assert "digests at clean stops: 1 compared, all equal" in result.output
+    assert "digests at checkpoints and clean stops: 1 compared, all equal" in result.output
     verdict = json.loads(journal("verify", "--data", history.data, "--json").output)
     assert verdict["ok"] is True
     assert verdict["folded_lsn"] == history.last_lsn
