@@ -265,6 +265,38 @@ def test_several_on_several_subscriptions_with_small_ones(broker: BrokerProcess)
     assert got["a"] == got["b"] == [PIECE[:size] for size in sizes]
 
 
+PAGING = """
+[[address-setting]]
+match = "paged"
+max-size-messages = 5
+address-full-policy = "PAGE"
+max-delivery-attempts = -1
+"""
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_was_paged_out_comes_back_whole(tmp_path: Path, restarts: bool) -> None:
+    bodies = [PIECE[number : number + (250_000 if number % 3 else 10)] for number in range(60)]
+    with BrokerProcess(tmp_path / "data", config=PAGING) as broker:
+        broker.start()
+        with Wire(broker.port) as producer:
+            producer.connect()
+            for number, body in enumerate(bodies):
+                producer.send("SEND", body, destination="/queue/paged", receipt=number)
+                producer.expect("RECEIPT")
+        wait_for(lambda: status(broker)["addresses_paging"] == 1, "the address to page")
+        if restarts:
+            broker.kill()
+            broker.start()
+        with Wire(broker.port) as consumer:
+            consumer.connect()
+            consumer.send("SUBSCRIBE", destination="/queue/paged", id=1, ack="client")
+            for body, frame in zip(bodies, consumer.frames(len(bodies)), strict=True):
+                assert frame.body == body
+                consumer.send("ACK", id=frame.headers["ack"])
+            wait_for(lambda: message_counts(broker) == (0, 0), "all to be acknowledged")
+
+
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 def test_in_a_transaction_and_without_a_content_length(broker: BrokerProcess, version: str) -> None:
     text = b"text " * 100_000
