@@ -8,4 +8,6 @@ floor     the barest broker that still keeps the promise: the limit to close in 
 targets   starting and stopping the brokers under test, each on a fresh data directory
 report    medians, ratios and the table
 run       the command line
+fold      reading and folding history, by itself
+index     how fast the index follows the journal, by itself
 """

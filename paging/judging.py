@@ -48,6 +48,9 @@ def judge(path: Path, data_id: bytes, disk: Disk) -> Judgement:
     for block in read_blocks(disk, LAYOUT, from_lsn=lsn):
         if block.count and block.last_lsn == lsn and block.hash == block_hash:
             return Judgement(True, lsn, "")
+        if block.first_lsn == lsn + 1 and block.header.previous_hash == block_hash:
+            # The block itself has left the journal; what follows it says which it was.
+            return Judgement(True, lsn, "")
         if block.first_lsn <= lsn <= block.last_lsn:
             why = (
                 f"it is of another journal: its block that ends with event {lsn} is not this one's"

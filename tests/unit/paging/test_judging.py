@@ -12,6 +12,7 @@ import pytest
 from engine.events import ROW_STRUCT
 from journal.batch import Batch
 from journal.disk import MemoryDisk
+from journal.format import segment_first_lsn
 from journal.journal import Journal
 from journal.reader import read_blocks
 from journal.segment import segment_names
@@ -101,6 +102,22 @@ def test_an_index_behind_what_retention_left(tmp_path: Path) -> None:
     usable, lsn, why = judge(tmp_path, DATA_ID, disk)
     assert (usable, lsn) == (False, 5)
     assert why.startswith("it ends with event 5, and the journal begins with ")
+
+
+def test_an_index_that_ends_where_the_journal_begins(tmp_path: Path) -> None:
+    events = events_of(300)
+    disk = journal_of(events)
+    second = segment_first_lsn(segment_names(disk)[1])
+    assert second is not None
+    index_of(tmp_path, journal_of(events[: second - 1]))
+    disk.remove(segment_names(disk)[0])
+    assert judge(tmp_path, DATA_ID, disk) == (True, second - 1, "")
+    # Of another journal that begins there, too.
+    other = journal_of(events_of(300, "mails"))
+    other.remove(segment_names(other)[0])
+    begins = segment_first_lsn(segment_names(other)[0])
+    assert begins == second
+    assert not judge(tmp_path, DATA_ID, other).usable
 
 
 def test_damage_is_an_answer(tmp_path: Path) -> None:

@@ -1,0 +1,149 @@
+"""Runs, barriers, and what is in memory when a batch is done."""
+
+from pathlib import Path
+from unittest.mock import patch
+
+import lmdb
+import pytest
+
+from engine import commands as c
+from engine.digest import digest
+from paging import fold as module
+from paging.columns import Columns
+from paging.fold import Fold
+from paging.index import Index
+from paging.tables import open_for_writing
+from tests.support.blocks import DATA_ID, Chain, blocks_of
+from tests.support.world import World
+from tests.support.world import fold as fold_events
+
+
+def folded(path: Path, world: World, *cuts: int) -> Index:
+    world.turn()
+    index = Index(path, DATA_ID)
+    for block in blocks_of(world.journal, cuts):
+        index.advance([block])
+    assert index.digest() == digest(world.state)
+    return index
+
+
+def test_what_is_ready_leaves_memory_and_content_with_it(tmp_path: Path) -> None:
+    world = World()
+    world.attach(world.connect(), "orders", credit_messages=2, credit_bytes=0)
+    for _ in range(200):
+        world.send("orders", b"body")
+    index = folded(tmp_path, world, 100)
+    queue = index.state.queue_by_name["orders"]
+    assert len(queue.entries) == 2
+    assert queue.gap_count == 198
+    for entry in queue.entries.values():
+        assert not entry.message.resident
+        assert entry.message.body == b""
+    assert not any(queue.levels)
+    assert index.state.expiring == []
+    index.close()
+
+
+def test_short_runs_do_not_look_for_what_is_plain(tmp_path: Path) -> None:
+    world = World()
+    for _ in range(10):
+        world.send("orders")
+    with patch.object(module, "classify") as classify:
+        folded(tmp_path, world, 1).close()
+    assert not classify.called
+
+
+def test_what_is_plain_does_not_cross_a_barrier(tmp_path: Path) -> None:
+    """The queue is deleted empty, and there is another of its name behind it."""
+    world = World()
+    for _ in range(3):
+        for _ in range(100):
+            world.send("orders")
+        world.ok(c.DeleteQueue("orders", True))
+    index = folded(tmp_path, world)
+    assert index.state.queues == {}
+    for name in ("pages", "queues"):
+        with index.tables.read() as txn:
+            assert txn.stat(index.tables.db(name.encode()))["entries"] == 0
+    index.close()
+
+
+def test_a_filter_that_changes_keeps_the_messages(tmp_path: Path) -> None:
+    world = World()
+    connection = world.connect()
+    values = {"routing_type": c.MULTICAST, "durable_name": "one", "credit_messages": 0}
+    consumer = world.attach(connection, "news", **values, credit_bytes=0)
+    for _ in range(100):
+        world.send("news", routing_type=c.MULTICAST)
+    world.detach(consumer)
+    world.attach(connection, "news", **values, credit_bytes=0, filter="kind=big")
+    for _ in range(100):
+        world.send("news", routing_type=c.MULTICAST, headers={"kind": "big"})
+    assert "QueueUpdated" in [event.name for event in world.journal]
+    folded(tmp_path, world).close()
+
+
+@pytest.mark.parametrize("cut", [0, 150, 160])
+def test_dead_letters_out_of_flight_leave_their_consumer(tmp_path: Path, cut: int) -> None:
+    world = World()
+    world.settings(all={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
+    for _ in range(140):
+        world.send("orders")
+    consumer = world.attach(world.connect(), "orders", credit_messages=10, credit_bytes=0)
+    for delivery in world.taken(consumer)[::2]:
+        world.nack(consumer, delivery.message)
+    index = folded(tmp_path, world, cut)
+    index.close()
+    # The consumer's record was written as it is, too.
+    index = Index(tmp_path, DATA_ID)
+    assert index.digest() == digest(world.state)
+    assert list(index.state.consumers[consumer].unacked) == list(
+        world.state.consumers[consumer].unacked
+    )
+    index.close()
+
+
+def test_a_large_message_counts_with_its_body(tmp_path: Path) -> None:
+    world = World()
+    connection = world.connect()
+    send = c.Send(connection, "orders", b"", b"", body_bytes=30)
+    first = world.ok(c.Chunk(send, b"x" * 10))
+    second = world.ok(c.Chunk(send, b"y" * 20, first))
+    world.ok(c.Send(connection, "orders", b"", b"", chunks=(first, second), body_bytes=30))
+    index = folded(tmp_path, world)
+    queue, live = index.state.queue_by_name["orders"], world.queue("orders")
+    assert queue.bytes == live.bytes
+    index.close()
+
+
+def test_an_address_that_pages_still_does_after_loading(tmp_path: Path) -> None:
+    world = World()
+    world.settings(orders={"max_size_bytes": 1000, "address_full_policy": "PAGE"})
+    for _ in range(20):
+        world.send("orders", b"x" * 100)
+    world.turn()
+    assert "PagingStarted" in [event.name for event in world.journal]
+    folded(tmp_path, world).close()
+    index = Index(tmp_path, DATA_ID)
+    assert index.digest() == digest(fold_events(world.journal))
+    index.close()
+
+
+def test_folding_in_one_transaction_in_two_parts(tmp_path: Path) -> None:
+    world = World()
+    consumer = world.attach(world.connect(), "orders", credit_messages=5)
+    for _ in range(100):
+        world.ack(consumer, world.send("orders"))
+    world.turn()
+    chain = Chain()
+    parts = [chain.block(world.journal[:150]), chain.block(world.journal[150:])]
+    tables = open_for_writing(tmp_path, DATA_ID)
+
+    def work(txn: lmdb.Transaction) -> None:
+        fold = Fold(tables, txn)
+        for part in parts:
+            fold.fold(txn, Columns([part]))
+        assert fold.state.queue_by_name["orders"].acknowledged == 100
+
+    tables.write(work)
+    tables.close()

@@ -1,0 +1,116 @@
+"""The state of the tables is loaded with counts instead of entries, or refused."""
+
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from engine import commands as c
+from engine.digest import combine
+from engine.invariants import check as check_invariants
+from engine.queues import PAST_ALL
+from paging import records
+from paging.index import Index
+from paging.loading import load_state
+from paging.tables import (
+    CONSUMERS,
+    FLIGHTS,
+    ID_KEY,
+    SETTINGS,
+    SETTINGS_KEY,
+    IndexDamaged,
+    Tables,
+    open_for_reading,
+    open_for_writing,
+)
+from tests.support.blocks import DATA_ID, Chain
+from tests.support.world import World
+
+
+def scene() -> World:
+    world = World()
+    world.settings("full", all={"max_delivery_attempts": 3})
+    connection = world.connect()
+    world.attach(connection, "orders", credit_messages=2, credit_bytes=0)
+    for number in range(20):
+        world.send("orders", b"x" * number, priority=number % 3, persistent=number % 4 > 0)
+    world.ok(c.PauseQueue("orders"))
+    world.attach(connection, "news", routing_type=c.MULTICAST, durable_name="one")
+    world.attach(world.connect(), "news", routing_type=c.MULTICAST)
+    return world
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    index = Index(tmp_path, DATA_ID)
+    index.advance([Chain().block(scene().journal)])
+    index.close()
+    return tmp_path
+
+
+def test_counts_stand_for_entries(made: Path) -> None:
+    live = scene().state
+    tables = open_for_reading(made, DATA_ID)
+    sums: dict[int, int] = {}
+    with tables.read() as txn:
+        state = load_state(tables, txn, None, sums=sums)
+        endless = load_state(tables, txn, None, until=PAST_ALL)
+    tables.close()
+    assert check_invariants(state) == []
+    assert combine(state, {}) == combine(live, {})
+    queue, expected = state.queue_by_name["orders"], live.queue_by_name["orders"]
+    assert queue.gap_count == queue.ready_count == expected.ready_count == 18
+    assert queue.bytes == expected.bytes
+    assert queue.transient_count == expected.transient_count
+    assert queue.paused
+    assert sorted(queue.entries) == sorted(
+        number for number, entry in expected.entries.items() if entry.consumer is not None
+    )
+    for priority in range(3):
+        gap = queue.gap(priority)
+        assert gap is not None
+        assert (gap.after, gap.until) == (0, len(scene().journal))
+    assert queue.gap(4) is None
+    assert set(sums) == set(state.queues)
+    found = endless.queue_by_name["orders"].gap(1)
+    assert found is not None
+    assert found.until == PAST_ALL
+
+
+def test_an_index_without_settings_has_the_defaults(made: Path) -> None:
+    tables = open_for_writing(made, DATA_ID)
+    tables.write(lambda txn: txn.delete(SETTINGS_KEY, db=tables.db(SETTINGS)))
+    with tables.read() as txn:
+        state = load_state(tables, txn, None)
+    assert state.settings.to_dict() == {}
+    tables.close()
+
+
+def lose_flights(tables: Tables, txn: lmdb.Transaction) -> None:
+    txn.drop(tables.db(FLIGHTS), delete=False)
+
+
+def strange_consumer(tables: Tables, txn: lmdb.Transaction) -> None:
+    record = records.ConsumerRecord(5, 4444, 1, "s", "auto", "", b"")
+    txn.put(ID_KEY.pack(5), records.encode(record), db=tables.db(CONSUMERS))
+
+
+def no_settings(tables: Tables, txn: lmdb.Transaction) -> None:
+    txn.put(SETTINGS_KEY, b"none", db=tables.db(SETTINGS))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what"),
+    [
+        (lose_flights, "it lacks message .* in flight from queue"),
+        (strange_consumer, "it refers to 4444, which it has not"),
+        (no_settings, "the crc of the record of settings does not fit"),
+    ],
+)
+def test_what_cannot_be_is_damage(made: Path, spoil: object, what: str) -> None:
+    tables = open_for_writing(made, DATA_ID)
+    assert callable(spoil)
+    tables.write(lambda txn: spoil(tables, txn))
+    with tables.read() as txn, pytest.raises(IndexDamaged, match=what):
+        load_state(tables, txn, None)
+    tables.close()

@@ -1,0 +1,72 @@
+"""Records give back what they were made of; what is none is damage with a name."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.message import READY
+from paging import records
+from paging.records import AddressRecord, FlightRecord, QueueRecord, ready_entry
+from paging.tables import IndexDamaged
+from tests.support.world import World
+
+FLIGHT = FlightRecord(1 << 60, 2, 9, 1, 1 << 40, 65535, 1 << 62)
+
+
+def test_a_record_gives_back_what_it_was_made_of() -> None:
+    assert records.decode(FlightRecord, records.encode(FLIGHT), "it") == FLIGHT
+    assert records.decode(FlightRecord, memoryview(records.encode(FLIGHT)), "it") == FLIGHT
+
+
+@given(bit=st.integers(0))
+def test_any_flipped_bit_is_found(bit: int) -> None:
+    value = bytearray(records.encode(FLIGHT))
+    bit %= 8 * len(value)
+    value[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(IndexDamaged, match="the crc of it does not fit"):
+        records.decode(FlightRecord, bytes(value), "it")
+
+
+@pytest.mark.parametrize("length", [0, 3])
+def test_what_is_too_short_is_damage(length: int) -> None:
+    with pytest.raises(IndexDamaged, match=r"the crc of it does not fit|it cannot be read"):
+        records.decode(FlightRecord, records.encode(FLIGHT)[:length], "it")
+
+
+def test_a_record_of_another_kind_is_damage() -> None:
+    with pytest.raises(IndexDamaged, match="it cannot be read"):
+        records.decode(QueueRecord, records.encode(FLIGHT), "it")
+
+
+def test_records_of_before_have_defaults_for_what_came_later() -> None:
+    record = AddressRecord(1, "default", "orders", ("anycast",), True, [1], [])
+    assert record.paging is False
+
+
+def test_everything_that_there_is_becomes_a_record() -> None:
+    world = World()
+    world.settings(all={"max_delivery_attempts": 3})
+    connection = world.connect(client_id="me")
+    consumer = world.attach(connection, "orders", credit_messages=9, filter="kind=big")
+    ids = [world.send("orders", headers={"kind": "big"}) for _ in range(2)]
+    state = world.state
+    queue = world.queue("orders")
+    assert records.address_record(queue.address).anycast == [queue.id]
+    assert records.connection_record(state.connections[connection]).client_id == "me"
+    made = records.consumer_record(state.consumers[consumer])
+    assert (made.queue, made.filter) == (queue.id, "kind=big")
+    assert made.in_flight == b"".join(number.to_bytes(8, "little") for number in ids)
+    flight = records.flight_record(queue.entries[ids[0]])
+    assert (flight.consumer, flight.delivery_count) == (consumer, 1)
+    settings = records.settings_record(state)
+    assert settings.settings == {"#": {"max-delivery-attempts": 3}}
+    assert settings.next_queue == queue.id + 1
+    assert records.queue_record(queue, [], 5).added == 2
+
+
+def test_an_entry_of_the_index_has_no_content() -> None:
+    entry = ready_entry(7, 9, 300, 2, 4, 1, 99)
+    message = entry.message
+    assert (message.id, message.priority, message.size, message.address_id) == (7, 9, 300, 2)
+    assert (entry.delivery_count, entry.state, message.expires) == (4, READY, 99)
+    assert not message.resident
