@@ -545,3 +545,58 @@ def test_an_address_is_looked_at_only_if_it_can_be_full(world: World) -> None:
     sends(world, 1)
     # There is nothing more that could happen to it.
     assert address.open_queue is world.queue("orders")
+
+
+@pytest.mark.parametrize("way", ["delete", "expire", "purge", "dead-letter", "rebind"])
+def test_the_broker_is_as_small_as_its_queues(world: World, way: str) -> None:
+    world.settings(
+        orders={"max_delivery_attempts": 1, "expiry_address": "", "max_size_messages": 2},
+        news={"max_size_messages": 0},
+        topic={"max_size_messages": 2},
+    )
+    connection = world.connect()
+    if way == "rebind":
+        consumer = world.attach(connection, "topic", routing_type="multicast", durable_name="d")
+        sends(world, 2, "topic", routing_type="multicast")
+        assert paging(world) == ["topic"]
+        world.detach(consumer)
+        world.ok(c.CreateAddress("news", ("multicast",)))
+        world.attach(connection, "news", routing_type="multicast", durable_name="d")
+        assert paging(world) == ["news"]
+    else:
+        for _ in range(2):
+            world.send("orders", BODY, expires=world.now // 1000 + 1000 if way == "expire" else 0)
+        assert paging(world) == ["orders"]
+    if way == "delete":
+        world.ok(c.DeleteQueue("orders", force=True))
+    elif way == "expire":
+        world.sleep(5)
+        world.ok(c.ExpireDue())
+    elif way == "purge":
+        world.ok(c.PurgeQueue("orders"))
+    elif way == "dead-letter":
+        consumer = world.attach(connection, "orders")
+        for delivery in world.taken():
+            world.nack(consumer, delivery.message)
+    assert (world.broker.sizes.bytes, world.broker.sizes.messages) == (0, 0)
+    assert paging(world) == (["news"] if way == "rebind" else [])
+
+
+@pytest.mark.parametrize("way", ["delete", "expire", "dead-letter"])
+def test_what_leaves_makes_the_broker_smaller(way: str) -> None:
+    world = World(global_max_messages=100)
+    world.settings(all={"max_delivery_attempts": 1})
+    connection = world.connect()
+    for _ in range(3):
+        world.send("orders", BODY, expires=world.now // 1000 + 1000 if way == "expire" else 0)
+    assert world.broker.sizes.messages == 3
+    if way == "delete":
+        world.ok(c.DeleteQueue("orders", force=True))
+    elif way == "expire":
+        world.sleep(5)
+        world.ok(c.ExpireDue())
+    else:
+        consumer = world.attach(connection, "orders")
+        for delivery in world.taken():
+            world.nack(consumer, delivery.message)
+    assert (world.broker.sizes.bytes, world.broker.sizes.messages) == (0, 0)
