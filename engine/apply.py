@@ -173,6 +173,17 @@ def nothing(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, bod
     """Events that are there to be known and change nothing."""
 
 
+def carried(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
+    """The content of a message is elsewhere: of what is resident that is the chunks' LSNs."""
+    if not detail:
+        return
+    decoded = cast(events.CarriedDetail, events.decode_detail(events.CARRIED, detail))
+    for queue in state.queues.values():
+        entry = queue.entries.get(row[MESSAGE])
+        if entry is not None and entry.message.chunks:
+            entry.message.chunks = events.chunk_lsns(decoded)
+
+
 def connection_opened(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
@@ -386,7 +397,9 @@ APPLY: Final[dict[int, Apply]] = {
     events.TRANSACTION_ROLLED_BACK: nothing,
     events.PAGING_STARTED: paging_started,
     events.PAGING_STOPPED: paging_stopped,
+    events.CARRIED: carried,
     events.CHECKPOINT: nothing,
+    events.SEGMENTS_REMOVED: nothing,
     events.CHUNK_RECEIVED: nothing,
 }
 assert APPLY.keys() == events.BY_NUMBER.keys()

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from engine import (
     administration,
+    carrying,
     commands,
     connections,
     delivery,
@@ -92,6 +93,9 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.ChangeSettings: connections.change_settings,
     commands.Start: connections.start,
     commands.Checkpoint: connections.checkpoint,
+    commands.Carry: carrying.carry,
+    commands.CarryChunk: carrying.carry_chunk,
+    commands.NoteSegmentsRemoved: carrying.note_segments_removed,
     commands.Stop: connections.stop,
 }
 

@@ -260,6 +260,39 @@ class Start(Command):
     cut_offset: int = 0
 
 
+class Carry(Command, kw_only=True):
+    """Write the content of a queued message again; `before` is the event that has it now.
+
+    Of a large message `chunks` are the answers to `CarryChunk`, and there is no body.
+    """
+
+    message: int
+    address: int
+    priority: int
+    flags: int
+    before: int
+    headers: bytes
+    body: bytes = b""
+    chunks: tuple[int, ...] = ()
+    body_bytes: int = 0
+
+
+class CarryChunk(Command):
+    """Write a chunk again; `previous` is the answer to the one before, 0 for the first."""
+
+    body: bytes
+    previous: int = 0
+
+
+class NoteSegmentsRemoved(Command, kw_only=True):
+    """Record that history up to `last_lsn` left the live set; `archive` is a URL, or empty."""
+
+    last_lsn: int
+    segments: int
+    bytes: int
+    archive: str = ""
+
+
 class Checkpoint(Command):
     """Record that the index is the state at `lsn`, and its digest."""
 

@@ -105,8 +105,10 @@ TRANSACTION_COMMITTED: Final = 27
 TRANSACTION_ROLLED_BACK: Final = 28
 PAGING_STARTED: Final = 29
 PAGING_STOPPED: Final = 30
+CARRIED: Final = 32
 CHECKPOINT: Final = 33
 CHUNK_RECEIVED: Final = 34
+SEGMENTS_REMOVED: Final = 35
 
 # Numbers of the reasons; one list for all kinds, so that a query needs no second table.
 NO_REASON: Final = 0
@@ -204,6 +206,21 @@ class BrokerStoppedDetail(Detail, frozen=True):
     """Digest of the logical state at a clean stop, before this event."""
 
     digest: str = ""
+
+
+class CarriedDetail(Detail, frozen=True):
+    """Of a large message, where its chunks are now (as in Routed), and the length of its body."""
+
+    chunks: tuple[int, ...] = ()
+    body_bytes: int = 0
+
+
+class SegmentsRemovedDetail(Detail, frozen=True):
+    """How many segments left the live set, their bytes, and the archive that has them, if any."""
+
+    segments: int = 0
+    bytes: int = 0
+    archive: str = ""
 
 
 class CheckpointDetail(Detail, frozen=True):
@@ -387,6 +404,12 @@ EVENT_TYPES: Final = (
               "The address is full, or the broker is: its messages may leave memory from here on."),
     EventType(PAGING_STOPPED, "PagingStopped", ("reason", "address"), PagingDetail,
               "The address is small again: its messages stay in memory."),
+    EventType(CARRIED, "Carried", ("address", "priority", "flags", "message", "related"),
+              CarriedDetail,
+              "Headers and body of a queued message, written again so that the segment that they "
+              "were in (event `related`) can leave. The message and its id stay what they are."),
+    EventType(SEGMENTS_REMOVED, "SegmentsRemoved", ("reason", "related"), SegmentsRemovedDetail,
+              "Retention took history up to the event in `related` out of the live set."),
     EventType(CHECKPOINT, "Checkpoint", ("related",), CheckpointDetail,
               "The index is the state at the event in `related`, which has this digest."),
     EventType(CHUNK_RECEIVED, "ChunkReceived", ("connection", "related"), None,
@@ -434,7 +457,7 @@ def encode_detail(detail: Detail) -> bytes:
     return b"" if encoded == b"\x80" else encoded
 
 
-def chunk_lsns(detail: RoutedDetail) -> tuple[int, ...]:
+def chunk_lsns(detail: RoutedDetail | CarriedDetail) -> tuple[int, ...]:
     """Return the LSNs of the chunks of a large message, none if it is not large."""
     return tuple(accumulate(detail.chunks))
 

@@ -134,6 +134,25 @@ def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
     )
 
 
+def _carry(world: World, x: int, y: int, z: int) -> c.Command:
+    """What retention would do with the message of some event, if it is one."""
+    events_of = [event for event in world.journal if event.row[events.KIND] == events.ROUTED]
+    if not events_of:
+        return c.CarryChunk(b"x")
+    event = events_of[(21 * x + y) % len(events_of)]
+    return c.Carry(
+        message=event.lsn,
+        address=event.row[events.ADDRESS],
+        priority=event.row[events.PRIORITY],
+        flags=event.row[events.FLAGS],
+        before=event.lsn,
+        headers=event.headers,
+        body=event.body,
+        chunks=events.chunk_lsns(event.decoded) if event.detail else (),
+        body_bytes=event.decoded.body_bytes if event.detail else 0,
+    )
+
+
 Maker = Callable[[World, int, int, int], c.Command]
 MAKERS: tuple[tuple[int, Maker], ...] = (
     (12, _send),
@@ -156,6 +175,8 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: c.DeleteQueue(QUEUES[x % 6], y % 2 == 0)),
     (1, lambda w, x, y, z: (c.PauseQueue, c.ResumeQueue)[y % 2](QUEUES[x % 2])),
     (1, lambda w, x, y, z: c.PurgeQueue(QUEUES[x % 6], limit=1 + z)),
+    (1, _carry),
+    (1, lambda w, x, y, z: c.NoteSegmentsRemoved(last_lsn=x, segments=y, bytes=z)),
     (1, lambda w, x, y, z: c.Checkpoint(max(0, w.broker.lsn + 2 - x), f"{x}-{y}")),
     (2, lambda w, x, y, z: SETTINGS[(x + y) % len(SETTINGS)]),
 )
