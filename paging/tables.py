@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Final, TypeVar
 
 import lmdb
+from crc32c import crc32c
 
 FORMAT: Final = 1
 """Number of the format of keys and values; an index of another one is made anew."""
@@ -35,12 +36,16 @@ PAGES: Final = b"pages"
 FLIGHTS: Final = b"flights"
 EXPIRING: Final = b"expiring"
 BLOCKS: Final = b"blocks"
+CARRIED: Final = b"carried"
+LARGE: Final = b"large"
 NAMES: Final = (
     META, ADDRESSES, QUEUES, CONNECTIONS, CONSUMERS, SETTINGS, PAGES, FLIGHTS, EXPIRING, BLOCKS,
+    CARRIED, LARGE,
 )  # fmt: skip
 
 ID_KEY: Final = Struct(">Q")
-"""Addresses, queues, connections, consumers: the id. Blocks: the first LSN."""
+"""Addresses, queues, connections, consumers: the id. Blocks: the first LSN. Carried: the message
+id; the value is the LSN of the event that has its content now, in the same form."""
 
 PAGE_KEY: Final = Struct(">IBQ")
 """Queue id, level, id of the first message of the page."""
@@ -50,6 +55,9 @@ LEVEL_KEY: Final = Struct(">IB")
 
 FLIGHT_KEY: Final = Struct(">IQ")
 """Queue id, message id."""
+
+LARGE_KEY: Final = Struct(">QQ")
+"""First chunk of a large message, message id."""
 
 EXPIRING_KEY: Final = Struct(">QQI")
 """Expiry in milliseconds since 1970, message id, queue id."""
@@ -61,9 +69,12 @@ SETTINGS_KEY: Final = b"settings"
 FORMAT_KEY: Final = b"format"
 DATA_ID_KEY: Final = b"data-id"
 POSITION_KEY: Final = b"position"
-POSITION_VALUE: Final = Struct("<Q16sq")
-"""Indexed LSN, hash of the block that ends there, its time in microseconds since 1970."""
+POSITION_VALUE: Final = Struct("<Q16sqI")
+"""Indexed LSN, hash of the block that ends there, its time in microseconds since 1970, and the
+crc32c of all that: recovery holds the LSN against the journal, and must not refuse a sound one.
+"""
 
+_CRC_BYTES: Final = 4
 _FORMAT_VALUE: Final = Struct("<I")
 _T = TypeVar("_T")
 
@@ -224,12 +235,16 @@ class Tables:
             return 0, bytes(16), 0
         if len(value) != POSITION_VALUE.size:
             raise IndexDamaged(f"the index in {self.path} is damaged: its position is no position")
-        lsn, block_hash, time = POSITION_VALUE.unpack(value)
+        lsn, block_hash, time, crc = POSITION_VALUE.unpack(value)
+        if crc != crc32c(value[:-_CRC_BYTES]):
+            raise IndexDamaged(f"the index in {self.path} is damaged: the crc of its position")
         return lsn, block_hash, time
 
     def set_position(self, txn: lmdb.Transaction, lsn: int, block_hash: bytes, time: int) -> None:
         """Say up to where everything is indexed; `time` is microseconds since 1970."""
-        txn.put(POSITION_KEY, POSITION_VALUE.pack(lsn, block_hash, time), db=self.db(META))
+        value = POSITION_VALUE.pack(lsn, block_hash, time, 0)[:-_CRC_BYTES]
+        crc = crc32c(value).to_bytes(_CRC_BYTES, "little")
+        txn.put(POSITION_KEY, value + crc, db=self.db(META))
 
     def data_id(self, txn: lmdb.Transaction) -> bytes:
         """Id of the data directory that the index belongs to. Raises IndexDamaged."""

@@ -8,6 +8,7 @@ another journal, or not to be written for now. None of that costs more than time
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -51,6 +52,26 @@ class Checkpoint(NamedTuple):
             self.indexer.close()
 
 
+def suspect(path: Path) -> str:
+    """What is wrong with an index that may have killed who looked at it; it is discarded then.
+
+    To be called before anything else looks at the index. Until `trust` is called, a death makes it
+    suspect to the next start, which has it read in full by a process apart: what is wrong with the
+    structure of a map may kill whoever looks at it. Empty if there is nothing to be said.
+    """
+    if not (path / INDEX / DATA_FILE).exists():
+        return ""
+    starting = path / STARTING
+    wrong = check_apart(path / INDEX) if starting.exists() else ""
+    if wrong:
+        discard(path)
+    else:
+        # A disk without room for an empty file has none for an index either, and that is told.
+        with suppress(OSError):
+            starting.touch()
+    return wrong
+
+
 def known_durable_lsn(path: Path) -> int:
     """What the index of a data directory knows to have been durable; 0 if it knows nothing."""
     try:
@@ -91,7 +112,8 @@ def load_checkpoint(
     except IndexUnwritable as error:
         notice(f"no index for now, so everything stays in memory: {error}")
         return Checkpoint(State(), 0, None, None)
-    (path / STARTING).touch()
+    with suppress(OSError):
+        (path / STARTING).touch()
     try:
         return _load(path, disk, data_id, durable_lsn, progress, notice)
     except (IndexDamaged, StoreError) as error:
@@ -141,15 +163,6 @@ def trust(path: Path) -> None:
 
 
 def _why_not(path: Path, disk: Disk, data_id: bytes) -> str:
-    """Why the index cannot be used, empty if it can.
-
-    After a start that ended soon it is read in full, by a process apart: what is wrong with the
-    structure of a map may kill whoever looks at it.
-    """
-    index = path / INDEX
-    if (path / STARTING).exists() and (index / DATA_FILE).exists():
-        wrong = check_apart(index)
-        if wrong:
-            return wrong
-    judgement = judge(index, data_id, disk)
+    """Why the index cannot be used, empty if it can."""
+    judgement = judge(path / INDEX, data_id, disk)
     return "" if judgement.usable else judgement.why

@@ -25,7 +25,7 @@ from journal.segment import segment_names
 from paging.layout import LAYOUT
 from paging.process import IndexerFailed, IndexerProcess
 from paging.store import IndexStore
-from recovery.checkpoint import Checkpoint, known_durable_lsn, load_checkpoint
+from recovery.checkpoint import Checkpoint, known_durable_lsn, load_checkpoint, suspect
 from recovery.fold import FoldError, fold_block
 
 JOURNAL: Final = "journal"
@@ -292,6 +292,9 @@ def open_directory(
     lock = _lock(path)
     try:
         disk.create()
+        wrong = suspect(path)
+        if wrong:
+            notice(f"the index is deleted: {wrong}")
         journal, repair = _open_known(disk, path, segment_bytes)
         recovered = _restored(path, disk, journal, repair, progress, on_journal, notice)
     except OSError as error:

@@ -158,6 +158,22 @@ def test_meta_that_cannot_be_right(
         read_position(tmp_path)
 
 
+@pytest.mark.parametrize("bit", range(0, 8 * module.POSITION_VALUE.size, 13))
+def test_a_position_with_a_flipped_bit(tmp_path: Path, bit: int) -> None:
+    tables = open_for_writing(tmp_path, DATA_ID)
+    tables.write(lambda txn: tables.set_position(txn, 7, b"h" * 16, 99))
+
+    def flip(txn: lmdb.Transaction) -> None:
+        value = bytearray(txn.get(module.POSITION_KEY, db=tables.db(META)))
+        value[bit // 8] ^= 1 << bit % 8
+        txn.put(module.POSITION_KEY, bytes(value), db=tables.db(META))
+
+    tables.write(flip)
+    tables.close()
+    with pytest.raises(IndexDamaged, match="the crc of its position"):
+        read_position(tmp_path)
+
+
 def read_position(path: Path) -> None:
     tables = open_for_reading(path)
     try:

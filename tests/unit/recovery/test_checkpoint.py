@@ -1,0 +1,46 @@
+"""The index at a start: what is suspect is looked at by others first, and never stops the start."""
+
+from pathlib import Path
+
+import pytest
+
+from paging.tables import DATA_FILE, open_for_writing
+from recovery import checkpoint
+from recovery.checkpoint import INDEX, STARTING, known_durable_lsn, suspect, trust
+
+DATA_ID = bytes(range(16))
+
+
+def make_index(data: Path, lsn: int = 7) -> None:
+    tables = open_for_writing(data / INDEX, DATA_ID)
+    tables.write(lambda txn: tables.set_position(txn, lsn, bytes(16), 0))
+    tables.close()
+
+
+def test_no_index_is_not_suspect(tmp_path: Path) -> None:
+    assert suspect(tmp_path) == ""
+    assert not (tmp_path / STARTING).exists()
+    assert known_durable_lsn(tmp_path) == 0
+
+
+def test_an_index_is_suspect_before_anybody_looks_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_index(tmp_path)
+    monkeypatch.setattr(checkpoint, "check_apart", lambda path: "who reads it dies")
+    assert suspect(tmp_path) == ""
+    # Whoever dies of looking leaves this behind, and the next one does not look.
+    assert (tmp_path / STARTING).exists()
+    assert known_durable_lsn(tmp_path) == 7
+    assert suspect(tmp_path) == "who reads it dies"
+    assert not (tmp_path / INDEX / DATA_FILE).exists()
+    assert not (tmp_path / STARTING).exists()
+
+
+def test_an_index_that_served_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_index(tmp_path)
+    suspect(tmp_path)
+    trust(tmp_path)
+    monkeypatch.setattr(checkpoint, "check_apart", lambda path: "nobody asks")
+    assert suspect(tmp_path) == ""
+    assert known_durable_lsn(tmp_path) == 7
