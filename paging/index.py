@@ -17,6 +17,7 @@ from engine.digest import combine, entry_hash
 from engine.state import State
 from journal.block import Block
 from journal.format import segment_first_lsn
+from paging.carrying import note_places
 from paging.columns import Columns
 from paging.fold import Fold
 from paging.tables import BLOCK_VALUE, BLOCKS, ID_KEY, Tables, open_for_writing
@@ -98,6 +99,7 @@ class Index:
             columns = Columns(part)
             fold.fold(txn, columns)
             _write_blocks(tables, txn, columns)
+        note_places(tables, txn, columns)
         last = blocks[-1]
         tables.set_position(txn, last.last_lsn, last.hash, last.time)
         self._fold = fold

@@ -22,7 +22,7 @@ from engine.events import (
     KIND,
     LARGE,
     PERSISTENT,
-    ROUTED,
+    CarriedDetail,
     RoutedDetail,
     chunk_lsns,
     decode_detail,
@@ -37,6 +37,7 @@ from engine.message import (
 from engine.queues import PAST_ALL, Due, Gap, Loaded, Queue, StoreError, Window
 from engine.state import State
 from journal.disk import Disk
+from paging.carrying import located
 from paging.content import CACHE_BYTES, Content, ContentReader
 from paging.layout import LAYOUT
 from paging.loading import load_state
@@ -147,8 +148,9 @@ class IndexStore:
         """Return the next ready entries of a level with ids above `after`, with content."""
         with self._reading() as txn:
             rows, reached = self._next_rows(txn, queue, priority, after, window)
-        ids = rows.message.tolist()
-        return Loaded(self._entries(rows, ids, priority, self.content.fetch(ids)), reached)
+            ids = rows.message.tolist()
+            carried = located(self._tables, txn, ids)
+        return Loaded(self._entries(rows, ids, priority, self._fetch(ids, carried)), reached)
 
     def find(self, queue: Queue, message_id: int) -> Entry | None:
         """Return one ready entry, without content."""
@@ -164,7 +166,9 @@ class IndexStore:
     def fill(self, messages: list[Message]) -> None:
         """Fetch headers and bodies of messages that have none; raises StoreError."""
         wanted = sorted({message.id for message in messages})
-        found = dict(zip(wanted, self.content.fetch(wanted), strict=True))
+        with self._reading() as txn:
+            carried = located(self._tables, txn, wanted)
+        found = dict(zip(wanted, self._fetch(wanted, carried), strict=True))
         for message in messages:
             headers, body = found[message.id]
             size = message.size
@@ -174,6 +178,20 @@ class IndexStore:
             if message.size != size:
                 self._enlarge(message, size)
             message.resident = True
+
+    def where(self, message_id: int) -> int:
+        """Return the LSN of the event that has the content of a message."""
+        with self._reading() as txn:
+            return located(self._tables, txn, [message_id]).get(message_id, message_id)
+
+    def _fetch(self, ids: list[int], carried: dict[int, int]) -> list[Content]:
+        """Content of messages, from where it was carried to."""
+        if not carried:
+            return self.content.fetch(ids)
+        places = [carried.get(message_id, message_id) for message_id in ids]
+        order = sorted(set(places))
+        found = dict(zip(order, self.content.fetch(order), strict=True))
+        return [found[lsn] for lsn in places]
 
     def gap_sum(self, queue: Queue) -> tuple[int, int]:
         """Return how many entries lie in the queue's gaps, and the sum of their hashes."""
@@ -353,9 +371,9 @@ class IndexStore:
     def _enlarge(self, message: Message, size: int) -> None:
         """Make a message large whose own body is not all of it; raises StoreError if it is not."""
         if message.flags & LARGE:
-            event = self.content.event(message.id)
-            detail = decode_detail(ROUTED, event.detail)
-            if event.row[KIND] == ROUTED and isinstance(detail, RoutedDetail):
+            event = self.content.event(self.where(message.id))
+            detail = decode_detail(event.row[KIND], event.detail)
+            if isinstance(detail, RoutedDetail | CarriedDetail):
                 message.enlarge(chunk_lsns(detail), detail.body_bytes)
         if min(message.size, SIZE_MAX) != size:
             raise StoreError(
