@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Final, TypeVar
 
 import lmdb
+from crc32c import crc32c
 
 FORMAT: Final = 1
 """Number of the format of keys and values; an index of another one is made anew."""
@@ -68,9 +69,12 @@ SETTINGS_KEY: Final = b"settings"
 FORMAT_KEY: Final = b"format"
 DATA_ID_KEY: Final = b"data-id"
 POSITION_KEY: Final = b"position"
-POSITION_VALUE: Final = Struct("<Q16sq")
-"""Indexed LSN, hash of the block that ends there, its time in microseconds since 1970."""
+POSITION_VALUE: Final = Struct("<Q16sqI")
+"""Indexed LSN, hash of the block that ends there, its time in microseconds since 1970, and the
+crc32c of all that: recovery holds the LSN against the journal, and must not refuse a sound one.
+"""
 
+_CRC_BYTES: Final = 4
 _FORMAT_VALUE: Final = Struct("<I")
 _T = TypeVar("_T")
 
@@ -231,12 +235,16 @@ class Tables:
             return 0, bytes(16), 0
         if len(value) != POSITION_VALUE.size:
             raise IndexDamaged(f"the index in {self.path} is damaged: its position is no position")
-        lsn, block_hash, time = POSITION_VALUE.unpack(value)
+        lsn, block_hash, time, crc = POSITION_VALUE.unpack(value)
+        if crc != crc32c(value[:-_CRC_BYTES]):
+            raise IndexDamaged(f"the index in {self.path} is damaged: the crc of its position")
         return lsn, block_hash, time
 
     def set_position(self, txn: lmdb.Transaction, lsn: int, block_hash: bytes, time: int) -> None:
         """Say up to where everything is indexed; `time` is microseconds since 1970."""
-        txn.put(POSITION_KEY, POSITION_VALUE.pack(lsn, block_hash, time), db=self.db(META))
+        value = POSITION_VALUE.pack(lsn, block_hash, time, 0)[:-_CRC_BYTES]
+        crc = crc32c(value).to_bytes(_CRC_BYTES, "little")
+        txn.put(POSITION_KEY, value + crc, db=self.db(META))
 
     def data_id(self, txn: lmdb.Transaction) -> bytes:
         """Id of the data directory that the index belongs to. Raises IndexDamaged."""
