@@ -79,6 +79,16 @@ def check(core: Core, connection: int, name: str, address: Address | None) -> Re
     return None
 
 
+def check_piece(core: Core, connection: int, name: str, address: Address | None) -> Refusal | None:
+    """The same for a piece of a large message while the disk is full.
+
+    It cannot be dropped: the message that it belongs to may be taken when there is room again.
+    """
+    if core.options.disk_full_policy == DROP:
+        return Refusal(Code.LIMIT, core.disk_full)
+    return check(core, connection, name, address)
+
+
 def check_together(
     core: Core, connection: int, targets: dict[str, Address | None]
 ) -> Refusal | None:

@@ -83,7 +83,9 @@ def take_chunk(core: Core, command: Chunk) -> int | Refusal:
     send = command.send
     refusal = check_send(core, send) if not command.previous else None
     is_asked = not command.previous and send.transaction is None
-    if refusal is None and (is_asked or core.disk_full):
+    if refusal is None and core.disk_full:
+        refusal = limits.check_piece(core, send.connection, *target_of(core, send))
+    elif refusal is None and is_asked:
         refusal = limits.check(core, send.connection, *target_of(core, send))
     if refusal is not None:
         return refusal

@@ -529,7 +529,7 @@ class Hub:
                 self._read_again(peer)
 
     def _read_again(self, peer: Peer) -> None:
-        peer.session.is_unheard = False
+        peer.session.listen_again(self._clock())
         peer.transport.resume_reading()
 
     def _tell(self) -> None:

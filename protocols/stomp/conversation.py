@@ -149,6 +149,11 @@ class Conversation:
         self.has_spoken = True
         self.next_deadline = self._heart_beats.deadline(now)
 
+    def listen_again(self, now: int) -> None:
+        """What the peer says is read again; its silence begins now."""
+        self.is_unheard = False
+        self._heard = now
+
     def is_taking(self, now: int) -> None:
         """The peer takes what it is sent: it is alive, and it hears the broker."""
         self._heard = max(self._heard, now)

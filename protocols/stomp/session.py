@@ -59,7 +59,7 @@ class Session(Conversation):
     - when `login_request` (login, passcode, client id) appears, answers by `authenticated`;
     - when `is_blocked` is set, reads no more of the peer until it has called `proceed`, which it
       does when the turn of the connection has come (`engine.line`);
-    - sets `is_unheard` as long as it reads nothing of the peer;
+    - sets `is_unheard` when it reads nothing of the peer, until it calls `listen_again`;
     - when `closing` is set, closes the connection `close_delay_ms` after its output has left;
     - calls `connection_lost` when the connection ended, for whatever reason.
     """

@@ -510,6 +510,38 @@ def test_a_transaction_over_paged_and_unpaged_addresses_is_one(world: World) -> 
 # ---- the disk
 
 
+@pytest.mark.parametrize("policy", ["BLOCK", "FAIL", "DROP"])
+def test_a_large_message_is_never_taken_in_part(policy: str) -> None:
+    world = World(disk_full_policy=policy)
+    connection = world.connect()
+    send = c.Send(connection, "orders", b"", b"")
+    first = world.ok(c.Chunk(send, BODY))
+    world.broker.report_disk("no space is left")
+    refusal = world.refused(c.Chunk(send, BODY, first))
+    assert refusal.code is (Code.BLOCKED if policy == "BLOCK" else Code.LIMIT)
+    assert refusal.text == "no space is left"
+    assert limits.next_in_line(world.broker, "orders") == 0
+    world.broker.report_disk("")
+    assert isinstance(world.handle(c.Chunk(send, BODY, first)), int)
+
+
+@pytest.mark.parametrize("policy", ["FAIL", "BLOCK"])
+def test_a_large_message_for_a_full_address_is_refused_at_its_first_piece(
+    world: World, policy: str
+) -> None:
+    limited(world, policy, max_size_messages=1)
+    connection = world.connect()
+    send = c.Send(connection, "orders", b"", b"")
+    first = world.ok(c.Chunk(send, BODY))
+    sends(world, 1)
+    # What has begun goes on, up to the message itself.
+    second = world.ok(c.Chunk(send, BODY, first))
+    refusal = world.refused(c.Chunk(send, BODY))
+    assert refusal.code is (Code.BLOCKED if policy == "BLOCK" else Code.LIMIT)
+    send.chunks, send.body_bytes = (first, second), 200
+    assert world.refused(send).code is refusal.code
+
+
 @pytest.mark.parametrize("policy", ["FAIL", "DROP"])
 def test_a_full_disk_goes_by_its_own_policy(policy: str) -> None:
     world = World(disk_full_policy=policy)

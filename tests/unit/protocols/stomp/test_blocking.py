@@ -130,8 +130,12 @@ def test_a_blocked_peer_is_not_given_up_for_its_silence() -> None:
         assert peer.session.next_deadline > peer.now
         said += peer.taken()
     assert set(said) == {10}  # nothing but our own heart-beats
-    peer.session.is_unheard = False
+    peer.now += SECOND // 2
     assert b"receipt-id:r" in proceed(peer)
+    peer.session.listen_again(peer.now)
+    peer.now += SECOND
+    peer.session.tick(peer.now)
+    assert not peer.session.closing
     peer.now += 100 * SECOND
     peer.session.tick(peer.now)
     assert b"nothing was heard" in peer.taken()
