@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -111,16 +112,28 @@ class Running:
 
     def cpu_s(self) -> float:
         """Return the processor seconds used so far by every process of this broker."""
+        return sum(int(fields[11]) + int(fields[12]) for _, fields in self._stats()) / _TICKS
+
+    def peak_rss_bytes(self) -> list[int]:
+        """Return the most memory that each process of this broker ever took, the largest first."""
+        peaks = []
+        for folder, _ in self._stats():
+            for line in (folder / "status").read_text().splitlines():
+                if line.startswith("VmHWM:"):
+                    peaks.append(int(line.split()[1]) * 1024)
+        return sorted(peaks, reverse=True)
+
+    def _stats(self) -> Iterator[tuple[Path, list[str]]]:
+        """Give folder and fields of /proc for every process of this broker."""
         sessions = {process.pid for process in self._processes}
-        total = 0
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
                 fields = stat.read_text().rpartition(")")[2].split()
             except OSError:  # The process ended between the listing and the reading.
                 continue
-            if int(fields[3]) in sessions:
-                total += int(fields[11]) + int(fields[12])
-        return total / _TICKS
+            # The children of a broker may have sessions of their own.
+            if int(fields[3]) in sessions or int(fields[1]) in sessions:
+                yield stat.parent, fields
 
     def stop(self) -> None:
         """End the broker, gently first, and wait until all its processes are gone."""
