@@ -5,7 +5,7 @@ the entries that it gave.
 """
 
 from bisect import bisect_left
-from typing import Final
+from typing import Final, NamedTuple
 
 import lmdb
 import numpy as np
@@ -18,16 +18,27 @@ from paging.plain import Taken
 from paging.records import ready_entry
 from paging.tables import ID_KEY, LEVEL_KEY, PAGES, Tables, level_prefix
 
+PAGES_MAX: Final = 1024
+"""How many pages are remembered, one for each level: those of many queues that are busy at once."""
+
+
+class _Page(NamedTuple):
+    """A page as lists: ids, and the other columns."""
+
+    messages: list[int]
+    columns: list[list[int]]
+
+
+_NOTHING: Final = _Page([-1], [])
+
 
 class Finder:
-    """Entries by id from the pages as a transaction sees them; remembers the page it looked at."""
+    """Entries by id from the pages as a transaction sees them; remembers pages it looked at."""
 
     def __init__(self, tables: Tables) -> None:
         self._table: Final = tables.db(PAGES)
         self._cursor: lmdb.Cursor | None = None
-        self._prefix = b""
-        self._messages: list[int] = []
-        self._columns: list[list[int]] = []
+        self._pages: Final[dict[int, _Page]] = {}
         self._adopted: list[tuple[int, int, int]] = []
 
     @property
@@ -38,50 +49,47 @@ class Finder:
     def begin(self, txn: lmdb.Transaction) -> None:
         """Look at the pages as they are now."""
         self._cursor = txn.cursor(self._table)
-        self._prefix = b""
+        self._pages.clear()
 
     def end(self) -> None:
         """Look at nothing more: the transaction ends."""
         self._cursor = None
-        self._prefix = b""
+        self._pages.clear()
 
     def find(self, queue: Queue, message_id: int) -> Entry | None:
         """Return one ready entry, without content; note that it came into memory."""
-        for priority in range(PRIORITIES - 1, -1, -1):
-            gap = queue.gap(priority)
+        gaps = queue.gaps or ()
+        for priority, gap in enumerate(gaps):
             if gap is None or not gap.count:
                 continue
-            prefix = level_prefix(queue.id, priority)
-            if not self._covers(prefix, message_id):
-                self._open(prefix, message_id, queue.id)
-            at = bisect_left(self._messages, message_id)
-            if at < len(self._messages) and self._messages[at] == message_id:
+            page = self._pages.get(queue.id * PRIORITIES + priority, _NOTHING)
+            if not page.messages[0] <= message_id <= page.messages[-1]:
+                page = self._read(queue.id, priority, message_id)
+            at = bisect_left(page.messages, message_id)
+            if at < len(page.messages) and page.messages[at] == message_id:
                 self._adopted.append((queue.id, priority, message_id))
-                known = [column[at] for column in self._columns]
+                known = [column[at] for column in page.columns]
                 return ready_entry(message_id, priority, *known)
         return None
 
-    def _covers(self, prefix: bytes, message_id: int) -> bool:
-        messages = self._messages
-        return prefix == self._prefix and messages[0] <= message_id <= messages[-1]
-
-    def _open(self, prefix: bytes, message_id: int, queue_id: int) -> None:
-        """Read the page that has the message if any has."""
+    def _read(self, queue_id: int, priority: int, message_id: int) -> _Page:
+        """Read the page of a level that has the message if any has."""
         cursor = self._cursor
         assert cursor is not None
+        prefix = level_prefix(queue_id, priority)
         key = prefix + ID_KEY.pack(message_id)
         found = cursor.set_range(key)
         if not found or bytes(cursor.key()) != key:
             found = cursor.prev() if found else cursor.last()
-        self._prefix = b""
-        self._messages = []
         if not found or not bytes(cursor.key()).startswith(prefix):
-            return
+            return _NOTHING
         first = ID_KEY.unpack_from(bytes(cursor.key()), LEVEL_KEY.size)[0]
         rows = pages.decode(bytes(cursor.value()), queue_id, first)
-        self._prefix = prefix
-        self._messages = rows.message.tolist()
-        self._columns = [column.tolist() for column in rows[1:]]
+        if len(self._pages) >= PAGES_MAX:
+            self._pages.clear()
+        page = _Page(rows.message.tolist(), [column.tolist() for column in rows[1:]])
+        self._pages[queue_id * PRIORITIES + priority] = page
+        return page
 
     def take_adopted(self) -> Taken | None:
         """Return what came into memory since this was last asked, None if nothing did."""
