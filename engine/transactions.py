@@ -192,6 +192,18 @@ def _carry_out(core: Core, transaction: Transaction, position: int, operation: O
     give_all_back(core, entries, events.NACK)
 
 
+def first_chunk(core: Core) -> int:
+    """Return the LSN of the oldest chunk that an open transaction refers to, 0 for none."""
+    firsts = [
+        operation.chunks[0]
+        for connection in core.state.connections.values()
+        for transaction in connection.transactions.values()
+        for operation in transaction.operations
+        if isinstance(operation, Send) and operation.chunks
+    ]
+    return min(firsts, default=0)
+
+
 def _release(transaction: Transaction) -> None:
     """Let go of what a transaction held."""
     for consumer, entries in transaction.settled.values():

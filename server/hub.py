@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from engine import transactions
 from engine.broker import Broker
 from engine.commands import Command, ExpireDue, Room, Stop
 from engine.events import DISCONNECTED
@@ -226,6 +227,16 @@ class Hub:
     def _since_ms(self, moment: int) -> float:
         """Milliseconds since a moment, 0 if there was none."""
         return round(max(0, self._clock() - moment) / 1000, 3) if moment else 0.0
+
+    def first_chunk(self) -> int:
+        """LSN of the oldest chunk that is needed though no queued message may refer to it.
+
+        Bodies under way in either direction, and open transactions; 0 if there is none. History
+        from here on must stay readable.
+        """
+        firsts = [peer.first_chunk() for peer in self.peers]
+        firsts.append(transactions.first_chunk(self.broker))
+        return min(filter(None, firsts), default=0)
 
     # ---- what the writer calls (through whoever brings its calls to this thread)
 

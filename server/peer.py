@@ -158,6 +158,14 @@ class Peer:
         """Whether bodies are on the way."""
         return bool(self._bodies)
 
+    def first_chunk(self) -> int:
+        """LSN of the oldest chunk that is to be read for this peer, or was sent by it for a body
+        that is not whole yet; 0 if there is none."""
+        firsts = [body.chunks[body.done] for body in self._bodies]
+        if self.session.first_chunk:
+            firsts.append(self.session.first_chunk)
+        return min(firsts, default=0)
+
     def pump(self, chunks: Chunks) -> bool:
         """Write what is next of bodies and of the bytes around them, a slice at most.
 

@@ -329,6 +329,12 @@ class Session(Conversation):
             return False
         return gathering.chunks[-chunk_count] > durable_lsn
 
+    @property
+    def first_chunk(self) -> int:
+        """LSN of the first chunk of the body that the peer is sending, 0 if there is none."""
+        gathering = self._gathering
+        return gathering.chunks[0] if gathering is not None and gathering.chunks else 0
+
     def _hold(self, data: bytes, now: int) -> None:
         """Keep what comes before the login is decided."""
         self._held_bytes += len(data)

@@ -183,6 +183,33 @@ def test_a_producer_that_goes_in_the_middle_leaves_nothing() -> None:
     assert kinds(bench).count(events.ROUTED) == 0
 
 
+def test_what_must_stay_readable_begins_with_the_oldest_chunk_in_use() -> None:
+    bench, producer, _ = pair()
+    hub = bench.hub
+    assert hub.first_chunk() == 0
+    first = hub.broker.lsn + 1
+    head = b"SEND\ndestination:/queue/a\ncontent-length:1024\n\n"
+    producer.send(head + BODY[:500])
+    assert hub.first_chunk() == first
+    producer.send(BODY[500:] + b"\0")
+    # A queued message is somebody else's concern.
+    assert hub.first_chunk() == 0
+    bench.turn()
+    bench.writer.write()
+    assert hub.first_chunk() == first
+    hub.turn()
+    assert first < hub.first_chunk() < first + 100
+    bench.run()
+    assert hub.first_chunk() == 0
+    other = bench.connect(**SMALL)
+    other.send(b"BEGIN\ntransaction:t\n\n\0")
+    begun = hub.broker.lsn + 1
+    other.send(head.replace(b"/a", b"/a\ntransaction:t") + BODY + b"\0")
+    assert hub.first_chunk() == begun
+    other.send(b"ABORT\ntransaction:t\n\n\0")
+    assert hub.first_chunk() == 0
+
+
 def test_browsing_says_how_long_a_body_is_and_shows_none_of_it() -> None:
     bench = Bench()
     producer = bench.connect(**SMALL)
