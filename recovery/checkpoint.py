@@ -15,8 +15,12 @@ from typing import Final, NamedTuple
 from engine.queues import StoreError
 from engine.state import State
 from journal.disk import Disk
+from journal.format import segment_first_lsn
+from journal.segment import segment_names
+from paging.base import BaseDamaged, describe, restore
 from paging.judging import check_apart, judge
 from paging.process import IndexerFailed, IndexerProcess
+from paging.retiring import BASE
 from paging.store import IndexStore
 from paging.tables import (
     DATA_FILE,
@@ -99,7 +103,7 @@ def load_checkpoint(
     """Start the indexer of a data directory and load the state to fold the journal's end into.
 
     `notice` is told in a sentence what takes time or went wrong. Raises RecoveryError's cause as
-    IndexerFailed if the journal cannot be indexed.
+    IndexerFailed if the journal cannot be indexed, and BaseDamaged.
     """
     index = path / INDEX
     try:
@@ -108,8 +112,14 @@ def load_checkpoint(
             discard(path)
             if durable_lsn:
                 notice(f"the index is made anew: {why}")
+            _begin_index(path, disk, data_id)
         open_for_writing(index, data_id).close()
     except IndexUnwritable as error:
+        if _first_lsn(disk) > 1:
+            raise BaseDamaged(
+                f"{error}; the journal begins with event {_first_lsn(disk)}, so the broker cannot "
+                "start without an index"
+            ) from error
         notice(f"no index for now, so everything stays in memory: {error}")
         return Checkpoint(State(), 0, None, None)
     with suppress(OSError):
@@ -123,8 +133,20 @@ def load_checkpoint(
             raise
         notice(f"the index is made anew: {error}")
     discard(path)
+    _begin_index(path, disk, data_id)
     open_for_writing(index, data_id).close()
     return _load(path, disk, data_id, durable_lsn, progress, notice)
+
+
+def _first_lsn(disk: Disk) -> int:
+    names = segment_names(disk)
+    return (segment_first_lsn(names[0]) or 1) if names else 1
+
+
+def _begin_index(path: Path, disk: Disk, data_id: bytes) -> None:
+    """Have a new index begin with the base, if there is one; there must be if segments left."""
+    if _first_lsn(disk) > 1 or describe(path / BASE, data_id) is not None:
+        restore(path / BASE, data_id, path / INDEX)
 
 
 def _load(

@@ -22,6 +22,7 @@ from journal.lock import DirectoryLock
 from journal.reader import read_blocks
 from journal.repair import Repair
 from journal.segment import segment_names
+from paging.base import BaseDamaged
 from paging.layout import LAYOUT
 from paging.process import IndexerFailed, IndexerProcess
 from paging.store import IndexStore
@@ -258,7 +259,7 @@ def _restored(
         if checkpoint is not None:
             checkpoint.close()
         journal.close()
-        if isinstance(error, IndexerFailed | StoreError):
+        if isinstance(error, BaseDamaged | IndexerFailed | StoreError):
             raise RecoveryError(str(error)) from error
         raise
     return Recovered(
