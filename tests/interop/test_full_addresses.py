@@ -1,6 +1,8 @@
 """Full addresses and full disks with real clients: producers are held, not fed to memory."""
 
 import contextlib
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,6 +81,14 @@ def wait_until_blocked(broker: BrokerProcess, count: int = 1) -> list[dict[str, 
     return rows
 
 
+def shows(broker: BrokerProcess, *command: str) -> str:
+    """What a command of `daybook` prints."""
+    return subprocess.run(
+        [sys.executable, "-m", "tools.daybook", *command, "--data", str(broker.data)],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+
+
 def fill(wire: Wire, name: str = "held", size: int = 1000) -> None:
     """Send more than fits, in one go, without reading an answer."""
     for number in range(LIMIT_BYTES // size + 5):
@@ -148,6 +158,10 @@ def test_a_heart_beating_producer_is_held_for_long(broker: BrokerProcess) -> Non
         fill(producer)
         wait_until_blocked(broker)
         wait_for(lambda: blocked(broker)[0]["seconds"] > 2.0, "two seconds of being blocked")
+        shown = shows(broker, "status")
+        assert "max-size-bytes is" in shown
+        assert "producers blocked" in shown
+        assert "BLOCK" in shows(broker, "address", "list")
         asked(broker, do="purge-queue", queue="held")
         producer.send("DISCONNECT", receipt="end")
         while (frame := producer.read()).headers["receipt-id"] != "end":
