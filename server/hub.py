@@ -486,6 +486,8 @@ class Hub:
         if not peer.has_bodies:
             self._finishing.pop(peer, None)
             self._settle_output(peer)
+            # What it was paused for may have been held back behind the body.
+            self._resume()
         if self._streaming:
             self._soon()
 

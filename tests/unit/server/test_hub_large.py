@@ -107,6 +107,29 @@ def test_nothing_comes_between_the_pieces_of_a_body() -> None:
     assert output.endswith(b"\0RECEIPT\nreceipt-id:b\n\n\0")
 
 
+def test_a_peer_that_was_paused_for_what_waits_behind_a_body_is_read_again() -> None:
+    bench, producer, consumer = pair(room=200)
+    producer.message(BODY)
+    bench.turn()
+    bench.writer.write()
+    bench.hub.turn()
+    consumer.transport.stuck = WRITE_HIGH_BYTES + 1
+    bench.hub.turn()
+    consumer.transport.stuck = 0
+    asked = 0
+    while consumer.transport.reading:
+        asked += 1
+        consumer.send(b"BEGIN\ntransaction:%d\nreceipt:%d\n\n\0" % (asked, asked))
+        # Nothing of the body is written meanwhile, so the answers are held back behind it.
+        consumer.transport.stuck = WRITE_HIGH_BYTES + 1
+        bench.turn()
+        consumer.transport.stuck = 0
+    bench.hub.drained(consumer.peer)
+    bench.turn()
+    assert vars(consumer.transport)["reading"] is True
+    assert consumer.transport.take().count(b"RECEIPT\n") == asked
+
+
 def test_a_body_uses_the_room_of_its_connection() -> None:
     bench, producer, consumer = pair(room=2000)
     consumer.transport.stuck = WRITE_HIGH_BYTES + 1
