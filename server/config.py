@@ -64,6 +64,10 @@ class JournalConfig(msgspec.Struct, frozen=True):
     segment_bytes: int
     block_bytes: int
     max_pending_bytes: int
+    retention_max_age: int  # milliseconds, 0 for none
+    retention_max_bytes: int
+    retention_scan_period: int  # milliseconds
+    archive_directory: str
     checkpoint_period: int  # milliseconds
     idle_mark_delay: int  # milliseconds
 

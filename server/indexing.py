@@ -142,6 +142,11 @@ class Indexing:
             self._tell(0, durable, True, False)
         return False
 
+    @property
+    def store(self) -> IndexStore | None:
+        """The index to be read, None as long as there is none."""
+        return self._store
+
     def status(self) -> dict[str, Any]:
         """For `daybook status`."""
         return {

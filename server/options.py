@@ -360,6 +360,36 @@ JOURNAL: Final = (
         "into the segment that is reserved for consumers when the disk is full.",
     ),
     Option(
+        "retention-max-age",
+        duration(0),
+        0,
+        "Age of the newest event of a segment after which it leaves the live set; 0: never. What"
+        " is still queued in it is carried forward first.",
+        live=True,
+    ),
+    Option(
+        "retention-max-bytes",
+        size(0, 1024 * 1024 * GIB),
+        "0",
+        "Size of all segments above which the oldest leave the live set; 0: no limit.",
+        live=True,
+    ),
+    Option(
+        "retention-scan-period",
+        duration(100),
+        10_000,
+        "How often it is looked for segments that can leave.",
+        live=True,
+    ),
+    Option(
+        "archive-directory",
+        text("a directory or URL", r"[^\x00-\x1f\x7f]*"),
+        "",
+        "Where segments go that leave the live set: a directory or a URL like s3://bucket/path;"
+        " empty: they are deleted.",
+        live=True,
+    ),
+    Option(
         "checkpoint-period",
         duration(0),
         10_000,

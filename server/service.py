@@ -46,6 +46,7 @@ from server.hub import Hub, HubOptions, LoginRequest
 from server.indexing import Indexing
 from server.listeners import Acceptor
 from server.packaging import foreign_packages
+from server.retention import Retention
 from server.users import GUEST, Users, UsersError
 from server.version import VERSION
 
@@ -221,6 +222,9 @@ class Service:
             checkpoint_us=self.config.journal.checkpoint_period * 1000,
             on_failure=self._index_failed,
         )
+        self.retention = Retention(
+            self.hub, self._directory.path, lambda: self.indexing.store, self.config.journal
+        )
 
     async def _start(self) -> None:
         # Before the start is decided: a port that is taken leaves nothing in the journal.
@@ -235,6 +239,7 @@ class Service:
         for acceptor in self._acceptors:
             await acceptor.start()
         self._tick()
+        self.retention.start()
         self._handle_signals()
         print(f"ready {' '.join(acceptor.url for acceptor in self._acceptors)}", flush=True)
         log.info("ready", listen=[acceptor.url for acceptor in self._acceptors], version=VERSION)
@@ -464,6 +469,7 @@ class Service:
         self.hub.options = self._hub_options()
         self._judge_disk()
         self.indexing.checkpoint_us = self.config.journal.checkpoint_period * 1000
+        self.retention.config = self.config.journal
         for acceptor, config in zip(self._acceptors, self.config.acceptors, strict=True):
             acceptor.configure(config)
         self._reloading = self._loop.create_task(self._apply_reloaded())
@@ -498,6 +504,7 @@ class Service:
             "disk_full": self._full_because,
             "disk_free_bytes": self._space.space.free if self._space.space else None,
             **self.indexing.status(),
+            **self.retention.status(),
         }
 
     # ---- the end
@@ -508,6 +515,7 @@ class Service:
             acceptor.stop()
         if self._control is not None:
             await self._control.close()
+        await self.retention.stop()
         await self._end_hub()
         self._hashing.shutdown(wait=False, cancel_futures=True)
 
