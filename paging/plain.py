@@ -38,8 +38,10 @@ END_KINDS: Final = UNSEEN_ENDS | _kinds(events.ACKNOWLEDGED)
 PLAIN_KINDS: Final = SEEN_KINDS | END_KINDS
 
 SILENT_KINDS: Final = np.zeros(KINDS, bool)
-"""Kinds that change nothing; `paging.fold` does not hand them to `apply`."""
+"""Kinds that change nothing here; `paging.fold` does not hand them to `apply`."""
 SILENT_KINDS[[kind for kind, function in APPLY.items() if function is nothing]] = True
+# It says where content is, and here no entry has any.
+SILENT_KINDS[events.CARRIED] = True
 
 TABLE_MAX: Final = 1 << 22
 """Numbers below this are ranked by a table instead of by sorting."""
@@ -181,7 +183,7 @@ def _items(columns: Columns, start: int, stop: int) -> _Items:
     spread = (kind == events.ROUTED) & (queue == 0)
     # The size of a large message is in its detail.
     odd |= (kind == events.ROUTED) & ((flags & events.LARGE) > 0)
-    at = np.flatnonzero(message > 0)
+    at = np.flatnonzero((message > 0) & ~SILENT_KINDS[kind])
     if not spread.any():
         return _Items(at, kind[at], message[at], queue[at], odd[at], spread)
     positions = np.flatnonzero(spread)

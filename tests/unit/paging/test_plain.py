@@ -235,6 +235,18 @@ def test_an_event_of_no_queue_makes_the_message_odd_in_all() -> None:
     assert found.rest.tolist() == list(range(len(journal)))
 
 
+def test_content_that_was_carried_forward_changes_no_entry() -> None:
+    world = World()
+    message = world.send("orders")
+    world.turn()
+    journal = world.journal[-1:]
+    row = events.row(events.CARRIED, message=message, related=message, time=1)
+    journal.append(journal[0]._replace(lsn=journal[0].lsn + 1, row=row))
+    found = classify(Columns([Chain().block(journal)]), 0, 2, nobody)
+    assert found.rest.tolist() == []
+    assert found.appended.rows.message.tolist() == [message]
+
+
 def test_silent_kinds_are_left_out() -> None:
     assert plain.SILENT_KINDS[events.DROPPED]
     assert not plain.SILENT_KINDS[events.ROUTED]
