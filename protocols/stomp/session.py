@@ -299,7 +299,8 @@ class Session(Conversation):
         if gathering.problem is not None:
             raise gathering.problem
         if not gathering.is_whole:
-            return b""
+            # What came while a chunk was blocked belongs to the same body.
+            return self._gather(gathering, behind, now) if behind else b""
         receipt = cut_receipt(gathering.head)[1]
         receipt = self._check_receipt(receipt) if receipt is not None else None
         send = self._command_of(gathering.plan, b"" if gathering.chunks else gathering.body(), now)
