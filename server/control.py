@@ -32,6 +32,8 @@ from engine.commands import (
     PurgeQueue,
     ResumeQueue,
 )
+from engine.message import Message
+from engine.queues import StoreError
 from engine.refusals import Code, Refusal
 from server import views
 
@@ -55,6 +57,10 @@ class ControlledHub(Protocol):
         self, command: Command, callback: Callable[[int | Refusal], None] | None = None
     ) -> None:
         """Carry out a command; the callback gets the answer when it may leave."""
+        ...
+
+    def beginning_of(self, message: Message) -> bytes:
+        """Return the beginning of the body of a large message. Raises StoreError."""
         ...
 
     def status(self) -> dict[str, Any]:
@@ -253,8 +259,18 @@ class ControlServer:
         if isinstance(request, SettingsOf):
             return views.settings(state, request.address)
         if isinstance(request, Browse):
-            return views.browse(state, request.queue, offset=request.offset, limit=request.limit)
+            return self._browse(request)
         return {"pid": os.getpid()} | self._hub.status()
+
+    def _browse(self, request: Browse) -> dict[str, Any] | Refusal:
+        hub = self._hub
+        try:
+            return views.browse(
+                hub.broker.state, request.queue,
+                offset=request.offset, limit=request.limit, beginning=hub.beginning_of,
+            )  # fmt: skip
+        except StoreError as error:
+            return Refusal(Code.NOT_FOUND, f"a message cannot be read back: {error}")
 
     async def _carry_out(self, command: Command) -> dict[str, Any] | Refusal:
         answered: asyncio.Future[int | Refusal] = asyncio.get_running_loop().create_future()

@@ -19,6 +19,7 @@ from engine import transactions
 from engine.broker import Broker
 from engine.commands import Command, ExpireDue, Room, Stop
 from engine.events import DISCONNECTED
+from engine.message import Message
 from engine.queues import Store, StoreError
 from engine.refusals import Refusal
 from journal.batch import BatchLike
@@ -227,6 +228,11 @@ class Hub:
     def _since_ms(self, moment: int) -> float:
         """Milliseconds since a moment, 0 if there was none."""
         return round(max(0, self._clock() - moment) / 1000, 3) if moment else 0.0
+
+    def beginning_of(self, message: Message) -> bytes:
+        """The first chunk of a large message, empty before it is durable. Raises StoreError."""
+        first = message.chunks[:1]
+        return self.chunks.fetch(first)[0][1] if first[0] <= self.outbox.durable_lsn else b""
 
     def first_chunk(self) -> int:
         """LSN of the oldest chunk that is needed though no queued message may refer to it.

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from engine.headers import as_dict
-from engine.message import IN_FLIGHT, Entry
+from engine.message import IN_FLIGHT, Entry, Message
 from engine.queues import Queue
 from engine.refusals import Code, Refusal
 from engine.sizes import size_of
@@ -29,8 +29,7 @@ OFFSET_MAX: Final = 1_000_000
 """How deep one can look into a queue: skipping takes the broker's time."""
 
 BODY_BYTES_MAX: Final = 64 * 1024
-"""More of a body is not shown; `journal inspect --bodies` shows all of it. Of a large message,
-whose body is in chunks, nothing is shown but how long it is."""
+"""More of a body is not shown; `journal inspect --bodies` shows all of it."""
 
 PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 """A page ends early when its bodies and headers exceed this."""
@@ -151,13 +150,24 @@ def settings(state: State, address: str) -> dict[str, Any] | Refusal:
     }
 
 
+def no_beginning(message: Message) -> bytes:
+    """Show nothing of a large message but how long it is: for who reads no journal."""
+    return b""
+
+
 def browse(
-    state: State, name: str, *, offset: int = 0, limit: int = PAGE_DEFAULT
+    state: State,
+    name: str,
+    *,
+    offset: int = 0,
+    limit: int = PAGE_DEFAULT,
+    beginning: Callable[[Message], bytes] = no_beginning,
 ) -> dict[str, Any] | Refusal:
     """A page of what is in a queue: in flight first, then what is ready, in order of delivery.
 
     `next_offset` is where the next page begins, None if this was the last. What happens between two
-    pages moves messages between them.
+    pages moves messages between them. `beginning` reads the beginning of a large message. Raises
+    StoreError, as it does and as the store of the state does.
     """
     queue = state.queue_by_name.get(name)
     if queue is None:
@@ -172,8 +182,12 @@ def browse(
     rows: list[dict[str, Any]] = []
     size = 0
     for entry in islice(chain(in_flight, queue.ready()), offset, offset + limit):
-        rows.append(_entry(entry))
-        size += len(entry.message.headers) + min(len(entry.message.body), BODY_BYTES_MAX)
+        message = entry.message
+        if not message.resident and state.store is not None:
+            state.store.fill([message])
+        body = (beginning(message) if message.chunks else message.body)[:BODY_BYTES_MAX]
+        rows.append(_entry(entry, body))
+        size += len(message.headers) + len(body)
         if size > PAGE_BYTES_MAX:
             break
     return {
@@ -185,9 +199,8 @@ def browse(
     }
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: Entry, body: bytes) -> dict[str, Any]:
     message = entry.message
-    body = message.body[:BODY_BYTES_MAX]
     row: dict[str, Any] = {
         "message": message.id,
         "state": "in flight" if entry.state == IN_FLIGHT else "ready",

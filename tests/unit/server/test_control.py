@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from engine import commands
 from engine.broker import Broker
 from engine.headers import build
+from engine.message import Message
+from engine.queues import StoreError
 from engine.refusals import Refusal
 from engine.state import State
 from server import views
@@ -42,6 +44,11 @@ class FakeHub:
             self.waiting.append(lambda: callback(answer))
         else:
             callback(answer)
+
+    def beginning_of(self, message: Message) -> bytes:
+        if message.chunks == (0,):
+            raise StoreError("event 0 is damaged")
+        return b"beginning"
 
     def status(self) -> dict[str, Any]:
         return {"lsn": self.broker.lsn, "version": "9"}
@@ -324,6 +331,21 @@ def test_what_is_in_flight_comes_first_and_bodies_are_bounded(tmp_path: Path) ->
             assert (second["state"], second["truncated"]) == ("ready", True)
             assert second["body_bytes"] == len(large)
             assert len(second["body"]) == views.BODY_BYTES_MAX
+
+    asyncio.run(scenario())
+
+
+def test_of_a_large_message_the_beginning_is_shown(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            for queue, chunks in (("sound", (1, 2)), ("damaged", (0,))):
+                send = commands.Send(0, queue, b"", b"", chunks=chunks, body_bytes=100_000)
+                assert made.hub.broker.handle(send, 1)
+            (told,) = (await made.ask(do="browse", queue="sound"))["messages"]
+            assert (told["body"], told["body_bytes"]) == ("beginning", 100_000)
+            assert told["truncated"] is True
+            refused = await made.ask(do="browse", queue="damaged")
+            assert "cannot be read back: event 0 is damaged" in refused["text"]
 
     asyncio.run(scenario())
 

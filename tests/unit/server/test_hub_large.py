@@ -233,15 +233,20 @@ def test_what_must_stay_readable_begins_with_the_oldest_chunk_in_use() -> None:
     assert hub.first_chunk() == 0
 
 
-def test_browsing_says_how_long_a_body_is_and_shows_none_of_it() -> None:
+def test_browsing_says_how_long_a_body_is_and_shows_its_beginning() -> None:
     bench = Bench()
     producer = bench.connect(**SMALL)
-    producer.message(BODY)
-    bench.run()
-    page = views.browse(bench.hub.broker.state, "a")
+    producer.message(b"beginning of a body")
+    state = bench.hub.broker.state
+    for shown in ("", "beginning "):
+        page = views.browse(state, "a", beginning=bench.hub.beginning_of)
+        assert isinstance(page, dict)
+        (told,) = page["messages"]
+        assert (told["body_bytes"], told["truncated"], told["body"]) == (19, True, shown)
+        bench.run()
+    page = views.browse(state, "a")
     assert isinstance(page, dict)
-    (told,) = page["messages"]
-    assert (told["body_bytes"], told["truncated"], told["body"]) == (len(BODY), True, "")
+    assert (page["messages"][0]["body"], page["messages"][0]["body_bytes"]) == ("", 19)
 
 
 def test_a_sender_that_is_ahead_of_the_disk_is_paused() -> None:
