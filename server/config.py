@@ -15,9 +15,10 @@ import msgspec
 from engine import settings
 from engine.settings import Matches
 from protocols.stomp.options import StompOptions
-from server import options
+from server import kinds, options
 from server.config_source import Block, Given, Source, literal, read_file, read_flags
-from server.options import Invalid, Option, Value, unknown
+from server.kinds import Invalid, Value
+from server.options import Option, unknown
 
 USERS_FILE: Final = "users.toml"
 UNSET: Final = msgspec.UNSET
@@ -238,7 +239,7 @@ class _Builder:
         rows = [self.values(block, options.ACCEPTOR, "acceptor.") for block in blocks]
         names = {row["name"] for row in rows}
         for block, row in zip(blocks, rows, strict=True):
-            row["host"], row["port"] = options.split_listen(row.pop("listen"))
+            row["host"], row["port"] = kinds.split_listen(row.pop("listen"))
             if not row["name"]:
                 row["name"] = _free_name(row["protocol"], names)
                 names.add(row["name"])
@@ -330,7 +331,7 @@ class _Builder:
             row = settings.BY_NAME.get(key)
             value = _plain(given, as_text=row is not None and row.type is str)
             if row is not None and row.is_size:
-                value = options.bytes_of(value)
+                value = kinds.bytes_of(value)
             wrong = settings.check_value(key, value)
             if wrong:
                 self.problem(given.where, f"address-setting: {wrong}")

@@ -5,46 +5,33 @@ these tables. Address settings have a table of their own in `engine.settings`. T
 never know where a value was written, and does no I/O.
 """
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
 from engine.commands import ANYCAST, MULTICAST
-from engine.settings import BLOCK, DROP, FAIL, check_address
-
-Value: TypeAlias = str | int | bool | tuple[str, ...]
-
-SIZE_UNITS: Final = {
-    "": 1, "B": 1,
-    "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
-    "KB": 1000, "MB": 1000**2, "GB": 1000**3,
-}  # fmt: skip
-DURATION_UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-
-_NUMBER_UNIT: Final = re.compile(r"(-?[0-9][0-9_]*)\s*([A-Za-z]*)")
-
-
-class Invalid(Exception):
-    """A value is not what its key needs; the text says what it must be."""
-
-
-def must_be(wanted: str) -> Invalid:
-    """The error for a value that is not what is wanted."""
-    return Invalid(f"it must be {wanted}")
-
-
-class Kind(msgspec.Struct, frozen=True):
-    """A type of value: its name in the documentation and how a value of it is understood.
-
-    `parse` takes what TOML gave and raises Invalid. `text` means that a flag's text is the value.
-    """
-
-    name: str
-    parse: Callable[[object], Value]
-    text: bool = False
+from engine.settings import BLOCK, DROP, FAIL
+from server.kinds import (
+    ADDRESS,
+    ADDRESS_OR_EMPTY,
+    FLAG,
+    GIB,
+    LISTEN,
+    NAME,
+    PATH,
+    PATH_OR_EMPTY,
+    PREFIX,
+    TEXTS,
+    Kind,
+    choice,
+    choices,
+    count,
+    duration,
+    size,
+    text,
+)
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -71,162 +58,6 @@ def unknown(what: str, name: str, known: Sequence[str], prefix: str = "") -> str
     return f"unknown {what} {prefix + name!r}; {hint}"
 
 
-def _number(value: object, units: dict[str, int]) -> int | None:
-    """A whole number, or one with a unit; None for anything else."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value
-    found = _NUMBER_UNIT.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is None or found[2] not in units:
-        return None
-    return int(found[1]) * units[found[2]]
-
-
-def _show_size(size: int) -> str:
-    for unit in ("GiB", "MiB", "KiB"):
-        if size and size % SIZE_UNITS[unit] == 0:
-            return f"{size // SIZE_UNITS[unit]}{unit}"
-    return str(size)
-
-
-def count(least: int, most: int) -> Kind:
-    """A whole number within bounds."""
-
-    def parse(value: object) -> Value:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise must_be(f"a whole number from {least} to {most}")
-        return value
-
-    return Kind("number", parse)
-
-
-def size(least: int, most: int) -> Kind:
-    """A number of bytes, with a unit or without."""
-
-    def parse(value: object) -> Value:
-        found = _number(value, SIZE_UNITS)
-        if found is None or not least <= found <= most:
-            raise must_be(
-                f'a size from {_show_size(least)} to {_show_size(most)}, like 65536, "64KiB", '
-                '"16MiB" or "1GiB"'
-            )
-        return found
-
-    return Kind("size", parse)
-
-
-def bytes_of(value: object) -> object:
-    """A text with a unit of size as a number of bytes; anything else as it is."""
-    found = _number(value, SIZE_UNITS) if isinstance(value, str) else None
-    return value if found is None else found
-
-
-def duration(least_ms: int) -> Kind:
-    """A number of milliseconds, or a text with a unit; at most a year."""
-    most_ms = 366 * 24 * DURATION_UNITS_MS["h"]
-
-    def parse(value: object) -> Value:
-        found = _number(value, DURATION_UNITS_MS)
-        if found is None or not least_ms <= found <= most_ms:
-            raise must_be(
-                f"a duration from {least_ms} ms to 366 days: milliseconds, or a text like "
-                '"250ms", "30s", "5m" or "1h"'
-            )
-        return found
-
-    return Kind("duration", parse)
-
-
-def choice(*words: str) -> Kind:
-    """One of these words."""
-    listed = ", ".join(f'"{word}"' for word in words)
-
-    def parse(value: object) -> Value:
-        if not isinstance(value, str) or value not in words:
-            raise must_be(f"one of {listed}" if len(words) > 1 else listed)
-        return value
-
-    return Kind(" or ".join(f'"{word}"' for word in words), parse, text=True)
-
-
-def choices(*words: str) -> Kind:
-    """A list of one or more of these words."""
-    listed = ", ".join(f'"{word}"' for word in words)
-
-    def parse(value: object) -> Value:
-        if not isinstance(value, list) or not value or not all(word in words for word in value):
-            raise must_be(f"a list of one or more of {listed}")
-        return tuple(dict.fromkeys(value))
-
-    return Kind("list of " + " and ".join(f'"{word}"' for word in words), parse)
-
-
-def text(wanted: str, pattern: str) -> Kind:
-    """A string that matches a pattern; `wanted` describes it."""
-    compiled = re.compile(pattern)
-
-    def parse(value: object) -> Value:
-        if not isinstance(value, str) or not compiled.fullmatch(value):
-            raise must_be(wanted)
-        return value
-
-    return Kind("string", parse, text=True)
-
-
-def _parse_flag(value: object) -> Value:
-    if not isinstance(value, bool):
-        raise must_be("true or false")
-    return value
-
-
-def _parse_texts(value: object) -> Value:
-    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-        raise must_be('a list of strings, like ["a.example.org", "b.example.org"]')
-    return tuple(value)
-
-
-def _parse_address_or_empty(value: object) -> Value:
-    return "" if value == "" else _parse_address(value)
-
-
-def _parse_address(value: object) -> Value:
-    if not isinstance(value, str) or not value:
-        raise must_be('the name of an address, like "orders"')
-    wrong = check_address(value)
-    if wrong:
-        raise must_be(f"a name that protocols can spell: {wrong}")
-    return value
-
-
-def split_listen(value: object) -> tuple[str, int]:
-    """Divide "HOST:PORT" or "[IPV6]:PORT". Raises Invalid."""
-    found = (
-        re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s\[\]:/]+)):([0-9]{1,5})", value)
-        if isinstance(value, str)
-        else None
-    )
-    if found is None or int(found[3]) > 65_535:
-        raise must_be('"HOST:PORT", like "127.0.0.1:61613", "0.0.0.0:61613" or "[::1]:61613"')
-    return found[1] or found[2], int(found[3])
-
-
-def _parse_listen(value: object) -> Value:
-    split_listen(value)
-    assert isinstance(value, str)
-    return value
-
-
-FLAG: Final = Kind("true or false", _parse_flag)
-TEXTS: Final = Kind("list of strings", _parse_texts)
-ADDRESS: Final = Kind("string", _parse_address, text=True)
-ADDRESS_OR_EMPTY: Final = Kind("string", _parse_address_or_empty, text=True)
-LISTEN: Final = Kind("string", _parse_listen, text=True)
-NAME: Final = text('a name without spaces, like "broker-1"', r"[^\s\x00-\x1f\x7f]+")
-PATH: Final = text("the path of a file or folder", r"[^\x00]+")
-PATH_OR_EMPTY: Final = text("the path of a file", r"[^\x00]*")
-PREFIX: Final = text('a prefix of destinations, like "/queue/"', r"\S+")
-GIB: Final = SIZE_UNITS["GiB"]
 DISK_FULL_POLICIES: Final = (BLOCK, FAIL, DROP)
 
 BROKER: Final = (

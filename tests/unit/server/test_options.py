@@ -3,8 +3,8 @@
 import pytest
 
 from engine.settings import KEYS
-from server import options
-from server.options import Invalid, Kind, choice, choices, count, duration, size, split_listen
+from server import kinds, options
+from server.kinds import Invalid, Kind, choice, choices, count, duration, size, split_listen
 
 
 @pytest.mark.parametrize(
@@ -29,10 +29,10 @@ from server.options import Invalid, Kind, choice, choices, count, duration, size
         (duration(0), "2h", 7_200_000),
         (choice("a", "b"), "b", "b"),
         (choices("a", "b"), ["b", "a", "b"], ("b", "a")),
-        (options.FLAG, False, False),
-        (options.TEXTS, ["x", "x"], ("x", "x")),
-        (options.ADDRESS_OR_EMPTY, "", ""),
-        (options.LISTEN, "h:1", "h:1"),
+        (kinds.FLAG, False, False),
+        (kinds.TEXTS, ["x", "x"], ("x", "x")),
+        (kinds.ADDRESS_OR_EMPTY, "", ""),
+        (kinds.LISTEN, "h:1", "h:1"),
     ],
 )
 def test_what_is_taken(kind: Kind, given: object, value: object) -> None:
@@ -65,14 +65,14 @@ def test_what_is_taken(kind: Kind, given: object, value: object) -> None:
         (choices("a"), []),
         (choices("a"), ["a", ["a"]]),
         (choices("a"), "a"),
-        (options.FLAG, 1),
-        (options.TEXTS, [""]),
-        (options.TEXTS, [1]),
-        (options.ADDRESS, ""),
-        (options.ADDRESS, "a.*"),
-        (options.NAME, "a\nb"),
-        (options.PATH, ""),
-        (options.LISTEN, "h:1:2"),
+        (kinds.FLAG, 1),
+        (kinds.TEXTS, [""]),
+        (kinds.TEXTS, [1]),
+        (kinds.ADDRESS, ""),
+        (kinds.ADDRESS, "a.*"),
+        (kinds.NAME, "a\nb"),
+        (kinds.PATH, ""),
+        (kinds.LISTEN, "h:1:2"),
     ],
 )
 def test_what_is_refused_is_told_what_it_must_be(kind: Kind, given: object) -> None:
