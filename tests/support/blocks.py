@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from engine.events import ROW_STRUCT
 from journal.batch import Batch
 from journal.block import Block, BlockCodec, RawBlock
-from journal.format import BLOCK_HEADER_BYTES, NO_HASH
+from journal.format import BLOCK_HEADER_BYTES, NO_HASH, BlockHeader
 from paging.layout import LAYOUT
 from tests.support.world import Event
 
@@ -39,7 +39,7 @@ class Chain:
         encoded = self.codec.encode_mark(next_lsn, 0, self.hash)
         return self._block(encoded.header, encoded.data, encoded.hash)
 
-    def _block(self, header, data, block_hash):  # type: ignore[no-untyped-def]
+    def _block(self, header: BlockHeader, data: bytes, block_hash: bytes) -> Block:
         heap = BLOCK_HEADER_BYTES + header.rows_stored_bytes
         raw = RawBlock(header, self.offset, data[BLOCK_HEADER_BYTES:heap], data[heap:], block_hash)
         self.hash = block_hash
