@@ -41,6 +41,10 @@ address-full-policy = "DROP"
 [[address-setting]]
 match = "paging"
 max-size-messages = 8
+
+[[address-setting]]
+match = "pointless"
+address-full-policy = "FAIL"
 """
 
 
@@ -249,6 +253,13 @@ def test_failing_dropping_and_paging(broker: BrokerProcess) -> None:
         assert [wire.read().command for _ in range(2)] == ["RECEIPT", "RECEIPT"]
         error = wire.expect("ERROR")
         assert "max-size-messages is 2" in error.headers["message"]
+
+
+def test_a_policy_without_a_limit_is_told_of(broker: BrokerProcess) -> None:
+    said = "match 'pointless': address-full-policy is FAIL without max-size-bytes"
+    assert said in broker.log_text()
+    asked(broker, do="create-address", address="pointless")
+    assert address(broker, "pointless")["full_policy"] == "FAIL"
 
 
 def test_a_disk_that_is_too_full_holds_producers_until_a_reload(tmp_path: Path) -> None:
