@@ -310,7 +310,12 @@ class Queue:
     def put(self, entry: Entry) -> None:
         """Add an entry that is new: behind everything of its priority."""
         priority = entry.message.priority
-        self.tails[priority].append(entry)
+        gap = self.gaps[priority] if self.gaps is not None else None
+        if gap is not None and self.place_of(entry)[0] <= gap.until:
+            # Only what is not journaled can stand there: behind the last that is.
+            gap.islands.append(entry)
+        else:
+            self.tails[priority].append(entry)
         entry.linked = True
         self.occupied |= 1 << priority
         self.ready_count += 1

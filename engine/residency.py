@@ -9,7 +9,7 @@ from collections import deque
 from typing import Final
 
 from engine.events import BODY_OMITTED
-from engine.message import PRIORITIES, READY, Entry
+from engine.message import GONE, PRIORITIES, READY, Entry
 from engine.queues import Gap, Queue, Window
 from engine.state import State
 
@@ -158,5 +158,5 @@ def _shorten_head(queue: Queue, priority: int, indexed_lsn: int, keep: int) -> N
 
 
 def _place_number(queue: Queue, entry: Entry) -> int:
-    """The id by which an entry stands in its level; a tombstone has only its own."""
-    return queue.place_of(entry)[0] if entry.state == READY else entry.message.id
+    """The id by which an entry stands in its level; one that is gone has only its own."""
+    return queue.place_of(entry)[0] if entry.state != GONE else entry.message.id

@@ -4,6 +4,7 @@
 must at that moment be in the durable part of the simulated disk, as the platter reader finds it.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from engine import events
@@ -11,8 +12,10 @@ from engine.apply import apply
 from engine.broker import Broker
 from engine.digest import digest
 from engine.invariants import check as check_invariants
-from engine.message import UNJOURNALED
+from engine.message import READY, UNJOURNALED, Entry
+from engine.queues import Queue
 from engine.state import State
+from journal.block import Block
 from tests.simulation.disk import FaultyDisk
 from tests.simulation.ledger import Expectation, Ledger, Said, Sent
 from tests.simulation.network import Link
@@ -35,12 +38,15 @@ class Judge:
         self._digests: dict[int, str] = {}
         self._drops_promised: dict[int, int] = {}
         self.digests_compared = 0
+        # For who follows the journal.
+        self.blocks: list[Block] = []
 
     # ---- the platter
 
     def look(self, disk: FaultyDisk) -> None:
         """Take in what became durable."""
         for block in self._platter.new_blocks(disk):
+            self.blocks.append(block)
             for event in block.events():
                 if event[1][0] == events.BROKER_STOPPED:
                     self._check_stop(event[0], event[2])
@@ -79,9 +85,9 @@ class Judge:
             raise Violation("P2", f"the state at {self.shadow.lsn} is not the fold of the platter")
         for queue_id, shadow in self.shadow.queues.items():
             entries = {
-                message: (entry.message.priority, entry.delivery_count, entry.state != 0)
-                for message, entry in state.queues[queue_id].entries.items()
-                if message < UNJOURNALED
+                entry.message.id: (entry.message.priority, entry.delivery_count, entry.state != 0)
+                for entry in _all_entries(state.queues[queue_id])
+                if entry.message.id < UNJOURNALED
             }
             expected = {
                 message: (entry.priority, entry.count, entry.consumer != 0)
@@ -244,6 +250,23 @@ class Judge:
         for tag in record.tags:
             self.ledger.sent[tag].promised = tag in self.shadow.routed
         return self._settled(link, Expectation("ACK", settled=record.acks))
+
+
+def _all_entries(queue: Queue) -> Iterator[Entry]:
+    """What is in a queue: what is ready, wherever it is, and what is in flight."""
+    places = []
+    count = 0
+    for entry in queue.ready():
+        count += 1
+        # What is not journaled stands where it came, whatever its id.
+        if entry.message.id < UNJOURNALED:
+            places.append((-entry.message.priority, entry.message.id))
+        yield entry
+    if places != sorted(set(places)):
+        raise Violation("order", f"{queue.name} is not in order: {places}")
+    if count != queue.ready_count:
+        raise Violation("P2", f"{queue.name} has {count}, and counts {queue.ready_count}")
+    yield from (entry for entry in list(queue.entries.values()) if entry.state != READY)
 
 
 def _difference(found: dict[int, Any], expected: dict[int, Any]) -> str:

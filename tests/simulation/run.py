@@ -47,10 +47,22 @@ def run_once(seed: int, steps: int) -> bool:
         f"{simulation.judge.digests_compared} digests compared; {counts.power_cuts} power cuts, "
         f"{counts.kills} kills, {counts.cut_tails} torn tails, {counts.failures} disk errors, "
         f"{counts.disk_full} times full, {counts.clean_stops} clean stops; "
+        f"{_paging(simulation)}; "
         f"{counts.steps / seconds:,.0f} steps/s, trace {simulation.trace}",
         flush=True,
     )
     return True
+
+
+def _paging(simulation: Simulation) -> str:
+    index = simulation.index
+    if index is None:
+        return "no paging"
+    return (
+        f"{index.commits} commits of the index, {index.evicted} entries paged out, "
+        f"{index.checkpoints} checkpoints, {index.deleted} times deleted, "
+        f"{index.read_errors} read errors"
+    )
 
 
 def explain(simulation: Simulation, steps: int) -> str:

@@ -17,6 +17,7 @@ import msgspec
 from engine.commands import PauseQueue, PurgeQueue, ResumeQueue
 from engine.core import Options
 from engine.limits import next_in_line
+from engine.queues import StoreError
 from journal.errors import DiskFull, JournalError, JournalFailed
 from protocols.stomp.options import StompOptions
 from recovery.directory import Recovered, recover
@@ -28,6 +29,7 @@ from tests.simulation.disk import Faults, FaultyDisk, PowerCut
 from tests.simulation.incarnation import SETTINGS, Incarnation, WriterFactory
 from tests.simulation.ledger import Ledger
 from tests.simulation.network import Link
+from tests.simulation.paging import SimulatedIndex
 from tests.simulation.violation import Violation
 from tests.simulation.writer import SteppedWriter
 
@@ -42,6 +44,7 @@ FALLIBLE = (
 
 Recover = Callable[..., Recovered]
 Disk = Callable[..., FaultyDisk]
+IndexFactory = Callable[[int, bytes, Judge], SimulatedIndex]
 
 
 class Hooks(msgspec.Struct):
@@ -51,6 +54,8 @@ class Hooks(msgspec.Struct):
     make_writer: WriterFactory = SteppedWriter
     make_disk: Disk = FaultyDisk
     counts_are_durable: bool | None = None
+    make_index: IndexFactory = SimulatedIndex
+    pages: bool | None = None
 
 
 class Limits(msgspec.Struct):
@@ -119,6 +124,8 @@ class Simulation:
             min_large_message_size=random.Random(f"large {seed}").choice((100, 3_500, 102_400)),
         )
         self._limits = draw_limits(random.Random(f"limits {seed}"))
+        self._settings = {**SETTINGS, **self._limits.settings}
+        self.index = self._make_index()
         self._non_persistent = chance.choice(("decisions", "full", "off"))
         self.disk = self.hooks.make_disk(
             chance.getrandbits(32), faults=Faults(short_write=chance.choice((0.0, 0.2)))
@@ -132,6 +139,18 @@ class Simulation:
         self._paused: list[str] = []
         self._is_settling = False
         self._weights = self._draw_weights()
+
+    def _make_index(self) -> SimulatedIndex | None:
+        """Three of four brokers page. Drawn like the limits."""
+        pages = self.hooks.pages
+        if pages is None:
+            pages = random.Random(f"pages {self.seed}").random() < 0.75
+        if not pages:
+            return None
+        index = self.hooks.make_index(self.seed, DATA_ID, self.judge)
+        self._settings = index.page(self._settings)
+        self._hub_options.max_unindexed_bytes = index.max_unindexed_bytes
+        return index
 
     def _draw_weights(self) -> dict[Callable[[], None], float]:
         """Each run has habits of its own: what is rare in one is frequent in another."""
@@ -178,9 +197,25 @@ class Simulation:
                 self._gave_up(self.life)
             else:
                 action()
+            if self.index is not None and self.life is not None:
+                self.index.step(self.life.hub, self.life.broker, self.disk)
         except PowerCut:
             self.counts.cut_in_recovery += self.life is None
             self._died("the power was cut in a call of the disk")
+        except StoreError as error:
+            self._index_failed(error)
+
+    def _index_failed(self, error: StoreError) -> None:
+        """What is not in memory could not be read: the broker stops, the next start reads it."""
+        if self.index is None:
+            raise error
+        self.index.failed(error)
+        self.note(f"the index failed: {error}")
+        if self.life is None:
+            self.counts.failed_recoveries += 1
+            self.disk.survive_kill()
+        else:
+            self.life.hub.failed(error)
 
     def note(self, text: str) -> None:
         """Remember what happened, for the trace and for whoever reads a failure."""
@@ -197,9 +232,7 @@ class Simulation:
     def start(self) -> None:
         """Recover what the disk has, and begin to serve."""
         try:
-            recovered = self.hooks.recover(
-                self.disk, data_id=DATA_ID, segment_bytes=self._segment_bytes
-            )
+            recovered = self._recover()
         except JournalError as error:
             if type(error) not in (JournalFailed, JournalError, DiskFull):
                 raise
@@ -226,11 +259,17 @@ class Simulation:
             hub_options=self._hub_options,
             stomp=self._stomp,
             disk=self.disk,
-            settings={**SETTINGS, **self._limits.settings},
+            settings=self._settings,
             journal_non_persistent=self._non_persistent,
             make_writer=self.hooks.make_writer,
             note_live=self._note_live,
         )
+
+    def _recover(self) -> Recovered:
+        by = self.hooks.recover
+        if self.index is not None and by is recover:
+            by = self.index.recover
+        return by(self.disk, data_id=DATA_ID, segment_bytes=self._segment_bytes)
 
     def _note_live(self, broker: Any) -> None:
         if self.chance.random() < 0.2:
@@ -253,6 +292,8 @@ class Simulation:
 
     def _bury(self) -> None:
         self.life = None
+        if self.index is not None:
+            self.index.forget_life()
         self._paused.clear()
         self.ledger.forget_transient()
         if not self._expect_counts:
@@ -525,7 +566,7 @@ class Simulation:
             client = self.clients[0]
             self._until(lambda client=client: client.is_connected, "nobody can log in")  # type: ignore[misc]
             client.drain(name)
-            self._until(lambda queue=queue: not queue.entries, f"{name} does not drain")  # type: ignore[misc]
+            self._until(lambda queue=queue: not queue.message_count, f"{name} does not drain")  # type: ignore[misc]
             client.disconnect()
             self._until(lambda client=client: client not in self.clients, "no end")  # type: ignore[misc]
         life = self.life

@@ -11,12 +11,17 @@ import pytest
 
 from engine import events
 from engine.apply import MisfitError, apply
+from engine.message import IN_FLIGHT
+from engine.queues import Loaded, Queue, StoreError, Window
 from engine.state import State
 from journal.batch import BatchLike
 from journal.reader import read_blocks
 from paging.layout import LAYOUT
-from recovery.directory import Recovered, recover
+from paging.store import IndexStore
+from recovery.directory import Recovered, RecoveryError, recover
+from recovery.fold import FoldError
 from tests.simulation.disk import FaultyDisk, FaultyFile
+from tests.simulation.paging import SimulatedIndex
 from tests.simulation.simulation import Hooks, Simulation
 from tests.simulation.violation import Violation
 from tests.simulation.writer import SteppedWriter
@@ -64,12 +69,70 @@ def refolded(skip: Callable[[events.Row], bool], *, last_block: bool = True) -> 
     return recover_badly
 
 
-def nothing(row: events.Row) -> bool:
-    return False
-
-
 def returned(row: events.Row) -> bool:
     return row[events.KIND] == events.RETURNED
+
+
+class BoastfulStore(IndexStore):
+    """Says that more is indexed than is, so that entries leave memory which nobody has."""
+
+    @property
+    def indexed_lsn(self) -> int:
+        return super().indexed_lsn + 40
+
+
+class ForgetfulStore(IndexStore):
+    """Gives back what left the queue since the last commit."""
+
+    def load(self, queue: Queue, priority: int, after: int, window: Window) -> Loaded:
+        gone, queue.gone = queue.gone, {}
+        try:
+            return super().load(queue, priority, after, window)
+        finally:
+            queue.gone = gone
+
+
+class SkippingStore(IndexStore):
+    """A window that leaves out the one after its last."""
+
+    def load(self, queue: Queue, priority: int, after: int, window: Window) -> Loaded:
+        loaded = super().load(queue, priority, after, window)
+        entries = loaded.entries
+        if len(entries) > 1:
+            return Loaded(entries[:-1], entries[-1].message.id)
+        return loaded
+
+
+class UncountedStore(IndexStore):
+    """Entries come back as if nobody had ever tried to deliver them."""
+
+    def load(self, queue: Queue, priority: int, after: int, window: Window) -> Loaded:
+        loaded = super().load(queue, priority, after, window)
+        for entry in loaded.entries:
+            entry.delivery_count = 0
+        return loaded
+
+
+class FlightlessStore(IndexStore):
+    """The checkpoint has lost what is in flight."""
+
+    def checkpoint(self) -> State:
+        state = super().checkpoint()
+        for consumer in state.consumers.values():
+            consumer.unacked.clear()
+        for queue in state.queues.values():
+            for message_id in [m for m, e in queue.entries.items() if e.state == IN_FLIGHT]:
+                del queue.entries[message_id]
+        return state
+
+
+def paged_by(store: type[IndexStore]) -> Hooks:
+    """A broker that pages into a store with a mistake."""
+
+    class Mistaken(SimulatedIndex):
+        store_type = store
+
+    return Hooks(make_index=Mistaken, pages=True)
 
 
 PLANTED = {
@@ -80,14 +143,19 @@ PLANTED = {
     ),
     "the fold ignores Returned": Hooks(recover=refolded(returned)),
     "MESSAGE does not wait for its count": Hooks(counts_are_durable=True),
+    "what is not indexed leaves memory": paged_by(BoastfulStore),
+    "what is gone comes back from the index": paged_by(ForgetfulStore),
+    "a window skips one": paged_by(SkippingStore),
+    "delivery counts do not come back": paged_by(UncountedStore),
+    "the checkpoint forgets what is in flight": paged_by(FlightlessStore),
 }
 
 
 def is_found(hooks: Hooks, seed: int) -> bool:
-    """Whether a run fails; a fold that leaves out events may also meet one that does not fit."""
+    """Whether a run fails, or the broker itself notices that something does not fit."""
     try:
         Simulation(seed, hooks).run(STEPS)
-    except (Violation, MisfitError):
+    except (Violation, MisfitError, FoldError, RecoveryError, StoreError):
         return True
     return False
 

@@ -34,6 +34,7 @@ ONCE_FOUND = (
     (310, 8_000),
     (141, 8_000),
     (5012, 8_000),
+    (119, 8_000),
 )
 """Seeds that failed before something was mended, here or in the broker, with their steps."""
 
@@ -61,7 +62,7 @@ def test_promises_are_kept_from_a_seed_that_once_failed(seed: int, steps: int) -
 def test_every_fault_happens() -> None:
     """A simulation in which nothing goes wrong would show nothing."""
     total = dict.fromkeys(Counts.__struct_fields__, 0)
-    digests = receipts = messages = refused = full = large = 0
+    digests = receipts = messages = refused = full = large = evicted = checkpoints = deleted = 0
     for seed in range(300, 320):
         simulation = simulate(seed, 8_000)
         for name in total:
@@ -72,11 +73,17 @@ def test_every_fault_happens() -> None:
         refused += simulation.ledger.errors["disk is full"]
         full += simulation.ledger.errors["' is full: it holds"]
         large += simulation.judge.shadow.large
+        if simulation.index is not None:
+            evicted += simulation.index.evicted
+            checkpoints += simulation.index.checkpoints
+            deleted += simulation.index.deleted
     assert min(total.values()) > 0, total
     assert min(digests, receipts, messages) > 500
     assert refused > 0
     assert full > 0
     assert large > 50
+    assert min(evicted, checkpoints) > 100
+    assert deleted > 0
 
 
 def test_same_seed_gives_the_same_run() -> None:
