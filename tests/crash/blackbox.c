@@ -1,9 +1,11 @@
-/* A black box for the files of one folder: what was written to them, and what was synced.
+/* A black box for the files of some folders: what was written to them, and what was synced.
  *
- * Loaded into the broker's process by LD_PRELOAD. Every call that changes a file below BLACKBOX_FOLDER
- * is passed on, and noted in BLACKBOX_LOG: a write before it is carried out (it may reach the disk
- * from then on), a sync after it succeeded (only from then on it counts). The log survives the
- * SIGKILL that stands for the power cut in the page cache; tests/crash/power.py reads it.
+ * Loaded into the broker's processes by LD_PRELOAD. Every call that changes a file in one of the
+ * folders BLACKBOX_FOLDER (separated by colons) is passed on, and noted in BLACKBOX_LOG: a write before
+ * it is carried out (it may reach the disk from then on), a sync after it succeeded (only from then on
+ * it counts). Names are noted with that of their folder. The log survives the SIGKILL that stands for
+ * the power cut in the page cache; tests/crash/power.py reads it. The lock file of LMDB is not watched:
+ * it means nothing after a power cut.
  *
  * While the file BLACKBOX_FAULT exists, its name ending in "full" or "broken", room cannot be
  * reserved (ENOSPC), or writes and syncs fail (EIO); ending in "slow", a sync takes 200 ms.
@@ -18,6 +20,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,24 +36,34 @@ struct record {
     uint64_t length;
 };
 
-enum { CREATE = 1, WRITE = 2, SYNC = 3, SIZE = 4, RENAME = 5, REMOVE = 6, SYNC_FOLDER = 7 };
+enum { CREATE = 1, WRITE, SYNC, SIZE, RENAME, REMOVE, SYNC_FOLDER, SYNCED_WRITE };
 #define DESCRIPTORS 65536
+#define FOLDERS 4
 
-static const char *folder;
-static size_t folder_length;
+static struct { char path[PATH_MAX]; size_t length, parent; } folders[FOLDERS];
+static int folder_count;
 static int log_fd = -1;
 static int deaf;
 static const char *fault;
-static char watched[DESCRIPTORS]; /* 1 a file, 2 the folder itself */
+static char watched[DESCRIPTORS]; /* 1 a file, 2 the folder itself, 3 a file whose writes sync */
+static char folder_at[DESCRIPTORS];
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 __attribute__((constructor)) static void begin(void) {
     const char *log_path = getenv("BLACKBOX_LOG");
-    folder = getenv("BLACKBOX_FOLDER");
-    if (!folder || !log_path) return;
-    folder_length = strlen(folder);
+    const char *list = getenv("BLACKBOX_FOLDER");
+    if (!list || !log_path) return;
+    while (*list) {
+        size_t length = strcspn(list, ":");
+        if (folder_count == FOLDERS || length >= PATH_MAX) abort();
+        memcpy(folders[folder_count].path, list, length);
+        folders[folder_count].length = length;
+        folders[folder_count].parent = strrchr(folders[folder_count].path, '/') + 1 - folders[folder_count].path;
+        folder_count++;
+        list += length + (list[length] == ':');
+    }
     fault = getenv("BLACKBOX_FAULT");
     deaf = getenv("BLACKBOX_DEAF") != NULL;
     log_fd = REAL(open)(log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
@@ -77,22 +90,40 @@ static int has_fault(const char *kind) {
            access(fault, F_OK) == 0;
 }
 
-static int is_file(int fd) { return fd >= 0 && fd < DESCRIPTORS && watched[fd] == 1; }
+static int is_file(int fd) { return fd >= 0 && fd < DESCRIPTORS && (watched[fd] & 1); }
 
-/* The name within the folder, or NULL for paths elsewhere. "" is the folder itself. */
+/* Which folder a path is in or names, -1 for paths elsewhere. */
+static int folder_of(const char *path) {
+    for (int at = 0; at < folder_count && log_fd >= 0; at++) {
+        size_t length = folders[at].length;
+        if (strncmp(path, folders[at].path, length)) continue;
+        if (path[length] == 0) return at;
+        if (path[length] == '/' && strcmp(path + length, "/lock.mdb")) return at;
+    }
+    return -1;
+}
+
+/* The name with that of its folder, or NULL for paths elsewhere and for the folder itself. */
 static const char *name_of(const char *path) {
-    if (!folder || log_fd < 0 || strncmp(path, folder, folder_length)) return NULL;
-    if (path[folder_length] == 0) return "";
-    return path[folder_length] == '/' ? path + folder_length + 1 : NULL;
+    int at = folder_of(path);
+    return at < 0 || path[folders[at].length] == 0 ? NULL : path + folders[at].parent;
 }
 
 static int opened(int fd, const char *path, int flags, int existed) {
+    int at = folder_of(path);
+    if (fd < 0 || fd >= DESCRIPTORS || at < 0) return fd;
     const char *name = name_of(path);
-    if (fd < 0 || fd >= DESCRIPTORS || !name) return fd;
-    watched[fd] = *name ? 1 : 2;
-    if (*name && (flags & O_CREAT) && !existed) note(CREATE, inode_of(fd), 0, name, strlen(name));
-    if (*name && (flags & O_TRUNC)) note(SIZE, inode_of(fd), 0, NULL, 0);
+    watched[fd] = !name ? 2 : (flags & O_DSYNC) ? 3 : 1;
+    folder_at[fd] = (char)at;
+    if (name && (flags & O_CREAT) && !existed) note(CREATE, inode_of(fd), 0, name, strlen(name));
+    if (name && (flags & O_TRUNC)) note(SIZE, inode_of(fd), 0, NULL, 0);
     return fd;
+}
+
+/* After a write that is a sync of what it wrote, and of nothing else. */
+static void written(int fd, const void *data, ssize_t count, uint64_t offset) {
+    if (count > 0 && is_file(fd) && watched[fd] == 3 && !deaf)
+        note(SYNCED_WRITE, inode_of(fd), offset, data, (size_t)count);
 }
 
 #define OPEN(function)                                                          \
@@ -118,10 +149,25 @@ int close(int fd) {
 #define PWRITE(function)                                                              \
     ssize_t function(int fd, const void *data, size_t count, __off64_t offset) {      \
         if (is_file(fd)) note(WRITE, inode_of(fd), (uint64_t)offset, data, count);    \
-        return REAL(function)(fd, data, count, offset);                               \
+        ssize_t result = REAL(function)(fd, data, count, offset);                     \
+        written(fd, data, result, (uint64_t)offset);                                  \
+        return result;                                                                \
     }
 PWRITE(pwrite)
 PWRITE(pwrite64)
+
+/* Several pages at the place where the file stands: how LMDB writes what lies side by side. */
+ssize_t writev(int fd, const struct iovec *parts, int count) {
+    if (is_file(fd)) {
+        off_t offset = lseek(fd, 0, SEEK_CUR);
+        if (offset < 0 || watched[fd] == 3) abort();
+        for (int part = 0; part < count; part++) {
+            note(WRITE, inode_of(fd), (uint64_t)offset, parts[part].iov_base, parts[part].iov_len);
+            offset += (off_t)parts[part].iov_len;
+        }
+    }
+    return REAL(writev)(fd, parts, count);
+}
 
 /* Ways of writing that the black box does not know would make it forget: better to stop. */
 ssize_t write(int fd, const void *data, size_t count) {
@@ -144,8 +190,11 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, __off_t offset) {
         }                                                                             \
         int result = REAL(function)(fd);                                              \
         if (result == 0 && !deaf && fd >= 0 && fd < DESCRIPTORS) {                    \
-            if (watched[fd] == 1) note(SYNC, inode_of(fd), 0, NULL, 0);               \
-            if (watched[fd] == 2) note(SYNC_FOLDER, 0, 0, NULL, 0);                   \
+            if (watched[fd] & 1) note(SYNC, inode_of(fd), 0, NULL, 0);                \
+            if (watched[fd] == 2) {                                                   \
+                const char *name = folders[(int)folder_at[fd]].path + folders[(int)folder_at[fd]].parent; \
+                note(SYNC_FOLDER, 0, 0, name, strlen(name));                          \
+            }                                                                         \
         }                                                                             \
         return result;                                                                \
     }
@@ -186,6 +235,19 @@ int rename(const char *old, const char *new) {
 
 int unlink(const char *path) {
     const char *name = name_of(path);
-    if (name && *name) note(REMOVE, 0, 0, name, strlen(name));
+    if (name) note(REMOVE, 0, 0, name, strlen(name));
     return REAL(unlink)(path);
+}
+
+/* How Python removes a tree. */
+int unlinkat(int fd, const char *path, int flags) {
+    char whole[2 * PATH_MAX], link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = fd < 0 ? -1 : readlink(link, whole, PATH_MAX);
+    if (length > 0 && !(flags & AT_REMOVEDIR)) {
+        snprintf(whole + length, PATH_MAX, "/%s", path);
+        const char *name = name_of(whole);
+        if (name) note(REMOVE, 0, 0, name, strlen(name));
+    }
+    return REAL(unlinkat)(fd, path, flags);
 }

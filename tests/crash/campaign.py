@@ -14,7 +14,7 @@ from recovery.directory import JOURNAL
 from recovery.readonly import read_state
 from tests.crash.clients import Connect, Delivery, Receipt
 from tests.crash.ledger import Ledger
-from tests.crash.workload import INPUT, ORDERS, OUTPUT, begin_work, end_work
+from tests.crash.workload import INPUT, ORDERS, OUTPUT, STAFF, Staff, Worker, begin_work, end_work
 from tests.support.process import BrokerProcess
 from tools.verification import verify_data
 
@@ -33,14 +33,21 @@ KILL_IN_START_SECONDS: Final = (0.05, 0.6)
 class Campaign:
     """Rounds of work that each end in a crash; `finish` drains and checks everything."""
 
+    settings: tuple[str, ...] = SETTINGS
+    config = CONFIG
+    listen: tuple[str, ...] = ("stomp://127.0.0.1:0",)
+
     def __init__(self, directory: Path, connect: Connect, seed: int) -> None:
-        self.broker: Final = BrokerProcess(directory, settings=SETTINGS, config=CONFIG)
+        self.broker: Final = BrokerProcess(
+            directory, settings=self.settings, config=self.config, listen=self.listen
+        )
         self.connect: Final = connect
         self.ledger: Final = Ledger()
         self.random: Final = random.Random(seed)
         self.seed: Final = seed
         self.rounds = 0
         self.starts_to_kill = 0.2
+        self.last_lsn = 0
 
     def round(self) -> None:
         """Start, let clients work for a random while, kill -9, and look at what is on disk."""
@@ -48,16 +55,25 @@ class Campaign:
         if self.random.random() < self.starts_to_kill:
             self.kill_in_start()
         self.broker.start()
-        workers = begin_work(self.ledger, self.connect, self.broker.port, f"r{self.rounds}")
+        name = f"r{self.rounds}"
+        workers = begin_work(self.ledger, self.connect, self.broker.port, name, self.staff())
         try:
-            # The moment of the kill is what is random here; nothing depends on how long it is.
-            workers[0].thread.join(self.random.uniform(*KILL_AFTER_SECONDS))
+            self.let_work(workers)
             assert self.broker.is_running, self.broker.log_text()
         finally:
             self.strike()
             end_work(workers)
         self.after_crash()
         assert not self.ledger.violations, self.report()
+
+    def staff(self) -> Staff:
+        """Who works in the next round."""
+        return STAFF
+
+    def let_work(self, workers: list[Worker]) -> None:
+        """Wait until it is time to strike."""
+        # The moment of the kill is what is random here; nothing depends on how long it is.
+        workers[0].thread.join(self.random.uniform(*KILL_AFTER_SECONDS))
 
     def kill_in_start(self) -> None:
         """A start that does not get far."""
@@ -80,7 +96,7 @@ class Campaign:
         """The journal on disk folds, and to a state that can be."""
         if not (directory / JOURNAL).is_dir():
             return State()
-        state, _ = read_state(directory)
+        state, self.last_lsn = read_state(directory)
         assert check(state) == []
         return state
 
@@ -94,6 +110,7 @@ class Campaign:
             client.subscribe(destination, str(number), 1000)
         open_acks: dict[str, str] = {}
         drained: set[str] = set()
+        newest: dict[str, int] = {}
         while len(drained) < left or open_acks:
             heard = client.receive(30)
             assert heard is not None, (
@@ -104,6 +121,8 @@ class Campaign:
             else:
                 assert isinstance(heard, Delivery), heard
                 self.ledger.delivered(heard.body, heard.delivery_count, heard.is_flagged)
+                assert heard.id > newest.get(heard.destination, 0), (newest, heard)
+                newest[heard.destination] = heard.id
                 drained.add(heard.body)
                 open_acks[heard.body] = heard.body
                 client.ack(heard, heard.body)

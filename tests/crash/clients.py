@@ -28,12 +28,13 @@ class Gone(Exception):
 
 
 class Delivery(NamedTuple):
-    """A MESSAGE; `frame` is the client's own object."""
+    """A MESSAGE: the body without what pads it, and `frame`, the client's own object."""
 
     body: str
     delivery_count: int
     is_flagged: bool
     destination: str
+    id: int
     frame: Any
 
 
@@ -78,12 +79,30 @@ class Client(Protocol):
         ...
 
 
+def padded(body: str, length: int) -> str:
+    """Make a body as long as is said, in a way that `unpadded` can check."""
+    if length <= len(body):
+        return body
+    pad = (body + " ") * (length // (len(body) + 1) + 1)
+    return f"{body} {length} {pad}"[:length]
+
+
+def unpadded(whole: str) -> str:
+    """Undo `padded`; an AssertionError if it is not what that made."""
+    body, _, rest = whole.partition(" ")
+    if rest:
+        length = int(rest.partition(" ")[0])
+        assert whole == padded(body, length), f"{body} came damaged: {len(whole)} of {length} bytes"
+    return body
+
+
 def _delivery(headers: dict[str, str], body: str, frame: Any) -> Delivery:
     return Delivery(
-        body,
+        unpadded(body),
         int(headers.get("delivery-count", "1")),
         headers.get("redelivered") == "true",
         headers["destination"],
+        int(headers["message-id"]),
         frame,
     )
 

@@ -2,9 +2,9 @@
 
 Fault model, that of `journal.disk`: bytes written since the last sync of their file may be there
 or not, each sector of 512 bytes for itself; a change of size since then may have happened or not;
-names changed since the last sync of the folder are as they were, or as they became, in order. The
-real disk did get everything (the process was killed, not the machine), so the folder is rebuilt
-from what the black box noted.
+names changed since the last sync of their folder are as they were, or as they became, in order. The
+real disk did get everything (the processes were killed, not the machine), so the folders are
+rebuilt from what the black box noted.
 """
 
 import random
@@ -16,9 +16,10 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 SECTOR: Final = 512
+LOCK_FILE: Final = "lock.mdb"
 SOURCE: Final = Path(__file__).with_name("blackbox.c")
 _RECORD: Final = Struct("=B7xQQQ")
-CREATE, WRITE, SYNC, SIZE, RENAME, REMOVE, SYNC_FOLDER = range(1, 8)
+CREATE, WRITE, SYNC, SIZE, RENAME, REMOVE, SYNC_FOLDER, SYNCED_WRITE = range(1, 9)
 
 
 class NoCompiler(Exception):
@@ -107,17 +108,21 @@ class PlatterFile:
 
 
 class Platter:
-    """A folder as the platter has it: `names` are durable, `newest` is what the process sees."""
+    """Folders as the platter has them: `names` (with that of their folder) are durable."""
 
-    def __init__(self, folder: Path) -> None:
-        """Begin with what is in the folder, all of it durable."""
+    def __init__(self, *folders: Path) -> None:
+        """Begin with what is in the folders, all of it durable."""
+        self.folders: Final = folders
         self.files: Final[dict[int, PlatterFile]] = {}
         self.names: dict[str, int] = {}
-        for path in folder.iterdir() if folder.is_dir() else ():
-            inode = path.stat().st_ino
-            self.files[inode] = PlatterFile(path.read_bytes())
-            self.names[path.name] = inode
-        self.unsynced: Final[list[Record]] = []
+        for folder in folders:
+            for path in folder.iterdir() if folder.is_dir() else ():
+                if path.name == LOCK_FILE:
+                    continue
+                inode = path.stat().st_ino
+                self.files[inode] = PlatterFile(path.read_bytes())
+                self.names[f"{folder.name}/{path.name}"] = inode
+        self.unsynced: list[Record] = []
 
     def play(self, record: Record) -> None:
         """Take in what happened next."""
@@ -127,11 +132,19 @@ class Platter:
                 self.files[record.inode] = PlatterFile()
             self.unsynced.append(record)
         elif record.kind == SYNC_FOLDER:
+            later = []
             for change in self.unsynced:
-                self._rename(change)
-            self.unsynced.clear()
+                if change.data.startswith(record.data + b"/"):
+                    self._rename(change)
+                else:
+                    later.append(change)
+            self.unsynced = later
         elif record.kind == SYNC:
             self.files[record.inode].sync()
+        elif record.kind == SYNCED_WRITE:
+            file = self.files[record.inode]
+            file.unsynced[:] = [other for other in file.unsynced if other.offset != record.offset]
+            file.change(record)
         else:
             self.files[record.inode].unsynced.append(record)
 
@@ -157,10 +170,11 @@ class Platter:
         else:
             self.names.pop(record.data.decode(), None)
 
-    def write_to(self, folder: Path) -> None:
-        """Make a folder that holds what the platter has, and nothing else."""
-        if folder.exists():
-            shutil.rmtree(folder)
-        folder.mkdir(parents=True)
+    def write(self) -> None:
+        """Make the folders hold what the platter has, and nothing else."""
+        for folder in self.folders:
+            if folder.exists():
+                shutil.rmtree(folder)
+            folder.mkdir(parents=True)
         for name, inode in self.names.items():
-            (folder / name).write_bytes(self.files[inode].content)
+            (self.folders[0].parent / name).write_bytes(self.files[inode].content)

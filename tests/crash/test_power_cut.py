@@ -5,13 +5,19 @@ that holds what was synced and, sector by sector, a random part of what was not.
 """
 
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from recovery.directory import JOURNAL
+from journal.disk import RealDisk
+from paging.judging import check_apart, judge
+from paging.tables import DATA_FILE
+from recovery.checkpoint import INDEX
+from recovery.directory import DATA_ID, JOURNAL
 from tests.crash.campaign import Campaign
 from tests.crash.clients import Connect, Receipt, StompPy
+from tests.crash.paged import PagedCampaign
 from tests.crash.power import NoCompiler, Platter, compile_black_box, read_records
 from tests.crash.workload import ORDERS
 
@@ -25,12 +31,12 @@ class PowerCuts(Campaign):
         self, directory: Path, connect: Connect, seed: int, library: Path, *, deaf: bool = False
     ) -> None:
         super().__init__(directory, connect, seed)
-        self.folder = directory / JOURNAL
+        self.folders = (directory / JOURNAL, directory / INDEX)
         self.noted = directory.with_name("blackbox.log")
         self.chance = random.Random(seed + 1)
         self.broker.environment = {
             "LD_PRELOAD": str(library),
-            "BLACKBOX_FOLDER": str(self.folder),
+            "BLACKBOX_FOLDER": ":".join(str(folder) for folder in self.folders),
             "BLACKBOX_LOG": str(self.noted),
         } | ({"BLACKBOX_DEAF": "1"} if deaf else {})
         # The first start makes the folder; what is cut later is what is in it.
@@ -39,24 +45,50 @@ class PowerCuts(Campaign):
         self.switch_on()
 
     def switch_on(self) -> None:
-        """Everything in the folder is on the platter; the black box begins anew."""
-        self.platter = Platter(self.folder)
+        """Everything in the folders is on the platter; the black box begins anew."""
+        self.platter = Platter(*self.folders)
         self.noted.unlink(missing_ok=True)
 
     def strike(self) -> None:
         self.broker.cut_power()
 
     def after_crash(self) -> None:
-        """Give the broker a folder with what the platter has."""
+        """Give the broker folders with what the platter has."""
         for record in read_records(self.noted):
             self.platter.play(record)
         self.cut()
-        self.platter.write_to(self.folder)
+        self.platter.write()
         self.switch_on()
 
     def cut(self) -> None:
         """What becomes of what was not synced."""
         self.platter.cut(self.chance)
+
+
+class PagedPowerCuts(PagedCampaign, PowerCuts):
+    """The same for brokers that page: what is left of the index is right, or is not used."""
+
+    def __init__(self, directory: Path, connect: Connect, seed: int, library: Path) -> None:
+        self.unusable = 0
+        PowerCuts.__init__(self, directory, connect, seed, library)
+        self.struck = Counter()
+
+    def strike(self) -> None:
+        PowerCuts.strike(self)
+
+    def after_crash(self) -> None:
+        PowerCuts.after_crash(self)
+        self.check_journal(self.broker.directory)
+
+    def check_index(self, directory: Path) -> None:
+        index, disk = directory / INDEX, RealDisk(directory / JOURNAL)
+        wrong = check_apart(index) if (index / DATA_FILE).exists() else ""
+        if not wrong:
+            super().check_index(directory)
+            return
+        data_id = bytes.fromhex((directory / DATA_ID).read_text("ascii").strip())
+        assert not judge(index, data_id, disk).usable, wrong
+        self.unusable += 1
 
 
 class TotalLoss(PowerCuts):
@@ -81,6 +113,17 @@ def test_nothing_receipted_is_lost(tmp_path: Path, kills: int, seed: int, librar
         for _ in range(kills):
             campaign.round()
         campaign.finish()
+
+
+def test_nothing_receipted_is_lost_when_all_is_paged(
+    tmp_path: Path, kills: int, seed: int, library: Path
+) -> None:
+    campaign = PagedPowerCuts(tmp_path / "data", StompPy, seed, library)
+    with campaign.broker:
+        for _ in range(max(1, kills * 3 // 10)):
+            campaign.round()
+        campaign.finish()
+    print(f"indexes that could not be used: {campaign.unusable}")
 
 
 @pytest.mark.parametrize("deaf", [False, True], ids=["synced", "not-synced"])

@@ -7,9 +7,9 @@ its own; when it happens does not, so a seed repeats the decisions of a run, not
 import random
 import threading
 import traceback
-from typing import Final
+from typing import Final, TypeAlias
 
-from tests.crash.clients import Client, Connect, Delivery, Gone, Heard, Receipt, Refused
+from tests.crash.clients import Client, Connect, Delivery, Gone, Heard, Receipt, Refused, padded
 from tests.crash.ledger import Ledger
 
 ORDERS: Final = "/queue/orders"
@@ -68,6 +68,11 @@ class Producer(Worker):
     """Sends with receipts, a window ahead; now and then in transactions, some of them aborted."""
 
     destination = ORDERS
+    lengths: tuple[int, ...] = (0,)
+    """Lengths of bodies to choose from; a body is at least as long as its name."""
+
+    def padded(self, body: str) -> str:
+        return padded(body, self.random.choice(self.lengths))
 
     def work(self, client: Client) -> None:
         waiting: dict[str, tuple[str, ...]] = {}
@@ -87,7 +92,7 @@ class Producer(Worker):
         body = receipt = self.next_id()
         self.ledger.sending(body)
         waiting[receipt] = (body,)
-        client.send(self.destination, body, receipt)
+        client.send(self.destination, self.padded(body), receipt)
 
     def send_together(self, client: Client, waiting: dict[str, tuple[str, ...]]) -> None:
         name = self.next_id()
@@ -95,7 +100,7 @@ class Producer(Worker):
         self.ledger.sending_together(bodies)
         client.begin(name)
         for body in bodies:
-            client.send(self.destination, body, transaction=name)
+            client.send(self.destination, self.padded(body), transaction=name)
         if self.random.random() < 0.3:
             self.ledger.given_up(bodies)
             waiting[name] = ()
@@ -119,6 +124,7 @@ class Consumer(Worker):
     def work(self, client: Client) -> None:
         self.acks: dict[str, str] = {}
         self.held: list[Delivery] = []
+        newest = 0
         client.subscribe(self.destination, "1", CREDIT)
         while True:
             heard = client.receive(POLL * 4)
@@ -127,6 +133,11 @@ class Consumer(Worker):
                 self.on_receipt(heard)
             elif isinstance(heard, Delivery):
                 self.ledger.delivered(heard.body, heard.delivery_count, heard.is_flagged)
+                if heard.delivery_count == 1:
+                    # What was never delivered comes in the order in which it was sent.
+                    if heard.id < newest:
+                        self.ledger.complain(f"{self.name}: {heard.id} came after {newest}")
+                    newest = heard.id
                 if self.random.random() < 0.004:
                     client.cut()
                     return
@@ -191,14 +202,26 @@ class Forwarder(Consumer):
         super().on_receipt(receipt)
 
 
-STAFF: Final = (Producer, InputProducer, Consumer, Consumer, Forwarder)
+class LargeProducer(Producer):
+    """Sends bodies of all sizes, from none to several chunks."""
+
+    lengths = (0, 0, 0, 200, 1_500, 4_000, 70_000, 200_000)
 
 
-def begin_work(ledger: Ledger, connect: Connect, port: int, name: str) -> list[Worker]:
+Staff: TypeAlias = tuple[type[Worker], ...]
+STAFF: Final[Staff] = (Producer, InputProducer, Consumer, Consumer, Forwarder)
+LARGE_STAFF: Final[Staff] = (LargeProducer, InputProducer, Consumer, Consumer, Forwarder)
+FILLING: Final[Staff] = (LargeProducer, Producer, InputProducer)
+DRAINING: Final[Staff] = (Consumer, Consumer, Forwarder)
+
+
+def begin_work(
+    ledger: Ledger, connect: Connect, port: int, name: str, staff: Staff = STAFF
+) -> list[Worker]:
     """Start all clients of a round; names and so bodies begin with `name`."""
     workers = [
         kind(f"{name}{chr(ord('a') + number)}", ledger, connect, port)
-        for number, kind in enumerate(STAFF)
+        for number, kind in enumerate(staff)
     ]
     for worker in workers:
         worker.thread.start()

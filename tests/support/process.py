@@ -167,8 +167,16 @@ class BrokerProcess:
         """Kill -9 the broker with every process that it started."""
         if self._process is not None:
             group = self._process.pid
+            # The indexer is in a group of its own. Who is stopped does nothing between two kills.
+            indexers = self.indexers() if self.is_running else []
+            for pid in indexers:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
             with suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)
+            for pid in indexers:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             self.wait()
 
     def stop(self) -> int:

@@ -1,0 +1,113 @@
+"""Campaigns on brokers that page: next to nothing of a queue is in memory, the index is hit too.
+
+Beside what every campaign checks, the index that a crash leaves behind must be sound, and not ahead
+of the journal.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from engine.state import State
+from paging.checking import check
+from paging.tables import DATA_FILE
+from recovery.checkpoint import INDEX
+from tests.crash.campaign import KILL_AFTER_SECONDS, KILL_IN_START_SECONDS, SETTINGS, Campaign
+from tests.crash.clients import Connect
+from tests.crash.workload import DRAINING, FILLING, LARGE_STAFF, Staff, Worker
+
+PAGED_CONFIG: Final = """
+[[acceptor]]
+name = "small"
+listen = "127.0.0.1:0"
+min-large-message-size = "3KiB"
+
+[[address-setting]]
+match = "#"
+max-delivery-attempts = -1
+max-size-messages = 0
+max-read-page-messages = 7
+prefetch-page-messages = 3
+
+[[address-setting]]
+match = "input"
+max-size-messages = -1
+max-size-bytes = "20KiB"
+max-read-page-bytes = "2KiB"
+"""
+PAGED_SETTINGS: Final = (*SETTINGS, "journal.checkpoint-period=200")
+
+
+class PagedCampaign(Campaign):
+    """Kills the broker, its indexer, or both; what clients do changes from round to round."""
+
+    settings = PAGED_SETTINGS
+    config = PAGED_CONFIG
+    listen = ()
+
+    def __init__(self, directory: Path, connect: Connect, seed: int) -> None:
+        super().__init__(directory, connect, seed)
+        self.struck: Counter[str] = Counter()
+
+    def staff(self) -> Staff:
+        return self.random.choice((LARGE_STAFF, LARGE_STAFF, FILLING, DRAINING))
+
+    def let_work(self, workers: list[Worker]) -> None:
+        seconds = self.random.uniform(*KILL_AFTER_SECONDS)
+        if self.random.random() < 0.5:
+            workers[0].thread.join(seconds / 2)
+            self.kill_indexer()
+        workers[0].thread.join(seconds)
+
+    def kill_indexer(self) -> None:
+        """Kill -9 the indexer, if there is one; the broker has to go on."""
+        for pid in self.broker.indexers():
+            self.struck["indexer"] += 1
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def strike(self) -> None:
+        if self.random.random() < 0.5:
+            self.struck["broker"] += 1
+            self.broker.kill()
+        else:
+            self.struck["both"] += 1
+            self.broker.cut_power()
+
+    def kill_in_start(self) -> None:
+        """A start that does not get far, or one whose indexer does not."""
+        self.struck["start"] += 1
+        if self.random.random() < 0.5:
+            super().kill_in_start()
+            return
+        self.broker.launch()
+        with suppress(subprocess.TimeoutExpired):
+            self.broker.process.wait(self.random.uniform(*KILL_IN_START_SECONDS))
+        self.kill_indexer()
+        self.broker.wait_until_ready()
+        self.strike()
+        self.after_crash()
+
+    def check_journal(self, directory: Path) -> State:
+        state = super().check_journal(directory)
+        self.check_index(directory)
+        return state
+
+    def check_index(self, directory: Path) -> None:
+        """What the crash left of the index is sound, and the journal is at least as far."""
+        if not (directory / INDEX / DATA_FILE).exists():
+            return
+        lsn = check(directory / INDEX)
+        assert lsn <= self.last_lsn, f"the index is at {lsn}, the journal at {self.last_lsn}"
+
+    def finish(self) -> None:
+        super().finish()
+        log = self.broker.log_text()
+        assert "Traceback" not in log, log
+        paged = [line for line in self.broker.lines() if "made anew" in line["event"]]
+        print(f"struck {dict(self.struck)}, made anew {paged}", file=sys.stderr)

@@ -1,0 +1,19 @@
+"""Promises P1 to P5 on brokers that page, with SIGKILL for broker, indexer, and both at once."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.crash.clients import StompPy
+from tests.crash.paged import PagedCampaign
+
+pytestmark = pytest.mark.crash
+
+
+def test_nothing_receipted_is_lost_when_all_is_paged(tmp_path: Path, kills: int, seed: int) -> None:
+    campaign = PagedCampaign(tmp_path / "data", StompPy, seed)
+    with campaign.broker:
+        for _ in range(max(1, kills * 4 // 10)):
+            campaign.round()
+        campaign.finish()
+    assert campaign.struck["broker"] + campaign.struck["both"] > 0
