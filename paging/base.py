@@ -91,7 +91,7 @@ def advance(directory: Path, disk: Disk, data_id: bytes, last_lsn: int) -> None:
         work = Path(folder) / "index"
         if known is not None:
             restore(directory, data_id, work)
-        index = Index(work, data_id)
+        index = Index(work, data_id, clusters=False)
         try:
             for batch in _batches(disk, index.lsn, last_lsn):
                 index.advance(batch)

@@ -13,10 +13,14 @@ import numpy as np
 
 from engine.invariants import check as check_invariants
 from engine.state import State
+from journal.disk import RealDisk
+from journal.format import Damage
 from paging import pages
+from paging.clustering import CLUSTERS_DIRECTORY, known_of, live_in
+from paging.clusters import check_cluster
 from paging.levels import U64_MASK, Level, Levels
 from paging.loading import load_state
-from paging.pages import U8, U32, Rows
+from paging.pages import U8, U32, U64, Rows
 from paging.records import LevelRecord
 from paging.tables import (
     BLOCK_VALUE,
@@ -45,6 +49,7 @@ def check(path: Path) -> int:
             if wrong:
                 raise _damaged(path, wrong[0])
             _check_pages(tables, txn, state, sums)
+            _check_clusters(tables, txn)
             return tables.position(txn)[0]
     finally:
         tables.close()
@@ -110,6 +115,27 @@ def _check_pages(tables: Tables, txn: lmdb.Transaction, state: State, sums: dict
             raise _damaged(tables.path, f"the sum of the messages of queue {queue.id} is wrong")
     if expiring != txn.stat(tables.db(EXPIRING))["entries"]:
         raise _damaged(tables.path, f"{expiring} messages expire, and others are listed")
+
+
+def _check_clusters(tables: Tables, txn: lmdb.Transaction) -> None:
+    """Ranges count what the pages have of them, and every unit of their clusters is sound."""
+    ranges = known_of(tables, txn)
+    if not ranges:
+        return
+    firsts = np.array([known.range.first for known in ranges], U64)
+    counts = np.zeros(len(ranges), np.int64)
+    for _, _, rows in _each_page(tables, txn):
+        counts += live_in(firsts, rows.message)
+    disk, data_id = RealDisk(tables.path / CLUSTERS_DIRECTORY), tables.data_id(txn)
+    for (known, live), count in zip(ranges, counts.tolist(), strict=True):
+        if live != count:
+            what = f"{live} messages are counted from {known.first} to {known.last}, not {count}"
+            raise _damaged(tables.path, what)
+        try:
+            if known.bytes:
+                check_cluster(disk, data_id, known)
+        except (Damage, OSError) as error:
+            raise _damaged(tables.path, f"cluster {known.name}: {error}") from error
 
 
 def _check_expiry(tables: Tables, txn: lmdb.Transaction, queue_id: int, rows: Rows) -> int:

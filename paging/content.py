@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -275,36 +275,59 @@ class _OpenSegment:
         return self._ahead[:count]
 
 
-class _BlockCache:
-    """Decoded blocks by LSN, bounded in bytes; what was used last stays."""
+class Decoded(Protocol):
+    """What a cache keeps; `size` is what it takes in memory, in bytes."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        ...
+
+
+class DecodedCache:
+    """Decoded parts of files, bounded in bytes together; what was used last stays.
+
+    Blocks are found by any LSN that they have, everything else by its key.
+    """
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max: Final = bytes_max
         self.bytes = 0
-        self._blocks: OrderedDict[int, DecodedBlock] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, ...], Decoded] = OrderedDict()
         self._firsts: list[int] = []
 
-    def get(self, lsn: int) -> DecodedBlock | None:
+    def block(self, lsn: int) -> DecodedBlock | None:
         """The block that has an event, None if it is not here."""
         position = bisect_right(self._firsts, lsn)
         if position == 0:
             return None
-        first = self._firsts[position - 1]
-        block = self._blocks[first]
-        if lsn >= block.next_lsn:
-            return None
-        self._blocks.move_to_end(first)
-        return block
+        block = self.get((self._firsts[position - 1],))
+        return block if isinstance(block, DecodedBlock) and lsn < block.next_lsn else None
 
-    def put(self, block: DecodedBlock) -> None:
-        """Keep a block that is not here, and let go of old ones: of all others, if it is large."""
-        self._blocks[block.first_lsn] = block
+    def put_block(self, block: DecodedBlock) -> None:
+        """Keep a block that is not here."""
         insort(self._firsts, block.first_lsn)
-        self.bytes += block.size
-        while self.bytes > self.bytes_max and len(self._blocks) > 1:
-            first, old = self._blocks.popitem(last=False)
-            del self._firsts[bisect_left(self._firsts, first)]
+        self.put((block.first_lsn,), block)
+
+    def get(self, key: tuple[int, ...]) -> Decoded | None:
+        """What was kept by a key, None if it is not here."""
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+        return found
+
+    def put(self, key: tuple[int, ...], decoded: Decoded) -> None:
+        """Keep what is not here, and let go of what is old: of all else, if it is large.
+
+        A key of one number is that of the block that begins with it.
+        """
+        self._kept[key] = decoded
+        self.bytes += decoded.size
+        while self.bytes > self.bytes_max and len(self._kept) > 1:
+            old_key, old = self._kept.popitem(last=False)
             self.bytes -= old.size
+            if len(old_key) == 1:
+                del self._firsts[bisect_left(self._firsts, old_key[0])]
 
 
 class ContentReader:
@@ -317,18 +340,23 @@ class ContentReader:
         locate: Locate = nowhere,
         *,
         cache_bytes: int = CACHE_BYTES,
+        cache: DecodedCache | None = None,
     ) -> None:
+        """Read segments on a disk; `cache` may be shared with who keeps other things in it.
+
+        Without one, decoded blocks take up to `cache_bytes`.
+        """
         self._disk: Final = disk
         self._layout: Final = layout
         self._locate: Final = locate
-        self._cache: Final = _BlockCache(cache_bytes)
+        self._cache: Final = cache if cache is not None else DecodedCache(cache_bytes)
         self._names: list[int] = []
         self._open: OrderedDict[int, _OpenSegment] = OrderedDict()
         self._codec: BlockCodec | None = None
 
     @property
     def cached_bytes(self) -> int:
-        """What the decoded blocks take in memory."""
+        """What all that the cache keeps takes in memory."""
         return self._cache.bytes
 
     def fetch(self, lsns: Sequence[int]) -> list[Content]:
@@ -353,10 +381,10 @@ class ContentReader:
             self._open.popitem()[1].close()
 
     def _block(self, lsn: int) -> DecodedBlock:
-        block = self._cache.get(lsn)
+        block = self._cache.block(lsn)
         if block is None:
             block = self._read(lsn)
-            self._cache.put(block)
+            self._cache.put_block(block)
         return block
 
     def _read(self, lsn: int) -> DecodedBlock:

@@ -108,6 +108,12 @@ class Fold:
         self.levels.load(self.state.queues.values())
         self._touched: set[tuple[int, int]] = set()
         self._changed = _Changed()
+        self._appended: list[Placed] = []
+
+    def take_appended(self) -> Placed:
+        """Return what plain events left in pages since the last time."""
+        appended, self._appended = self._appended, []
+        return join_placed(appended)
 
     def fold(self, txn: lmdb.Transaction, columns: Columns) -> None:
         """Fold events into state and tables, all but the position.
@@ -136,6 +142,8 @@ class Fold:
         self._apply(columns, run)
         self._count(run)
         self._settle(txn, [run.appended], [run.taken])
+        if len(run.appended.queue):
+            self._appended.append(run.appended)
 
     def _is_flying(self, queue_id: int, message_id: int) -> bool:
         """Whether an entry is in memory, which after `_settle` is what is in flight."""

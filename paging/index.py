@@ -18,6 +18,7 @@ from engine.state import State
 from journal.block import Block
 from journal.format import segment_first_lsn
 from paging.carrying import note_places
+from paging.clustering import Clustering, remove_leftovers
 from paging.columns import Columns
 from paging.fold import Fold
 from paging.tables import BLOCK_VALUE, BLOCKS, ID_KEY, Tables, open_for_writing
@@ -30,17 +31,22 @@ PART_EVENTS: Final = 250_000
 class Index:
     """The index in a directory, open for writing; one process at a time."""
 
-    def __init__(self, path: Path, data_id: bytes, *, plain: bool = True) -> None:
+    def __init__(
+        self, path: Path, data_id: bytes, *, plain: bool = True, clusters: bool = True
+    ) -> None:
         """Open the index, or create it for the journal of `data_id` (16 bytes).
 
-        Without `plain` every event goes through `apply`, which is slower and no different. Raises
-        IndexDamaged and IndexUnwritable.
+        Without `plain` every event goes through `apply`, which is slower and no different; without
+        `clusters` none is made, for an index that nobody reads content by. Raises IndexDamaged and
+        IndexUnwritable.
         """
         self.path: Final = path
         self._data_id: Final = data_id
         self._plain: Final = plain
+        self._clusters: Final = clusters
         self._tables: Tables | None = None
         self._fold: Fold | None = None
+        self._clustering: Clustering | None = None
         self.lsn = 0
         """The indexed LSN."""
         self.last_hash = b""
@@ -57,11 +63,13 @@ class Index:
             self._tables = open_for_writing(self.path, self._data_id)
             with self._tables.read() as txn:
                 self.lsn, self.last_hash, _ = self._tables.position(txn)
+            remove_leftovers(self._tables)
         return self._tables
 
     def close(self) -> None:
         """Close the tables."""
         self._fold = None
+        self._clustering = None
         if self._tables is not None:
             self._tables.close()
             self._tables = None
@@ -86,23 +94,29 @@ class Index:
             self.close()
             raise
         self.lsn, self.last_hash = last.last_lsn, last.hash
+        if self._clustering is not None:
+            self._clustering.tidy()
         return self.lsn
 
     def _advance(self, txn: lmdb.Transaction, blocks: list[Block]) -> None:
         tables = self._open()
-        fold = self._fold
+        fold, clustering = self._fold, self._clustering
         # Left behind only by an attempt that was broken off.
-        self._fold = None
-        if fold is None:
+        self._fold = self._clustering = None
+        if fold is None or clustering is None:
             fold = Fold(tables, txn, plain=self._plain)
+            live = fold.levels.count()
+            clustering = Clustering(tables, txn, live, makes=self._clusters)
         for part in _parts(blocks):
             columns = Columns(part)
             fold.fold(txn, columns)
+            clustering.follow(columns, fold.take_appended(), fold.levels.take_moved())
             _write_blocks(tables, txn, columns)
+        clustering.save(txn)
         note_places(tables, txn, columns)
         last = blocks[-1]
         tables.set_position(txn, last.last_lsn, last.hash, last.time)
-        self._fold = fold
+        self._fold, self._clustering = fold, clustering
 
     def digest(self) -> str:
         """Return the digest of the state at the indexed LSN; costs its queues, not its entries."""

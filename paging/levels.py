@@ -73,6 +73,7 @@ class Levels:
         """By queue, then by priority; those that are empty may be absent."""
         self.sums: Final[dict[int, int]] = {}
         """By queue: the sum of the hashes of its ready entries, modulo 2^64."""
+        self._moved: list[tuple[NDArray[np.uint64], int]] = []
 
     def load(self, queues: Iterable[Queue]) -> None:
         """Take over what the gaps of queues hold that were just loaded."""
@@ -103,12 +104,21 @@ class Levels:
             if level.count
         ]
 
+    def count(self) -> int:
+        """Return how many entries there are in all pages."""
+        return sum(level.count for levels in self.known.values() for level in levels.values())
+
     def forget(self, queue_id: int) -> None:
         """Forget a queue whose pages are gone."""
         self.sums.pop(queue_id, None)
         self.known.pop(queue_id, None)
 
     # ---- changing
+
+    def take_moved(self) -> list[tuple[NDArray[np.uint64], int]]:
+        """Return the ids of what entered pages (with 1) and left them (-1) since the last time."""
+        moved, self._moved = self._moved, []
+        return moved
 
     def change(self, txn: lmdb.Transaction, placed: Placed, taken: Taken) -> list[int]:
         """Put entries in and take others out; return the numbers of the levels that changed.
@@ -152,6 +162,7 @@ class Levels:
         sign: int,
     ) -> None:
         """Count rows, which stand level by level, in (sign 1) or out (-1)."""
+        self._moved.append((rows.message, sign))
         starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
         queue = np.repeat((numbers // LEVELS).astype(U32), counts)
         priority = np.repeat((PRIORITY_MAX - numbers % LEVELS).astype(U8), counts)

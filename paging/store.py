@@ -1,4 +1,4 @@
-"""The store of the engine: entries from the index, content from the journal.
+"""The store of the engine: entries from the index, content from its clusters and the journal.
 
 Each answer reads its own view of the last commit, so that no view is held while nothing happens and
 the indexer may reuse pages. A view may be later than `indexed_lsn`, never earlier: what left or
@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Final
+from typing import Final, cast
 
 import lmdb
 import numpy as np
@@ -36,9 +36,11 @@ from engine.message import (
 )
 from engine.queues import PAST_ALL, Due, Gap, Loaded, Queue, StoreError, Window
 from engine.state import State
-from journal.disk import Disk
+from journal.disk import Disk, RealDisk
 from paging.carrying import located
-from paging.content import CACHE_BYTES, Content, ContentReader
+from paging.clustering import CLUSTERS_DIRECTORY, ranges_of
+from paging.clusters import ClusterReader
+from paging.content import CACHE_BYTES, Content, ContentReader, DecodedCache
 from paging.layout import LAYOUT
 from paging.loading import load_state
 from paging.pages import (
@@ -98,15 +100,22 @@ class IndexStore:
     ) -> None:
         """Take tables, which `close` closes; raises StoreError if they cannot be read.
 
-        `disk` has the segments. `cache_bytes` bounds decoded blocks. When more than `map_bytes` of
-        the tables were looked at they are closed and opened anew to be read, so that they do not
-        count as memory of the process; 0 is never, for tables that are not the store's alone.
+        `disk` has the segments. `cache_bytes` bounds decoded blocks and units. When more
+        than `map_bytes` of the tables were looked at they are closed and opened anew to be read, so
+        that they do not count as memory of the process; 0 is never, for tables that are not the
+        store's alone.
         """
         self._tables = tables
         self._map_bytes: Final = map_bytes
         self._touched = 0
         self._indexed_lsn = 0
-        self.content: Final = ContentReader(disk, LAYOUT, self.locate, cache_bytes=cache_bytes)
+        cache = DecodedCache(cache_bytes)
+        self.content: Final = ContentReader(disk, LAYOUT, self.locate, cache=cache)
+        with self._reading() as txn:
+            data_id = tables.data_id(txn)
+        self._clusters: Final = ClusterReader(
+            RealDisk(tables.path / CLUSTERS_DIRECTORY), data_id, cache
+        )
         self.refresh(0)
 
     @property
@@ -117,7 +126,12 @@ class IndexStore:
     def close(self) -> None:
         """Close the index and the segments."""
         self._tables.close()
+        self._clusters.close()
         self.content.close()
+
+    def take_notes(self) -> list[str]:
+        """Return sentences for the log: what is damaged and can be done without."""
+        return self._clusters.take_notes()
 
     @property
     def indexed_lsn(self) -> int:
@@ -128,6 +142,7 @@ class IndexStore:
         """Look how far the index is, at least up to `lsn`; return it. Raises StoreError."""
         with self._reading() as txn:
             found = self._tables.position(txn)[0]
+            self._clusters.know(ranges_of(self._tables, txn))
         if found < max(lsn, self._indexed_lsn):
             raise StoreError(
                 f"the index in {self._tables.path} is at event {found}, and was at "
@@ -140,6 +155,7 @@ class IndexStore:
         """Return the state at `indexed_lsn`, with this as its store. Raises StoreError."""
         with self._reading() as txn:
             self._indexed_lsn = self._tables.position(txn)[0]
+            self._clusters.know(ranges_of(self._tables, txn))
             return load_state(self._tables, txn, self, until=self._indexed_lsn)
 
     # ---- what the engine asks
@@ -150,7 +166,8 @@ class IndexStore:
             rows, reached = self._next_rows(txn, queue, priority, after, window)
             ids = rows.message.tolist()
             carried = located(self._tables, txn, ids)
-        return Loaded(self._entries(rows, ids, priority, self._fetch(ids, carried)), reached)
+        contents = self._contents(queue.id, ids, carried)
+        return Loaded(self._entries(rows, ids, priority, contents), reached)
 
     def find(self, queue: Queue, message_id: int) -> Entry | None:
         """Return one ready entry, without content."""
@@ -350,6 +367,17 @@ class IndexStore:
             yield join(found)
 
     # ---- entries
+
+    def _contents(self, queue_id: int, ids: list[int], carried: dict[int, int]) -> list[Content]:
+        """Headers and bodies of messages: from clusters what they have, the rest as ever."""
+        found = self._clusters.fetch(queue_id, ids)
+        missing = [place for place, content in enumerate(found) if content is None]
+        rest = self._fetch([ids[place] for place in missing], carried) if missing else []
+        if len(rest) == len(ids):
+            return rest
+        for place, content in zip(missing, rest, strict=True):
+            found[place] = content
+        return cast(list[Content], found)
 
     def _entries(
         self, rows: Rows, ids: list[int], priority: int, contents: list[Content]

@@ -36,10 +36,12 @@ PAGES: Final = b"pages"
 FLIGHTS: Final = b"flights"
 EXPIRING: Final = b"expiring"
 BLOCKS: Final = b"blocks"
+CLUSTERS: Final = b"clusters"
 CARRIED: Final = b"carried"
 LARGE: Final = b"large"
 NAMES: Final = (
     META, ADDRESSES, QUEUES, CONNECTIONS, CONSUMERS, SETTINGS, PAGES, FLIGHTS, EXPIRING, BLOCKS,
+    CLUSTERS,
     CARRIED, LARGE,
 )  # fmt: skip
 
@@ -64,6 +66,10 @@ EXPIRING_KEY: Final = Struct(">QQI")
 
 BLOCK_VALUE: Final = Struct("<QQIqqQQ")
 """Segment (its first LSN), offset, count, lowest and highest time and message."""
+
+CLUSTER_VALUE: Final = Struct("<QQQQ")
+"""Last LSN, bytes of the file (0: there is none) and of what it has uncompressed, and how many
+entries of the pages have an LSN in the range. The ranges follow each other from 0 on."""
 
 SETTINGS_KEY: Final = b"settings"
 FORMAT_KEY: Final = b"format"

@@ -30,7 +30,7 @@ from tests.support.memory_store import MemoryStore
 from tests.support.paged_world import PagedWorld, strip
 from tests.support.scenario import Step, play, steps
 from tests.support.world import Event, World, fold
-from tests.support.written_index import DATA_ID, write_journal, write_tables
+from tests.support.written_index import DATA_ID, write_clusters, write_journal, write_tables
 
 
 def known(entry: Entry | None) -> object:
@@ -48,9 +48,11 @@ def known(entry: Entry | None) -> object:
 class CheckedStore(MemoryStore):
     """Asks the index, and memory whether that is right."""
 
-    def __init__(self, journal: list[Event], path: Path, page: int) -> None:
+    def __init__(self, journal: list[Event], path: Path, page: int, cluster: int = 0) -> None:
+        """Have clusters of `cluster` events each, or none."""
         super().__init__(journal)
         self.page = page
+        self.cluster = cluster
         self.disk = MemoryDisk()
         self.written = Journal.create(self.disk, LAYOUT, data_id=DATA_ID, segment_bytes=8192)
         self.index = IndexStore(
@@ -65,6 +67,8 @@ class CheckedStore(MemoryStore):
         super().advance(lsn)
         write_journal(self.written, self.journal)
         write_tables(self.index.tables, self.disk, self.state, lsn, self.page)
+        if self.cluster:
+            write_clusters(self.index.tables, self.journal[:lsn], self.cluster)
         assert self.index.refresh(lsn) == self.index.indexed_lsn == lsn
 
     def load(self, queue: Queue, priority: int, after: int, window: Window) -> Loaded:
@@ -105,9 +109,10 @@ class CheckedStore(MemoryStore):
 class CheckedWorld(PagedWorld):
     """Pages by an index."""
 
-    def __init__(self, path: Path, page: int, window: int, lag: int) -> None:
+    def __init__(self, path: Path, page: int, window: int, lag: int, cluster: int) -> None:
         self.path = path
         self.page = page
+        self.cluster = cluster
         self.incarnation = 0
         super().__init__(window, lag)
 
@@ -115,7 +120,9 @@ class CheckedWorld(PagedWorld):
         if self.incarnation:
             self.store.close()
         self.incarnation += 1
-        self.store = CheckedStore(self.journal, self.path / str(self.incarnation), self.page)
+        self.store = CheckedStore(
+            self.journal, self.path / str(self.incarnation), self.page, self.cluster
+        )
         indexed = max(0, len(self.journal) - self.lag)
         self.store.advance(indexed)
         state = strip(fold(self.journal[:indexed]), self.store)
@@ -125,15 +132,18 @@ class CheckedWorld(PagedWorld):
         self.ok(Start(version="test"))
 
 
-@given(scenario=steps, page=st.integers(1, 5), window=st.integers(0, 3), lag=st.integers(0, 12))
+@given(
+    scenario=steps, page=st.integers(1, 5), window=st.integers(0, 3), lag=st.integers(0, 12),
+    cluster=st.sampled_from((0, 9, 40, 1000)),
+)  # fmt: skip
 @settings(max_examples=settings().max_examples // 2)
 def test_paging_by_an_index_is_invisible(
-    scenario: list[Step], page: int, window: int, lag: int
+    scenario: list[Step], page: int, window: int, lag: int, cluster: int
 ) -> None:
     whole = World()
     play(whole, scenario)
     with TemporaryDirectory() as path:
-        paged = CheckedWorld(Path(path), page, window, lag)
+        paged = CheckedWorld(Path(path), page, window, lag, cluster)
 
         def consistent() -> None:
             assert check(paged.state) == []
@@ -147,11 +157,11 @@ def test_paging_by_an_index_is_invisible(
 
 @given(
     seed=st.integers(0, 1 << 32), page=st.integers(1, 7), window=st.integers(1, 9),
-    size=st.integers(1, 2000),
+    size=st.integers(1, 2000), cluster=st.sampled_from((0, 20, 1000)),
 )  # fmt: skip
 @settings(max_examples=20)
 def test_a_queue_that_knows_more_than_the_index(
-    seed: int, page: int, window: int, size: int
+    seed: int, page: int, window: int, size: int, cluster: int
 ) -> None:
     """What is resident, gone, or dropped at a start is passed over, wherever it is asked for."""
     source = random.Random(seed)
@@ -170,7 +180,7 @@ def test_a_queue_that_knows_more_than_the_index(
     world.detach(consumer)
     world.turn()
     with TemporaryDirectory() as path:
-        store = CheckedStore(world.journal, Path(path), page)
+        store = CheckedStore(world.journal, Path(path), page, cluster)
         with closing(store):
             store.advance(len(world.journal) - source.randrange(5))
             stranger = Queue(world.queue("q").id, "q", world.queue("q").address)

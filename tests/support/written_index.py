@@ -6,20 +6,26 @@ For tests of who reads them: nothing here is shared with the indexer.
 from collections.abc import Sequence
 from typing import Any
 
-from engine.events import ROW_STRUCT
+import numpy as np
+
+from engine.events import BODY_OMITTED, FLAGS, KIND, LARGE, QUEUE, ROUTED, ROW_STRUCT
 from engine.message import PRIORITIES, Entry
 from engine.queues import Queue
 from engine.state import State
 from journal.batch import Batch
-from journal.disk import Disk
+from journal.disk import Disk, RealDisk
 from journal.format import segment_first_lsn
 from journal.journal import Journal
 from journal.reader import read_blocks
+from paging.clustering import CLUSTERS_DIRECTORY
+from paging.clusters import Gathered, write_cluster
 from paging.layout import LAYOUT
 from paging.pages import encode, rows_of
 from paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
+    CLUSTER_VALUE,
+    CLUSTERS,
     EXPIRING,
     EXPIRING_KEY,
     ID_KEY,
@@ -59,6 +65,51 @@ def write_tables(tables: Tables, disk: Disk, state: State, lsn: int, page: int) 
         tables.set_position(txn, lsn, b"h" * 16, 0)
 
     tables.write(work)
+
+
+def write_clusters(tables: Tables, events: Sequence[Event], each: int) -> None:
+    """Write clusters of so many events, and damage every third one."""
+    disk = RealDisk(tables.path / CLUSTERS_DIRECTORY)
+    disk.create()
+    found = []
+    for start in range(0, len(events), each):
+        some = [event for event in events[start : start + each] if _is_clustered(event)]
+        last = min(start + each, len(events))
+        if some:
+            known = write_cluster(disk, DATA_ID, start + 1, last, _gathered(some))
+            if start // each % 3 == 2:
+                (disk.path / known.name).write_bytes(b"")
+            found.append(known)
+
+    def work(txn: Any) -> None:
+        table = tables.db(CLUSTERS)
+        txn.drop(table, delete=False)
+        behind = 0
+        for known in found:
+            if known.first > behind:
+                value = CLUSTER_VALUE.pack(known.first - 1, 0, 0, 0)
+                txn.put(ID_KEY.pack(behind), value, db=table)
+            txn.put(ID_KEY.pack(known.first), CLUSTER_VALUE.pack(*known[1:], 1), db=table)
+            behind = known.last + 1
+
+    tables.write(work)
+
+
+def _is_clustered(event: Event) -> bool:
+    row = event.row
+    left = row[FLAGS] & (LARGE | BODY_OMITTED)
+    return bool(row[KIND] == ROUTED and row[QUEUE] and not left)
+
+
+def _gathered(some: list[Event]) -> Gathered:
+    some = sorted(some, key=lambda event: (event.row[QUEUE], event.lsn))
+    return Gathered(
+        np.array([event.row[QUEUE] for event in some], np.uint32),
+        np.array([event.lsn for event in some], np.uint64),
+        np.array([len(event.headers) for event in some], np.uint32),
+        np.array([len(event.body) for event in some], np.uint32),
+        [event.headers + event.body for event in some],
+    )
 
 
 def _put_page(tables: Tables, txn: Any, queue: Queue, priority: int, entries: list[Entry]) -> None:
