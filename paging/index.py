@@ -21,7 +21,14 @@ from paging.carrying import note_places
 from paging.clustering import Clustering, remove_leftovers
 from paging.columns import Columns
 from paging.fold import Fold
-from paging.tables import BLOCK_VALUE, BLOCKS, ID_KEY, Tables, open_for_writing
+from paging.tables import (
+    BLOCK_VALUE,
+    BLOCKS,
+    ID_KEY,
+    IndexDamaged,
+    Tables,
+    open_for_writing,
+)
 
 U64: Final = (1 << 64) - 1
 PART_EVENTS: Final = 250_000
@@ -100,6 +107,8 @@ class Index:
 
     def _advance(self, txn: lmdb.Transaction, blocks: list[Block]) -> None:
         tables = self._open()
+        if tables.position(txn)[0] != self.lsn:
+            raise IndexDamaged(f"the index in {self.path} is written by somebody else, too")
         fold, clustering = self._fold, self._clustering
         # Left behind only by an attempt that was broken off.
         self._fold = self._clustering = None
@@ -112,8 +121,8 @@ class Index:
             fold.fold(txn, columns)
             clustering.follow(columns, fold.take_appended(), fold.levels.take_moved())
             _write_blocks(tables, txn, columns)
+            note_places(tables, txn, columns)
         clustering.save(txn)
-        note_places(tables, txn, columns)
         last = blocks[-1]
         tables.set_position(txn, last.last_lsn, last.hash, last.time)
         self._fold, self._clustering = fold, clustering

@@ -1,10 +1,10 @@
 """The indexer: a process that follows the durable journal and keeps the index (ADR 8).
 
-Run by `paging.process` as `python -m paging.indexer FD DATA`. Data flow: blocks are read ahead as
-they appear; what the broker says is durable is folded in batches, each one commit; every commit is
-told. Fault model: it may be killed at any moment (a commit is whole or not there), the disk may be
-full (it says so and tries again), tables and journal may be damaged (it says which and ends). It
-ends when the broker does.
+Run by `paging.process` as `python -m paging.indexer FD DATA BROKER`, the last its process id. Data
+flow: blocks are read ahead as they appear; what the broker says is durable is folded in batches,
+each one commit; every commit is told. Fault model: it may be killed at any moment (a commit is
+whole or not there), the disk may be full (it says so and tries again), tables and journal may be
+damaged (it says which and ends). It ends when the broker does.
 """
 
 import contextlib
@@ -24,6 +24,7 @@ from journal.reader import read_blocks
 from paging.index import Index
 from paging.layout import LAYOUT
 from paging.messages import Damaged, Durable, Ended, Indexed, Line, Trouble
+from paging.ownership import end_with, owning_index
 from paging.tables import DATA_FILE, IndexDamaged, IndexUnwritable
 
 COMMIT_SECONDS: Final = 1.0
@@ -57,6 +58,11 @@ class Indexer:
         for block in blocks:
             if block.last_lsn <= self._index.lsn:
                 continue
+            if block.count and not self._blocks and block.first_lsn > self._index.lsn + 1:
+                raise IndexDamaged(
+                    f"the index ends with event {self._index.lsn}, and the journal goes on with "
+                    f"{block.first_lsn}"
+                )
             if not self._blocks:
                 self._due = time.monotonic() + COMMIT_SECONDS
             self._blocks.append(block)
@@ -132,15 +138,18 @@ class Indexer:
 
 def main(arguments: list[str]) -> int:
     """Be the process; answers its exit code."""
-    descriptor, data = int(arguments[0]), Path(arguments[1])
+    descriptor, data, broker = int(arguments[0]), Path(arguments[1]), int(arguments[2])
     line = Line(socket.socket(fileno=descriptor))
+    if not end_with(broker):
+        return 0
     os.nice(NICENESS)
     try:
-        index = _open(line, data)
-        try:
-            Indexer(line, index).run(RealDisk(data / "journal"))
-        finally:
-            index.close()
+        with owning_index(data):
+            index = _open(line, data)
+            try:
+                Indexer(line, index).run(RealDisk(data / "journal"))
+            finally:
+                index.close()
     except (Ended, KeyboardInterrupt):
         return 0
     except (IndexDamaged, JournalError) as error:

@@ -38,7 +38,14 @@ class IndexerProcess:
         environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
         try:
             self._process: Final = subprocess.Popen(
-                [sys.executable, "-m", "paging.indexer", str(theirs.fileno()), str(data.resolve())],
+                [
+                    sys.executable,
+                    "-m",
+                    "paging.indexer",
+                    str(theirs.fileno()),
+                    str(data.resolve()),
+                    str(os.getpid()),
+                ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

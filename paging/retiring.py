@@ -1,8 +1,8 @@
 """Making segments ready to leave: archived, and folded into the base.
 
-Run by the broker as `python -m paging.retiring DATA LAST_LSN [ARCHIVE]`, because both may take
-minutes. It removes nothing. Fault model: it may be killed at any moment and be run again; what is
-wrong is one sentence on the error output and exit code 1.
+Run by the broker as `python -m paging.retiring DATA LAST_LSN BROKER [ARCHIVE]`, because both may
+take minutes. It removes nothing. Fault model: it may be killed at any moment and be run again; what
+is wrong is one sentence on the error output and exit code 1.
 """
 
 import sys
@@ -16,6 +16,7 @@ from journal.errors import JournalError
 from journal.format import segment_first_lsn
 from journal.segment import segment_names
 from paging.base import BaseDamaged, advance
+from paging.ownership import end_with
 from paging.tables import IndexDamaged, IndexUnwritable
 
 BASE: Final = "base"
@@ -38,7 +39,9 @@ def retire(data: Path, last_lsn: int, archive_url: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """Be the process; answers its exit code."""
-    data, last_lsn, *url = arguments
+    data, last_lsn, broker, *url = arguments
+    if not end_with(int(broker)):
+        return 0
     try:
         retire(Path(data), int(last_lsn), url[0] if url else "")
     except (JournalError, BaseDamaged, IndexDamaged, IndexUnwritable, OSError) as error:

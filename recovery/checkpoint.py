@@ -145,8 +145,23 @@ def _first_lsn(disk: Disk) -> int:
 
 def _begin_index(path: Path, disk: Disk, data_id: bytes) -> None:
     """Have a new index begin with the base, if there is one; there must be if segments left."""
-    if _first_lsn(disk) > 1 or describe(path / BASE, data_id) is not None:
+    first = _first_lsn(disk)
+    if describe(path / BASE, data_id) is not None:
         restore(path / BASE, data_id, path / INDEX)
+    elif first > 1:
+        raise BaseDamaged(
+            f"the journal begins with event {first}: the segments before {segment_names(disk)[0]} "
+            f"are missing, and so is '{BASE}', which retention leaves in their place. Restore them "
+            "from a copy or the archive."
+        )
+
+
+def _is_behind(disk: Disk, lsn: int, durable_lsn: int) -> bool:
+    """Whether the indexer should go first: for its speed, or because content was carried.
+
+    Only the index knows where to: a start from the base must not serve before it has got there.
+    """
+    return durable_lsn - lsn > CATCH_UP_EVENTS or lsn < _first_lsn(disk) <= durable_lsn
 
 
 def _load(
@@ -160,8 +175,9 @@ def _load(
     indexer = IndexerProcess(path)
     store: IndexStore | None = None
     try:
-        behind = durable_lsn - known_durable_lsn(path)
-        if behind > CATCH_UP_EVENTS:
+        indexed = known_durable_lsn(path)
+        if _is_behind(disk, indexed, durable_lsn):
+            behind = durable_lsn - indexed
             notice(f"the index is {behind} events behind the journal and catches up first")
             indexer.catch_up(durable_lsn, progress)
         store = IndexStore(open_for_reading(path / INDEX, data_id), disk)
@@ -187,4 +203,6 @@ def trust(path: Path) -> None:
 def _why_not(path: Path, disk: Disk, data_id: bytes) -> str:
     """Why the index cannot be used, empty if it can."""
     judgement = judge(path / INDEX, data_id, disk)
+    if judgement.usable and judgement.lsn + 1 < _first_lsn(disk):
+        return f"it ends with event {judgement.lsn}, and the journal begins with {_first_lsn(disk)}"
     return "" if judgement.usable else judgement.why

@@ -24,6 +24,7 @@ from journal.repair import Repair
 from journal.segment import segment_names
 from paging.base import BaseDamaged
 from paging.layout import LAYOUT
+from paging.ownership import owning_index
 from paging.process import IndexerFailed, IndexerProcess
 from paging.store import IndexStore
 from recovery.checkpoint import Checkpoint, known_durable_lsn, load_checkpoint, suspect
@@ -293,7 +294,9 @@ def open_directory(
     lock = _lock(path)
     try:
         disk.create()
-        wrong = suspect(path)
+        with owning_index(path):
+            # A killed broker's indexer is gone when this can be had, and no other can begin.
+            wrong = suspect(path)
         if wrong:
             notice(f"the index is deleted: {wrong}")
         journal, repair = _open_known(disk, path, segment_bytes)

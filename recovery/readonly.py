@@ -4,13 +4,20 @@ Works while a broker runs on the directory: what is read is the durable part of 
 """
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from engine.state import State
 from journal.disk import RealDisk
 from journal.errors import NoJournal
+from journal.format import segment_first_lsn
 from journal.reader import read_blocks
+from journal.segment import segment_names
+from paging.base import restore
 from paging.layout import LAYOUT
-from recovery.directory import JOURNAL
+from paging.retiring import BASE
+from paging.store import IndexStore
+from paging.tables import open_for_reading
+from recovery.directory import DATA_ID, JOURNAL
 from recovery.fold import fold
 
 
@@ -30,6 +37,31 @@ def read_state(directory: Path, to_lsn: int | None = None) -> tuple[State, int]:
 
     Raises JournalError and FoldError.
     """
+    disk = journal_disk(directory)
+    names = segment_names(disk)
+    if names and (segment_first_lsn(names[0]) or 1) > 1:
+        return _read_from_base(directory, disk, to_lsn)
     state = State()
-    last_lsn = fold(read_blocks(journal_disk(directory), LAYOUT, to_lsn=to_lsn), state, to_lsn)
-    return state, last_lsn
+    return state, fold(read_blocks(disk, LAYOUT, to_lsn=to_lsn), state, to_lsn)
+
+
+def _read_from_base(directory: Path, disk: RealDisk, to_lsn: int | None) -> tuple[State, int]:
+    """The same where retention took segments away: entries before are not in memory."""
+    data_id = bytes.fromhex((directory / DATA_ID).read_text("ascii").strip())
+    with TemporaryDirectory(prefix="daybook-read-") as folder:
+        index = Path(folder) / "index"
+        first = restore(directory / BASE, data_id, index)
+        if to_lsn is not None and to_lsn < first:
+            raise NoJournal(
+                f"the journal in {directory} begins after event {first}: what was at {to_lsn} is "
+                "known only from its archive"
+            )
+        tables = open_for_reading(index, data_id)
+        try:
+            store = IndexStore(tables, disk, map_bytes=0)
+            state = store.checkpoint()
+            blocks = read_blocks(disk, LAYOUT, from_lsn=first + 1, to_lsn=to_lsn)
+            last_lsn = fold(blocks, state, to_lsn)
+        finally:
+            tables.close()
+    return state, max(last_lsn, first)

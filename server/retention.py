@@ -9,6 +9,7 @@ archive and the base are durable.
 
 import asyncio
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -277,6 +278,7 @@ class Retention:
     async def _retire(self, last_lsn: int) -> None:
         """Have the segments archived and folded into the base, by a process of its own."""
         command = [sys.executable, "-m", "paging.retiring", str(self._path), str(last_lsn)]
+        command.append(str(os.getpid()))
         process = await asyncio.create_subprocess_exec(
             *command,
             *([self.config.archive_directory] if self.config.archive_directory else []),

@@ -18,6 +18,7 @@ from journal.format import segment_first_lsn
 from journal.pins import Pin
 from journal.segment import segment_names
 from journal.stat import JournalStat, stat
+from paging.retiring import BASE
 from server.version import VERSION
 from tools import trail
 from tools.archive import (
@@ -245,9 +246,10 @@ def verify(
     With an archive, history is verified from its first archived segment on. Exit code 1 if
     anything is wrong.
     """
-    disk, _, total = history(ctx, chosen(ctx, directory, data), flags)
+    path = chosen(ctx, directory, data)
+    disk, _, total = history(ctx, path, flags)
     with progress("verifying", 2 * total) as advance:
-        verdict = verify_data(disk, advance, one_by_one=one_by_one)
+        verdict = verify_data(disk, advance, one_by_one=one_by_one, base=path / BASE)
     if flags["as_json"]:
         show_json(msgspec.to_builtins(verdict) | {"ok": verdict.ok})
     else:
@@ -283,8 +285,11 @@ def _show_verdict(verdict: Verdict) -> None:
     elif verdict.ok:
         click.echo(f"last hash {report.last_hash}, digest of the state {verdict.digest}")
         stops = verdict.digests_compared
-        click.echo(f"digests at checkpoints and clean stops: {stops} compared, all equal" if stops else
-                   "no checkpoint or clean stop to compare a digest with")  # fmt: skip
+        click.echo(
+            f"digests at checkpoints and clean stops: {stops} compared, all equal"
+            if stops
+            else "no checkpoint or clean stop to compare a digest with"
+        )
         click.secho("intact", fg="green")
 
 

@@ -19,7 +19,9 @@ from journal.block import Block
 from journal.disk import Disk
 from journal.errors import Corruption
 from journal.reader import read_blocks
+from journal.segment import open_segment, segment_names
 from journal.verify import Fault, Report, verify
+from paging.base import DESCRIPTION, BaseDamaged, restore
 from paging.index import Index
 from paging.layout import LAYOUT
 from paging.loading import load_state
@@ -50,12 +52,17 @@ class Verdict(msgspec.Struct):
 
 
 def verify_data(
-    disk: Disk, progress: Callable[[int], None], *, one_by_one: bool = False
+    disk: Disk,
+    progress: Callable[[int], None],
+    *,
+    one_by_one: bool = False,
+    base: Path | None = None,
 ) -> Verdict:
     """Verify a journal; `progress` is told the bytes checked and folded so far, twice their sum.
 
     Messages that come and go are folded as sets, as the indexer does it; `one_by_one` has each
-    event applied, which takes about ten times as long and must come to the same.
+    event applied, which takes about ten times as long and must come to the same. `base` is the
+    directory with the state before the first event, if retention took segments away.
 
     Raises NoJournal, NewerFormat and OSError; damage is in the verdict.
     """
@@ -76,14 +83,15 @@ def verify_data(
     if first > 1 and verdict.report.archived:
         # Fetched from an archive: nothing is missing that should be there.
         return verdict
-    if first > 1:
+    known = base if first > 1 and base is not None and (base / DESCRIPTION).exists() else None
+    if first > 1 and known is None:
         verdict.wrong.append(
             f"the journal begins at LSN {first}: its beginning, LSN 1 to {first - 1}, is missing; "
             "if it was archived, name the archive with --archive, else restore the segments "
             "before from a backup (nothing was folded)"
         )
         return verdict
-    _fold(disk, verdict, advance, one_by_one)
+    _fold(disk, verdict, advance, one_by_one, known)
     return verdict
 
 
@@ -96,7 +104,13 @@ class _Recorded(NamedTuple):
     digest: str
 
 
-def _fold(disk: Disk, verdict: Verdict, advance: Callable[[int], None], one_by_one: bool) -> None:
+def _fold(
+    disk: Disk,
+    verdict: Verdict,
+    advance: Callable[[int], None],
+    one_by_one: bool,
+    base: Path | None,
+) -> None:
     """Fold everything and compare every digest that was recorded.
 
     Entries are kept in an index of its own, so memory does not grow with the backlog. A running
@@ -105,9 +119,17 @@ def _fold(disk: Disk, verdict: Verdict, advance: Callable[[int], None], one_by_o
     last_lsn = verdict.report.last_lsn
     recorded = _recorded(disk, last_lsn)
     with TemporaryDirectory(prefix="daybook-verify-") as folder:
-        index = Index(Path(folder), bytes(16), plain=not one_by_one)
+        data_id = bytes(16)
+        if base is not None:
+            data_id = _data_id(disk)
+            try:
+                restore(base, data_id, Path(folder))
+            except BaseDamaged as error:
+                verdict.wrong.append(str(error))
+                return
+        index = Index(Path(folder), data_id, plain=not one_by_one)
         try:
-            for batch in _batches(disk, last_lsn, set(recorded)):
+            for batch in _batches(disk, index.lsn, last_lsn, set(recorded)):
                 verdict.folded_lsn = index.advance(batch)
                 for said in recorded.get(index.lsn, ()):
                     _compare(said, index.digest(), verdict)
@@ -145,11 +167,21 @@ def _recorded(disk: Disk, last_lsn: int) -> dict[int, list[_Recorded]]:
     return found
 
 
-def _batches(disk: Disk, last_lsn: int, ends: set[int]) -> Iterator[list[Block]]:
-    """The blocks of the journal in batches, one of which ends with each event of `ends`."""
+def _data_id(disk: Disk) -> bytes:
+    segment = open_segment(disk, segment_names(disk)[0])
+    try:
+        return segment.header.data_id
+    finally:
+        segment.close()
+
+
+def _batches(disk: Disk, after_lsn: int, last_lsn: int, ends: set[int]) -> Iterator[list[Block]]:
+    """The blocks behind an event in batches, one of which ends with each event of `ends`."""
     batch: list[Block] = []
     size = 0
-    for block in read_blocks(disk, LAYOUT, to_lsn=last_lsn):
+    for block in read_blocks(disk, LAYOUT, from_lsn=after_lsn + 1, to_lsn=last_lsn):
+        if block.last_lsn <= after_lsn:
+            continue
         batch.append(block)
         size += block.header.block_bytes
         if size >= BATCH_BYTES or block.last_lsn in ends:
