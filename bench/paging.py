@@ -1,9 +1,9 @@
 """How fast what is out of memory comes back: `python -m bench.paging`.
 
-Writes a journal of messages for one or many queues, whose sizes follow a power law, indexes it, and
-reads it back by the store of the engine: in the order of the journal, queue by queue, and from all
-queues in turn with the small windows that many consumers share. No broker runs; every figure is
-from one process.
+Writes a journal of messages for one or many queues, whose sizes follow a power law, indexes it as
+the indexer does, with clusters or without, and reads it back by the store of the engine: in the
+order of the journal, queue by queue, and from all queues in turn with the small windows that many
+consumers share. No broker runs; every figure is from one process.
 """
 
 import random
@@ -23,12 +23,14 @@ from engine import events
 from engine.events import ROW_STRUCT, Row, encode_detail
 from engine.message import DEFAULT_PRIORITY
 from engine.queues import PAST_ALL, Queue, StoreError, Window
+from engine.residency import WINDOW_BYTES_MIN
 from engine.state import State
 from journal.batch import Batch
 from journal.disk import RealDisk
 from journal.errors import JournalError
 from journal.journal import Journal
 from journal.reader import read_blocks
+from paging.clustering import CLUSTERS_DIRECTORY
 from paging.index import Index
 from paging.layout import LAYOUT
 from paging.store import IndexStore
@@ -38,9 +40,9 @@ DATA_ID: Final = bytes(range(16))
 NOW: Final = 1_700_000_000_000_000
 BODIES: Final = 5000
 """How many different bodies there are; they come around much later than compression looks back."""
-INDEX_BLOCKS: Final = 256
-"""How many blocks are indexed in one commit."""
-SHARED_WINDOW_BYTES: Final = 16 * 1024
+COMMIT_BLOCKS: Final = 256
+"""How many blocks are indexed in one commit, unless told otherwise."""
+SHARED_WINDOW_BYTES: Final = WINDOW_BYTES_MIN
 """The window of a queue when a thousand are consumed from at once."""
 
 
@@ -54,12 +56,14 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written and indexed, and how fast the index took it."""
+    """What was written and indexed, and how fast the index took it; `clusters` are files."""
 
     messages: int
     queues: int
     journal_mib: int
     index_mib: int
+    clusters: int
+    clusters_mib: int
     indexed_per_second: float
 
 
@@ -124,13 +128,13 @@ def make_order(messages: int, queues: int) -> list[int]:
     return random.Random(2).choices(range(1, queues + 1), shares, k=messages)
 
 
-def index_journal(journal: Path, index: Path) -> float:
-    """Index a journal; return events per second."""
+def index_journal(journal: Path, index: Path, commit_blocks: int, *, clusters: bool) -> float:
+    """Index a journal, so many blocks in a commit; return events per second."""
     begun = time.perf_counter()
-    opened = Index(index, DATA_ID)
+    opened = Index(index, DATA_ID, clusters=clusters)
     try:
         blocks = read_blocks(RealDisk(journal), LAYOUT)
-        while batch := list(islice(blocks, INDEX_BLOCKS)):
+        while batch := list(islice(blocks, commit_blocks)):
             opened.advance(batch)
         return opened.lsn / (time.perf_counter() - begun)
     finally:
@@ -200,21 +204,32 @@ def _rss_mib() -> int:
 
 
 def _mib(path: Path) -> int:
-    return sum(file.stat().st_blocks * 512 for file in path.iterdir()) // (1 << 20)
+    files = path.iterdir() if path.exists() else ()
+    return sum(file.stat().st_blocks * 512 for file in files if file.is_file()) // (1 << 20)
 
 
 def measure(
-    directory: Path, messages: int, queues: int, body_bytes: int, block: int, seconds: float
+    directory: Path,
+    messages: int,
+    queues: int,
+    body_bytes: int,
+    block: int,
+    seconds: float,
+    *,
+    commit_blocks: int = COMMIT_BLOCKS,
+    clusters: bool = True,
 ) -> tuple[Written, list[Drain]]:
     """Write, index, and read back in every way. Raises what journal, index and store raise."""
     journal, index = directory / "journal", directory / "index"
     write_journal(journal, make_order(messages, queues), body_bytes, block)
-    speed = index_journal(journal, index)
+    speed = index_journal(journal, index, commit_blocks, clusters=clusters)
     store = IndexStore(open_for_reading(index, DATA_ID), RealDisk(journal))
     state = store.checkpoint()
     store.close()
+    made = index / CLUSTERS_DIRECTORY
     written = Written(
         messages=messages, queues=queues, journal_mib=_mib(journal), index_mib=_mib(index),
+        clusters=len(list(made.iterdir())) if made.exists() else 0, clusters_mib=_mib(made),
         indexed_per_second=speed,
     )  # fmt: skip
     found = [read_in_order(journal, index, messages)]
@@ -227,6 +242,8 @@ def measure(
 @click.option("--queues", type=click.IntRange(1), default=1, help="With sizes by a power law.")
 @click.option("--body-bytes", type=click.IntRange(200), default=256)
 @click.option("--block", type=click.IntRange(1), default=800, help="Messages in a block.")
+@click.option("--commit-blocks", type=click.IntRange(1), default=COMMIT_BLOCKS)
+@click.option("--clusters/--no-clusters", default=True, help="Make clusters, as the indexer does.")
 @click.option("--seconds", type=float, default=20.0, help="For each way, at most.")
 @click.option(
     "--directory",
@@ -239,6 +256,8 @@ def main(
     queues: int,
     body_bytes: int,
     block: int,
+    commit_blocks: int,
+    clusters: bool,
     seconds: float,
     directory: Path | None,
     as_json: bool,
@@ -249,7 +268,10 @@ def main(
     """
     try:
         with tempfile.TemporaryDirectory(prefix="bench-paging-", dir=directory) as temporary:
-            written, found = measure(Path(temporary), messages, queues, body_bytes, block, seconds)
+            written, found = measure(
+                Path(temporary), messages, queues, body_bytes, block, seconds,
+                commit_blocks=commit_blocks, clusters=clusters,
+            )  # fmt: skip
     except (JournalError, StoreError, IndexDamaged, IndexUnwritable) as error:
         raise click.ClickException(str(error)) from error
     if as_json:
@@ -257,7 +279,8 @@ def main(
         return
     click.echo(
         f"{written.messages:,} messages in {written.queues:,} queues: journal "
-        f"{written.journal_mib:,} MiB, index {written.index_mib:,} MiB, indexed "
+        f"{written.journal_mib:,} MiB, index {written.index_mib:,} MiB and "
+        f"{written.clusters} clusters of {written.clusters_mib:,} MiB, indexed "
         f"{written.indexed_per_second:,.0f} events/s"
     )
     for drain in found:

@@ -13,9 +13,9 @@ from engine.message import GONE, PRIORITIES, READY, Entry
 from engine.queues import Gap, Queue, Window
 from engine.state import State
 
-WINDOW_BYTES_MIN: Final = 16 * 1024
+WINDOW_BYTES_MIN: Final = 32 * 1024
 WINDOW_BYTES_MAX: Final = 1024 * 1024
-WINDOWS_BYTES: Final = 16 * 1024 * 1024
+WINDOWS_BYTES: Final = 32 * 1024 * 1024
 """What the windows of all queues with consumers share; each has the least at any rate."""
 
 

@@ -7,7 +7,7 @@ pass it over and to note it once. Must never know which messages are worth it, o
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -28,7 +28,7 @@ UNIT_BYTES: Final = 32 * 1024
 """Content of a unit, about: what is decompressed for the first message that is wanted of it."""
 OPEN_MAX: Final = 128
 """How many clusters are held open by a reader."""
-ENTRY_BYTES: Final = 250
+ENTRY_BYTES: Final = 150
 """What an entry of a decoded unit takes in memory beyond its content, about."""
 COMPRESSION_LEVEL: Final = 1
 
@@ -177,7 +177,7 @@ def _unit(content: Gathered, start: int, stop: int) -> bytes:
 class DecodedUnit:
     """A unit, decompressed. `size` is what it takes in memory, in bytes."""
 
-    __slots__ = ("_ends", "_middles", "_places", "_strings", "columns", "size")
+    __slots__ = ("_ends", "_messages", "_middles", "_strings", "columns", "size")
 
     def __init__(self, raw: bytes) -> None:
         """Take a decompressed frame; raises Damage."""
@@ -199,21 +199,34 @@ class DecodedUnit:
         self._strings = raw
         self._ends: list[int] = ends.tolist()
         self._middles: list[int] = (ends[:-1] + headers).tolist()
-        self._places: dict[int, int] = dict(zip(message.tolist(), range(count), strict=True))
+        self._messages: list[int] = message.tolist()
         self.size = len(raw) + count * ENTRY_BYTES
 
-    def pick(self, ids: Sequence[int]) -> list[Content | None]:
+    def pick(self, ids: list[int]) -> list[Content | None]:
         """Headers and bodies of messages; None for what is not here."""
-        strings, ends, middles, places = self._strings, self._ends, self._middles, self._places
-        found: list[Content | None] = []
-        for message_id in ids:
-            place = places.get(message_id)
-            if place is None:
-                found.append(None)
-                continue
-            middle = middles[place]
-            found.append((strings[ends[place] : middle], strings[middle : ends[place + 1]]))
-        return found
+        messages = self._messages
+        count = len(ids)
+        try:
+            start = messages.index(ids[0])
+        except ValueError:
+            start = len(messages)
+        if messages[start : start + count] != ids:
+            return [self._one(message_id) for message_id in ids]
+        # Neighbours, as nearly always: where one ends the next begins.
+        strings = self._strings
+        ends = self._ends[start : start + count + 1]
+        cuts = zip(ends, self._middles[start : start + count], ends[1:], strict=False)
+        return [(strings[begin:middle], strings[middle:end]) for begin, middle, end in cuts]
+
+    def _one(self, message_id: int) -> Content | None:
+        try:
+            place = self._messages.index(message_id)
+        except ValueError:
+            return None
+        middle = self._middles[place]
+        return (
+            self._strings[self._ends[place] : middle], self._strings[middle : self._ends[place + 1]]
+        )  # fmt: skip
 
     def strings(self) -> list[bytes]:
         """Headers and body of every message as one string each."""

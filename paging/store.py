@@ -323,27 +323,29 @@ class IndexStore:
         for page in self._pages(txn, queue.id, priority, after):
             if int(page.message[0]) > until:
                 break
-            rows = _unknown_to(queue, page, after)
-            count = len(rows.message)
-            if count == 0:
-                continue
-            sizes = np.cumsum(rows.size, dtype=np.int64)
-            fit = min(int(np.searchsorted(sizes, room, "right")), messages)
-            if not parts:
-                fit = max(fit, 1)
-            if fit:
-                parts.append(rows.take(slice(0, fit)))
-            messages -= fit
-            if fit < count or messages == 0:
-                return join(parts), int(parts[-1].message[-1])
-            room -= int(sizes[-1])
+            rows = _above(page, after)
+            while len(rows.message):
+                # Only what may fit is looked at: a page has many windows, or a part of one.
+                fit = int(rows.size.cumsum(dtype=np.int64).searchsorted(room, "right"))
+                count = max(min(fit, messages), 1)
+                some = _unknown_to(queue, rows.take(slice(0, count)))
+                rows = rows.take(slice(count, None))
+                if not len(some.message):
+                    continue
+                if parts and not fit:
+                    return join(parts), int(parts[-1].message[-1])
+                parts.append(some)
+                messages -= len(some.message)
+                room -= int(some.size.sum(dtype=np.int64))
+                if not messages:
+                    return join(parts), int(some.message[-1])
         return (join(parts) if parts else NO_ROWS), PAST_ALL
 
     def _find(
         self, txn: lmdb.Transaction, queue: Queue, priority: int, message_id: int
     ) -> Entry | None:
         page = next(self._pages(txn, queue.id, priority, message_id - 1), None)
-        rows = _unknown_to(queue, page, message_id - 1) if page is not None else NO_ROWS
+        rows = _unknown_to(queue, _above(page, message_id - 1)) if page is not None else NO_ROWS
         if not len(rows.message) or int(rows.message[0]) != message_id:
             return None
         _, size, address, delivery_count, flags, expires = [int(column[0]) for column in rows]
@@ -359,7 +361,7 @@ class IndexStore:
             found: list[Rows] = []
             with self._reading() as txn:
                 for page in islice(self._pages(txn, queue.id, priority, after), SUM_PAGES):
-                    rows = _unknown_to(queue, page, after)
+                    rows = _unknown_to(queue, _above(page, after))
                     found.append(rows.take(rows.message <= U64.type(gap.until)))
                     after = int(page.message[-1])
             if not found:
@@ -410,10 +412,15 @@ class IndexStore:
             )
 
 
-def _unknown_to(queue: Queue, rows: Rows, after: int) -> Rows:
-    """The rows above `after` that the queue has neither in memory nor lost since."""
-    if int(rows.message[0]) <= after:
-        rows = rows.take(slice(int(np.searchsorted(rows.message, after, "right")), None))
+def _above(rows: Rows, after: int) -> Rows:
+    """The rows above an id."""
+    if int(rows.message[0]) > after:
+        return rows
+    return rows.take(slice(int(rows.message.searchsorted(U64.type(after), "right")), None))
+
+
+def _unknown_to(queue: Queue, rows: Rows) -> Rows:
+    """The rows that the queue has neither in memory nor lost since."""
     if queue.transients_from:
         stay = (rows.flags & PERSISTENT != 0) | (rows.message > U64.type(queue.transients_from))
         if not stay.all():

@@ -196,6 +196,8 @@ class Indexing:
             self._open_store()
         else:
             self._store.refresh(message.lsn)
+            for note in self._store.take_notes():
+                log.warning("reading back is slower", why=note)
         self._hub.indexed(message.lsn, indexed_bytes)
         if message.digest:
             self._is_asked = False

@@ -22,6 +22,13 @@ def test_everything_comes_back_in_every_way(tmp_path: Path) -> None:
         "all queues in turn": 2000,
     }
     assert all(drain.per_second > 0 and drain.rss_mib > 0 for drain in drains)
+    assert written.clusters > 0
+
+
+def test_without_clusters_the_same_comes_back(tmp_path: Path) -> None:
+    written, drains = measure(tmp_path, 2000, 10, 256, 100, 60.0, commit_blocks=5, clusters=False)
+    assert written.clusters == 0
+    assert [drain.messages for drain in drains if "all queues" in drain.name] == [2000, 2000]
 
 
 def test_the_command_measures_and_removes_what_it_made(tmp_path: Path) -> None:

@@ -12,11 +12,14 @@ from engine.message import DEFAULT_PRIORITY
 from engine.queues import Queue, Window
 from journal.block import Block
 from journal.disk import MemoryDisk
+from journal.journal import Journal
+from journal.reader import read_blocks
 from paging import clustering, tables
 from paging.checking import check
 from paging.clustering import CLUSTERS_DIRECTORY, known_of, ranges_of
 from paging.clusters import Range, write_cluster
 from paging.index import Index
+from paging.layout import LAYOUT
 from paging.store import IndexStore
 from paging.tables import (
     CLUSTER_VALUE,
@@ -28,6 +31,7 @@ from paging.tables import (
 )
 from tests.support.blocks import DATA_ID, blocks_of
 from tests.support.world import World
+from tests.support.written_index import write_journal
 from tests.unit.paging.test_index import no_file_above
 
 BODY = b"all that there is to say about an order. " * 8
@@ -280,7 +284,11 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize("harm", ["missing", "short", "flipped"])
 def test_a_damaged_cluster_is_found_by_a_check_and_passed_over(tmp_path: Path, harm: str) -> None:
     world = filled(300)
-    index = indexed(tmp_path, world)
+    disk = MemoryDisk()
+    with closing(Journal.create(disk, LAYOUT, data_id=DATA_ID)) as journal:
+        write_journal(journal, world.journal)
+    index = Index(tmp_path, DATA_ID)
+    index.advance(list(read_blocks(disk, LAYOUT)))
     ((known, _),) = clusters_in(index)
     index.close()
     file = tmp_path / CLUSTERS_DIRECTORY / known.name
@@ -294,6 +302,15 @@ def test_a_damaged_cluster_is_found_by_a_check_and_passed_over(tmp_path: Path, h
         file.write_bytes(data)
     with pytest.raises(IndexDamaged, match=known.name):
         check(tmp_path)
+    with closing(IndexStore(open_for_reading(tmp_path, DATA_ID), disk)) as store:
+        for number in range(QUEUES):
+            queue = world.queue(f"queue.{number}")
+            stranger = Queue(queue.id, queue.name, queue.address)
+            loaded = store.load(stranger, DEFAULT_PRIORITY, 0, Window(10_000, 1 << 30))
+            assert [(e.message.id, e.message.body) for e in loaded.entries] == right_of(queue)
+        store.refresh(0)
+        (note,) = store.take_notes()
+        assert known.name in note
 
 
 @pytest.mark.parametrize(
