@@ -141,6 +141,7 @@ def _come_back(state: State, lsn: int, queue: Queue, entry: Entry, delivery_coun
     entry.consumer = None
     entry.delivery_count = delivery_count
     entry.changed = lsn
+    state.look_again(queue, entry)
     queue.put_back(entry)
     if message.expires:
         state.expires(message, queue)

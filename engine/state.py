@@ -6,7 +6,7 @@ them out. This module knows no commands, no clock and no I/O.
 """
 
 from heapq import heappush
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from engine.message import READY, Entry, Filter, Message
 from engine.queues import Due, Queue, Store, Window
@@ -16,6 +16,12 @@ HOST: Final = "default"
 """The one virtual host there is; part of the identity of every address."""
 
 PRUNE_EXPIRING_MIN: Final = 1024
+
+Place: TypeAlias = tuple[int, int]
+"""What orders the entries of a level: see `Queue.place_of`."""
+
+NOTHING_PASSED: Final[Place] = (0, 0)
+"""Before the first entry of any level."""
 
 
 class Address:
@@ -96,6 +102,7 @@ class Consumer:
         "held",
         "id",
         "matcher",
+        "passed",
         "queue",
         "receiver",
         "subscription",
@@ -117,6 +124,8 @@ class Consumer:
         self.credit_bytes = 0
         self.matcher: Filter | None = None
         self.receiver: Any = None
+        # By priority, up to where its filter wants nothing of what is ready.
+        self.passed: dict[int, Place] = {}
         self.held: dict[int, str] = {}
         self.credited: set[int] = set()
 
@@ -170,6 +179,14 @@ class State:
         self.expiring_max = PRUNE_EXPIRING_MIN
         # Volatile: up to where the store was asked for what expires.
         self.due_after: Due = (0, 0, 0)
+
+    def look_again(self, queue: Queue, entry: Entry) -> None:
+        """Have consumers with filters consider an entry that came back."""
+        priority = entry.message.priority
+        place = queue.place_of(entry)
+        for consumer in queue.consumers:
+            if place <= consumer.passed.get(priority, NOTHING_PASSED):
+                consumer.passed[priority] = (place[0], place[1] - 1)
 
     def add_queue(self, queue: Queue) -> None:
         """Take in a queue that is new."""
