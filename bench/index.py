@@ -178,10 +178,10 @@ class Once(NamedTuple):
     table_bytes: int
 
 
-def _measure_once(path: Path, first: int, last: int) -> Once:
+def _measure_once(path: Path, first: int, last: int, clusters: bool) -> Once:
     disk = RealDisk(path)
     with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
-        index = Index(Path(temporary) / "index", DATA_ID)
+        index = Index(Path(temporary) / "index", DATA_ID, clusters=clusters)
         if first > 1:
             for batch in _batches(read_blocks(disk, LAYOUT, to_lsn=first - 1)):
                 index.advance(batch)
@@ -199,12 +199,14 @@ def _measure_once(path: Path, first: int, last: int) -> Once:
     return Once(folding, processor, whole, commits, size)
 
 
-def measure(directory: Path, messages: int, runs: int) -> list[IndexSpeed]:
+def measure(
+    directory: Path, messages: int, runs: int, *, clusters: bool = True
+) -> list[IndexSpeed]:
     """Make the histories of so many messages in a directory, and index each `runs` times."""
     speeds = []
     for work, (path, first, last) in _make(directory, messages).items():
         events = last - first + 1
-        found = [_measure_once(path, first, last) for _ in range(runs)]
+        found = [_measure_once(path, first, last, clusters) for _ in range(runs)]
         speeds.append(
             IndexSpeed(
                 work=work,
@@ -224,15 +226,16 @@ def measure(directory: Path, messages: int, runs: int) -> list[IndexSpeed]:
 @click.command(context_settings={"show_default": True})
 @click.option("--messages", type=click.IntRange(1000), default=300_000, help="Of each history.")
 @click.option("--runs", type=click.IntRange(1, 100), default=3, help="Of each work.")
+@click.option("--clusters/--no-clusters", default=True, help="Make clusters, as the indexer does.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def main(messages: int, runs: int, as_json: bool) -> None:
+def main(messages: int, runs: int, clusters: bool, as_json: bool) -> None:
     """Measure folding the journal into the index.
 
     Exit codes: 0 measured, 1 the history could not be made, 2 bad use.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="bench-index-") as temporary:
-            speeds = measure(Path(temporary), messages, runs)
+            speeds = measure(Path(temporary), messages, runs, clusters=clusters)
     except LoadError as error:
         raise click.ClickException(str(error)) from error
     if as_json:
