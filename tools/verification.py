@@ -127,7 +127,7 @@ def _fold(
             except BaseDamaged as error:
                 verdict.wrong.append(str(error))
                 return
-        index = Index(Path(folder), data_id, plain=not one_by_one)
+        index = Index(Path(folder), data_id, plain=not one_by_one, clusters=False)
         try:
             for batch in _batches(disk, index.lsn, last_lsn, set(recorded)):
                 verdict.folded_lsn = index.advance(batch)
