@@ -32,18 +32,17 @@ from engine.queues import StoreError
 from engine.refusals import Code, Refusal
 from journal.disk import RealDisk
 from journal.errors import DiskFull, JournalError
-from journal.journal import Journal
-from journal.process_writer import ProcessWriter
 from paging.content import ContentReader
 from paging.layout import LAYOUT
 from recovery.checkpoint import discard
-from recovery.directory import JOURNAL, RecoveryError, open_directory
+from recovery.directory import JOURNAL, RecoveryError
 from server import logs
 from server.config import Config, ConfigError, changes, effective
 from server.control import ControlServer
 from server.disk_space import DiskSpace
 from server.hub import Hub, HubOptions, LoginRequest
 from server.indexing import Indexing
+from server.journaling import Journaling
 from server.listeners import Acceptor
 from server.packaging import foreign_packages
 from server.retention import Retention
@@ -77,7 +76,7 @@ def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
     try:
         _check_packages()
         with (
-            _Journaling(config) as journaling,
+            Journaling(config) as journaling,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
             return runner.run(Service(config, reload, journaling).run())
@@ -92,72 +91,11 @@ def _check_packages() -> None:
         raise StartError("; ".join(wrong) + ": use an environment of Daybook's own")
 
 
-class _Journaling:
-    """The data directory and the process that writes its journal, from before the event loop to
-    after it.
-
-    The writer is forked when the journal is open and before it is folded: it must not share the
-    memory that the state will take.
-    """
-
-    def __init__(self, config: Config) -> None:
-        path = Path(config.broker.data_directory)
-        begun = time.perf_counter()
-        self._writer: ProcessWriter | None = None
-        try:
-            self.directory = open_directory(
-                path,
-                segment_bytes=config.journal.segment_bytes,
-                progress=_Progress(),
-                on_journal=self._start_writer,
-                notice=lambda text: log.warning(text),
-            )
-        except BaseException:
-            self._close_writer()
-            raise
-        recovered = self.directory.recovered
-        if recovered.repair is not None and recovered.repair.cut_bytes:
-            log.warning(
-                "cut a torn tail: bytes that nothing shows to have been durable",
-                segment=recovered.repair.segment,
-                offset=recovered.repair.cut_offset,
-                bytes=recovered.repair.cut_bytes,
-            )
-        log.info(
-            "created a data directory" if recovered.created else "recovered",
-            directory=str(path),
-            events=recovered.events,
-            folded=recovered.events - recovered.indexed,
-            seconds=round(time.perf_counter() - begun, 3),
-        )
-
-    @property
-    def writer(self) -> ProcessWriter:
-        """The writer, whose callbacks are still to be set."""
-        assert self._writer is not None
-        return self._writer
-
-    def _start_writer(self, journal: Journal) -> None:
-        self._writer = ProcessWriter(journal)
-
-    def _close_writer(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
-    def __enter__(self) -> "_Journaling":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close_writer()
-        self.directory.close()
-
-
 class Service:
     """Everything that lives as long as the event loop."""
 
     def __init__(
-        self, config: Config, reload: Callable[[], Config] | None, journaling: _Journaling
+        self, config: Config, reload: Callable[[], Config] | None, journaling: Journaling
     ) -> None:
         self.config = config
         self._reload: Final = reload
@@ -170,6 +108,7 @@ class Service:
         self._stop: Final = asyncio.Event()
         self._exit_code = 0
         self._begun = False
+        self._has_stopped = False
         self._acceptors: list[Acceptor] = []
         self._control: ControlServer | None = None
         # Two at a time: a flood of logins must not take the machine.
@@ -397,6 +336,11 @@ class Service:
 
     def _index_failed(self, error: Exception) -> None:
         """What is not in memory cannot be read: stop, and have the index made anew."""
+        if self._has_stopped:
+            log.warning(
+                "the index could not be finished; the next start sees to it", why=str(error)
+            )
+            return
         log.error("the index failed, the broker stops; nothing is lost", why=str(error))
         self._give_up(error)
 
@@ -533,6 +477,7 @@ class Service:
         # What a full disk kept waiting is tried once more, and then given up.
         self._writer.close()
         if stopped.is_set():
+            self._has_stopped = True
             await self._finish_index()
         self.indexing.close()
         if stopped.is_set():
@@ -560,18 +505,6 @@ class Service:
 def _warn_about(users: Users) -> None:
     for warning in users.warnings():
         log.warning(warning)
-
-
-class _Progress:
-    """Says that a fold goes on when it takes long."""
-
-    def __init__(self) -> None:
-        self._next = time.perf_counter() + 2.0
-
-    def __call__(self, done: int, total: int) -> None:
-        if time.perf_counter() >= self._next:
-            self._next = time.perf_counter() + 2.0
-            log.info("folding the journal", events=done, of=total)
 
 
 def _now() -> int:

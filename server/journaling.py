@@ -1,0 +1,147 @@
+"""The data directory of a broker, from before its event loop to after it.
+
+Opening may take long: people at a terminal see a bar, everybody else a line in the log now and
+then. Fault model: whatever recovery refuses passes as JournalError or RecoveryError, with nothing
+left open. Must never know what is decided about messages.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+from journal.journal import Journal
+from journal.process_writer import ProcessWriter
+from recovery.directory import open_directory
+from server import logs
+from server.config import Config
+
+QUIET_SECONDS: Final = 0.5
+"""A start that takes no longer shows no bar."""
+REFRESH_SECONDS: Final = 0.1
+LINE_SECONDS: Final = 2.0
+"""How far apart lines about progress are in a log."""
+
+log = logs.logger("service")
+
+
+class Progress:
+    """Shows how far the index and the fold are: a bar on a terminal, lines in the log otherwise."""
+
+    def __init__(
+        self, stream: TextIO | None = None, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        """`stream` is standard error unless given; `clock` counts seconds."""
+        self._stream: Final = stream if stream is not None else sys.stderr
+        self._clock: Final = clock
+        self._is_terminal: Final = not self._stream.closed and self._stream.isatty()
+        self._next = clock() + (QUIET_SECONDS if self._is_terminal else LINE_SECONDS)
+        self._bars: Bars | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        """So many events of so many are done."""
+        if self._clock() < self._next:
+            return
+        if not self._is_terminal:
+            self._next = self._clock() + LINE_SECONDS
+            log.info("reading the journal", events=done, of=total)
+            return
+        self._next = self._clock() + REFRESH_SECONDS
+        # A terminal that has gone is no reason not to start.
+        with suppress(OSError):
+            self._draw(done, total)
+
+    def _draw(self, done: int, total: int) -> None:
+        if self._bars is None:
+            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+            console = Console(file=self._stream, force_terminal=True)
+            # It goes when the work is done, and when something is said meanwhile. No thread draws
+            # it, because processes are forked.
+            self._bars = Bars(
+                *columns, TimeRemainingColumn(), console=console, transient=True, auto_refresh=False
+            )
+            self._bars.add_task("reading the journal")
+            self._bars.start()
+        self._bars.update(self._bars.task_ids[0], completed=done, total=total, refresh=True)
+
+    def notice(self, text: str) -> None:
+        """Log a sentence, not in the middle of a bar."""
+        self.close()
+        log.warning(text)
+
+    def close(self) -> None:
+        """Take the bar away; it comes back if there is more to be told."""
+        bars, self._bars = self._bars, None
+        if bars is not None:
+            with suppress(OSError):
+                bars.stop()
+
+
+class Journaling:
+    """The data directory and the process that writes its journal.
+
+    The writer is forked when the journal is open and before it is folded: it must not share the
+    memory that the state will take.
+    """
+
+    def __init__(self, config: Config) -> None:
+        """Open the directory of a configuration; raises JournalError and RecoveryError."""
+        path = Path(config.broker.data_directory)
+        begun = time.perf_counter()
+        self._writer: ProcessWriter | None = None
+        progress = Progress()
+        try:
+            self.directory = open_directory(
+                path,
+                segment_bytes=config.journal.segment_bytes,
+                progress=progress,
+                on_journal=self._start_writer,
+                notice=progress.notice,
+            )
+        except BaseException:
+            self._close_writer()
+            raise
+        finally:
+            progress.close()
+        recovered = self.directory.recovered
+        if recovered.repair is not None and recovered.repair.cut_bytes:
+            log.warning(
+                "cut a torn tail: bytes that nothing shows to have been durable",
+                segment=recovered.repair.segment,
+                offset=recovered.repair.cut_offset,
+                bytes=recovered.repair.cut_bytes,
+            )
+        log.info(
+            "created a data directory" if recovered.created else "recovered",
+            directory=str(path),
+            events=recovered.events,
+            folded=recovered.events - recovered.indexed,
+            seconds=round(time.perf_counter() - begun, 3),
+        )
+
+    @property
+    def writer(self) -> ProcessWriter:
+        """The writer, whose callbacks are still to be set."""
+        assert self._writer is not None
+        return self._writer
+
+    def _start_writer(self, journal: Journal) -> None:
+        self._writer = ProcessWriter(journal)
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def __enter__(self) -> "Journaling":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close_writer()
+        self.directory.close()
