@@ -16,7 +16,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from journal.disk import Disk, File
+from journal.disk import Disk, File, write_all
 from journal.format import Damage, frame_crc
 from paging.content import Content, DecodedCache
 
@@ -146,10 +146,8 @@ def _write(file: File, header: bytes, content: Gathered) -> int:
 
 
 def _append(file: File, data: bytes, offset: int) -> int:
-    done = 0
-    while done < len(data):
-        done += file.pwrite(data[done:], offset + done)
-    return offset + done
+    write_all(file, data, offset)
+    return offset + len(data)
 
 
 def _cuts(content: Gathered) -> list[int]:

@@ -15,7 +15,7 @@ from engine.message import PRIORITIES, Entry
 from engine.queues import Queue
 from engine.state import State
 from journal.disk import MemoryDisk
-from paging import fold
+from paging import clustering, fold
 from paging.checking import check
 from paging.index import Index
 from paging.levels import Levels
@@ -121,9 +121,18 @@ def scene(scenario: list[Step]) -> World:
 def test_any_batches_make_what_apply_makes(
     scenario: list[Step], cuts: list[int], sizes: list[int]
 ) -> None:
-    """However short a run is: in scenarios of this size few would be taken for long."""
+    """However short a run is: in scenarios of this size few would be taken for long.
+
+    And however little content there is for a cluster, and few of them are merged.
+    """
     journal = scene(scenario).journal
-    with TemporaryDirectory() as directory, patch.object(fold, "PLAIN_MIN", 1):
+    with (
+        TemporaryDirectory() as directory,
+        patch.object(fold, "PLAIN_MIN", 1),
+        patch.object(clustering, "CLUSTER_BYTES_MIN", 0),
+        patch.object(clustering, "SPARSE", 0),
+        patch.object(clustering, "MERGED_COUNT", 3),
+    ):
         fold_in_batches(Path(directory) / "index", journal, cuts, sizes, plain=True)
 
 
