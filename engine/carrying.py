@@ -7,6 +7,8 @@ which is no part of the logical state. Must never know segments, or what is to b
 from engine import events
 from engine.commands import Carry, CarryChunk, NoteSegmentsRemoved
 from engine.core import Core
+from engine.message import Message
+from engine.state import State
 
 
 def carry(core: Core, command: Carry) -> int:
@@ -51,3 +53,18 @@ def note_segments_removed(core: Core, command: NoteSegmentsRemoved) -> int:
         ),
         events.encode_detail(detail),
     )
+
+
+def with_chunks_before(state: State, last_lsn: int) -> list[Message]:
+    """Resident large messages that have chunks at an event or before it.
+
+    Some may have come into memory between their `Carried` event and its commit in the index: what
+    they say of their chunks is then to be set again.
+    """
+    found = {}
+    for queue in state.queues.values():
+        for entry in queue.entries.values():
+            message = entry.message
+            if message.chunks and message.chunks[0] <= last_lsn:
+                found[id(message)] = message
+    return list(found.values())

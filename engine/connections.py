@@ -112,6 +112,7 @@ def stop(core: Core, command: Stop) -> int:
     for connection in list(core.state.connections.values()):
         _close(core, connection, events.SHUTDOWN, "")
     core.touched.clear()
+    core.later.clear()
     core.resized.clear()
     core.review_due = False
     detail = events.BrokerStoppedDetail(digest=digest(core.state))

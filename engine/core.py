@@ -52,6 +52,7 @@ class Core:
         self.now = 0
         self.pending = Pending(next_lsn)
         self.touched: dict[int, Queue] = {}
+        self.later: dict[int, Queue] = {}
         self.effects: list[tuple[Consumer, Message, int, int]] = []
         self.more_due = False
         # What is full, and what that means to addresses (`engine.limits`).

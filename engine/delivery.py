@@ -26,6 +26,8 @@ def dispatch(core: Core) -> None:
             address = queue.address
             if address.guarded or address.paging:
                 core.resized[address.id] = address
+    if core.later:
+        core.touched, core.later = core.later, {}
     if core.review_due:
         core.review_due = False
         core.resized.clear()

@@ -35,7 +35,7 @@ def dispatch_selectively(core: Core, queue: Queue) -> None:
             if not entries:
                 break
             if left <= 0:
-                core.touch(queue)
+                core.later[queue.id] = queue
                 return
             left -= len(entries)
             _hand_out(core, queue, priority, entries)
@@ -44,21 +44,24 @@ def dispatch_selectively(core: Core, queue: Queue) -> None:
 def _hand_out(core: Core, queue: Queue, priority: int, entries: list[Entry]) -> None:
     """Offer entries in order, until nobody can take any more."""
     for entry in entries:
+        able = [consumer for consumer in queue.consumers if can_take(consumer)]
+        if not able:
+            return
+        place = queue.place_of(entry)
+        if all(place <= each.passed.get(priority, NOTHING_PASSED) for each in able):
+            # Who had not passed it can take no more: it is not to be looked at now.
+            continue
         if entry.message.expires and is_expired(core, queue, entry):
             queue.make_resident(entry)
             expire(core, queue, entry)
             continue
         if not entry.message.resident:
             core.fill(entry.message)
-        place = queue.place_of(entry)
         chosen = _next_taker(queue, entry, priority, place)
         if chosen is not None:
             queue.make_resident(entry)
             deliver(core, entry, chosen)
             continue
-        able = [consumer for consumer in queue.consumers if can_take(consumer)]
-        if not able:
-            return
         for consumer in able:
             if consumer.passed.get(priority, NOTHING_PASSED) < place:
                 consumer.passed[priority] = place

@@ -230,6 +230,7 @@ def delete_queue(core: Core, queue: Queue, reason: int, connection: int) -> None
     ):
         pass
     core.touched.pop(queue.id, None)
+    core.later.pop(queue.id, None)
     core.emit(
         events.row(
             events.QUEUE_DELETED,

@@ -1,12 +1,14 @@
 """Paging is invisible: with next to nothing in memory, everything happens as with all in memory."""
 
+import random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.digest import digest
 from engine.invariants import check
 from tests.support.paged_world import PagedWorld
-from tests.support.scenario import Step, play, steps
+from tests.support.scenario import RESTART, Step, play, steps
 from tests.support.world import World, fold
 
 
@@ -26,3 +28,24 @@ def test_a_tiny_window_and_an_unbounded_one_do_the_same(
     assert paged.journal == whole.journal
     assert paged.deliveries == whole.deliveries
     assert digest(paged.state) == digest(whole.state)
+
+
+def test_long_scenarios_with_much_traffic() -> None:
+    """What hypothesis seldom draws: hundreds of steps, most of them sends and settlements."""
+    paged_out = 0
+    for seed in range(40):
+        draw = random.Random(seed)
+        scenario = []
+        for _ in range(draw.choice((40, 100, 300))):
+            number = draw.randrange(RESTART + 1) if draw.random() < 0.6 else draw.randrange(24)
+            number = 0 if number == RESTART and draw.random() < 0.7 else number
+            scenario.append((number, *(draw.randint(0, 20) for _ in range(3))))
+        whole = World()
+        play(whole, scenario)
+        paged = PagedWorld(draw.randint(0, 3), draw.choice((0, 1, 3, 10, 40)))
+        play(paged, scenario)
+        assert paged.journal == whole.journal, f"seed {seed}"
+        assert paged.deliveries == whole.deliveries, f"seed {seed}"
+        assert digest(paged.state) == digest(fold(paged.journal))
+        paged_out += paged.paged
+    assert paged_out > 100

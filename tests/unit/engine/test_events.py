@@ -14,8 +14,8 @@ def test_kinds_and_reasons_have_the_numbers_that_journals_hold() -> None:
         "QueueDeleted": 13, "QueuePaused": 14, "QueueResumed": 15, "SettingsChanged": 16,
         "Routed": 17, "Dropped": 18, "Delivered": 20, "Acknowledged": 21, "Returned": 22,
         "DeadLettered": 23, "Expired": 24, "Removed": 25, "TransactionCommitted": 27,
-        "TransactionRolledBack": 28, "PagingStarted": 29, "PagingStopped": 30, "Carried": 32, "Checkpoint": 33,
-        "ChunkReceived": 34, "SegmentsRemoved": 35,
+        "TransactionRolledBack": 28, "PagingStarted": 29, "PagingStopped": 30, "Carried": 32,
+        "Checkpoint": 33, "ChunkReceived": 34, "SegmentsRemoved": 35,
     }  # fmt: skip
     assert [events.REASONS[number][0] for number in range(35)] == [
         "", "sent", "dead-letter", "expiry", "no-binding", "no-matching-filter", "by-consumer",
