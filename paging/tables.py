@@ -281,8 +281,11 @@ def open_for_reading(path: Path, data_id: bytes | None = None) -> Tables:
 
     Raises IndexDamaged (also if there are none) and IndexUnwritable.
     """
-    if not (path / DATA_FILE).exists():
+    file = path / DATA_FILE
+    if not file.exists():
         raise IndexDamaged(f"there is no index in {path}")
+    if not file.is_file() or not file.stat().st_size:
+        raise IndexDamaged(f"the index in {path} is damaged: {DATA_FILE} is no file with tables")
     with translated(path):
         tables = Tables(path, _environment(path, readonly=True), readonly=True)
     try:

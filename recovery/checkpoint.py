@@ -105,37 +105,39 @@ def load_checkpoint(
     `notice` is told in a sentence what takes time or went wrong. Raises RecoveryError's cause as
     IndexerFailed if the journal cannot be indexed, and BaseDamaged.
     """
-    index = path / INDEX
     try:
         why = _why_not(path, disk, data_id)
-        if why:
-            discard(path)
-            if durable_lsn:
-                notice(f"the index is made anew: {why}")
-            _begin_index(path, disk, data_id)
-        open_for_writing(index, data_id).close()
+        for _ in range(2):
+            if why:
+                _renew(path, disk, data_id, why if durable_lsn else "", notice)
+            try:
+                open_for_writing(path / INDEX, data_id).close()
+                # A disk without room for an empty file is no reason not to start.
+                with suppress(OSError):
+                    (path / STARTING).touch()
+                return _load(path, disk, data_id, durable_lsn, progress, notice)
+            except (IndexDamaged, StoreError) as error:
+                why = str(error)
+            except IndexerFailed as error:
+                if not error.index:
+                    raise
+                why = str(error)
     except IndexUnwritable as error:
-        if _first_lsn(disk) > 1:
-            raise BaseDamaged(
-                f"{error}; the journal begins with event {_first_lsn(disk)}, so the broker cannot "
-                "start without an index"
-            ) from error
-        notice(f"no index for now, so everything stays in memory: {error}")
-        return Checkpoint(State(), 0, None, None)
-    with suppress(OSError):
-        (path / STARTING).touch()
-    try:
-        return _load(path, disk, data_id, durable_lsn, progress, notice)
-    except (IndexDamaged, StoreError) as error:
-        notice(f"the index is made anew: {error}")
-    except IndexerFailed as error:
-        if not error.index:
-            raise
-        notice(f"the index is made anew: {error}")
+        why = str(error)
+    if _first_lsn(disk) > 1:
+        raise BaseDamaged(
+            f"{why}; the journal begins with event {_first_lsn(disk)}, so the broker cannot start "
+            "without an index"
+        )
+    notice(f"no index for now, so everything stays in memory: {why}")
+    return Checkpoint(State(), 0, None, None)
+
+
+def _renew(path: Path, disk: Disk, data_id: bytes, why: str, notice: Notice) -> None:
     discard(path)
+    if why:
+        notice(f"the index is made anew: {why}")
     _begin_index(path, disk, data_id)
-    open_for_writing(index, data_id).close()
-    return _load(path, disk, data_id, durable_lsn, progress, notice)
 
 
 def _first_lsn(disk: Disk) -> int:

@@ -126,6 +126,16 @@ def test_tables_that_are_not_there(tmp_path: Path) -> None:
         open_for_reading(tmp_path)
 
 
+def test_a_file_without_tables(tmp_path: Path) -> None:
+    (tmp_path / DATA_FILE).touch()
+    with pytest.raises(IndexDamaged, match="is no file with tables"):
+        open_for_reading(tmp_path)
+    (tmp_path / DATA_FILE).unlink()
+    (tmp_path / DATA_FILE).mkdir()
+    with pytest.raises(IndexDamaged, match="is no file with tables"):
+        open_for_reading(tmp_path)
+
+
 def test_tables_of_another_journal(tmp_path: Path) -> None:
     open_for_writing(tmp_path, DATA_ID).close()
     for opened in (open_for_reading, open_for_writing):
