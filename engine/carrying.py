@@ -61,10 +61,9 @@ def with_chunks_before(state: State, last_lsn: int) -> list[Message]:
     Some may have come into memory between their `Carried` event and its commit in the index: what
     they say of their chunks is then to be set again.
     """
-    found = {}
-    for queue in state.queues.values():
-        for entry in queue.entries.values():
-            message = entry.message
-            if message.chunks and message.chunks[0] <= last_lsn:
-                found[id(message)] = message
-    return list(found.values())
+    return [
+        entry.message
+        for queue in state.queues.values()
+        for entry in queue.entries.values()
+        if entry.message.chunks and entry.message.chunks[0] <= last_lsn
+    ]

@@ -257,14 +257,15 @@ def open_store(url: str, storage_options: dict[str, Any]) -> Store:
     protocol, colon, rest = url.partition(":")
     if colon and protocol in _SLIPS and not rest.startswith("//"):
         # Else it would be the name of a local directory.
-        raise ArchiveError(url, f"a URL has two slashes behind the colon: {protocol}://...")
+        shown = f"{protocol}:..." if "@" in url else url
+        raise ArchiveError(shown, f"a URL has two slashes behind the colon: {protocol}://...")
     # Costs more than all else that a command line imports, and most need no archive.
     from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415
     from fsspec.implementations.local import (  # type: ignore[import-untyped]  # noqa: PLC0415
         LocalFileSystem,
     )
 
-    shown = _without_password(url)
+    shown = without_password(url)
     try:
         files, path = url_to_fs(url, **storage_options)
     except ImportError as error:
@@ -288,10 +289,14 @@ def _package_is_missing(url: str, error: ImportError) -> str:
     return f"the package for {protocol}:// is not installed ({reason_of(error)})"
 
 
-def _without_password(url: str) -> str:
-    """A URL as it may be shown."""
+def without_password(url: str) -> str:
+    """A URL as it may be shown; of a local path all."""
     protocol, separator, rest = url.partition("://")
     if not separator:
         return url
+    login, at, _ = rest.partition("@")
+    if at and ":" in login:
+        # A secret key may have slashes, and rather too little is shown than too much.
+        return f"{protocol}://{rest.rpartition('@')[2]}"
     host, slash, path = rest.partition("/")
     return f"{protocol}://{host.rpartition('@')[2]}{slash}{path}"

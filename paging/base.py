@@ -7,9 +7,11 @@ model: whatever happens, the description names a whole copy or the one before; w
 with its hash is refused. Must never know when segments leave.
 """
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,10 +21,12 @@ import msgspec
 
 from journal.block import Block
 from journal.disk import Disk
+from journal.format import segment_first_lsn
 from journal.reader import read_blocks
+from journal.segment import segment_names
 from paging.index import Index
 from paging.layout import LAYOUT
-from paging.tables import DATA_FILE
+from paging.tables import DATA_FILE, open_for_reading
 
 DESCRIPTION: Final = "base.json"
 BATCH_BYTES: Final = 16 * 1024 * 1024
@@ -59,49 +63,123 @@ def describe(directory: Path, data_id: bytes) -> Base | None:
     return base
 
 
-def restore(directory: Path, data_id: bytes, index: Path) -> int:
-    """Put the base where an index is to be made; return its LSN. BaseDamaged, OSError."""
-    base = describe(directory, data_id)
-    if base is None:
-        raise BaseDamaged(_wrong(directory / DESCRIPTION, "it is missing"))
-    source = directory / base.file
+def restore(directory: Path, data_id: bytes, index: Path, first_lsn: int) -> int:
+    """Put the base where an index is to be made; return its LSN. BaseDamaged, OSError.
+
+    `first_lsn` is the first event of the journal, which must go on where the base ends. A broker
+    may put another base in its place meanwhile.
+    """
     index.mkdir(mode=0o750, parents=True, exist_ok=True)
-    partial = index / f"{DATA_FILE}.partial"
-    try:
-        found, size = _copy(source, partial)
-    except FileNotFoundError as error:
-        raise BaseDamaged(_wrong(source, "it is missing")) from error
-    if found != base.sha256 or size != base.bytes:
-        partial.unlink()
-        raise BaseDamaged(_wrong(source, "its SHA-256 is not that of the description"))
-    partial.replace(index / DATA_FILE)
+    base = describe(directory, data_id)
+    while True:
+        if base is None:
+            raise BaseDamaged(_wrong(directory / DESCRIPTION, "it is missing"))
+        wrong = _restore(directory, base, index)
+        if not wrong:
+            break
+        before, base = base, describe(directory, data_id)
+        if base == before:
+            raise BaseDamaged(_wrong(directory / before.file, wrong))
+    if base.lsn + 1 < first_lsn:
+        raise BaseDamaged(
+            _wrong(
+                directory / DESCRIPTION,
+                f"it ends with event {base.lsn}, and the journal begins with {first_lsn}",
+            )
+        )
     return base.lsn
 
 
-def advance(directory: Path, disk: Disk, data_id: bytes, last_lsn: int) -> None:
+def _restore(directory: Path, base: Base, index: Path) -> str:
+    """Copy the file of a base; return what is wrong with it, empty if nothing is."""
+    partial = index / f"{DATA_FILE}.partial"
+    try:
+        found, size = _copy(directory / base.file, partial)
+    except FileNotFoundError:
+        return "it is missing"
+    if found != base.sha256 or size != base.bytes:
+        partial.unlink()
+        return "its SHA-256 is not that of the description"
+    partial.replace(index / DATA_FILE)
+    return ""
+
+
+def advance(directory: Path, disk: Disk, data_id: bytes, last_lsn: int, index: Path) -> str:
     """Bring the base up to an event that ends a segment; durable when this returns.
 
-    Raises BaseDamaged, OSError, and what folding the journal raises.
+    A base that is damaged is made anew, from the journal if that is whole, else from the index,
+    which is at least as far; then the sentence that is returned says so, else it is empty. Raises
+    BaseDamaged, OSError, and what folding the journal raises.
     """
     directory.mkdir(mode=0o750, exist_ok=True)
-    known = describe(directory, data_id)
-    if known is not None and known.lsn >= last_lsn:
-        return
-    with TemporaryDirectory(prefix="work-", dir=directory) as folder:
-        work = Path(folder) / "index"
-        if known is not None:
-            restore(directory, data_id, work)
-        index = Index(work, data_id, clusters=False)
-        try:
-            for batch in _batches(disk, index.lsn, last_lsn):
-                index.advance(batch)
-            assert index.lsn == last_lsn, "a base ends where a segment ends"
-            copied = Path(folder) / "copy"
-            copied.mkdir()
-            index.tables.env.copy(str(copied), compact=True)
-        finally:
-            index.close()
-        _publish(directory, copied / DATA_FILE, last_lsn, data_id)
+    with _locked(directory):
+        for left in directory.glob("work-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        with TemporaryDirectory(prefix="work-", dir=directory) as folder:
+            return _advance(directory, disk, data_id, last_lsn, index, Path(folder))
+
+
+def _advance(
+    directory: Path, disk: Disk, data_id: bytes, last_lsn: int, index: Path, folder: Path
+) -> str:
+    names = segment_names(disk)
+    first_lsn = (segment_first_lsn(names[0]) or 1) if names else 1
+    copied = folder / "copy"
+    copied.mkdir()
+    note = ""
+    try:
+        known = describe(directory, data_id)
+        if known is not None and known.lsn >= last_lsn:
+            return ""
+        if known is not None or first_lsn > 1:
+            restore(directory, data_id, folder / "index", first_lsn)
+    except BaseDamaged as damage:
+        note = str(damage)
+    if note and first_lsn > 1:
+        lsn = _copy_index(index, data_id, copied)
+    else:
+        lsn = last_lsn
+        _fold(disk, folder / "index", data_id, last_lsn, copied)
+    _publish(directory, copied / DATA_FILE, lsn, data_id)
+    return f"{note}. It was made anew" if note else ""
+
+
+def _fold(disk: Disk, path: Path, data_id: bytes, last_lsn: int, copied: Path) -> None:
+    """Bring what was restored up to an event, and copy it."""
+    index = Index(path, data_id, clusters=False)
+    try:
+        for batch in _batches(disk, index.lsn, last_lsn):
+            index.advance(batch)
+        assert index.lsn == last_lsn, "a base ends where a segment ends"
+        index.tables.env.copy(str(copied), compact=True)
+    finally:
+        index.close()
+
+
+def _copy_index(index: Path, data_id: bytes, copied: Path) -> int:
+    """Copy the index as it is now; return the LSN of the copy. Raises IndexDamaged."""
+    tables = open_for_reading(index, data_id)
+    try:
+        tables.env.copy(str(copied), compact=True)
+    finally:
+        tables.close()
+    copy = open_for_reading(copied, data_id)
+    try:
+        with copy.read() as txn:
+            return copy.position(txn)[0]
+    finally:
+        copy.close()
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Wait until no process that a killed broker left is at work here."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _batches(disk: Disk, after_lsn: int, last_lsn: int) -> Iterator[list[Block]]:
@@ -138,9 +216,6 @@ def _publish(directory: Path, copied: Path, lsn: int, data_id: bytes) -> None:
     for other in directory.glob("*.mdb"):
         if other.name != name:
             other.unlink()
-    for left in directory.glob("work-*"):
-        if left.name != copied.parent.parent.name:
-            shutil.rmtree(left, ignore_errors=True)
 
 
 def _sync(directory: Path) -> None:
@@ -175,6 +250,7 @@ def _hash(path: Path) -> tuple[str, int]:
 def _wrong(path: Path, what: str) -> str:
     return (
         f"the base {path} cannot be used: {what}. It is the state before the first segment that is "
-        "left, and needed only when the index must be made anew; restore it from a copy, or fetch "
-        "the segments before with `journal archive fetch`"
+        "left, and without it no index can be made anew. Restore the directory from a copy that "
+        "was made since the last segment left; or, if the archive has everything from event 1 on, "
+        "have `journal archive fetch` bring all of it and put the segments back"
     )

@@ -1,4 +1,4 @@
-"""Where content is that was carried forward, and what must still be before segments can leave.
+"""Where content is that was carried forward: the tables that say it, kept and asked.
 
 A message's content is at its id, unless table `carried` says otherwise; table `large` finds the
 large messages by their first chunk. Rows of what is gone go when the segments they speak of have
@@ -6,48 +6,23 @@ left. Must never know who carries, or when.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple, cast
+from typing import cast
 
 import lmdb
 import numpy as np
 
 from engine import events
 from engine.events import FLAGS, KIND, MESSAGE, RELATED
-from paging import pages, records
 from paging.columns import Columns
 from paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
     CARRIED,
-    FLIGHT_KEY,
-    FLIGHTS,
     ID_KEY,
     LARGE,
     LARGE_KEY,
-    PAGE_KEY,
-    PAGES,
     Tables,
 )
-
-
-class Place(NamedTuple):
-    """A message in a queue, and the event that has its content."""
-
-    message: int
-    lsn: int
-    address: int
-    priority: int
-    flags: int
-    size: int
-
-
-class Position(NamedTuple):
-    """How far a search has come: the key of a page."""
-
-    queue: int = 0
-    level: int = 0
-    first: int = 0
-
 
 # ---- keeping the tables
 
@@ -105,68 +80,13 @@ def located(tables: Tables, txn: lmdb.Transaction, message_ids: list[int]) -> di
     return found
 
 
-def to_carry(
-    tables: Tables, txn: lmdb.Transaction, last_lsn: int, start: Position, limit: int
-) -> tuple[list[Place], Position | None]:
-    """Ready messages whose content is at `last_lsn` or before, from a position on.
+def large_from(tables: Tables, txn: lmdb.Transaction, last_lsn: int) -> Iterator[tuple[int, int]]:
+    """First chunk and id of messages whose content has begun at `last_lsn` or before, once.
 
-    At most about `limit`; return them and where to go on, None after the last page. Messages whose
-    body is not journaled are passed over.
-    """
-    found: list[Place] = []
-    cursor = txn.cursor(tables.db(PAGES))
-    more = cursor.set_range(PAGE_KEY.pack(*start))
-    while more:
-        queue_id, level, first = PAGE_KEY.unpack(cursor.key())
-        if len(found) >= limit:
-            return found, Position(queue_id, level, first)
-        if first > last_lsn:
-            # The rest of the level is later still.
-            more = cursor.set_range(PAGE_KEY.pack(queue_id, level + 1, 0))
-            continue
-        rows = pages.decode(bytes(cursor.value()), queue_id, first)
-        rows = rows.take(slice(0, int(np.searchsorted(rows.message, last_lsn, "right"))))
-        found += _behind(tables, txn, rows, 9 - level, last_lsn)
-        more = cursor.next()
-    return found, None
-
-
-def _behind(
-    tables: Tables, txn: lmdb.Transaction, rows: pages.Rows, priority: int, last_lsn: int
-) -> Iterator[Place]:
-    ids = rows.message.tolist()
-    carried = located(tables, txn, ids)
-    for message_id, size, address, _, flags, _ in zip(
-        *(column.tolist() for column in rows), strict=True
-    ):
-        lsn = carried.get(message_id, message_id)
-        if lsn <= last_lsn and not flags & events.BODY_OMITTED:
-            yield Place(message_id, lsn, address, priority, flags, size)
-
-
-def flights_to_carry(tables: Tables, txn: lmdb.Transaction, last_lsn: int) -> list[Place]:
-    """Messages in flight whose content is at `last_lsn` or before."""
-    found = {}
-    for key, value in txn.cursor(tables.db(FLIGHTS)):
-        message_id = FLIGHT_KEY.unpack(key)[1]
-        record = records.decode(records.FlightRecord, value, "an entry in flight")
-        lsn = located(tables, txn, [message_id]).get(message_id, message_id)
-        if lsn <= last_lsn and not record.flags & events.BODY_OMITTED:
-            found[message_id] = Place(
-                message_id, lsn, record.address, record.priority, record.flags, record.size
-            )
-    return list(found.values())
-
-
-def large_to_carry(tables: Tables, txn: lmdb.Transaction, last_lsn: int) -> Iterator[int]:
-    """Ids of large messages that begin at `last_lsn` or before and were routed behind it.
-
-    They may be gone from every queue.
+    They may have been carried since, and be gone from every queue.
     """
     for key in txn.cursor(tables.db(LARGE)).iternext(keys=True, values=False):
         first, message_id = LARGE_KEY.unpack(key)
         if first > last_lsn:
             return
-        carried = located(tables, txn, [message_id]).get(message_id, message_id)
-        if message_id > last_lsn and carried == message_id:
-            yield message_id
+        yield first, message_id

@@ -12,13 +12,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from engine import events
+from engine.events import KIND
 from engine.queues import StoreError
 from engine.state import State
 from journal.disk import Disk
 from journal.format import segment_first_lsn
+from journal.reader import read_blocks
 from journal.segment import segment_names
 from paging.base import BaseDamaged, describe, restore
 from paging.judging import check_apart, judge
+from paging.layout import LAYOUT
 from paging.process import IndexerFailed, IndexerProcess
 from paging.retiring import BASE
 from paging.store import IndexStore
@@ -146,24 +150,32 @@ def _first_lsn(disk: Disk) -> int:
 
 
 def _begin_index(path: Path, disk: Disk, data_id: bytes) -> None:
-    """Have a new index begin with the base, if there is one; there must be if segments left."""
+    """Have a new index begin with the base if segments left; raises BaseDamaged."""
     first = _first_lsn(disk)
-    if describe(path / BASE, data_id) is not None:
-        restore(path / BASE, data_id, path / INDEX)
-    elif first > 1:
+    if first == 1:
+        return
+    if describe(path / BASE, data_id) is None:
         raise BaseDamaged(
             f"the journal begins with event {first}: the segments before {segment_names(disk)[0]} "
             f"are missing, and so is '{BASE}', which retention leaves in their place. Restore them "
             "from a copy or the archive."
         )
+    restore(path / BASE, data_id, path / INDEX, first)
 
 
 def _is_behind(disk: Disk, lsn: int, durable_lsn: int) -> bool:
     """Whether the indexer should go first: for its speed, or because content was carried.
 
-    Only the index knows where to: a start from the base must not serve before it has got there.
+    Only the index knows where to, and what was there before may have left: an index that was made
+    anew from the base must not serve before it has got there.
     """
-    return durable_lsn - lsn > CATCH_UP_EVENTS or lsn < _first_lsn(disk) <= durable_lsn
+    if durable_lsn - lsn > CATCH_UP_EVENTS:
+        return True
+    return _first_lsn(disk) > 1 and any(
+        events.CARRIED in block.columns()[KIND]
+        for block in read_blocks(disk, LAYOUT, from_lsn=lsn + 1)
+        if block.count
+    )
 
 
 def _load(

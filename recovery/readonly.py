@@ -50,7 +50,8 @@ def _read_from_base(directory: Path, disk: RealDisk, to_lsn: int | None) -> tupl
     data_id = bytes.fromhex((directory / DATA_ID).read_text("ascii").strip())
     with TemporaryDirectory(prefix="daybook-read-") as folder:
         index = Path(folder) / "index"
-        first = restore(directory / BASE, data_id, index)
+        names = segment_names(disk)
+        first = restore(directory / BASE, data_id, index, segment_first_lsn(names[0]) or 1)
         if to_lsn is not None and to_lsn < first:
             raise NoJournal(
                 f"the journal in {directory} begins after event {first}: what was at {to_lsn} is "

@@ -14,6 +14,7 @@ import msgspec
 
 from engine import settings
 from engine.settings import Matches
+from journal.archive_store import without_password
 from protocols.stomp.options import StompOptions
 from server import kinds, options
 from server.config_source import Block, Given, Source, literal, read_file, read_flags
@@ -443,6 +444,11 @@ def _groups(config: Config) -> dict[str, dict[str, object]]:
     return flat
 
 
+def _shown(key: str, value: object) -> str:
+    """A value for the log, where nobody's password belongs."""
+    return show(without_password(str(value)) if key == "archive-directory" else value)
+
+
 def _differences(old: Config, new: Config) -> list[str]:
     before, after = _groups(old), _groups(new)
     lines = [f"{group}: added" for group in after if group not in before]
@@ -453,6 +459,6 @@ def _differences(old: Config, new: Config) -> list[str]:
         for key in {**before[group], **after[group]}:
             values = (before[group].get(key, UNSET), after[group].get(key, UNSET))
             if values[0] != values[1] or type(values[0]) is not type(values[1]):
-                was, becomes = (show(one) if one is not UNSET else "unset" for one in values)
+                was, becomes = (_shown(key, one) if one is not UNSET else "unset" for one in values)
                 lines.append(f"{group}: {key} {was} -> {becomes}")
     return lines

@@ -42,7 +42,7 @@ MORE_ADDRESS_COLUMNS: Final = ("max_size_bytes", "max_size_messages", "auto_crea
 """What a narrow terminal does without."""
 BLOCKED_COLUMNS: Final = ("connection", "peer", "address", "seconds", "why")
 MODES: Final = ("anycast", "multicast")
-NUMBERS_THAT_NAME: Final = ("pid", "lsn", "durable_lsn")
+NUMBERS_THAT_NAME: Final = ("pid", "lsn", "durable_lsn", "history_from_lsn")
 """Of the status: what somebody may copy into a command, so that it has no separators."""
 
 

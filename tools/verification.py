@@ -123,7 +123,7 @@ def _fold(
         if base is not None:
             data_id = _data_id(disk)
             try:
-                restore(base, data_id, Path(folder))
+                restore(base, data_id, Path(folder), verdict.report.first_lsn)
             except BaseDamaged as error:
                 verdict.wrong.append(str(error))
                 return

@@ -10,6 +10,7 @@ from typing import Final
 from engine.invariants import check
 from engine.state import State
 from journal.disk import RealDisk
+from paging.retiring import BASE
 from recovery.directory import JOURNAL
 from recovery.readonly import read_state
 from tests.crash.clients import Connect, Delivery, Receipt
@@ -103,7 +104,7 @@ class Campaign:
     def finish(self) -> None:
         """Drain every queue with a client, stop cleanly, and hold ledger and journal together."""
         state = self.check_journal(self.broker.directory)
-        left = sum(len(queue.entries) for queue in state.queues.values())
+        left = sum(queue.message_count for queue in state.queues.values())
         self.broker.start()
         client = self.connect(self.broker.port)
         for number, destination in enumerate((ORDERS, INPUT, OUTPUT)):
@@ -136,8 +137,11 @@ class Campaign:
         assert not self.ledger.violations, self.report()
         assert self.ledger.receipted, "the clients got nothing done"
         state = self.check_journal(self.broker.directory)
-        assert all(not queue.entries for queue in state.queues.values())
-        verdict = verify_data(RealDisk(self.broker.directory / JOURNAL), lambda done: None)
+        assert all(not queue.message_count for queue in state.queues.values())
+        directory = self.broker.directory
+        verdict = verify_data(
+            RealDisk(directory / JOURNAL), lambda done: None, base=directory / BASE
+        )
         assert verdict.ok, (verdict.faults, verdict.wrong)
         assert verdict.digests_compared
 

@@ -20,6 +20,7 @@ from recovery.checkpoint import INDEX
 from tests.crash.campaign import KILL_AFTER_SECONDS, KILL_IN_START_SECONDS, SETTINGS, Campaign
 from tests.crash.clients import Connect
 from tests.crash.workload import DRAINING, FILLING, LARGE_STAFF, Staff, Worker
+from tests.support.process import wait_for
 
 PAGED_CONFIG: Final = """
 [[acceptor]]
@@ -46,7 +47,7 @@ PAGED_SETTINGS: Final = (*SETTINGS, "journal.checkpoint-period=200")
 class PagedCampaign(Campaign):
     """Kills the broker, its indexer, or both; what clients do changes from round to round."""
 
-    settings = PAGED_SETTINGS
+    settings: tuple[str, ...] = PAGED_SETTINGS
     config = PAGED_CONFIG
     listen = ()
 
@@ -59,10 +60,22 @@ class PagedCampaign(Campaign):
 
     def let_work(self, workers: list[Worker]) -> None:
         seconds = self.random.uniform(*KILL_AFTER_SECONDS)
+        if self.random.random() < 0.7:
+            # An indexer takes a while to start: let it get to its commits, so that they are hit.
+            before = self.index_time()
+            wait_for(lambda: self.index_time() != before, "a commit of the index")
+            self.struck["commit"] += 1
+            seconds /= 3
         if self.random.random() < 0.5:
             workers[0].thread.join(seconds / 2)
             self.kill_indexer()
         workers[0].thread.join(seconds)
+
+    def index_time(self) -> int:
+        """When the index was written last; 0 if there is none."""
+        with suppress(FileNotFoundError):
+            return (self.broker.directory / INDEX / DATA_FILE).stat().st_mtime_ns
+        return 0
 
     def kill_indexer(self) -> None:
         """Kill -9 the indexer, if there is one; the broker has to go on."""
