@@ -60,7 +60,7 @@ class PagedCampaign(Campaign):
 
     def let_work(self, workers: list[Worker]) -> None:
         seconds = self.random.uniform(*KILL_AFTER_SECONDS)
-        if self.random.random() < 0.7:
+        if self.rounds == 1 or self.random.random() < 0.7:
             # An indexer takes a while to start: let it get to its commits, so that they are hit.
             before = self.index_time()
             wait_for(lambda: self.index_time() != before, "a commit of the index")

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.crash
 def test_nothing_receipted_is_lost_when_all_is_paged(tmp_path: Path, kills: int, seed: int) -> None:
     campaign = PagedCampaign(tmp_path / "data", StompPy, seed)
     with campaign.broker:
-        for _ in range(max(1, kills * 4 // 10)):
+        for _ in range(max(1, kills * 3 // 10)):
             campaign.round()
         campaign.finish()
     assert campaign.struck["broker"] + campaign.struck["both"] > 0
