@@ -123,6 +123,15 @@ class Running:
                     peaks.append(int(line.split()[1]) * 1024)
         return sorted(peaks, reverse=True)
 
+    def processes(self) -> list[Path]:
+        """Return the folders in /proc of this broker's processes, in the order of their start."""
+        return sorted((folder for folder, _ in self._stats()), key=lambda folder: int(folder.name))
+
+    def kill(self) -> None:
+        """End the broker with SIGKILL, as a crash would."""
+        self._processes[-1].kill()
+        self._processes[-1].wait()
+
     def _stats(self) -> Iterator[tuple[Path, list[str]]]:
         """Give folder and fields of /proc for every process of this broker."""
         sessions = {process.pid for process in self._processes}

@@ -1,0 +1,266 @@
+"""A backlog larger than memory: `python -m bench.backlog --messages 10000000`.
+
+Fills one queue, or many by a power law, waits a moment, kills the broker with SIGKILL, starts it
+again and drains everything, acknowledging each message by itself. What arrives must be, queue by
+queue, exactly what was sent, in order. Memory is the peak of each process of the broker in each
+phase, as the kernel has it.
+"""
+
+import bisect
+import random
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from bench.frames import LoadError
+from bench.targets import DaybookTarget, Running, TargetError
+from bench.wire import Endpoint, Wire
+from bench.workers import ack_ids
+
+BODY_BYTES: Final = 256
+FRAMES_AT_ONCE: Final = 500
+REST_S: Final = 2.0
+KEY: Final = re.compile(rb'\{"queue":(\d{5}),"number":(\d{9}),')
+SEED: Final = 1
+
+
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
+    """One phase: how long, how many messages a second, and the peak RSS of each process in MiB."""
+
+    name: str
+    seconds: float
+    rate: float
+    peak_mib: dict[str, int]
+
+
+class Backlog(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured. `first_message_s` is from the SIGKILL to the first message."""
+
+    messages: int
+    queues: int
+    first_message_s: float
+    ready_s: float
+    phases: list[Phase]
+
+
+class Memory:
+    """Peaks of a broker's processes from `begin` on."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the peaks so far."""
+        for folder in self._running.processes():
+            _write(folder / "clear_refs", "5")
+
+    def peaks(self) -> dict[str, int]:
+        """MiB at most, by process."""
+        found: dict[str, int] = {}
+        for folder in self._running.processes():
+            status = _read(folder / "status")
+            match = re.search(r"VmHWM:\s+(\d+)", status)
+            if match is not None:
+                is_indexer = "paging.indexer" in _read(folder / "cmdline")
+                name = "indexer" if is_indexer else ("writer" if "broker" in found else "broker")
+                found[name] = int(match[1]) // 1024
+        return found
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:  # The process ended meanwhile.
+        return ""
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError:
+        return
+
+
+class Load:
+    """Which queue each message goes to, and the frames; the same for the same seed."""
+
+    def __init__(self, queues: int) -> None:
+        self.sent: Final = [0] * queues
+        self._queues: Final = queues
+        self._random: Final = random.Random(SEED)
+        self._weights: Final = list(accumulate(1 / (number + 1) for number in range(queues)))
+        note = random.Random(SEED)
+        words = [f"word{note.randrange(2000):04d}" for _ in range(5000)]
+        self._texts: Final = [" ".join(words[at : at + 40]).encode() for at in range(0, 4000, 7)]
+
+    def frames(self, first: int, count: int) -> bytes:
+        """SEND frames of the next messages."""
+        parts = []
+        for number in range(first, first + count):
+            queue = self._next_queue()
+            sequence = self.sent[queue]
+            self.sent[queue] = sequence + 1
+            text = self._texts[number % len(self._texts)]
+            body = b'{"queue":%05d,"number":%09d,"note":"%s' % (queue, sequence, text)
+            parts.append(
+                b'SEND\ndestination:/queue/q%d\nreceipt:%d\n\n%s"}\0'
+                % (queue, number, body[: BODY_BYTES - 2])
+            )
+        return b"".join(parts)
+
+    def _next_queue(self) -> int:
+        if self._queues == 1:
+            return 0
+        return bisect.bisect(self._weights, self._random.random() * self._weights[-1])
+
+
+def fill(endpoint: Endpoint, load: Load, messages: int, window: int) -> float:
+    """Send everything, each with a receipt; return the seconds it took."""
+    with closing(Wire(endpoint, "producer", 60.0)) as wire:
+        begun = time.monotonic()
+        sent = receipted = 0
+        while receipted < messages:
+            while sent < messages and sent - receipted < window:
+                count = min(FRAMES_AT_ONCE, messages - sent)
+                wire.put(load.frames(sent, count))
+                sent += count
+            waiting_for = partial("{} receipts".format, messages - receipted)
+            receipted += wire.receive(waiting_for).count(b"\0")
+        return time.monotonic() - begun
+
+
+def drain(endpoint: Endpoint, expected: list[int], prefetch: int) -> tuple[float, float]:
+    """Take everything in order; return the moment of the first message, and how long it took.
+
+    Raises LoadError for what is lost, doubled or out of order.
+    """
+    found = [0] * len(expected)
+    left = sum(expected)
+    first = 0.0
+    with closing(Wire(endpoint, "consumer", 120.0)) as wire:
+        wire.put(b"".join(_subscriptions(endpoint, len(expected), prefetch)))
+        while left:
+            block = wire.receive(partial("{} messages".format, left))
+            if not block:
+                continue
+            first = first or time.monotonic()
+            wire.put(b"ACK\nid:" + b"\n\n\0ACK\nid:".join(ack_ids(block)) + b"\n\n\0")
+            for queue, number in KEY.findall(block):
+                if int(number) != found[int(queue)]:
+                    raise LoadError(
+                        f"queue {int(queue)} gave message {int(number)} instead of "
+                        f"{found[int(queue)]}"
+                    )
+                found[int(queue)] += 1
+                left -= 1
+        wire.fence("DISCONNECT\n\n", "bye")
+        took = time.monotonic() - first
+    if found != expected:
+        raise LoadError("what arrived is not what was sent")
+    return first, took
+
+
+def _subscriptions(endpoint: Endpoint, queues: int, prefetch: int) -> Iterator[bytes]:
+    for number in range(queues):
+        yield (
+            f"SUBSCRIBE\nid:{number}\ndestination:/queue/q{number}\nack:client-individual\n"
+            f"{endpoint.prefetch_header}:{prefetch}\n\n\0"
+        ).encode()
+
+
+def measure(
+    target: DaybookTarget, directory: Path, messages: int, queues: int, prefetch: int
+) -> Backlog:
+    """Fill, rest, kill, start, drain. Raises LoadError and TargetError."""
+    load = Load(queues)
+    phases = []
+    running = target.start(directory)
+    try:
+        memory = Memory(running)
+        took = fill(running.endpoint, load, messages, 2000)
+        phases.append(_phase("fill", took, messages, memory))
+        memory.begin()
+        time.sleep(REST_S)
+        phases.append(_phase("rest", REST_S, 0, memory))
+        killed = time.monotonic()
+        running.kill()
+        running = target.start(directory)
+        ready = time.monotonic()
+        memory = Memory(running)
+        first, took = drain(running.endpoint, load.sent, prefetch)
+        phases.append(_phase("drain", took, messages, memory))
+    finally:
+        running.stop()
+    return Backlog(
+        messages=messages,
+        queues=queues,
+        first_message_s=round(first - killed, 2),
+        ready_s=round(ready - killed, 2),
+        phases=phases,
+    )
+
+
+def _phase(name: str, seconds: float, messages: int, memory: Memory) -> Phase:
+    rate = round(messages / seconds) if seconds else 0
+    return Phase(name=name, seconds=round(seconds, 1), rate=rate, peak_mib=memory.peaks())
+
+
+def _show(backlog: Backlog) -> None:
+    click.echo(f"{backlog.messages:,} messages of {BODY_BYTES} bytes in {backlog.queues:,} queues")
+    for phase in backlog.phases:
+        memory = ", ".join(f"{name} {peak} MiB" for name, peak in phase.peak_mib.items())
+        click.echo(f"{phase.name:<6} {phase.seconds:>8.1f} s {phase.rate:>9,} msg/s   {memory}")
+    click.echo(
+        f"SIGKILL to ready {backlog.ready_s} s, to the first message {backlog.first_message_s} s"
+    )
+
+
+@click.command()
+@click.option("--messages", type=click.IntRange(1), default=1_000_000, show_default=True)
+@click.option("--queues", type=click.IntRange(1, 100_000), default=1, show_default=True)
+@click.option("--prefetch", type=click.IntRange(1), default=1000, show_default=True)
+@click.option("--set", "settings", multiple=True, help="Passed on to `daybook serve`.")
+@click.option("--python", help="Interpreter of an environment with an installed wheel.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Keep the data in this directory.")
+def main(
+    messages: int,
+    queues: int,
+    prefetch: int,
+    settings: tuple[str, ...],
+    python: str | None,
+    as_json: bool,
+    keep: Path | None,
+) -> None:
+    """Fill more than memory holds, kill the broker, start it again and drain it."""
+    target = DaybookTarget("daybook", settings, python)
+    problem = target.missing()
+    try:
+        if problem:
+            raise TargetError(problem)
+        with tempfile.TemporaryDirectory(prefix="daybook-backlog-") as folder:
+            directory = keep or Path(folder)
+            directory.mkdir(parents=True, exist_ok=True)
+            backlog = measure(target, directory, messages, queues, prefetch)
+    except (LoadError, TargetError) as error:
+        click.echo(f"bench.backlog: {error}", err=True)
+        sys.exit(1)
+    if as_json:
+        click.echo(msgspec.json.encode(backlog).decode())
+    else:
+        _show(backlog)
+
+
+if __name__ == "__main__":
+    main()
