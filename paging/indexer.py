@@ -9,12 +9,12 @@ damaged (it says which and ends). It ends when the broker does.
 
 import contextlib
 import os
+import resource
 import socket
 import sys
 import time
 from collections import deque
 from pathlib import Path
-from resource import RUSAGE_SELF, getrusage
 from typing import Final
 
 from journal.block import Block
@@ -34,6 +34,9 @@ COMMIT_BYTES: Final = 16 * 1024 * 1024
 BATCH_BYTES: Final = 16 * 1024 * 1024
 """Stored bytes that one commit takes at most."""
 RETRY_SECONDS: Final = 1.0
+MAPPED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""How much of files may be mapped into the process before the tables are opened anew: what was
+looked at counts as its memory until then."""
 NICENESS: Final = 5
 """The broker goes first: the indexer may lag, and says by how much."""
 
@@ -111,6 +114,8 @@ class Indexer:
             self._bytes -= size
             self._advance(batch)
             self._tell()
+            if mapped_bytes() > MAPPED_BYTES_MAX:
+                self._index.close()
         self._urgent = False
         self._due = time.monotonic() + COMMIT_SECONDS
         if self._digest and self._durable_lsn <= self._index.lsn:
@@ -131,9 +136,15 @@ class Indexer:
         if self._digest and self._index.lsn >= self._durable_lsn:
             digest = self._index.digest()
             self._digest = False
-        used = getrusage(RUSAGE_SELF)
+        used = resource.getrusage(resource.RUSAGE_SELF)
         size = (self._index.path / DATA_FILE).stat().st_size
         self._line.say(Indexed(self._index.lsn, digest, used.ru_utime + used.ru_stime, size))
+
+
+def mapped_bytes() -> int:
+    """How much of files is mapped into this process and counts as its memory."""
+    shared = int(Path("/proc/self/statm").read_text("ascii").split()[2])
+    return shared * resource.getpagesize()
 
 
 def main(arguments: list[str]) -> int:
