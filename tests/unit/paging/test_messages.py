@@ -1,0 +1,55 @@
+"""Broker and indexer hear what the other said, however the bytes were cut."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from paging.messages import Damaged, Durable, Ended, Indexed, Line, Said, Trouble
+
+EVERYTHING: list[Said] = [
+    Durable(7, urgent=True),
+    Indexed(9, "ab", 1.5, 4096),
+    Trouble("no room"),
+    Damaged("a page", index=True),
+]
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, theirs
+
+
+def test_everything_arrives_as_it_was_said(ends: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = Line(ends[0]), Line(ends[1])
+    for message in EVERYTHING:
+        ours.say(message)
+    assert theirs.hear(1.0) == EVERYTHING
+
+
+def test_a_message_may_come_in_pieces(ends: tuple[socket.socket, socket.socket]) -> None:
+    Line(ends[0]).say(Trouble("x" * 100))
+    data = ends[1].recv(1000)
+    again, listener = socket.socketpair()
+    with again, listener:
+        line = Line(listener)
+        for at in range(len(data) - 1):
+            again.sendall(data[at : at + 1])
+            assert line.hear(1.0) == []
+        again.sendall(data[-1:])
+        assert line.hear(1.0) == [Trouble("x" * 100)]
+
+
+def test_silence_is_no_message(ends: tuple[socket.socket, socket.socket]) -> None:
+    assert Line(ends[0]).hear(0.0) == []
+    assert Line(ends[0]).hear(0.001) == []
+
+
+def test_the_end_is_told(ends: tuple[socket.socket, socket.socket]) -> None:
+    Line(ends[1]).close()
+    with pytest.raises(Ended):
+        Line(ends[0]).hear(None)
+    with pytest.raises(Ended):
+        Line(ends[0]).say(Trouble(""))

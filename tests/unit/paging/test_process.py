@@ -1,0 +1,173 @@
+"""The indexer as a process: it follows, tells, waits for room, and says what is wrong."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.broker import Broker
+from engine.commands import Send
+from engine.digest import digest
+from engine.state import State
+from journal.disk import RealDisk
+from journal.journal import Journal
+from paging.layout import LAYOUT
+from paging.messages import Indexed
+from paging.process import IndexerFailed, IndexerProcess
+from paging.store import IndexStore
+from paging.tables import open_for_reading
+from tests.support.process import wait_for
+
+DATA_ID = bytes(range(16))
+
+
+class Writer:
+    """A journal that grows in a directory, and the broker that decides what it says."""
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir()
+        (path / "data-id").write_text(DATA_ID.hex() + "\n")
+        disk = RealDisk(path / "journal")
+        disk.create()
+        self.journal = Journal.create(disk, LAYOUT, data_id=DATA_ID, segment_bytes=1 << 16)
+        self.broker = Broker(State())
+
+    def send(self, count: int) -> None:
+        for number in range(count):
+            self.broker.handle(Send(0, "orders", b"", b"%d" % number), 1)
+        batch = self.broker.take()
+        assert batch is not None
+        self.journal.append(batch)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[Writer]:
+    writer = Writer(tmp_path / "data")
+    yield writer
+    writer.journal.close()
+
+
+@pytest.fixture
+def indexer(tmp_path: Path, writer: Writer) -> Iterator[IndexerProcess]:
+    process = IndexerProcess(tmp_path / "data")
+    yield process
+    process.close()
+
+
+def until(indexer: IndexerProcess, lsn: int) -> Indexed:
+    """The first report of an LSN or a later one."""
+    while True:
+        for message in indexer.hear(60.0):
+            if isinstance(message, Indexed) and message.lsn >= lsn:
+                return message
+
+
+def test_it_catches_up_and_follows(tmp_path: Path, writer: Writer, indexer: IndexerProcess) -> None:
+    writer.send(50)
+    steps: list[tuple[int, int]] = []
+    indexer.catch_up(writer.broker.lsn, lambda *step: steps.append(step))
+    assert steps[-1] == (writer.broker.lsn, writer.broker.lsn)
+    writer.send(10)
+    indexer.tell(writer.broker.lsn)
+    until(indexer, writer.broker.lsn)
+    store = IndexStore(open_for_reading(tmp_path / "data" / "index"), RealDisk(tmp_path / "data"))
+    state = store.checkpoint()
+    assert state.queue_by_name["orders"].ready_count == 60
+    assert digest(state) == digest(writer.broker.state)
+    store.close()
+
+
+def test_it_indexes_nothing_that_is_not_durable(writer: Writer, indexer: IndexerProcess) -> None:
+    writer.send(5)
+    safe = writer.broker.lsn
+    writer.send(5)
+    indexer.tell(safe, urgent=True)
+    assert until(indexer, safe).lsn == safe
+
+
+def test_it_tells_the_digest_when_asked(writer: Writer, indexer: IndexerProcess) -> None:
+    writer.send(5)
+    indexer.tell(writer.broker.lsn, digest=True)
+    assert until(indexer, writer.broker.lsn).digest == digest(writer.broker.state)
+    indexer.tell(writer.broker.lsn, digest=True)
+    again = until(indexer, writer.broker.lsn)
+    assert again.digest == digest(writer.broker.state)
+
+
+def test_a_killed_one_is_told_and_is_not_the_fault_of_the_index(
+    writer: Writer, indexer: IndexerProcess
+) -> None:
+    os.kill(indexer.pid, signal.SIGKILL)
+    with pytest.raises(IndexerFailed, match="signal 9") as failed:
+        until(indexer, 1)
+    assert not failed.value.index
+
+
+def test_damage_of_the_tables_is_told_as_such(
+    tmp_path: Path, writer: Writer, indexer: IndexerProcess
+) -> None:
+    writer.send(5)
+    indexer.catch_up(writer.broker.lsn, None)
+    indexer.close()
+    (tmp_path / "data" / "index" / "data.mdb").write_bytes(b"nonsense" * 4096)
+    broken = IndexerProcess(tmp_path / "data")
+    with pytest.raises(IndexerFailed) as failed:
+        until(broken, 1)
+    assert failed.value.index
+    broken.close()
+
+
+def test_damage_of_the_journal_is_told_as_such(
+    tmp_path: Path, writer: Writer, indexer: IndexerProcess
+) -> None:
+    for _ in range(3):
+        writer.send(300)
+    indexer.close()
+    segment = sorted((tmp_path / "data" / "journal").glob("*.seg"))[0]
+    content = bytearray(segment.read_bytes())
+    content[2000] ^= 1
+    segment.write_bytes(content)
+    broken = IndexerProcess(tmp_path / "data")
+    with pytest.raises(IndexerFailed, match=segment.name) as failed:
+        broken.catch_up(writer.broker.lsn, None)
+    assert not failed.value.index
+    broken.close()
+
+
+def test_two_never_write_one_index(tmp_path: Path, writer: Writer, indexer: IndexerProcess) -> None:
+    until(indexer, 0)
+    second = IndexerProcess(tmp_path / "data")
+    writer.send(5)
+    indexer.tell(writer.broker.lsn, urgent=True)
+    until(indexer, writer.broker.lsn)
+    assert second.hear(0.2) == []
+    indexer.close()
+    # What it finds is what the first one left.
+    assert until(second, 0).lsn == writer.broker.lsn
+    second.close()
+
+
+def test_it_ends_with_its_broker(tmp_path: Path, writer: Writer) -> None:
+    read, write = os.pipe()
+    broker = os.fork()
+    if broker == 0:
+        process = IndexerProcess(tmp_path / "data")
+        process.hear(60.0)
+        os.write(write, b"%d" % process.pid)
+        signal.pause()
+    os.close(write)
+    pid = int(os.read(read, 20))
+    os.close(read)
+    os.kill(broker, signal.SIGKILL)
+    os.waitpid(broker, 0)
+    wait_for(lambda: not _runs(pid), "the end of the indexer")
+
+
+def _runs(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
