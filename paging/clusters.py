@@ -26,7 +26,7 @@ SUFFIX: Final = ".cluster"
 
 UNIT_BYTES: Final = 32 * 1024
 """Content of a unit, about: what is decompressed for the first message that is wanted of it."""
-OPEN_MAX: Final = 128
+OPEN_MAX: Final = 256
 """How many clusters are held open by a reader."""
 ENTRY_BYTES: Final = 150
 """What an entry of a decoded unit takes in memory beyond its content, about."""
