@@ -46,7 +46,6 @@ static int log_fd = -1;
 static int deaf;
 static const char *fault;
 static char watched[DESCRIPTORS]; /* 1 a file, 2 the folder itself, 3 a file whose writes sync */
-static char folder_at[DESCRIPTORS];
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
@@ -113,10 +112,14 @@ static int opened(int fd, const char *path, int flags, int existed) {
     int at = folder_of(path);
     if (fd < 0 || fd >= DESCRIPTORS || at < 0) return fd;
     const char *name = name_of(path);
-    watched[fd] = !name ? 2 : (flags & O_DSYNC) ? 3 : 1;
-    folder_at[fd] = (char)at;
-    if (name && (flags & O_CREAT) && !existed) note(CREATE, inode_of(fd), 0, name, strlen(name));
-    if (name && (flags & O_TRUNC)) note(SIZE, inode_of(fd), 0, NULL, 0);
+    struct stat status;
+    if (!name || (fstat(fd, &status) == 0 && S_ISDIR(status.st_mode))) {
+        watched[fd] = 2;
+        return fd;
+    }
+    watched[fd] = (flags & O_DSYNC) ? 3 : 1;
+    if ((flags & O_CREAT) && !existed) note(CREATE, inode_of(fd), 0, name, strlen(name));
+    if (flags & O_TRUNC) note(SIZE, inode_of(fd), 0, NULL, 0);
     return fd;
 }
 
@@ -179,6 +182,16 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, __off_t offset) {
     return REAL(pwritev)(fd, parts, count, offset);
 }
 
+static void note_folder(int fd) {
+    char path[PATH_MAX], link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, PATH_MAX - 1);
+    if (length <= 0) return;
+    path[length] = 0;
+    int at = folder_of(path);
+    if (at >= 0) note(SYNC_FOLDER, 0, 0, path + folders[at].parent, strlen(path + folders[at].parent));
+}
+
 #define SYNCHRONISE(function)                                                         \
     int function(int fd) {                                                            \
         if (fd >= 0 && fd < DESCRIPTORS && watched[fd] && has_fault("broken")) {      \
@@ -191,10 +204,7 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, __off_t offset) {
         int result = REAL(function)(fd);                                              \
         if (result == 0 && !deaf && fd >= 0 && fd < DESCRIPTORS) {                    \
             if (watched[fd] & 1) note(SYNC, inode_of(fd), 0, NULL, 0);                \
-            if (watched[fd] == 2) {                                                   \
-                const char *name = folders[(int)folder_at[fd]].path + folders[(int)folder_at[fd]].parent; \
-                note(SYNC_FOLDER, 0, 0, name, strlen(name));                          \
-            }                                                                         \
+            if (watched[fd] == 2) note_folder(fd);                                    \
         }                                                                             \
         return result;                                                                \
     }

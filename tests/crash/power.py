@@ -116,12 +116,12 @@ class Platter:
         self.files: Final[dict[int, PlatterFile]] = {}
         self.names: dict[str, int] = {}
         for folder in folders:
-            for path in folder.iterdir() if folder.is_dir() else ():
-                if path.name == LOCK_FILE:
+            for path in folder.rglob("*"):
+                if path.name == LOCK_FILE or not path.is_file():
                     continue
                 inode = path.stat().st_ino
                 self.files[inode] = PlatterFile(path.read_bytes())
-                self.names[f"{folder.name}/{path.name}"] = inode
+                self.names[path.relative_to(folder.parent).as_posix()] = inode
         self.unsynced: list[Record] = []
 
     def play(self, record: Record) -> None:
@@ -134,7 +134,7 @@ class Platter:
         elif record.kind == SYNC_FOLDER:
             later = []
             for change in self.unsynced:
-                if change.data.startswith(record.data + b"/"):
+                if change.data.partition(b"\0")[0].rpartition(b"/")[0] == record.data:
                     self._rename(change)
                 else:
                     later.append(change)
@@ -177,4 +177,6 @@ class Platter:
                 shutil.rmtree(folder)
             folder.mkdir(parents=True)
         for name, inode in self.names.items():
-            (self.folders[0].parent / name).write_bytes(self.files[inode].content)
+            path = self.folders[0].parent / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(self.files[inode].content)
