@@ -37,15 +37,9 @@ class IndexerProcess:
         paths = [str(_ROOT), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
         try:
+            command = [sys.executable, "-m", "paging.indexer", str(theirs.fileno())]
             self._process: Final = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "paging.indexer",
-                    str(theirs.fileno()),
-                    str(data.resolve()),
-                    str(os.getpid()),
-                ],
+                [*command, str(data.resolve()), str(os.getpid())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
