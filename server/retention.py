@@ -160,15 +160,18 @@ class Retention:
                 continue
             try:
                 while await self.round():
-                    pass
-                if self._trouble:
-                    log.info("retention goes on")
-                self._trouble = ""
+                    self._no_trouble()
+                self._no_trouble()
             except (RetentionError, JournalError, StoreError, OSError) as error:
                 if str(error) != self._trouble:
                     log.error("history stays for now: retention cannot go on", why=str(error))
                 self._trouble = str(error)
             self._doing = ""
+
+    def _no_trouble(self) -> None:
+        if self._trouble:
+            log.info("retention goes on")
+        self._trouble = ""
 
     async def round(self) -> bool:
         """One round; answers whether there is more to do at once.
@@ -199,13 +202,19 @@ class Retention:
     # ---- choosing
 
     def _choose(self, store: IndexStore) -> Choice:
-        kept = min(store.indexed_lsn + 1, lowest_pinned_lsn(self._path), self._first_chunk())
+        """What limits want gone and nothing holds."""
+        reasons = {
+            store.indexed_lsn + 1: "is not indexed yet",
+            lowest_pinned_lsn(self._path): "is being read",
+            self._first_chunk(): "is part of a large message on its way",
+        }
+        kept = min(reasons)
         choice = self._choice(self.limits, kept)
-        self._held_back = (
-            f"{choice.held_back.name}: something from event {kept} on must stay"
-            if choice.held_back is not None and not choice.leaving
-            else ""
-        )
+        if not choice.leaving:
+            held = choice.held_back
+            self._held_back = (
+                f"{held.name}: event {kept} {reasons[kept]}" if held is not None else ""
+            )
         return choice
 
     def _choice(self, limits: Limits, kept: int) -> Choice:
@@ -227,12 +236,14 @@ class Retention:
             return ()
         by_age = self._choice(Limits(self.limits.max_age_ms), choice.last_lsn + 1)
         if by_age.last_lsn == choice.last_lsn:
+            self._held_back = ""
             return choice.leaving[:ROUND_SEGMENTS]
         self._doing = "weighing what is queued"
         weights = _weights.decode(await self._ask(WEIGH, choice.last_lsn))
         leaving = worth_leaving(choice.leaving, len(by_age.leaving), weights)
         if leaving:
             self._warned = False
+            self._held_back = ""
             return leaving
         self._held_back = (
             f"{choice.names[0]}: most of what would leave is queued, and would have to be written "

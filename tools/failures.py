@@ -14,8 +14,11 @@ from typing import Any, Final, NoReturn
 import click
 
 from engine.apply import MisfitError
+from engine.queues import StoreError
 from journal.errors import JournalError
 from journal.format import Damage
+from paging.base import BaseDamaged
+from paging.tables import IndexDamaged, IndexUnwritable
 from recovery.directory import RecoveryError
 from recovery.fold import FoldError
 from server.config import ConfigError
@@ -26,7 +29,10 @@ EXIT_BAD_USE: Final = 2
 STANDARD_OUTPUT: Final = "standard output"
 
 
-SENTENCES: Final = (JournalError, Damage, RecoveryError, FoldError, MisfitError, UsersError)
+SENTENCES: Final = (
+    JournalError, Damage, RecoveryError, FoldError, MisfitError, UsersError, BaseDamaged,
+    IndexDamaged, IndexUnwritable, StoreError,
+)  # fmt: skip
 """Errors whose text says what, where, and what would be right."""
 
 

@@ -5,7 +5,7 @@ for, so that a story which begins in the middle still knows who is who. Of the h
 blocks that hold such events are read, where footers tell.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from typing import cast
 
@@ -69,15 +69,20 @@ def kind_called(number: int) -> str:
 
 
 class Inspection:
-    """One reading of the journal. `names` is as of the event that was given last."""
+    """One reading of the journal. `names` is as of the event that was given last.
 
-    def __init__(self, question: Question) -> None:
+    `known` are events from before the journal begins, which say what ids stand for.
+    """
+
+    def __init__(self, question: Question, known: Iterable[Event] = ()) -> None:
         self.names = Names()
         self._question = question
         self._mask = kinds_mask(TOPOLOGY)
         self._asked = question.kinds
         self._queue_ids: set[int] = set()
         self._address_ids: set[int] = set()
+        for event in known:
+            self._learn(event)
 
     def events(
         self, disk: Disk, *, proven: bool, follow: Callable[[], bool] | None

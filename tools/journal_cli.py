@@ -18,7 +18,9 @@ from journal.format import segment_first_lsn
 from journal.pins import Pin
 from journal.segment import segment_names
 from journal.stat import JournalStat, stat
+from paging.base import BaseDamaged
 from paging.retiring import BASE
+from paging.tables import IndexDamaged
 from server.version import VERSION
 from tools import trail
 from tools.archive import (
@@ -29,6 +31,7 @@ from tools.archive import (
     history_options,
     json_option,
 )
+from tools.beginning import beginning
 from tools.control_client import is_running
 from tools.failures import EXIT_WRONG, Commands, Failure, run
 from tools.inspection import Inspection, Question, parse_kinds
@@ -85,7 +88,7 @@ def inspect(ctx: click.Context, /, directory: Path | None, data: Path | None, **
     path = chosen(ctx, directory, data)
     question = _question(flags)
     disk, pin, _ = history(ctx, path, flags)
-    inspection = Inspection(question)
+    inspection = Inspection(question, _known_before(path, disk))
     follow = Following(disk, pin) if flags["follow"] else None
     found = inspection.events(disk, proven=is_running(path), follow=follow)
     told = 0
@@ -101,6 +104,15 @@ def inspect(ctx: click.Context, /, directory: Path | None, data: Path | None, **
         raise Failure(_never_was(inspection, question))
     if not told:
         _explain_silence(disk, question)
+
+
+def _known_before(path: Path, disk: Disk) -> tuple[Event, ...]:
+    """What ids stood for when the journal begins; a damaged base costs names, and is told."""
+    try:
+        return beginning(path, disk).events
+    except (BaseDamaged, IndexDamaged) as error:
+        click.echo(f"some names are missing: {error}", err=True)
+        return ()
 
 
 def _explain_silence(disk: Disk, question: Question) -> None:
@@ -192,20 +204,24 @@ def trail_command(
     directory = DIRECTORY.convert(words[0], None, ctx) if len(words) == 2 else None
     if not words[-1].isascii() or not words[-1].isdigit() or not int(words[-1]):
         raise click.UsageError(f"'{words[-1]}' is not a message id; it is a number, like 17")
-    disk, _, _ = history(ctx, chosen(ctx, directory, data), flags)
+    path = chosen(ctx, directory, data)
+    disk, _, _ = history(ctx, path, flags)
     try:
-        told = trail.follow(disk, int(words[-1]))
+        told = trail.follow(disk, int(words[-1]), path)
     except trail.NoSuchMessageError as error:
         raise Failure(str(error)) from error
     if flags["as_json"]:
         for step in told.steps:
             show_json(trail.step_object(step))
-        show_json({"now": [{"message": each, "where": where} for each, where in told.now]})
+        now = [{"message": each, "where": where} for each, where in told.now]
+        show_json({"now": now, "missing": told.missing or None})
     else:
         _show_trail(told)
 
 
 def _show_trail(told: trail.Trail) -> None:
+    if told.missing:
+        click.echo(f"what came first is not told: {told.missing}")
     for step in told.steps:
         click.echo(_with_color(_step_line(step)))
         if step.transaction:

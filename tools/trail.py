@@ -6,6 +6,7 @@ is the engine's word and no second opinion.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from engine import events
@@ -14,6 +15,7 @@ from engine.events import CONNECTION, KIND, MESSAGE, QUEUE, REASON, RELATED, Row
 from engine.state import State
 from journal.disk import Disk
 from journal.format import FooterEntry
+from tools.beginning import Beginning, beginning, first_lsn, what_is_missing
 from tools.names import Names
 from tools.scan import TOPOLOGY, Event, event_at, events_of, kinds_mask, wanted_blocks
 from tools.story import as_object, kind_name, reason_name, sentence
@@ -40,22 +42,40 @@ class Step(NamedTuple):
 
 
 class Trail(NamedTuple):
-    """A message's family in the order of their ids, their steps, and where each is now."""
+    """A message's family in the order of their ids, their steps, and where each is now.
+
+    `missing` says where the beginning of the story is, if it left the journal.
+    """
 
     messages: tuple[int, ...]
     steps: tuple[Step, ...]
     now: tuple[tuple[int, str], ...]
+    missing: str = ""
 
 
-def follow(disk: Disk, message: int) -> Trail:
-    """Find everything about a message. Raises NoSuchMessageError, JournalError."""
-    root = _root(disk, message)
-    return _Teller(root).tell(disk)
+def follow(disk: Disk, message: int, directory: Path) -> Trail:
+    """Find everything about a message in the journal of a data directory.
+
+    `disk` may have an archive before it. Raises NoSuchMessageError, JournalError, and what reading
+    the base raises.
+    """
+    root, missing = _root(disk, message)
+    teller = _Teller(root)
+    teller.begin(beginning(directory, disk, root if missing else 0))
+    told = teller.tell(disk)
+    if missing and not told.steps and not teller.places():
+        raise NoSuchMessageError(f"nothing is known of message {message}; {missing}")
+    return told._replace(missing=missing)
 
 
-def _root(disk: Disk, message: int) -> int:
-    """The message that the family began with: back along what each was made from."""
+def _root(disk: Disk, message: int) -> tuple[int, str]:
+    """The message that the family began with: back along what each was made from.
+
+    With what is to be said if its own beginning left the journal.
+    """
     event = event_at(disk, message)
+    if event is None and message < first_lsn(disk):
+        return message, what_is_missing(disk)
     if event is None:
         raise NoSuchMessageError(f"the journal has no event {message}, so no message has that id")
     row = event.row
@@ -67,10 +87,12 @@ def _root(disk: Disk, message: int) -> int:
         )
     while row[RELATED]:
         earlier = event_at(disk, row[RELATED])
-        if earlier is None or earlier.row[KIND] != events.ROUTED:
+        if earlier is None:
+            return row[MESSAGE], what_is_missing(disk) if row[RELATED] < first_lsn(disk) else ""
+        if earlier.row[KIND] != events.ROUTED:
             break
         row = earlier.row
-    return row[MESSAGE]
+    return row[MESSAGE], ""
 
 
 class _Teller:
@@ -85,6 +107,16 @@ class _Teller:
         self.last: dict[tuple[int, int], Event] = {}
         self.dropped: dict[int, list[str]] = {}
         self.in_transaction: dict[int, str] = {}
+        self.folded_lsn = 0
+
+    def begin(self, start: Beginning) -> None:
+        """Take in what was there before the journal begins."""
+        for event in start.events:
+            self.names.learn(event.row, event.detail)
+            self._apply(event)
+        for queue_id, count in start.counts:
+            self.state.queues[queue_id].entries[self.root].delivery_count = count
+        self.folded_lsn = start.lsn
 
     def tell(self, disk: Disk) -> Trail:
         for block in wanted_blocks(disk, self._may_matter):
@@ -114,7 +146,13 @@ class _Teller:
 
     def _take(self, event: Event) -> None:
         kind = event.row[KIND]
-        if kind in TOPOLOGY:
+        if event.lsn <= self.folded_lsn:
+            # The base, which was taken in before, has it.
+            self.names.learn(event.row, event.detail)
+            if kind not in TOPOLOGY | TRANSACTION_ENDS:
+                self.last[event.row[MESSAGE], event.row[QUEUE]] = event
+                self._add_step(event, [])
+        elif kind in TOPOLOGY:
             self.names.learn(event.row, event.detail)
             self._change_topology(event)
             self.names.forget(event.row)
@@ -142,9 +180,9 @@ class _Teller:
         if event.row[KIND] != events.BROKER_STARTED:
             self._apply(event)
             return
-        before = self._places()
+        before = self.places()
         self._apply(event)
-        after = self._places()
+        after = self.places()
         consequences = []
         for (message, queue_id), (queue, consumer) in before.items():
             if (message, queue_id) not in after:
@@ -162,7 +200,7 @@ class _Teller:
         if consequences:
             self._add_step(event, consequences)
 
-    def _places(self) -> dict[tuple[int, int], tuple[str, str]]:
+    def places(self) -> dict[tuple[int, int], tuple[str, str]]:
         """Where the family is: (message, queue id) to the queue's name and the consumer, if any."""
         places = {}
         for queue in self.state.queues.values():
@@ -186,7 +224,7 @@ class _Teller:
 
     def _now(self) -> Iterator[tuple[int, str]]:
         """Where each message of the family is, or how it left."""
-        places = self._places()
+        places = self.places()
         for message in self.family:
             words = [
                 f"in flight to {consumer} from queue '{queue}'"

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+from moto.server import ThreadedMotoServer
 
 from tests.crash.clients import StompPy
 from tests.crash.retention import RetentionCampaign, first_lsn
@@ -19,3 +21,29 @@ def test_nothing_queued_leaves_with_history(tmp_path: Path, kills: int, seed: in
         campaign.let_history_leave()
         campaign.finish()
     assert first_lsn(tmp_path / "data") > 1
+
+
+def test_nothing_queued_leaves_for_an_object_store(
+    tmp_path: Path, kills: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        for name, value in {
+            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }.items():
+            monkeypatch.setenv(name, value)
+        url_to_fs("s3://history")[0].mkdir("history")
+        campaign = RetentionCampaign(tmp_path / "data", StompPy, seed, "s3://history/daybook")
+        with campaign.broker:
+            for _ in range(max(1, kills // 10)):
+                campaign.round()
+            campaign.let_history_leave()
+            campaign.finish()
+        assert first_lsn(tmp_path / "data") > 1
+    finally:
+        server.stop()

@@ -153,6 +153,10 @@ def _carry(world: World, x: int, y: int, z: int) -> c.Command:
     )
 
 
+def _note_removed(world: World, x: int, y: int, z: int) -> c.Command:
+    return c.NoteSegmentsRemoved(last_lsn=x, segments=y, bytes=z)
+
+
 Maker = Callable[[World, int, int, int], c.Command]
 MAKERS: tuple[tuple[int, Maker], ...] = (
     (12, _send),
@@ -176,11 +180,16 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: (c.PauseQueue, c.ResumeQueue)[y % 2](QUEUES[x % 2])),
     (1, lambda w, x, y, z: c.PurgeQueue(QUEUES[x % 6], limit=1 + z)),
     (1, _carry),
-    (1, lambda w, x, y, z: c.NoteSegmentsRemoved(last_lsn=x, segments=y, bytes=z)),
+    (1, _note_removed),
     (1, lambda w, x, y, z: c.Checkpoint(max(0, w.broker.lsn + 2 - x), f"{x}-{y}")),
     (2, lambda w, x, y, z: SETTINGS[(x + y) % len(SETTINGS)]),
 )
 _WHEEL: tuple[Maker, ...] = tuple(maker for weight, maker in MAKERS for _ in range(weight))
+
+RETENTION = frozenset(
+    number for number, maker in enumerate(_WHEEL) if maker in (_carry, _note_removed)
+)
+"""The step numbers that claim what retention did; not for those who really let history leave."""
 
 RESTART = len(_WHEEL)
 """The step number for a broker that is killed, or stopped, and started again."""

@@ -1,0 +1,124 @@
+"""Whatever happened, and whenever history leaves: nothing that is queued goes with it.
+
+The index that retention leaves behind, and one that is made anew from the base and the segments
+that are left, are the state that all events make; every queued message has its content; and archive
+and live journal are one history.
+"""
+
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.digest import digest
+from engine.message import PRIORITIES, Entry
+from engine.queues import PAST_ALL, Window
+from engine.state import State
+from journal.archive import Archive
+from journal.pins import NO_PIN
+from paging.base import restore
+from paging.store import IndexStore
+from paging.tables import open_for_reading
+from tests.support.leaving import Leaving
+from tests.support.scenario import RETENTION, Step, play, steps
+from tests.support.world import World, fold
+from tests.support.written_index import DATA_ID
+from tools.verification import verify_data
+
+LARGE_STEP = (0, 0, 6, 13)
+"""Sends a large message, so that each scenario has some."""
+
+
+def entries_of(store: IndexStore, state: State) -> dict[tuple[int, int], Entry]:
+    """Everything that a start would find queued, with its content."""
+    found = {}
+    for queue in state.queues.values():
+        for entry in queue.entries.values():
+            store.fill([entry.message])
+            found[queue.id, entry.message.id] = entry
+        for priority in range(PRIORITIES):
+            after = 0
+            while queue.gap(priority) is not None and after < PAST_ALL:
+                loaded = store.load(queue, priority, after, Window(3, 500))
+                found |= {(queue.id, each.message.id): each for each in loaded.entries}
+                after = loaded.reached
+    return found
+
+
+def check_contents(leaving: Leaving) -> None:
+    """Every queued message comes back as it was sent, chunks and all."""
+    world = leaving.world
+    store = IndexStore(open_for_reading(leaving.data / "index"), leaving.disk)
+    with closing(store):
+        found = entries_of(store, store.checkpoint())
+        expected = fold(world.journal)
+        queued = {(queue.id, each) for queue in expected.queues.values() for each in queue.entries}
+        assert found.keys() == queued
+        for (_, message_id), entry in found.items():
+            sent = world.journal[message_id - 1]
+            message = entry.message
+            assert (message.headers, message.body) == (sent.headers, sent.body)
+            if message.chunks:
+                assert message.chunks[0] > leaving.removed_lsn
+                bodies = b"".join(body for _, body in store.content.fetch(message.chunks))
+                original = sent.decoded.chunks
+                assert len(message.chunks) == len(original)
+                lsns = [sum(original[: place + 1]) for place in range(len(original))]
+                assert bodies == b"".join(world.journal[lsn - 1].body for lsn in lsns)
+
+
+@given(
+    scenario=steps, more=steps,
+    rounds=st.lists(st.tuples(st.integers(1, 40), st.integers(1, 3)), min_size=1, max_size=5),
+)  # fmt: skip
+@settings(max_examples=settings().max_examples // 4)
+def test_nothing_queued_leaves(
+    scenario: list[Step], more: list[Step], rounds: list[tuple[int, int]]
+) -> None:
+    world = World()
+    with TemporaryDirectory() as folder:
+        data = Path(folder) / "data"
+        leaving = Leaving(data, world, Path(folder) / "archive")
+        due = dict(rounds)
+        turn = 0
+
+        def now_and_then() -> None:
+            nonlocal turn
+            turn += 1
+            if turn in due:
+                leaving.round(due[turn])
+
+        with closing(leaving):
+            played = [LARGE_STEP, *scenario, LARGE_STEP, *more]
+            play(world, [step for step in played if step[0] not in RETENTION], now_and_then)
+            leaving.round(2)
+            # What has no body in the journal must not be asked for it: a start drops it first.
+            world.restart()
+            leaving.write()
+            expected = digest(fold(world.journal))
+            assert leaving.index() == expected
+            check_contents(leaving)
+            if leaving.removed_lsn:
+                check_rebuilt(leaving, expected)
+
+
+def check_rebuilt(leaving: Leaving, expected: str) -> None:
+    """The index is deleted, and made anew; then the whole is proven with the archive."""
+    for file in (leaving.data / "index").rglob("*.*"):
+        file.unlink()
+    first = leaving.removed_lsn + 1
+    assert restore(leaving.data / "base", DATA_ID, leaving.data / "index", first) < NO_PIN
+    assert leaving.index() == expected
+    check_contents(leaving)
+    assert leaving.archive is not None
+    archive = Archive(str(leaving.archive))
+    assert archive.verify(leaving.disk).ok
+    with archive.reading(leaving.disk) as whole:
+        verdict = verify_data(whole, lambda done: None)
+    assert verdict.report.ok, verdict.report.faults
+    assert verdict.digest == expected
+    live = verify_data(leaving.disk, lambda done: None, base=leaving.data / "base")
+    assert live.report.ok
+    assert live.digest == expected

@@ -1,0 +1,51 @@
+"""Carrying changes where content is, and nothing that anybody is delivered."""
+
+from engine.carrying import with_chunks_before
+from engine.commands import Carry, CarryChunk, NoteSegmentsRemoved
+from engine.digest import digest
+from engine.events import LARGE
+from tests.support.world import World
+
+
+def test_content_is_written_again_and_the_state_is_the_same(world: World) -> None:
+    message = world.send("q", b"body", routing_type="anycast", headers={"a": "b"})
+    before = digest(world.state)
+    sent = world.journal[message - 1]
+    lsn = world.ok(
+        Carry(
+            message=message, address=1, priority=4, flags=1, before=message,
+            headers=sent.headers, body=sent.body,
+        )
+    )  # fmt: skip
+    carried = world.journal[lsn - 1]
+    assert (carried.name, carried.headers, carried.body) == ("Carried", sent.headers, b"body")
+    assert digest(world.state) == before
+    assert world.bodies("q") == [b"body"]
+    world.check()
+
+
+def test_a_large_message_has_its_chunks_elsewhere(world: World) -> None:
+    message = world.send_large("q", [b"one", b"two"], routing_type="anycast")
+    old = world.entries("q")[0].message.chunks
+    first = world.ok(CarryChunk(b"one"))
+    second = world.ok(CarryChunk(b"two", first))
+    assert [each.message.id for each in world.entries("q")] == [message]
+    assert [each.id for each in with_chunks_before(world.state, old[0])] == [message]
+    assert with_chunks_before(world.state, old[0] - 1) == []
+    world.ok(
+        Carry(
+            message=message, address=1, priority=4, flags=1 | LARGE, before=message, headers=b"",
+            chunks=(first, second), body_bytes=6,
+        )
+    )  # fmt: skip
+    assert world.entries("q")[0].message.chunks == (first, second)
+    assert with_chunks_before(world.state, old[-1]) == []
+    world.check()
+
+
+def test_what_left_is_recorded(world: World) -> None:
+    before = digest(world.state)
+    lsn = world.ok(NoteSegmentsRemoved(last_lsn=7, segments=2, bytes=99, archive="s3://b/a"))
+    detail = world.journal[lsn - 1].decoded
+    assert (detail.segments, detail.bytes, detail.archive) == (2, 99, "s3://b/a")
+    assert digest(world.state) == before

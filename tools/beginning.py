@@ -1,0 +1,154 @@
+"""What a journal begins with whose first segments left: names and places, told as events.
+
+Retention leaves the base in place of what it takes away. From it come the addresses, queues,
+connections and consumers of that moment, and where one message was, so that who reads on from there
+meets nothing unknown. Reads only, in a copy of its own.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple, cast
+
+from engine import events
+from engine.events import KIND, Detail
+from engine.message import Entry
+from engine.state import Consumer, State
+from journal.disk import Disk
+from journal.format import segment_first_lsn
+from journal.segment import segment_names
+from paging.base import DESCRIPTION, restore
+from paging.retiring import BASE
+from paging.store import IndexStore
+from paging.tables import open_for_reading
+from recovery.directory import DATA_ID
+from tools.scan import Event, events_of, kinds_mask, wanted_blocks
+
+
+class Beginning(NamedTuple):
+    """The events that make what was there after event `lsn`; 0 if nothing left.
+
+    `counts` are queue ids with the delivery counts that the message had there.
+    """
+
+    lsn: int = 0
+    events: tuple[Event, ...] = ()
+    counts: tuple[tuple[int, int], ...] = ()
+
+
+EVERYTHING: Final = Beginning()
+"""That of a journal which begins with its first event."""
+
+
+def first_lsn(disk: Disk) -> int:
+    """The first event that a journal has."""
+    names = segment_names(disk)
+    return (segment_first_lsn(names[0]) or 1) if names else 1
+
+
+def beginning(directory: Path, disk: Disk, message: int = 0) -> Beginning:
+    """What was there before the first event on a disk, which is (also) that of a data directory.
+
+    With where a message was then. Of a journal that nothing left, or that has no base, it is empty.
+    Raises BaseDamaged, IndexDamaged, StoreError and OSError.
+    """
+    first = first_lsn(disk)
+    if first == 1 or not (directory / BASE / DESCRIPTION).exists():
+        return EVERYTHING
+    data_id = bytes.fromhex((directory / DATA_ID).read_text("ascii").strip())
+    with TemporaryDirectory(prefix="daybook-read-") as folder:
+        lsn = restore(directory / BASE, data_id, Path(folder), first)
+        store = IndexStore(open_for_reading(Path(folder), data_id), disk, map_bytes=0)
+        try:
+            state = store.checkpoint()
+            found = _entries(state, store, message)
+            told = (*_topology(state), *_places(message, found))
+            counts = tuple((queue_id, entry.delivery_count) for queue_id, entry in found)
+            return Beginning(lsn, told, counts)
+        finally:
+            store.close()
+
+
+def _event(kind: int, detail: Detail | None = None, **columns: int) -> Event:
+    encoded = events.encode_detail(detail) if detail is not None else b""
+    return Event(0, events.row(kind, **columns), encoded, b"", 0, None)
+
+
+def _topology(state: State) -> Iterator[Event]:
+    for address in state.addresses.values():
+        named = events.AddressDetail(
+            address.host, address.name, address.routing_types, address.auto_created
+        )
+        yield _event(events.ADDRESS_CREATED, named, address=address.id)
+    for queue in state.queues.values():
+        detail = events.QueueDetail(
+            queue.name, queue.routing_type, queue.filter, queue.durable, queue.temporary,
+            queue.auto_created, queue.owner,
+        )  # fmt: skip
+        yield _event(events.QUEUE_CREATED, detail, address=queue.address.id, queue=queue.id)
+    for connection in state.connections.values():
+        peer = events.ConnectionDetail(
+            connection.protocol, connection.peer, connection.user, connection.client_id
+        )
+        yield _event(events.CONNECTION_OPENED, peer, connection=connection.id)
+    for consumer in state.consumers.values():
+        yield _attached(consumer)
+
+
+def _attached(consumer: Consumer) -> Event:
+    detail = events.ConsumerAttachedDetail(
+        consumer.subscription, consumer.ack_mode, consumer.filter
+    )
+    return _event(
+        events.CONSUMER_ATTACHED, detail,
+        queue=consumer.queue.id, consumer=consumer.id, connection=consumer.connection_id,
+    )  # fmt: skip
+
+
+def _entries(state: State, store: IndexStore, message: int) -> list[tuple[int, Entry]]:
+    """The entries of a message by queue id."""
+    found = []
+    for queue in state.queues.values() if message else ():
+        entry = queue.entries.get(message) or store.find(queue, message)
+        if entry is not None:
+            found.append((queue.id, entry))
+    return found
+
+
+def _places(message: int, found: list[tuple[int, Entry]]) -> Iterator[Event]:
+    """A message's entries as events; it has no content there."""
+    if not found:
+        return
+    known = found[0][1].message
+    detail = events.RoutedDetail(
+        queues=tuple(queue_id for queue_id, _ in found), expires=known.expires
+    )
+    yield _event(
+        events.ROUTED, detail, address=known.address_id, priority=known.priority,
+        flags=known.flags & ~events.LARGE, message=message,
+    )  # fmt: skip
+    for queue_id, entry in found:
+        consumer = entry.consumer
+        if consumer is not None:
+            yield _event(
+                events.DELIVERED, delivery_count=entry.delivery_count, queue=queue_id,
+                message=message, consumer=consumer.id, connection=consumer.connection_id,
+            )  # fmt: skip
+
+
+def archive_of(disk: Disk) -> str:
+    """Where the newest of the segments that left are, as the journal says; empty for nowhere."""
+    mask = kinds_mask(frozenset({events.SEGMENTS_REMOVED}))
+    archive = ""
+    for block in wanted_blocks(disk, lambda entry: bool(entry.kinds & mask)):
+        for event in events_of(block, lambda _, row: row[KIND] == events.SEGMENTS_REMOVED):
+            detail = events.decode_detail(events.SEGMENTS_REMOVED, event.detail)
+            archive = cast(events.SegmentsRemovedDetail, detail).archive
+    return archive
+
+
+def what_is_missing(disk: Disk) -> str:
+    """Where history before the first event of a journal is, in a sentence."""
+    archive = archive_of(disk)
+    where = f"is in the archive {archive}: add --with-archive" if archive else "was not archived"
+    return f"history before event {first_lsn(disk)} left the journal, and {where}"
