@@ -32,13 +32,20 @@ def loses_meaning(source: str) -> bool:
     )
 
 
+def is_started(source: str) -> bool:
+    """Tell whether the module is run by `python -m`, which needs its code, not an extension."""
+    return '__name__ == "__main__"' in source
+
+
 def hot_modules(root: Path = ROOT) -> list[str]:
     """Return the modules to compile, relative to the root."""
     return [
         str(path.relative_to(root))
         for pattern in HOT
         for path in sorted(root.glob(pattern))
-        if path.name not in COLD and not loses_meaning(path.read_text("utf-8"))
+        if path.name not in COLD
+        for source in [path.read_text("utf-8")]
+        if not loses_meaning(source) and not is_started(source)
     ]
 
 
