@@ -112,7 +112,7 @@ class Retention:
         self._warned = False
         self._carried = 0
         self._removed_segments = 0
-        self._pace: Final = _Pace()
+        self._pace: Final = Pace()
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -407,7 +407,7 @@ class Retention:
             log.warning(last)
 
 
-class _Pace:
+class Pace:
     """Works a little, and rests longer: content is read in the thread that serves clients."""
 
     def __init__(self) -> None:

@@ -1,0 +1,94 @@
+"""What may leave, so that nothing is carried for ever; and how carrying gives way."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from journal.retention import Limits, SealedSegment, choose
+from paging.surveying import Weight
+from server.retention import ROUND_SEGMENTS, STEP_SECONDS, Pace, worth_leaving
+
+
+def segments(count: int) -> tuple[SealedSegment, ...]:
+    return tuple(
+        SealedSegment(f"{number}", 10 * number + 1, 10 * number + 10, 1000, number)
+        for number in range(count)
+    )
+
+
+def weights(*queued: int) -> list[Weight]:
+    return [Weight(10 * number + 1, each, 100) for number, each in enumerate(queued)]
+
+
+def test_what_is_mostly_queued_stays() -> None:
+    assert worth_leaving(segments(1), 0, weights(51)) == ()
+    assert worth_leaving(segments(1), 0, weights(50)) == segments(1)
+    assert worth_leaving(segments(3), 0, weights(10, 90, 90)) == segments(2)
+
+
+def test_one_dense_segment_does_not_stop_what_is_behind_it() -> None:
+    assert worth_leaving(segments(2), 0, weights(100, 0)) == segments(2)
+    dense = [100] * 20 + [0] * 19
+    assert worth_leaving(segments(39), 0, weights(*dense)) == ()
+    assert worth_leaving(segments(40), 0, weights(*dense, 0)) == segments(40)
+
+
+def test_age_takes_what_it_takes() -> None:
+    assert worth_leaving(segments(3), 2, weights(100, 100, 100)) == segments(2)
+    assert worth_leaving(segments(3), 3, weights(100, 100, 100)) == segments(3)
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=60), st.integers(0, 60))
+def test_no_more_than_half_comes_back(queued: list[int], by_age: int) -> None:
+    by_age = min(by_age, len(queued))
+    found = worth_leaving(segments(len(queued)), by_age, weights(*queued))
+    assert found == segments(len(queued))[: len(found)]
+    assert len(found) >= min(by_age, ROUND_SEGMENTS)
+    assert 2 * sum(queued[by_age : len(found)]) <= 100 * max(len(found) - by_age, 0)
+    if len(found) < min(len(queued), ROUND_SEGMENTS):
+        rest = range(len(found) + 1, min(len(queued), ROUND_SEGMENTS) + 1)
+        assert all(2 * sum(queued[by_age:end]) > 100 * (end - by_age) for end in rest)
+
+
+def test_a_copy_is_new_so_age_asks_for_it_once_in_its_time() -> None:
+    """The segment that a message was carried to is as young as the copy."""
+    limits = Limits(max_age_ms=1000)
+    old, copied = segments(1)[0], SealedSegment("1", 11, 20, 1000, 5_000_000)
+    for now, leaving in ((5_500_000, ("0",)), (6_000_000, ("0",)), (6_000_001, ("0", "1"))):
+        found = choose([old, copied], limits, live_bytes=3000, now=now, lowest_kept_lsn=99)
+        assert found.names == leaving
+
+
+def test_carrying_rests_longer_than_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 100.0
+    rests = []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal clock
+        clock += seconds
+        rests.append(seconds)
+
+    monkeypatch.setattr("time.monotonic", lambda: clock)
+    monkeypatch.setattr("asyncio.sleep", sleep)
+
+    async def work(seconds: float, count: int) -> None:
+        nonlocal clock
+        pace = Pace()
+        pace.begin()
+        for _ in range(count):
+            clock += seconds
+            await pace.pause()
+
+    asyncio.run(work(STEP_SECONDS / 10, 9))
+    assert rests == []
+    asyncio.run(work(STEP_SECONDS / 10, 25))
+    assert len(rests) == 2
+    assert min(rests) > STEP_SECONDS
+    rests.clear()
+    asyncio.run(work(0.01, 3))
+    assert min(rests) > 0.01
+    rests.clear()
+    asyncio.run(work(9.0, 1))
+    assert rests[0] < 1.0, "a step that was long for another reason is not paid for in full"
