@@ -274,10 +274,11 @@ class Retention:
 
     async def _carry_one(self, reader: ContentReader, place: Place) -> None:
         await self._pause()
-        event = reader.event(place.lsn)
+        ((headers, body),) = reader.fetch([place.lsn])
         chunks: tuple[int, ...] = ()
         body_bytes = 0
         if place.flags & LARGE:
+            event = reader.event(place.lsn)
             detail = decode_detail(event.row[0], event.detail)
             assert isinstance(detail, RoutedDetail | CarriedDetail)
             chunks = await self._carry_chunks(reader, chunk_lsns(detail))
@@ -289,8 +290,8 @@ class Retention:
                 priority=place.priority,
                 flags=place.flags,
                 before=place.lsn,
-                headers=event.headers,
-                body=event.body,
+                headers=headers,
+                body=body,
                 chunks=chunks,
                 body_bytes=body_bytes,
             )
