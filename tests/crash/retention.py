@@ -22,7 +22,7 @@ from recovery.directory import JOURNAL
 from tests.crash.campaign import KILL_AFTER_SECONDS
 from tests.crash.clients import Connect
 from tests.crash.paged import PAGED_SETTINGS, PagedCampaign
-from tests.crash.workload import Worker
+from tests.crash.workload import Worker, begin_work, end_work
 from tests.support.process import BrokerProcess, wait_for
 from tools.verification import verify_data
 
@@ -76,11 +76,15 @@ class RetentionCampaign(PagedCampaign):
             shutil.rmtree(self.broker.directory / INDEX, ignore_errors=True)
 
     def let_history_leave(self) -> None:
-        """Have the broker run in peace until something has left."""
+        """Have clients work until something has left, however little was done before."""
         before = first_lsn(self.broker.directory)
         self.broker.start()
-        wait_for(lambda: first_lsn(self.broker.directory) > before, "a segment to leave")
-        self.broker.kill()
+        workers = begin_work(self.ledger, self.connect, self.broker.port, "leave")
+        try:
+            wait_for(lambda: first_lsn(self.broker.directory) > before, "a segment to leave")
+        finally:
+            self.strike()
+            end_work(workers)
 
     def finish(self) -> None:
         super().finish()

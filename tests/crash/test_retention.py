@@ -16,7 +16,7 @@ def test_nothing_queued_leaves_with_history(tmp_path: Path, kills: int, seed: in
     archive = tmp_path / "archive"
     campaign = RetentionCampaign(tmp_path / "data", StompPy, seed, str(archive))
     with campaign.broker:
-        for _ in range(max(1, kills * 3 // 10)):
+        for _ in range(max(1, kills // 5)):
             campaign.round()
         campaign.let_history_leave()
         campaign.finish()
