@@ -9,6 +9,7 @@ phase, as the kernel has it.
 import bisect
 import random
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -180,9 +181,20 @@ def _subscriptions(endpoint: Endpoint, queues: int, prefetch: int) -> Iterator[b
 
 
 def measure(
-    target: DaybookTarget, directory: Path, messages: int, queues: int, prefetch: int
+    target: DaybookTarget,
+    directory: Path,
+    messages: int,
+    queues: int,
+    prefetch: int,
+    *,
+    kills: bool = True,
+    rebuilds: bool = False,
 ) -> Backlog:
-    """Fill, rest, kill, start, drain. Raises LoadError and TargetError."""
+    """Fill, rest, kill, start, drain. Raises LoadError and TargetError.
+
+    With `rebuilds` the index is deleted before the start. Without `kills` the broker goes on: what
+    it kept in memory is drained from there.
+    """
     load = Load(queues)
     phases = []
     running = target.start(directory)
@@ -194,8 +206,11 @@ def measure(
         time.sleep(REST_S)
         phases.append(_phase("rest", REST_S, 0, memory))
         killed = time.monotonic()
-        running.kill()
-        running = target.start(directory)
+        if kills:
+            running.kill()
+            if rebuilds:
+                shutil.rmtree(directory / "data" / "index")
+            running = target.start(directory)
         ready = time.monotonic()
         memory = Memory(running)
         first, took = drain(running.endpoint, load.sent, prefetch)
@@ -232,6 +247,8 @@ def _show(backlog: Backlog) -> None:
 @click.option("--prefetch", type=click.IntRange(1), default=1000, show_default=True)
 @click.option("--set", "settings", multiple=True, help="Passed on to `daybook serve`.")
 @click.option("--python", help="Interpreter of an environment with an installed wheel.")
+@click.option("--resident", is_flag=True, help="Keep all in memory, and do not kill: to compare.")
+@click.option("--rebuild", is_flag=True, help="Delete the index before the start.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep the data in this directory.")
 def main(
@@ -240,10 +257,14 @@ def main(
     prefetch: int,
     settings: tuple[str, ...],
     python: str | None,
+    resident: bool,
+    rebuild: bool,
     as_json: bool,
     keep: Path | None,
 ) -> None:
     """Fill more than memory holds, kill the broker, start it again and drain it."""
+    if resident:
+        settings = (*settings, "broker.global-max-size=1024GiB")
     target = DaybookTarget("daybook", settings, python)
     problem = target.missing()
     try:
@@ -252,7 +273,10 @@ def main(
         with tempfile.TemporaryDirectory(prefix="daybook-backlog-") as folder:
             directory = keep or Path(folder)
             directory.mkdir(parents=True, exist_ok=True)
-            backlog = measure(target, directory, messages, queues, prefetch)
+            backlog = measure(
+                target, directory, messages, queues, prefetch,
+                kills=not resident, rebuilds=rebuild,
+            )  # fmt: skip
     except (LoadError, TargetError) as error:
         click.echo(f"bench.backlog: {error}", err=True)
         sys.exit(1)
