@@ -467,8 +467,13 @@ class Service:
         hub = self.hub
         stopped = asyncio.Event()
         if hub.failure is None and self._begun:
-            hub.stop(lambda _: stopped.set())
-            await self._wait_for_stop(stopped)
+            try:
+                hub.stop(lambda _: stopped.set())
+                await self._wait_for_stop(stopped)
+            except StoreError as error:
+                # The digest of the stop reads all of the index.
+                discard(self._directory.path)
+                self._index_failed(error)
         for acceptor in self._acceptors:
             acceptor.close_all()
         if stopped.is_set():

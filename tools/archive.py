@@ -12,6 +12,8 @@ import msgspec
 from journal.archive import Archive, ArchiveReport
 from journal.archive_manifest import ArchiveEntry
 from journal.disk import Disk, RealDisk
+from journal.errors import ArchiveError
+from journal.format import segment_first_lsn
 from journal.pins import Pin
 from journal.segment import segment_names
 from recovery.directory import JOURNAL
@@ -203,7 +205,16 @@ def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk
     if not flags["with_archive"] and click.core.ParameterSource.COMMANDLINE not in named:
         return live, pin, total
     archive = opened_archive(path, flags["url"], flags["config_file"])
+    if not archive.entries() and (flags["url"] or _begins_late(live)):
+        # To go on without it would prove less than was asked for.
+        raise ArchiveError(archive.url, "no segment is archived here; is it the right place?")
     return ctx.with_resource(archive.reading(live)), pin, total + archive.segment_bytes()
+
+
+def _begins_late(live: RealDisk) -> bool:
+    """Whether history before the live journal was taken away."""
+    names = segment_names(live)
+    return bool(names) and (segment_first_lsn(names[0]) or 1) > 1
 
 
 def _configured(path: Path, config_file: Path | None) -> str:

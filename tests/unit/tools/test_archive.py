@@ -295,3 +295,10 @@ def test_who_follows_is_never_overtaken_by_retention(tmp_path: Path, proven: boo
     assert told == written[: len(told)]
     assert len(written) - len(told) == (20 if proven else 0)
     assert len(removed) > 5
+
+
+def test_an_archive_that_is_none_is_not_passed_over(tmp_path: Path, data: Path) -> None:
+    """Without it less would be proven than was asked for."""
+    answer = journal("verify", data, "--archive", tmp_path / "elsewhere")
+    assert answer.exit_code != 0
+    assert "no segment is archived here" in answer.output
