@@ -52,7 +52,7 @@ def test_one_that_is_too_old_is_refused(leaving: Leaving, tmp_path: Path) -> Non
 
 def test_damage_is_found(leaving: Leaving, tmp_path: Path) -> None:
     damage(leaving)
-    with pytest.raises(BaseDamaged, match="its SHA-256 is not .*journal archive fetch"):
+    with pytest.raises(BaseDamaged, match=r"its SHA-256 is not .*journal archive fetch"):
         restore(base_of(leaving), DATA_ID, tmp_path / "i", leaving.removed_lsn + 1)
     assert not any((tmp_path / "i").iterdir())
 
