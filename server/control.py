@@ -245,6 +245,10 @@ class ControlServer:
             request = _decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return _error(Code.INVALID.value, f"this is not a request: {error}")
+        if isinstance(request, QueuePurge):
+            return _told(await self._purge(request.queue))
+        if isinstance(request, QueueDeletion) and request.force:
+            await self._empty(request.queue)
         if isinstance(request, Change):
             return _told(await self._carry_out(request.command()))
         return _told(self._read(request))
@@ -271,6 +275,25 @@ class ControlServer:
             )  # fmt: skip
         except StoreError as error:
             return Refusal(Code.NOT_FOUND, f"a message cannot be read back: {error}")
+
+    async def _empty(self, name: str) -> None:
+        """Purge a queue that is about to be deleted and can be, so that no turn takes long."""
+        queue = self._hub.broker.state.queue_by_name.get(name)
+        if queue is not None and not queue.consumers:
+            await self._purge(name)
+
+    async def _purge(self, name: str) -> dict[str, Any] | Refusal:
+        """Remove what is ready now, a part at a time, and let others have their turn between.
+
+        Each part is durable before the next: so memory is bounded, and the answer is true.
+        """
+        through = max(self._hub.broker.lsn, 1)
+        last: dict[str, Any] = {"lsn": 0}
+        while True:
+            told = await self._carry_out(PurgeQueue(name, through))
+            if isinstance(told, Refusal) or told["lsn"] == 0:
+                return told if isinstance(told, Refusal) else last
+            last = told
 
     async def _carry_out(self, command: Command) -> dict[str, Any] | Refusal:
         answered: asyncio.Future[int | Refusal] = asyncio.get_running_loop().create_future()

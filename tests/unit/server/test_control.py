@@ -165,6 +165,25 @@ def test_long_lists_come_by_pages(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_a_queue_of_any_length_is_purged_and_deleted_whole(tmp_path: Path) -> None:
+    """In parts, because each part is one turn of the broker; what comes later stays."""
+    many = commands.PurgeQueue("q").limit * 2 + 1
+
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            state = made.hub.broker.state
+            made.hub.fill("q", [b""] * many)
+            assert (await made.ask(do="purge-queue", queue="q"))["lsn"] == made.hub.broker.lsn
+            assert state.queue_by_name["q"].message_count == 0
+            assert await made.ask(do="purge-queue", queue="q") == {"lsn": 0}
+            made.hub.fill("q", [b""] * many)
+            await made.ask(do="delete-queue", queue="q", force=True)
+            assert "q" not in state.queue_by_name
+            assert (await made.ask(do="purge-queue", queue="q"))["code"] == "not-found"
+
+    asyncio.run(scenario())
+
+
 def test_what_is_changed_goes_through_the_hub(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as made:
