@@ -102,10 +102,11 @@ def test_what_is_queued_stays_and_can_be_asked_about(broker: BrokerProcess) -> N
     leave(broker)
     wait_for(lambda: status(broker)["retention_carried_messages"] >= 5, "the five")
     wait_for(lambda: len(segment_names(RealDisk(broker.data / "journal"))) <= 4, "few segments")
+    # The files go first, and what is told of it a moment later.
+    wait_for(lambda: status(broker)["retention_removed_segments"] > 0, "what left to be told")
     seen = status(broker)
     assert seen["history_from_lsn"] > 1
     assert seen["archive"] == str(archive)
-    assert seen["retention_removed_segments"] > 0
     assert seen["retention_trouble"] == ""
     browsed = run(daybook, "browse", "kept", "--data", broker.data)
     assert random.Random(0).randbytes(20).hex() in browsed
