@@ -10,7 +10,7 @@ STAMP := $(VENV)/.daybook-installed
 COMPILED := .venv-compiled
 COMPILED_STAMP := $(COMPILED)/.daybook-installed
 OUTSIDE := $(COMPILED)/outside
-ROOMS := engine journal paging protocols recovery server tools
+ROOMS := client engine history journal paging pipeline protocols recovery server tools
 
 FUZZERS := $(patsubst tests/fuzz/%.py,tests.fuzz.%,$(filter-out %/__init__.py,$(wildcard tests/fuzz/*.py)))
 

@@ -36,12 +36,18 @@ SEED: Final = 1
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
-    """One phase: how long, how many messages a second, and the peak RSS of each process in MiB."""
+    """One phase: how long, how many messages a second, and the peak RSS of each process in MiB.
+
+    `together_mib` is what all processes take at its end, pages that they share counted once;
+    `anonymous_mib` is that without pages of files, which the kernel may take back at any time.
+    """
 
     name: str
     seconds: float
     rate: float
     peak_mib: dict[str, int]
+    together_mib: int
+    anonymous_mib: int
 
 
 class Backlog(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +83,12 @@ class Memory:
                 name = "indexer" if is_indexer else ("writer" if "broker" in found else "broker")
                 found[name] = int(match[1]) // 1024
         return found
+
+    def together(self, what: str) -> int:
+        """MiB of all processes now, by a line of smaps_rollup: "Pss" or "Pss_Anon"."""
+        rollups = [_read(folder / "smaps_rollup") for folder in self._running.processes()]
+        matches = [re.search(rf"^{what}:\s+(\d+)", rollup, re.MULTILINE) for rollup in rollups]
+        return sum(int(match[1]) for match in matches if match is not None) // 1024
 
 
 def _read(path: Path) -> str:
@@ -228,14 +240,24 @@ def measure(
 
 def _phase(name: str, seconds: float, messages: int, memory: Memory) -> Phase:
     rate = round(messages / seconds) if seconds else 0
-    return Phase(name=name, seconds=round(seconds, 1), rate=rate, peak_mib=memory.peaks())
+    return Phase(
+        name=name,
+        seconds=round(seconds, 1),
+        rate=rate,
+        peak_mib=memory.peaks(),
+        together_mib=memory.together("Pss"),
+        anonymous_mib=memory.together("Pss_Anon"),
+    )
 
 
 def _show(backlog: Backlog) -> None:
     click.echo(f"{backlog.messages:,} messages of {BODY_BYTES} bytes in {backlog.queues:,} queues")
     for phase in backlog.phases:
         memory = ", ".join(f"{name} {peak} MiB" for name, peak in phase.peak_mib.items())
-        click.echo(f"{phase.name:<6} {phase.seconds:>8.1f} s {phase.rate:>9,} msg/s   {memory}")
+        click.echo(
+            f"{phase.name:<6} {phase.seconds:>8.1f} s {phase.rate:>9,} msg/s   {memory}; together "
+            f"{phase.together_mib} MiB, without files {phase.anonymous_mib}"
+        )
     click.echo(
         f"SIGKILL to ready {backlog.ready_s} s, to the first message {backlog.first_message_s} s"
     )

@@ -22,12 +22,10 @@ from engine.broker import Broker
 from engine.commands import Acknowledge, Attach, Command, OpenConnection, Send
 from engine.refusals import Refusal
 from engine.state import State
-from journal.block import Block
 from journal.disk import RealDisk
 from journal.journal import Journal
-from journal.reader import read_blocks
+from paging.batches import batches
 from paging.index import Index
-from paging.indexer import BATCH_BYTES
 from paging.layout import LAYOUT
 
 DATA_ID: Final = bytes(16)
@@ -155,19 +153,6 @@ def _make(directory: Path, messages: int) -> dict[str, tuple[Path, int, int]]:
     return made
 
 
-def _batches(blocks: Iterator[Block]) -> Iterator[list[Block]]:
-    batch: list[Block] = []
-    size = 0
-    for block in blocks:
-        batch.append(block)
-        size += block.header.block_bytes
-        if size >= BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
 class Once(NamedTuple):
     """Seconds of folding, by the clock and of the processor, seconds in all; what came of it."""
 
@@ -183,11 +168,11 @@ def _measure_once(path: Path, first: int, last: int, clusters: bool) -> Once:
     with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
         index = Index(Path(temporary) / "index", DATA_ID, clusters=clusters)
         if first > 1:
-            for batch in _batches(read_blocks(disk, LAYOUT, to_lsn=first - 1)):
+            for batch in batches(disk, 0, first - 1):
                 index.advance(batch)
         folding, processor, commits = 0.0, 0.0, 0
         started = time.perf_counter()
-        for batch in _batches(read_blocks(disk, LAYOUT, from_lsn=first, to_lsn=last)):
+        for batch in batches(disk, first - 1, last):
             before, processor_before = time.perf_counter(), time.process_time()
             index.advance(batch)
             folding += time.perf_counter() - before

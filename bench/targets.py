@@ -191,7 +191,9 @@ class DaybookTarget:
         """
         self.name = name
         self._settings = settings
-        self._python = python
+        # A broker starts in a folder of its own, where a relative path would lead elsewhere.
+        found = shutil.which(python) if python is not None else None
+        self._python = str(Path(found).absolute()) if found is not None else python
 
     def missing(self) -> str:
         """Say so if there is no `daybook serve` to start."""

@@ -141,7 +141,7 @@ class RealDisk:
         missing = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         for folder in reversed(missing):
             folder.mkdir(mode=0o750, exist_ok=True)
-            _sync_directory(folder.parent)
+            sync_directory(folder.parent)
 
     def open(self, name: str) -> RealFile:
         """Open an existing file for reading; FileNotFoundError if there is none."""
@@ -168,10 +168,11 @@ class RealDisk:
 
     def sync_directory(self) -> None:
         """Make creations, renames and removals durable."""
-        _sync_directory(self.path)
+        sync_directory(self.path)
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
+    """Make creations, renames and removals in a folder durable; raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -15,7 +15,6 @@ the batch is kept and tried again, until the broker closes.
 Must never know: what is in a batch, what time it is (durations come from the journal's clock).
 """
 
-import ctypes
 import gc
 import os
 import select
@@ -31,6 +30,7 @@ from typing import Final, NoReturn
 from journal.batch import Batch, BatchLike
 from journal.errors import DiskFull, JournalError, JournalFailed
 from journal.journal import Journal
+from journal.lifeline import end_with
 from journal.writer import (
     RETRY_SECONDS,
     WriterCore,
@@ -52,7 +52,6 @@ _PIECES_AT_ONCE: Final = 16
 _BATCH_PIECE_BYTES: Final = 1 << 20
 _REPORT_PIECE_BYTES: Final = 1 << 14
 _SOCKET_BYTES: Final = 4 << 20
-_PR_SET_PDEATHSIG: Final = 1
 _MEANT_FOR_THE_BROKER: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -339,9 +338,8 @@ def _run_and_exit(
             end.close()
         gc.freeze()
         # Should this fail, the writer still ends when it has written what the broker sent.
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         # The broker may have died before.
-        if os.getppid() == broker:
+        if end_with(broker):
             writer.run()
         status = 0
     finally:

@@ -168,6 +168,12 @@ def segment_names(disk: Disk) -> list[str]:
     return [name for name in disk.names() if segment_first_lsn(name) is not None]
 
 
+def first_lsn_of(disk: Disk) -> int:
+    """The first event that a journal has; 1 if it has no segment yet."""
+    names = segment_names(disk)
+    return (segment_first_lsn(names[0]) or 1) if names else 1
+
+
 def reserve_is_begun(disk: Disk) -> bool:
     """Whether the reserved file has the header of a segment: it is the next one, not yet named."""
     try:

@@ -8,28 +8,24 @@ with its hash is refused. Must never know when segments leave.
 """
 
 import fcntl
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
 
-from journal.block import Block
-from journal.disk import Disk
-from journal.format import segment_first_lsn
-from journal.reader import read_blocks
-from journal.segment import segment_names
+from journal.disk import Disk, sync_directory
+from journal.segment import first_lsn_of
+from paging.batches import batches
 from paging.index import Index
-from paging.layout import LAYOUT
 from paging.tables import DATA_FILE, open_for_reading
 
 DESCRIPTION: Final = "base.json"
-BATCH_BYTES: Final = 16 * 1024 * 1024
 _CHUNK_BYTES: Final = 1 << 20
 
 
@@ -122,8 +118,7 @@ def advance(directory: Path, disk: Disk, data_id: bytes, last_lsn: int, index: P
 def _advance(
     directory: Path, disk: Disk, data_id: bytes, last_lsn: int, index: Path, folder: Path
 ) -> str:
-    names = segment_names(disk)
-    first_lsn = (segment_first_lsn(names[0]) or 1) if names else 1
+    first_lsn = first_lsn_of(disk)
     copied = folder / "copy"
     copied.mkdir()
     note = ""
@@ -148,7 +143,7 @@ def _fold(disk: Disk, path: Path, data_id: bytes, last_lsn: int, copied: Path) -
     """Bring what was restored up to an event, and copy it."""
     index = Index(path, data_id, clusters=False)
     try:
-        for batch in _batches(disk, index.lsn, last_lsn):
+        for batch in batches(disk, index.lsn, last_lsn):
             index.advance(batch)
         assert index.lsn == last_lsn, "a base ends where a segment ends"
         index.tables.env.copy(str(copied), compact=True)
@@ -182,68 +177,36 @@ def _locked(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _batches(disk: Disk, after_lsn: int, last_lsn: int) -> Iterator[list[Block]]:
-    batch: list[Block] = []
-    size = 0
-    for block in read_blocks(disk, LAYOUT, from_lsn=after_lsn + 1, to_lsn=last_lsn):
-        if block.last_lsn <= after_lsn:
-            continue
-        batch.append(block)
-        size += block.header.block_bytes
-        if size >= BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
 def _publish(directory: Path, copied: Path, lsn: int, data_id: bytes) -> None:
     """Have the description name the new copy, then let go of the old one."""
     name = f"{lsn:020d}.mdb"
     with copied.open("rb") as file:
         os.fsync(file.fileno())
     copied.replace(directory / name)
-    found, size = _hash(directory / name)
-    base = Base(lsn, name, size, found, data_id.hex())
+    with (directory / name).open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    base = Base(lsn, name, (directory / name).stat().st_size, found, data_id.hex())
     partial = directory / f"{DESCRIPTION}.partial"
     with partial.open("wb") as described:
         described.write(msgspec.json.format(msgspec.json.encode(base)) + b"\n")
         described.flush()
         os.fsync(described.fileno())
-    _sync(directory)
+    sync_directory(directory)
     partial.replace(directory / DESCRIPTION)
-    _sync(directory)
+    sync_directory(directory)
     for other in directory.glob("*.mdb"):
         if other.name != name:
             other.unlink()
 
 
-def _sync(directory: Path) -> None:
-    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
 def _copy(source: Path, target: Path) -> tuple[str, int]:
-    hasher = sha256()
+    hasher = hashlib.sha256()
     size = 0
     with source.open("rb") as read, target.open("wb") as written:
         while chunk := read.read(_CHUNK_BYTES):
             hasher.update(chunk)
             size += len(chunk)
             written.write(chunk)
-    return hasher.hexdigest(), size
-
-
-def _hash(path: Path) -> tuple[str, int]:
-    hasher = sha256()
-    size = 0
-    with path.open("rb") as read:
-        while chunk := read.read(_CHUNK_BYTES):
-            hasher.update(chunk)
-            size += len(chunk)
     return hasher.hexdigest(), size
 
 

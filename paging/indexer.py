@@ -20,19 +20,19 @@ from typing import Final
 from journal.block import Block
 from journal.disk import RealDisk
 from journal.errors import JournalError
+from journal.lifeline import end_with
 from journal.reader import read_blocks
+from paging.batches import BATCH_BYTES
 from paging.index import Index
 from paging.layout import LAYOUT
 from paging.messages import Damaged, Durable, Ended, Indexed, Line, Trouble
-from paging.ownership import end_with, owning_index
+from paging.ownership import owning_index
 from paging.tables import DATA_FILE, IndexDamaged, IndexUnwritable
 
 COMMIT_SECONDS: Final = 1.0
 """How long an event waits for its commit when nothing presses."""
 COMMIT_BYTES: Final = 16 * 1024 * 1024
 """Stored bytes that are worth a commit of their own."""
-BATCH_BYTES: Final = 16 * 1024 * 1024
-"""Stored bytes that one commit takes at most."""
 RETRY_SECONDS: Final = 1.0
 MAPPED_BYTES_MAX: Final = 64 * 1024 * 1024
 """How much of files may be mapped into the process before the tables are opened anew: what was

@@ -5,17 +5,14 @@ that the next start has judged, or replaced. Fault model: the lock goes with its
 that ends.
 """
 
-import ctypes
 import fcntl
 import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 INDEX_LOCK: Final = "index-lock"
-_PR_SET_PDEATHSIG: Final = 1
 
 
 @contextmanager
@@ -27,9 +24,3 @@ def owning_index(data: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def end_with(parent: int) -> bool:
-    """Have this process end when its parent does; answers whether the parent still lives."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    return os.getppid() == parent

@@ -23,9 +23,9 @@ from journal.archive import Archive
 from journal.disk import RealDisk
 from journal.errors import JournalError
 from journal.format import segment_first_lsn
+from journal.lifeline import end_with
 from journal.segment import segment_names
 from paging.base import BaseDamaged, advance
-from paging.ownership import end_with
 from paging.surveying import Survey
 from paging.tables import IndexDamaged, IndexUnwritable
 

@@ -17,9 +17,8 @@ from engine.events import KIND
 from engine.queues import StoreError
 from engine.state import State
 from journal.disk import Disk
-from journal.format import segment_first_lsn
 from journal.reader import read_blocks
-from journal.segment import segment_names
+from journal.segment import first_lsn_of, segment_names
 from paging.base import BaseDamaged, describe, restore
 from paging.judging import check_apart, judge
 from paging.layout import LAYOUT
@@ -128,9 +127,10 @@ def load_checkpoint(
                 why = str(error)
     except IndexUnwritable as error:
         why = str(error)
-    if _first_lsn(disk) > 1:
+    first = first_lsn_of(disk)
+    if first > 1:
         raise BaseDamaged(
-            f"{why}; the journal begins with event {_first_lsn(disk)}, so the broker cannot start "
+            f"{why}; the journal begins with event {first}, so the broker cannot start "
             "without an index"
         )
     notice(f"no index for now, so everything stays in memory: {why}")
@@ -144,14 +144,9 @@ def _renew(path: Path, disk: Disk, data_id: bytes, why: str, notice: Notice) -> 
     _begin_index(path, disk, data_id)
 
 
-def _first_lsn(disk: Disk) -> int:
-    names = segment_names(disk)
-    return (segment_first_lsn(names[0]) or 1) if names else 1
-
-
 def _begin_index(path: Path, disk: Disk, data_id: bytes) -> None:
     """Have a new index begin with the base if segments left; raises BaseDamaged."""
-    first = _first_lsn(disk)
+    first = first_lsn_of(disk)
     if first == 1:
         return
     if describe(path / BASE, data_id) is None:
@@ -171,9 +166,9 @@ def _is_behind(disk: Disk, lsn: int, durable_lsn: int) -> bool:
     """
     if durable_lsn - lsn > CATCH_UP_EVENTS:
         return True
-    return _first_lsn(disk) > 1 and any(
+    return first_lsn_of(disk) > 1 and any(
         events.CARRIED in block.columns()[KIND]
-        for block in read_blocks(disk, LAYOUT, from_lsn=lsn + 1)
+        for block in read_blocks(disk, LAYOUT, from_lsn=lsn + 1, heaps=False)
         if block.count
     )
 
@@ -217,6 +212,8 @@ def trust(path: Path) -> None:
 def _why_not(path: Path, disk: Disk, data_id: bytes) -> str:
     """Why the index cannot be used, empty if it can."""
     judgement = judge(path / INDEX, data_id, disk)
-    if judgement.usable and judgement.lsn + 1 < _first_lsn(disk):
-        return f"it ends with event {judgement.lsn}, and the journal begins with {_first_lsn(disk)}"
+    if judgement.usable and judgement.lsn + 1 < first_lsn_of(disk):
+        return (
+            f"it ends with event {judgement.lsn}, and the journal begins with {first_lsn_of(disk)}"
+        )
     return "" if judgement.usable else judgement.why

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from engine.invariants import check
 from engine.queues import StoreError
 from engine.state import State
-from journal.disk import Disk, RealDisk
+from journal.disk import Disk, RealDisk, sync_directory
 from journal.errors import JournalError, Locked
 from journal.journal import SEGMENT_BYTES, Journal
 from journal.lock import DirectoryLock
@@ -223,11 +223,7 @@ def _write_durably(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_directory(path.parent)
 
 
 def _say_nothing(_: str) -> None:

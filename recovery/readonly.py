@@ -9,9 +9,8 @@ from tempfile import TemporaryDirectory
 from engine.state import State
 from journal.disk import RealDisk
 from journal.errors import NoJournal
-from journal.format import segment_first_lsn
 from journal.reader import read_blocks
-from journal.segment import segment_names
+from journal.segment import first_lsn_of
 from paging.base import restore
 from paging.layout import LAYOUT
 from paging.retiring import BASE
@@ -38,8 +37,7 @@ def read_state(directory: Path, to_lsn: int | None = None) -> tuple[State, int]:
     Raises JournalError and FoldError.
     """
     disk = journal_disk(directory)
-    names = segment_names(disk)
-    if names and (segment_first_lsn(names[0]) or 1) > 1:
+    if first_lsn_of(disk) > 1:
         return _read_from_base(directory, disk, to_lsn)
     state = State()
     return state, fold(read_blocks(disk, LAYOUT, to_lsn=to_lsn), state, to_lsn)
@@ -50,8 +48,7 @@ def _read_from_base(directory: Path, disk: RealDisk, to_lsn: int | None) -> tupl
     data_id = bytes.fromhex((directory / DATA_ID).read_text("ascii").strip())
     with TemporaryDirectory(prefix="daybook-read-") as folder:
         index = Path(folder) / "index"
-        names = segment_names(disk)
-        first = restore(directory / BASE, data_id, index, segment_first_lsn(names[0]) or 1)
+        first = restore(directory / BASE, data_id, index, first_lsn_of(disk))
         if to_lsn is not None and to_lsn < first:
             raise NoJournal(
                 f"the journal in {directory} begins after event {first}: what was at {to_lsn} is "

@@ -37,9 +37,7 @@ from engine.queues import StoreError
 from engine.refusals import Code, Refusal
 from server import views
 
-SOCKET_NAME: Final = "control.sock"
 REQUEST_BYTES_MAX: Final = 64 * 1024
-ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 CLIENTS_MAX: Final = 32
 
 Offset = Annotated[int, msgspec.Meta(ge=0)]
@@ -128,10 +126,6 @@ class QueuePurge(msgspec.Struct, frozen=True, tag="purge-queue", tag_field="do")
 
     queue: str
 
-    def command(self) -> Command:
-        """The command that does it."""
-        return PurgeQueue(self.queue)
-
 
 class QueuePause(msgspec.Struct, frozen=True, tag="pause-queue", tag_field="do"):
     """Have a queue stop to deliver."""
@@ -177,11 +171,12 @@ class AddressDeletion(msgspec.Struct, frozen=True, tag="delete-address", tag_fie
 
 Reading = Status | Queues | Addresses | SettingsOf | Browse
 Change = (
-    QueueCreation | QueueDeletion | QueuePurge | QueuePause | QueueResumption
+    QueueCreation | QueueDeletion | QueuePause | QueueResumption
     | AddressCreation | AddressDeletion
 )  # fmt: skip
+Request = Reading | QueuePurge | Change
 
-_decoder: Final[msgspec.json.Decoder[Reading | Change]] = msgspec.json.Decoder(Reading | Change)
+_decoder: Final[msgspec.json.Decoder[Request]] = msgspec.json.Decoder(Request)
 _encode: Final = msgspec.json.Encoder(enc_hook=str).encode
 
 

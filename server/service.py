@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import uvloop
 
+from client.control import SOCKET_NAME
 from engine import settings
 from engine.broker import Broker
 from engine.commands import (
@@ -171,7 +172,7 @@ class Service:
         await self._prepare()
         if self._stop.is_set():
             return
-        self._control = ControlServer(self.hub, self._directory.path / "control.sock")
+        self._control = ControlServer(self.hub, self._directory.path / SOCKET_NAME)
         self.hub.extra_status = self.status
         await self._control.start()
         self._scan_disk()

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import click
 
+from client.control import ControlError, ask
 from engine.refusals import Refusal
 from engine.state import State
 from recovery.readonly import read_state
 from server import views
 from server.config import USERS_FILE
 from server.users import Users
-from tools.control_client import ControlError, ask
 from tools.failures import Commands, Failure
 from tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, opened
 from tools.printing import show_json, show_json_pretty, show_table

@@ -13,14 +13,13 @@ from journal.archive import Archive, ArchiveReport
 from journal.archive_manifest import ArchiveEntry
 from journal.disk import Disk, RealDisk
 from journal.errors import ArchiveError
-from journal.format import segment_first_lsn
 from journal.pins import Pin
-from journal.segment import segment_names
+from journal.segment import first_lsn_of, segment_names
 from recovery.directory import JOURNAL
 from server.toml_source import TomlError, read_toml
 from tools.failures import EXIT_WRONG, Failure
 from tools.paths import DIRECTORY, PathThatIsNamed, chosen, opened
-from tools.printing import progress, show_json, show_table
+from tools.printing import adding_up, progress, show_json, show_table
 from tools.story import moment
 
 ARCHIVE_NAME: Final = "archive"
@@ -114,15 +113,8 @@ def verify_command(
         ctx.with_resource(Pin(path))
         live = opened(path)
         total += used_bytes(live)
-    done = 0
-    with progress("verifying", total) as advance:
-
-        def advanced(count: int) -> None:
-            nonlocal done
-            done += count
-            advance(done)
-
-        report = archive.verify(live, progress=advanced)
+    with progress("verifying", total) as told:
+        report = archive.verify(live, progress=adding_up(told))
     if not report.archived and not report.faults:
         raise Failure(f"{archive.url}: no segment is archived here")
     if flags["as_json"]:
@@ -163,15 +155,8 @@ def fetch_command(ctx: click.Context, /, target: Path, data: Path | None, **flag
     total = sum(entry.bytes for entry in archive.chosen(**wanted))
     disk = RealDisk(target / JOURNAL)
     disk.create()
-    done = 0
-    with progress("fetching", total) as advance:
-
-        def advanced(count: int) -> None:
-            nonlocal done
-            done += count
-            advance(done)
-
-        entries = archive.fetch(disk, **wanted, progress=advanced)
+    with progress("fetching", total) as told:
+        entries = archive.fetch(disk, **wanted, progress=adding_up(told))
     if flags["as_json"]:
         show_json({"url": archive.url, "target": str(target), "segments": entries})
     else:
@@ -205,16 +190,10 @@ def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk
     if not flags["with_archive"] and click.core.ParameterSource.COMMANDLINE not in named:
         return live, pin, total
     archive = opened_archive(path, flags["url"], flags["config_file"])
-    if not archive.entries() and (flags["url"] or _begins_late(live)):
+    if not archive.entries() and (flags["url"] or first_lsn_of(live) > 1):
         # To go on without it would prove less than was asked for.
         raise ArchiveError(archive.url, "no segment is archived here; is it the right place?")
     return ctx.with_resource(archive.reading(live)), pin, total + archive.segment_bytes()
-
-
-def _begins_late(live: RealDisk) -> bool:
-    """Whether history before the live journal was taken away."""
-    names = segment_names(live)
-    return bool(names) and (segment_first_lsn(names[0]) or 1) > 1
 
 
 def _configured(path: Path, config_file: Path | None) -> str:

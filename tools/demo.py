@@ -17,7 +17,7 @@ from typing import Final
 
 import click
 
-from tools.control_client import ControlError, ask
+from client.control import ControlError, ask
 from tools.demo_clients import Client, Consumer, Desk, Ledger, Producer
 from tools.demo_proof import History, Row, as_objects, judge
 from tools.failures import EXIT_WRONG, Failure

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from engine import events
 from engine.events import DELIVERY_COUNT, KIND, MESSAGE
 from engine.headers import first
+from history.scan import Event, events_of
 from journal.reader import read_blocks
 from paging.layout import LAYOUT
 from recovery.readonly import journal_disk
 from tools.demo_clients import Ledger, Order
-from tools.scan import Event, events_of
 
 KINDS = frozenset(
     {

@@ -23,13 +23,13 @@ from engine.events import (
     TIME,
     Row,
 )
+from history.names import Names
+from history.scan import TOPOLOGY, Event, events_of, kinds_mask, wanted_blocks
 from journal.block import Block, queue_bit
 from journal.disk import Disk
 from journal.format import FooterEntry
 from journal.reader import read_blocks
 from paging.layout import LAYOUT
-from tools.names import Names
-from tools.scan import TOPOLOGY, Event, events_of, kinds_mask, wanted_blocks
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -13,6 +13,10 @@ from typing import Any, Final
 import click
 import msgspec
 
+from client.control import is_running
+from history.beginning import beginning
+from history.names import Names
+from history.scan import Event
 from journal.disk import Disk
 from journal.format import segment_first_lsn
 from journal.pins import Pin
@@ -31,14 +35,10 @@ from tools.archive import (
     history_options,
     json_option,
 )
-from tools.beginning import beginning
-from tools.control_client import is_running
 from tools.failures import EXIT_WRONG, Commands, Failure, run
 from tools.inspection import Inspection, Question, parse_kinds
-from tools.names import Names
 from tools.paths import DIRECTORY, chosen
 from tools.printing import print_line, progress, show_json, show_table
-from tools.scan import Event
 from tools.story import as_object, kind_name, line, moment, printable
 from tools.times import time_option
 from tools.totals import QUEUE_KINDS, Totals

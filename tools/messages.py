@@ -12,9 +12,7 @@ from typing import IO, Any, Final, Literal
 
 import click
 
-from tools.failures import EXIT_WRONG, Failure
-from tools.printing import show_json
-from tools.stomp_client import (
+from client.stomp import (
     DEFAULT_URL,
     PIECE_BYTES,
     Content,
@@ -24,6 +22,8 @@ from tools.stomp_client import (
     StompError,
     parse_url,
 )
+from tools.failures import EXIT_WRONG, Failure
+from tools.printing import show_json
 from tools.story import body_fields, printable
 
 WINDOW: Final = 1000

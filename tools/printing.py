@@ -164,6 +164,18 @@ def _show_plain(
         click.echo("  ".join(cells).rstrip())
 
 
+def adding_up(told: Callable[[int], None]) -> Callable[[int], None]:
+    """Make of who is told an amount done one who is told what came to it."""
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        told(done)
+
+    return advance
+
+
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """A bar on standard error if that is a terminal; yields what is told the amount done."""

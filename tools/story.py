@@ -32,8 +32,8 @@ from engine.events import (
 )
 from engine.headers import as_dict
 from engine.message import DEFAULT_PRIORITY
-from tools.names import Names
-from tools.scan import Event
+from history.names import Names
+from history.scan import Event
 
 TOLD_APART: Final = frozenset({"queues", "chunks", "body_bytes"})
 """Fields of details that have words of their own."""

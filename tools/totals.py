@@ -6,12 +6,12 @@ from typing import Any, cast
 
 from engine import events
 from engine.events import KIND, QUEUE
+from history.names import Names
+from history.scan import TOPOLOGY, events_of
 from journal.block import Block
 from journal.disk import Disk
 from journal.reader import read_blocks
 from paging.layout import LAYOUT
-from tools.names import Names
-from tools.scan import TOPOLOGY, events_of
 
 QUEUE_KINDS = (
     events.ROUTED, events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED, events.DEAD_LETTERED,

@@ -13,11 +13,12 @@ from engine import events
 from engine.apply import apply
 from engine.events import CONNECTION, KIND, MESSAGE, QUEUE, REASON, RELATED, Row
 from engine.state import State
+from history.beginning import Beginning, beginning, what_is_missing
+from history.names import Names
+from history.scan import TOPOLOGY, Event, event_at, events_of, kinds_mask, wanted_blocks
 from journal.disk import Disk
 from journal.format import FooterEntry
-from tools.beginning import Beginning, beginning, first_lsn, what_is_missing
-from tools.names import Names
-from tools.scan import TOPOLOGY, Event, event_at, events_of, kinds_mask, wanted_blocks
+from journal.segment import first_lsn_of
 from tools.story import as_object, kind_name, reason_name, sentence
 
 TRANSACTION_ENDS: Final = frozenset({events.TRANSACTION_COMMITTED})
@@ -74,7 +75,7 @@ def _root(disk: Disk, message: int) -> tuple[int, str]:
     With what is to be said if its own beginning left the journal.
     """
     event = event_at(disk, message)
-    if event is None and message < first_lsn(disk):
+    if event is None and message < first_lsn_of(disk):
         return message, what_is_missing(disk)
     if event is None:
         raise NoSuchMessageError(f"the journal has no event {message}, so no message has that id")
@@ -88,7 +89,7 @@ def _root(disk: Disk, message: int) -> tuple[int, str]:
     while row[RELATED]:
         earlier = event_at(disk, row[RELATED])
         if earlier is None:
-            return row[MESSAGE], what_is_missing(disk) if row[RELATED] < first_lsn(disk) else ""
+            return row[MESSAGE], what_is_missing(disk) if row[RELATED] < first_lsn_of(disk) else ""
         if earlier.row[KIND] != events.ROUTED:
             break
         row = earlier.row

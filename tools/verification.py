@@ -5,30 +5,28 @@ own `apply`, the digest is compared with what each BrokerStopped and Checkpoint 
 state at the end must satisfy the engine's invariants. Nothing is changed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import msgspec
 
 from engine import events
 from engine.events import KIND, RELATED, Row
 from engine.invariants import check
-from journal.block import Block
 from journal.disk import Disk
 from journal.errors import Corruption
 from journal.reader import read_blocks
 from journal.segment import open_segment, segment_names
 from journal.verify import Fault, Report, verify
 from paging.base import DESCRIPTION, BaseDamaged, restore
+from paging.batches import batches
 from paging.index import Index
 from paging.layout import LAYOUT
 from paging.loading import load_state
 from paging.tables import IndexDamaged
-
-BATCH_BYTES: Final = 16 * 1024 * 1024
-"""Stored bytes that are folded at a time."""
+from tools.printing import adding_up
 
 
 class Verdict(msgspec.Struct):
@@ -66,13 +64,7 @@ def verify_data(
 
     Raises NoJournal, NewerFormat and OSError; damage is in the verdict.
     """
-    done = 0
-
-    def advance(count: int) -> None:
-        nonlocal done
-        done += count
-        progress(done)
-
+    advance = adding_up(progress)
     verdict = Verdict(verify(disk, progress=advance))
     if not verdict.report.ok:
         verdict.wrong.append(
@@ -129,7 +121,7 @@ def _fold(
                 return
         index = Index(Path(folder), data_id, plain=not one_by_one, clusters=False)
         try:
-            for batch in _batches(disk, index.lsn, last_lsn, set(recorded)):
+            for batch in batches(disk, index.lsn, last_lsn, recorded):
                 verdict.folded_lsn = index.advance(batch)
                 for said in recorded.get(index.lsn, ()):
                     _compare(said, index.digest(), verdict)
@@ -173,22 +165,6 @@ def _data_id(disk: Disk) -> bytes:
         return segment.header.data_id
     finally:
         segment.close()
-
-
-def _batches(disk: Disk, after_lsn: int, last_lsn: int, ends: set[int]) -> Iterator[list[Block]]:
-    """The blocks behind an event in batches, one of which ends with each event of `ends`."""
-    batch: list[Block] = []
-    size = 0
-    for block in read_blocks(disk, LAYOUT, from_lsn=after_lsn + 1, to_lsn=last_lsn):
-        if block.last_lsn <= after_lsn:
-            continue
-        batch.append(block)
-        size += block.header.block_bytes
-        if size >= BATCH_BYTES or block.last_lsn in ends:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _compare(said: _Recorded, folded: str, verdict: Verdict) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from client.control import ask
 from tests.interop.wire import Frame, Wire
 from tests.support.process import BrokerProcess, wait_for
-from tools.control_client import ask
 
 pytestmark = pytest.mark.interop
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import stomp
 
+from client.control import ask
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
-from tools.control_client import ask
 
 pytestmark = pytest.mark.interop
 

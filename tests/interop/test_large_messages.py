@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from client.control import ask
 from engine import events
 from journal.disk import RealDisk
 from journal.reader import read_blocks
 from paging.layout import LAYOUT
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
-from tools.control_client import ask
 
 pytestmark = pytest.mark.interop
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
+from client.control import ask
 from engine.events import BY_NUMBER
 from journal.disk import RealDisk
 from journal.format import SEGMENT_CRC_OFFSET, peek_segment_header_bytes
@@ -23,7 +24,6 @@ from tests.crash.power import NoCompiler, compile_black_box
 from tests.interop.conftest import NO_LIMIT
 from tests.interop.wire import Closed, Wire, frame
 from tests.support.process import BrokerProcess, wait_for
-from tools.control_client import ask
 from tools.verification import verify_data
 
 pytestmark = pytest.mark.interop

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from client.control import ask
 from tests.interop.wire import Closed, Wire, frame
 from tests.support.process import BrokerProcess, wait_for
-from tools.control_client import ask
 
 pytestmark = pytest.mark.interop
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 import pytest
 from click.testing import CliRunner
 
+from client.control import ask
 from journal.disk import RealDisk
 from journal.segment import segment_names
 from recovery.checkpoint import INDEX
 from tests.crash.retention import first_lsn
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
-from tools.control_client import ask
 from tools.daybook import cli as daybook
 from tools.journal_cli import cli as journal
 

@@ -4,9 +4,9 @@ import socket
 
 import pytest
 
+from client.control import ask
 from tests.interop.wire import Wire, frame
 from tests.support.process import BrokerProcess, wait_for
-from tools.control_client import ask
 
 pytestmark = pytest.mark.interop
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from client.control import SOCKET_NAME
 from engine import commands
 from engine.broker import Broker
 from engine.headers import build
@@ -22,7 +23,7 @@ from engine.queues import StoreError
 from engine.refusals import Refusal
 from engine.state import State
 from server import views
-from server.control import CLIENTS_MAX, REQUEST_BYTES_MAX, SOCKET_NAME, ControlServer
+from server.control import CLIENTS_MAX, REQUEST_BYTES_MAX, ControlServer
 
 
 class FakeHub:

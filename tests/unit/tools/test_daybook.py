@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from client.control import ControlError, ask, is_running
+from client.stomp import BODY_BYTES_IN_MEMORY, PIECE_BYTES, Frame, Received
 from server.config import load
 from tools import administration, messages
 from tools import daybook as module
-from tools.control_client import ControlError, ask, is_running
 from tools.daybook import cli
-from tools.stomp_client import BODY_BYTES_IN_MEMORY, PIECE_BYTES, Frame, Received
 
 ROOT = Path(module.__file__).resolve().parent.parent
 

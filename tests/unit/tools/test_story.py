@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from engine import events
 from engine.events import COLUMNS, EVENT_TYPES, REASONS, EventType
-from tools.names import Names
-from tools.scan import Event
+from history.names import Names
+from history.scan import Event
 from tools.story import as_object, line, moment, sentence
 from tools.times import parse_time
 

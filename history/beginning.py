@@ -14,15 +14,14 @@ from engine import events
 from engine.events import KIND, Detail
 from engine.message import Entry
 from engine.state import Consumer, State
+from history.scan import Event, events_of, kinds_mask, wanted_blocks
 from journal.disk import Disk
-from journal.format import segment_first_lsn
-from journal.segment import segment_names
+from journal.segment import first_lsn_of
 from paging.base import DESCRIPTION, restore
 from paging.retiring import BASE
 from paging.store import IndexStore
 from paging.tables import open_for_reading
 from recovery.directory import DATA_ID
-from tools.scan import Event, events_of, kinds_mask, wanted_blocks
 
 
 class Beginning(NamedTuple):
@@ -40,19 +39,13 @@ EVERYTHING: Final = Beginning()
 """That of a journal which begins with its first event."""
 
 
-def first_lsn(disk: Disk) -> int:
-    """The first event that a journal has."""
-    names = segment_names(disk)
-    return (segment_first_lsn(names[0]) or 1) if names else 1
-
-
 def beginning(directory: Path, disk: Disk, message: int = 0) -> Beginning:
     """What was there before the first event on a disk, which is (also) that of a data directory.
 
     With where a message was then. Of a journal that nothing left, or that has no base, it is empty.
     Raises BaseDamaged, IndexDamaged, StoreError and OSError.
     """
-    first = first_lsn(disk)
+    first = first_lsn_of(disk)
     if first == 1 or not (directory / BASE / DESCRIPTION).exists():
         return EVERYTHING
     data_id = bytes.fromhex((directory / DATA_ID).read_text("ascii").strip())
@@ -151,4 +144,4 @@ def what_is_missing(disk: Disk) -> str:
     """Where history before the first event of a journal is, in a sentence."""
     archive = archive_of(disk)
     where = f"is in the archive {archive}: add --with-archive" if archive else "was not archived"
-    return f"history before event {first_lsn(disk)} left the journal, and {where}"
+    return f"history before event {first_lsn_of(disk)} left the journal, and {where}"

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from server.control import ANSWER_BYTES_MAX, SOCKET_NAME
-
+SOCKET_NAME: Final = "control.sock"
+"""File in the data directory."""
+ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 TIMEOUT_SECONDS: Final = 30.0
 
 

@@ -1,0 +1,1 @@
+"""Jobs over history; each is a function of an engine, and a command of `daybook pipeline`."""
