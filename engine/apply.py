@@ -26,6 +26,7 @@ from engine.events import (
     QUEUE,
     Row,
 )
+from engine.id_cache import IdCache, key_of
 from engine.message import GONE, IN_FLIGHT, READY, Entry, Message
 from engine.queues import Queue
 from engine.settings import Settings
@@ -332,6 +333,9 @@ def settings_changed(
     decoded = cast(events.SettingsDetail, events.decode_detail(events.SETTINGS_CHANGED, detail))
     state.settings = Settings.from_dict(decoded.settings)
     state.journal_non_persistent = decoded.journal_non_persistent
+    for address in state.addresses.values():
+        if address.ids is not None:
+            address.ids.resize(state.settings.resolve(address.name).id_cache_size)
 
 
 def paging_started(
@@ -346,6 +350,31 @@ def paging_stopped(
 ) -> None:
     """The messages of an address stay in memory."""
     state.addresses[row[ADDRESS]].paging = False
+
+
+def duplicate_id_recorded(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """An address remembers an id, and forgets the oldest if there are too many."""
+    decoded = cast(
+        events.DuplicateIdDetail, events.decode_detail(events.DUPLICATE_ID_RECORDED, detail)
+    )
+    address = state.addresses[row[ADDRESS]]
+    if address.ids is None:
+        address.ids = IdCache()
+    key = key_of(decoded.duplicate_id)
+    if address.ids.has(key):
+        raise MisfitError(f"event {lsn}: address {address.name} remembers this id already")
+    address.ids.add(key, state.settings.resolve(address.name).id_cache_size)
+
+
+def duplicate_ids_cleared(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """An address forgets all ids."""
+    address = state.addresses[row[ADDRESS]]
+    if address.ids is not None:
+        address.ids.clear()
 
 
 def broker_started(
@@ -402,6 +431,8 @@ APPLY: Final[dict[int, Apply]] = {
     events.CHECKPOINT: nothing,
     events.SEGMENTS_REMOVED: nothing,
     events.CHUNK_RECEIVED: nothing,
+    events.DUPLICATE_ID_RECORDED: duplicate_id_recorded,
+    events.DUPLICATE_IDS_CLEARED: duplicate_ids_cleared,
 }
 assert APPLY.keys() == events.BY_NUMBER.keys()
 

@@ -100,7 +100,8 @@ class Send(Command):
     `transaction` is the name of one that is open on the connection, or None.
     `headers` is a block as `engine.headers` describes it. The body of a large message came by
     `Chunk` before: `chunks` are the answers to those, in order, `body_bytes` its whole length, and
-    `body` is empty.
+    `body` is empty. `duplicate_id` is what its sender calls it to have it known again, or empty;
+    chunks whose answer was 0 were not kept, because the address had it already.
     """
 
     connection: int
@@ -115,10 +116,12 @@ class Send(Command):
     transaction: str | None = None
     chunks: tuple[int, ...] = ()
     body_bytes: int = 0
+    duplicate_id: str = ""
 
 
 class Chunk(Command):
-    """Take a piece of the body of a large message; answered with the LSN of its event.
+    """Take a piece of the body of a large message; answered with the LSN of its event, or with 0
+    for a message that the address had before.
 
     `send` is the command that is to come when the body is whole: the first piece (`previous` 0) is
     refused if it would be. `previous` is the answer to the piece before.
@@ -218,6 +221,12 @@ class DeleteQueue(Command):
 
     queue: str
     force: bool = False
+
+
+class ClearDuplicateIds(Command):
+    """Have an address forget the ids of the messages that it had."""
+
+    address: str
 
 
 class PauseQueue(Command):

@@ -13,6 +13,7 @@ from engine.commands import (
 )
 from engine.core import Core
 from engine.digest import digest
+from engine.duplicates import resize
 from engine.limits import guard_all
 from engine.refusals import Code, Refusal
 from engine.residency import set_window
@@ -147,6 +148,7 @@ def change_settings(core: Core, command: ChangeSettings) -> int | Refusal:
         events.encode_detail(detail),
     )
     guard_all(core)
+    resize(core)
     core.review_due = True
     for consumer in state.consumers.values():
         set_window(state, consumer.queue)

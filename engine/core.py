@@ -30,7 +30,8 @@ class Options(msgspec.Struct):
 
     `compile_filter` turns the text of a filter into a `Filter` and raises ValueError with a
     sentence if it cannot; None means that there is no filter language. `global_max_*` are the
-    limits of the broker, 0 or less for none.
+    limits of the broker, 0 or less for none. Without `persist_id_cache` the ids of messages are
+    remembered in memory only.
     """
 
     persist_delivery_count_before_delivery: bool = True
@@ -39,6 +40,7 @@ class Options(msgspec.Struct):
     global_max_size: int = 0
     global_max_messages: int = 0
     disk_full_policy: str = BLOCK
+    persist_id_cache: bool = True
 
 
 class Core:

@@ -14,7 +14,7 @@ import msgspec
 
 from engine.message import UNJOURNALED, Entry
 from engine.queues import Queue
-from engine.state import State
+from engine.state import Address, State
 
 U64: Final = (1 << 64) - 1
 HASH_START: Final = 0x9E3779B97F4A7C15
@@ -64,13 +64,20 @@ def _mix(value: int) -> int:
     return value ^ (value >> 31)
 
 
+def _remembered(address: Address) -> list[object]:
+    """What an address remembers of ids of messages; nothing as long as none had any."""
+    ids = address.ids
+    return [[ids.recorded, ids.joined()]] if ids is not None and ids.recorded else []
+
+
 def _topology(state: State) -> list[object]:
     """Everything but entries, in a canonical order."""
     addresses = [
         [a.id, a.host, a.name, sorted(a.routing_types), a.auto_created]
         + [[q.id for q in a.anycast], [q.id for q in a.multicast]]
-        # Only where it is so: digests from before there was paging stay what they were.
+        # These only where it is so: digests from before there was such a thing stay as they were.
         + [True] * a.paging
+        + _remembered(a)
         for a in sorted(state.addresses.values(), key=lambda a: a.id)
     ]
     queues = [

@@ -109,6 +109,8 @@ CARRIED: Final = 32
 CHECKPOINT: Final = 33
 CHUNK_RECEIVED: Final = 34
 SEGMENTS_REMOVED: Final = 35
+DUPLICATE_ID_RECORDED: Final = 36
+DUPLICATE_IDS_CLEARED: Final = 37
 
 # Numbers of the reasons; one list for all kinds, so that a query needs no second table.
 NO_REASON: Final = 0
@@ -146,6 +148,7 @@ PAGE_LIMIT_MESSAGES: Final = 31
 GLOBAL_MAX_SIZE: Final = 32
 GLOBAL_MAX_MESSAGES: Final = 33
 DISK_FULL: Final = 34
+DUPLICATE: Final = 35
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
@@ -186,6 +189,7 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     GLOBAL_MAX_SIZE: ("global-max-size", "the broker is full by its bytes"),
     GLOBAL_MAX_MESSAGES: ("global-max-messages", "the broker is full by its messages"),
     DISK_FULL: ("disk-full", "the disk is full"),
+    DUPLICATE: ("duplicate", "the address had a message with its duplicate id before"),
 }
 
 
@@ -296,9 +300,16 @@ class RoutedDetail(Detail, frozen=True):
 
 
 class DroppedDetail(Detail, frozen=True):
-    """Transaction that the send was part of, if any."""
+    """Transaction that the send was part of, and the id that its sender gave it, if any."""
 
     transaction: str = ""
+    duplicate_id: str = ""
+
+
+class DuplicateIdDetail(Detail, frozen=True):
+    """The id that the sender gave the message, to have it known again."""
+
+    duplicate_id: str = ""
 
 
 class PagingDetail(Detail, frozen=True):
@@ -376,7 +387,8 @@ EVENT_TYPES: Final = (
               "(dead letter, expiry)."),
     EventType(DROPPED, "Dropped", ("reason", "address", "priority", "flags", "connection",
     "related"),
-              DroppedDetail, "A message was taken and no queue wanted it, or there was no room."),
+              DroppedDetail, "A message was taken and no queue wanted it, there was no room, or it "
+              "had come before."),
     EventType(DELIVERED, "Delivered", (*_ENTRY, "consumer", "connection"), None,
               "The message is handed to the consumer, for the delivery_count-th time."),
     EventType(ACKNOWLEDGED, "Acknowledged", (*_ENTRY, "consumer", "connection"), None,
@@ -416,6 +428,12 @@ EVENT_TYPES: Final = (
               "A piece of the body of a large message came, and is the body of this event. "
               "`related` is the chunk before it, 0 for the first. A message it becomes by the "
               "Routed that lists it; without one its sender went away half-way."),
+    EventType(DUPLICATE_ID_RECORDED, "DuplicateIdRecorded", ("address", "related"),
+              DuplicateIdDetail,
+              "The address remembers the id of the message that was routed by the event in "
+              "`related`, and has forgotten the oldest ids above its id-cache-size."),
+    EventType(DUPLICATE_IDS_CLEARED, "DuplicateIdsCleared", ("reason", "address"), None,
+              "The address has forgotten all ids that it remembered."),
 )  # fmt: skip
 
 BY_NUMBER: Final[dict[int, EventType]] = {entry.number: entry for entry in EVENT_TYPES}

@@ -14,7 +14,7 @@ from engine.state import HOST, Address, Consumer, State
 
 def check(state: State) -> list[str]:
     """Name everything that contradicts itself in a state, a sentence each; empty if nothing."""
-    found = [*_names(state), *_bindings(state), *_peers(state)]
+    found = [*_names(state), *_bindings(state), *_peers(state), *_remembered(state)]
     for queue in state.queues.values():
         found.extend(_entries(queue))
         found.extend(_order(queue))
@@ -65,6 +65,19 @@ def _bindings(state: State) -> Iterator[str]:
             yield f"queue '{queue.name}' is {queue.routing_type} and bound as something else"
         if queue.routing_type not in queue.address.routing_types:
             yield f"queue '{queue.name}' is {queue.routing_type}, its address is not"
+
+
+def _remembered(state: State) -> Iterator[str]:
+    """Each address remembers every id once, and no more of them than it may."""
+    for address in state.addresses.values():
+        ids = address.ids
+        if ids is None:
+            continue
+        size = state.settings.resolve(address.name).id_cache_size
+        if not ids.is_sound():
+            yield f"address '{address.name}' looks up other ids than it lists"
+        if ids.count > size:
+            yield f"address '{address.name}' remembers {ids.count} ids, and its limit is {size}"
 
 
 def _bound_to(address: Address) -> list[Queue]:

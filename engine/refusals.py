@@ -13,7 +13,8 @@ class Code(Enum):
     """The kinds of refusal, each with a meaning that every protocol can express.
 
     BLOCKED is no error: the same command is to be given again when its turn comes (`engine.line`),
-    and until then nothing else of its connection.
+    and until then nothing else of its connection. DUPLICATE says for certain that a message with an
+    id of the transaction was routed before: protocols must have it understood by programs.
     """
 
     NOT_FOUND = "not-found"
@@ -23,6 +24,7 @@ class Code(Enum):
     LIMIT = "limit"
     UNSUPPORTED = "unsupported"
     BLOCKED = "blocked"
+    DUPLICATE = "duplicate-id"
 
 
 class Refusal(msgspec.Struct, frozen=True):

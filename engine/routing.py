@@ -7,10 +7,11 @@ unless the sender said which (fact sheet of Artemis, section 1.1).
 
 from typing import Final
 
-from engine import events, limits
+from engine import duplicates, events, limits
 from engine.commands import ANYCAST, MULTICAST, Chunk, Send
 from engine.core import Core
 from engine.events import PERSISTENT
+from engine.id_cache import key_of
 from engine.message import Filter, Message
 from engine.queues import Queue
 from engine.refusals import Code, Refusal
@@ -22,7 +23,13 @@ EXPIRES_MAX: Final = (1 << 53) - 1
 
 
 def send(core: Core, command: Send) -> int | Refusal:
-    """Route a message that somebody sent."""
+    """Route a message that somebody sent, unless it came before."""
+    if command.duplicate_id:
+        known = _known_at(core, command)
+        if known is not None:
+            return _drop_known(core, command, known)
+        if command.chunks and not command.chunks[0]:
+            return _not_known_any_more(command)
     address = core.state.address_by_name.get((HOST, command.address))
     if address is None or command.queue is not None:
         return _send_on_demand(core, command)
@@ -47,6 +54,23 @@ def target_of(core: Core, command: Send) -> tuple[str, Address | None]:
     if queue is not None:
         return queue.address.name, queue.address
     return command.address, core.state.address_by_name.get((HOST, command.address))
+
+
+def _known_at(core: Core, command: Send) -> Address | None:
+    """Return the address that a message is for if it had the message before."""
+    address = target_of(core, command)[1]
+    if address is not None and duplicates.is_known(address, key_of(command.duplicate_id)):
+        return address
+    return None
+
+
+def _not_known_any_more(command: Send) -> Refusal:
+    """Refuse a large message whose beginning was not kept, because it was known then."""
+    return Refusal(
+        Code.NOT_FOUND,
+        f"address '{command.address}' forgot the duplicate id of the message while that was on its "
+        "way; send it again",
+    )
 
 
 def _serves(address: Address, routing_type: str | None) -> bool:
@@ -82,6 +106,8 @@ def take_chunk(core: Core, command: Chunk) -> int | Refusal:
     """Record a piece of a body. It becomes part of a message by the send that lists it."""
     send = command.send
     refusal = check_send(core, send) if not command.previous else None
+    if refusal is None and _is_passed_over(core, command):
+        return 0
     is_asked = not command.previous and send.transaction is None
     if refusal is None and core.disk_full:
         refusal = limits.check_piece(core, send.connection, *target_of(core, send))
@@ -96,6 +122,17 @@ def take_chunk(core: Core, command: Chunk) -> int | Refusal:
         ),
         body=command.body,
     )  # fmt: skip
+
+
+def _is_passed_over(core: Core, command: Chunk) -> bool:
+    """Whether a piece is of a message that will be dropped, because its address had it before.
+
+    Not in a transaction, where it is the commit that is refused.
+    """
+    send = command.send
+    if not send.duplicate_id or send.transaction is not None or command.previous:
+        return False
+    return _known_at(core, send) is not None
 
 
 def queue_needed(core: Core, command: Send) -> tuple[str, str] | None:
@@ -164,7 +201,13 @@ def _send_to(core: Core, command: Send, address: Address, queue: Queue | None) -
 
 
 def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
-    if flags < 0 or command.expires or command.transaction is not None or command.chunks:
+    if (
+        flags < 0
+        or command.expires
+        or command.transaction is not None
+        or command.chunks
+        or command.duplicate_id
+    ):
         return _send_with_detail(core, command, queue, flags)
     lsn = core.emit_routed(
         queue, command.priority, flags, command.connection, command.headers, command.body
@@ -174,12 +217,14 @@ def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
 
 
 def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> int:
-    """Route to one queue what needs a detail, or must not be journaled (flags -1)."""
+    """Route to one queue what needs a detail, has an id, or must not be journaled (flags -1)."""
     message = _message(core, command, queue.address, flags)
     lsn = route(
         core, message, [queue],
         reason=events.SENT, connection=command.connection, transaction=command.transaction,
     )  # fmt: skip
+    if command.duplicate_id:
+        lsn = duplicates.remember(core, queue.address, command.duplicate_id, lsn)
     return lsn if message.flags & PERSISTENT else 0
 
 
@@ -212,6 +257,8 @@ def _send_to_several(core: Core, command: Send, address: Address, flags: int) ->
             bound = [*bound, *address.multicast]
         reason = events.NO_MATCHING_FILTER if bound else events.NO_BINDING
         return _drop(core, command, address, flags, reason)
+    if command.duplicate_id:
+        lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
     return lsn if message.flags & PERSISTENT else 0
 
 
@@ -284,13 +331,25 @@ def route(
     return lsn
 
 
+def _drop_known(core: Core, command: Send, address: Address) -> int:
+    """Drop a message that came before; return the LSN that its sender must wait for.
+
+    That is the last one there is: the message itself may not be durable yet.
+    """
+    _drop(core, command, address, _flags(core, command, address), events.DUPLICATE)
+    duplicates.note(core, address, command.duplicate_id)
+    return core.next_lsn - 1
+
+
 def _drop(core: Core, command: Send, address: Address, flags: int, reason: int) -> int:
     """Record that a message was not kept. It never becomes one, so it has no id."""
     if flags < 0:
         return 0
     if command.chunks:
         flags |= events.LARGE
-    detail = events.DroppedDetail(transaction=command.transaction or "")
+    detail = events.DroppedDetail(
+        transaction=command.transaction or "", duplicate_id=command.duplicate_id
+    )
     lsn = core.emit(
         events.row(
             events.DROPPED,

@@ -36,6 +36,10 @@ NO_LIMIT: Final = -1
 LIMIT_MAX: Final = (1 << 53) - 1
 PAGE_SIZE_BYTES_MIN: Final = 4096
 
+ID_CACHE_SIZE_DEFAULT: Final = 20_000
+"""Part of what a journal means, like a kind of event: folds of old journals rely on it."""
+ID_CACHE_SIZE_MAX: Final = 10_000_000
+
 CACHED_ADDRESSES_MAX: Final = 10_000
 _TYPE_NAMES: Final[dict[type, str]] = {
     str: "a string",
@@ -79,6 +83,12 @@ def _check_reading(value: Value) -> str | None:
 def _check_page_size(value: Value) -> str | None:
     if not isinstance(value, int) or not PAGE_SIZE_BYTES_MIN <= value <= LIMIT_MAX:
         return f"it must be {PAGE_SIZE_BYTES_MIN} or more"
+    return None
+
+
+def _check_id_cache_size(value: Value) -> str | None:
+    if not isinstance(value, int) or not 0 <= value <= ID_CACHE_SIZE_MAX:
+        return f"it must be from 0 to {ID_CACHE_SIZE_MAX}"
     return None
 
 
@@ -226,6 +236,14 @@ KEYS: Final = (
         _check_reading,
         is_size=True,
     ),
+    Key(
+        "id-cache-size",
+        int,
+        ID_CACHE_SIZE_DEFAULT,
+        "Ids of messages (header _AMQ_DUPL_ID) that an address remembers, the last ones, to drop a"
+        " message that comes again; 0: duplicates are not detected.",
+        _check_id_cache_size,
+    ),
 )
 """The one table of address settings. A new key is a row here and a field of AddressSettings."""
 
@@ -251,6 +269,7 @@ class AddressSettings(msgspec.Struct, frozen=True):
     max_read_page_bytes: int
     prefetch_page_messages: int
     prefetch_page_bytes: int
+    id_cache_size: int
 
     def has_max_size(self) -> bool:
         """Whether the address can be full by a limit of its own."""

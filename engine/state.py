@@ -8,6 +8,7 @@ them out. This module knows no commands, no clock and no I/O.
 from heapq import heappush
 from typing import Any, Final, TypeAlias
 
+from engine.id_cache import IdCache
 from engine.message import READY, Entry, Filter, Message
 from engine.queues import Due, Queue, Store, Window
 from engine.settings import Settings
@@ -31,16 +32,20 @@ class Address:
         "anycast",
         "auto_created",
         "dropping",
+        "duplicates",
         "guarded",
         "host",
         "id",
+        "ids",
         "multicast",
         "name",
         "next_anycast",
+        "next_notice",
         "only_queue",
         "open_queue",
         "paging",
         "routing_types",
+        "unjournaled_ids",
     )
 
     def __init__(self, address_id: int, host: str, name: str) -> None:
@@ -52,6 +57,8 @@ class Address:
         self.paging = False
         self.anycast: list[Queue] = []
         self.multicast: list[Queue] = []
+        # What it remembers of the ids of messages; None as long as none had any.
+        self.ids: IdCache | None = None
         # Derived: the queue of an address that has but one, anycast and without a filter.
         self.only_queue: Queue | None = None
         # Volatile. `open_queue` is the only queue as long as a message may enter it without a
@@ -60,6 +67,11 @@ class Address:
         self.guarded = True
         self.open_queue: Queue | None = None
         self.dropping = False
+        # Ids that are remembered in memory only, how many duplicates were dropped, and when people
+        # are to be told of the next one (microseconds since 1970).
+        self.unjournaled_ids: IdCache | None = None
+        self.duplicates = 0
+        self.next_notice = 0
 
     def bind(self, queue: Queue) -> None:
         """Bind a queue by its routing type."""

@@ -7,9 +7,10 @@ event.
 
 from typing import Final, TypeAlias
 
-from engine import events, limits
+from engine import duplicates, events, limits
 from engine.commands import Acknowledge, Begin, Commit, Reject, Rollback, Send
 from engine.core import Core
+from engine.id_cache import key_of
 from engine.message import MESSAGE_OVERHEAD_BYTES, Entry
 from engine.refusals import Code, Refusal
 from engine.routing import check_send, queue_needed, send, target_of
@@ -149,9 +150,12 @@ def _check(core: Core, transaction: Transaction) -> Refusal | None:
     # Address by name of queues that operations before this one would create: `check_send` looks at
     # the state before the commit and cannot know of them.
     planned: dict[str, str] = {}
+    ids: set[tuple[str, bytes]] = set()
     for position, operation in enumerate(transaction.operations):
         if isinstance(operation, Send):
             refusal = check_send(core, operation) or _check_planned(core, planned, operation)
+            if refusal is None and operation.duplicate_id:
+                refusal = _check_id(core, transaction.name, ids, operation)
             if refusal is not None:
                 return refusal
         elif isinstance(operation, Reject):
@@ -176,6 +180,20 @@ def _check_planned(core: Core, planned: dict[str, str], command: Send) -> Refusa
         f"queue '{name}' would be created on address '{other}' and on '{address}' in one "
         "transaction; a queue's name is unique in the broker",
     )
+
+
+def _check_id(
+    core: Core, transaction: str, ids: set[tuple[str, bytes]], command: Send
+) -> Refusal | None:
+    """Refuse a send whose id its address had before, or has from a send before this one."""
+    name, address = target_of(core, command)
+    key = key_of(command.duplicate_id)
+    if not core.state.settings.resolve(name).id_cache_size:
+        return None
+    if (name, key) in ids or (address is not None and duplicates.is_known(address, key)):
+        return duplicates.refuse(name, command.duplicate_id, transaction)
+    ids.add((name, key))
+    return None
 
 
 def _carry_out(core: Core, transaction: Transaction, position: int, operation: Operation) -> None:

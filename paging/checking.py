@@ -15,7 +15,7 @@ from engine.invariants import check as check_invariants
 from engine.state import State
 from journal.disk import RealDisk
 from journal.format import Damage
-from paging import pages
+from paging import id_pages, pages
 from paging.clustering import CLUSTERS_DIRECTORY, known_of, live_in
 from paging.clusters import check_cluster
 from paging.levels import U64_MASK, Level, Levels
@@ -29,6 +29,7 @@ from paging.tables import (
     EXPIRING_KEY,
     FLIGHTS,
     ID_KEY,
+    IDS,
     PAGE_KEY,
     PAGES,
     IndexDamaged,
@@ -46,6 +47,7 @@ def check(path: Path) -> int:
             sums: dict[int, int] = {}
             state = load_state(tables, txn, None, sums=sums)
             wrong = [*check_invariants(state), *_blocks(tables, txn), *_flights(tables, txn, state)]
+            wrong += _ids(tables, txn, state)
             if wrong:
                 raise _damaged(path, wrong[0])
             _check_pages(tables, txn, state, sums)
@@ -81,6 +83,14 @@ def _flights(tables: Tables, txn: lmdb.Transaction, state: State) -> Iterator[st
     found = txn.stat(tables.db(FLIGHTS))["entries"]
     if held != found:
         yield f"{found} entries are in flight, and consumers have {held}"
+
+
+def _ids(tables: Tables, txn: lmdb.Transaction, state: State) -> Iterator[str]:
+    """There is no page of ids that no address needs; that the others are sound, loading showed."""
+    found = txn.stat(tables.db(IDS))["entries"] if tables.has(IDS) else 0
+    needed = id_pages.page_count(state)
+    if found != needed:
+        yield f"there are {found} pages of ids, and {needed} are needed"
 
 
 def _check_pages(tables: Tables, txn: lmdb.Transaction, state: State, sums: dict[int, int]) -> None:

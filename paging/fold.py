@@ -22,6 +22,7 @@ from engine.state import State
 from paging import records
 from paging.columns import Columns
 from paging.finding import Finder
+from paging.id_pages import IdPages
 from paging.levels import LEVELS, Levels, join_placed, join_taken
 from paging.loading import load_state
 from paging.pages import SIZE_MAX, U8, U32, U64, rows_of
@@ -109,6 +110,7 @@ class Fold:
         self._touched: set[tuple[int, int]] = set()
         self._changed = _Changed()
         self._appended: list[Placed] = []
+        self._ids: Final = IdPages(tables, self.state)
 
     def take_appended(self) -> Placed:
         """Return what plain events left in pages since the last time."""
@@ -234,6 +236,9 @@ class Fold:
         changed.connections.add(row[CONNECTION])
         changed.consumers.add(row[CONSUMER])
         changed.settings = True
+        if row[KIND] == events.SETTINGS_CHANGED:
+            # Any of them may have to forget ids.
+            changed.addresses.update(self.state.addresses)
         if row[QUEUE]:
             changed.queues.add(row[QUEUE])
             queue = self.state.queues.get(row[QUEUE])
@@ -356,6 +361,7 @@ class Fold:
             address = state.addresses.get(number)
             value = records.encode(records.address_record(address)) if address else b""
             _put(txn, tables, ADDRESSES, number, value)
+            self._ids.write(txn, number, address.ids if address is not None else None)
         for number in changed.connections:
             connection = state.connections.get(number)
             value = records.encode(records.connection_record(connection)) if connection else b""

@@ -14,7 +14,7 @@ from engine.message import IN_FLIGHT
 from engine.queues import Queue, Store
 from engine.settings import Settings
 from engine.state import Address, Connection, Consumer, State
-from paging import records
+from paging import id_pages, records
 from paging.tables import (
     ADDRESSES,
     CONNECTIONS,
@@ -92,6 +92,10 @@ def _load_addresses(
         address.routing_types = record.routing_types
         address.auto_created = record.auto_created
         address.paging = record.paging
+        if record.ids_recorded:
+            address.ids = id_pages.load(
+                tables, txn, address.id, record.ids_recorded, record.ids_count
+            )
         state.addresses[address.id] = address
         state.address_by_name[address.host, address.name] = address
         bound.append((address, record.anycast + record.multicast))

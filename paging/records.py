@@ -18,7 +18,10 @@ from paging.tables import IndexDamaged
 
 
 class AddressRecord(msgspec.Struct, array_like=True, frozen=True):
-    """An address, and the queues bound to it in order."""
+    """An address, and the queues bound to it in order.
+
+    Of ids of messages how many it ever got to remember, and how many it does.
+    """
 
     id: int
     host: str
@@ -28,6 +31,8 @@ class AddressRecord(msgspec.Struct, array_like=True, frozen=True):
     anycast: list[int]
     multicast: list[int]
     paging: bool = False
+    ids_recorded: int = 0
+    ids_count: int = 0
 
 
 class LevelRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -140,10 +145,11 @@ def decode(kind: type[_R], value: bytes | memoryview, what: str) -> _R:
 
 def address_record(address: Address) -> AddressRecord:
     """Describe an address."""
+    ids = address.ids
     return AddressRecord(
         address.id, address.host, address.name, address.routing_types, address.auto_created,
         [queue.id for queue in address.anycast], [queue.id for queue in address.multicast],
-        address.paging,
+        address.paging, ids.recorded if ids else 0, ids.count if ids else 0,
     )  # fmt: skip
 
 

@@ -39,11 +39,14 @@ BLOCKS: Final = b"blocks"
 CLUSTERS: Final = b"clusters"
 CARRIED: Final = b"carried"
 LARGE: Final = b"large"
+IDS: Final = b"ids"
 NAMES: Final = (
     META, ADDRESSES, QUEUES, CONNECTIONS, CONSUMERS, SETTINGS, PAGES, FLIGHTS, EXPIRING, BLOCKS,
     CLUSTERS,
-    CARRIED, LARGE,
+    CARRIED, LARGE, IDS,
 )  # fmt: skip
+ADDED: Final = frozenset((IDS,))
+"""Tables that an index of this format may lack, because it was made before there were such."""
 
 ID_KEY: Final = Struct(">Q")
 """Addresses, queues, connections, consumers: the id. Blocks: the first LSN. Carried: the message
@@ -60,6 +63,9 @@ FLIGHT_KEY: Final = Struct(">IQ")
 
 LARGE_KEY: Final = Struct(">QQ")
 """First chunk of a large message, message id."""
+
+IDS_KEY: Final = Struct(">IQ")
+"""Address id, number of the page."""
 
 EXPIRING_KEY: Final = Struct(">QQI")
 """Expiry in milliseconds since 1970, message id, queue id."""
@@ -155,11 +161,21 @@ class Tables:
         """Take an environment that `open_for_writing` or `open_for_reading` opened."""
         self.path: Final = path
         self.env: Final = env
-        self._dbs: Final = {name: env.open_db(name, create=not readonly) for name in NAMES}
+        self._dbs: Final = {}
+        for name in NAMES:
+            try:
+                self._dbs[name] = env.open_db(name, create=not readonly)
+            except lmdb.NotFoundError:
+                if name not in ADDED:
+                    raise
 
     def db(self, name: bytes) -> "lmdb._Database":
         """Handle of a table, to be given to the methods of a transaction."""
         return self._dbs[name]
+
+    def has(self, name: bytes) -> bool:
+        """Whether there is a table; one that is missing counts as empty."""
+        return name in self._dbs
 
     def close(self) -> None:
         """Close the environment; no transaction may be open."""

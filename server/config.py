@@ -48,6 +48,7 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     users_file: str
     persist_delivery_count_before_delivery: bool
     journal_non_persistent: str
+    persist_id_cache: bool
     message_expiry_scan_period: int  # milliseconds; 0 or less: never
     max_connections: int
     max_transaction_bytes: int

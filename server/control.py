@@ -23,6 +23,7 @@ import msgspec
 from engine.broker import Broker
 from engine.commands import (
     ANYCAST,
+    ClearDuplicateIds,
     Command,
     CreateAddress,
     CreateQueue,
@@ -169,10 +170,20 @@ class AddressDeletion(msgspec.Struct, frozen=True, tag="delete-address", tag_fie
         return DeleteAddress(self.address, self.force)
 
 
+class IdCacheClearing(msgspec.Struct, frozen=True, tag="clear-id-cache", tag_field="do"):
+    """Have an address forget the ids of the messages that it had."""
+
+    address: str
+
+    def command(self) -> Command:
+        """The command that does it."""
+        return ClearDuplicateIds(self.address)
+
+
 Reading = Status | Queues | Addresses | SettingsOf | Browse
 Change = (
     QueueCreation | QueueDeletion | QueuePause | QueueResumption
-    | AddressCreation | AddressDeletion
+    | AddressCreation | AddressDeletion | IdCacheClearing
 )  # fmt: skip
 Request = Reading | QueuePurge | Change
 

@@ -92,6 +92,14 @@ BROKER: Final = (
         live=True,
     ),
     Option(
+        "persist-id-cache",
+        FLAG,
+        True,
+        "Whether the ids of messages that addresses remember (see `id-cache-size`) are journaled;"
+        " else they are in memory only, and forgotten at a restart.",
+        live=True,
+    ),
+    Option(
         "message-expiry-scan-period",
         duration(-1),
         30_000,

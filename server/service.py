@@ -210,6 +210,7 @@ class Service:
             global_max_size=broker.global_max_size,
             global_max_messages=broker.global_max_messages,
             disk_full_policy=broker.disk_full_policy,
+            persist_id_cache=broker.persist_id_cache,
         )
 
     def _hub_options(self) -> HubOptions:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from itertools import chain, islice
 from typing import Any, Final
 
+from engine.duplicates import remembered
 from engine.headers import as_dict
 from engine.message import IN_FLIGHT, Entry, Message
 from engine.queues import Queue
@@ -85,6 +86,7 @@ def addresses(
                 "max_size_messages": _limit(settings.max_size_messages),
                 "full_policy": settings.address_full_policy,
                 "paging": address.paging,
+                "remembered_ids": remembered(address),
                 "blocked_producers": blocked(address.name),
             }
         )

@@ -38,7 +38,9 @@ ADDRESS_COLUMNS: Final = (
     "address", "routing_types", "queues", "messages", "bytes", "full_policy", "paging",
     "blocked_producers",
 )  # fmt: skip
-MORE_ADDRESS_COLUMNS: Final = ("max_size_bytes", "max_size_messages", "auto_created")
+MORE_ADDRESS_COLUMNS: Final = (
+    "remembered_ids", "max_size_bytes", "max_size_messages", "auto_created",
+)  # fmt: skip
 """What a narrow terminal does without."""
 BLOCKED_COLUMNS: Final = ("connection", "peer", "address", "seconds", "why")
 MODES: Final = ("anycast", "multicast")
@@ -269,6 +271,18 @@ def address_delete(name: str, force: bool, data: Path, as_json: bool) -> None:
     change(
         data, f"deleted address '{name}'", as_json, do="delete-address", address=name, force=force
     )
+
+
+@address.command("clear-id-cache")
+@click.argument("name")
+@data_option
+@json_option
+def address_clear_id_cache(name: str, data: Path, as_json: bool) -> None:
+    """Have an address forget the duplicate ids of the messages that it had."""
+    change(
+        data, f"address '{name}' has forgotten all duplicate ids", as_json, do="clear-id-cache",
+        address=name,
+    )  # fmt: skip
 
 
 @click.command()

@@ -222,7 +222,9 @@ class Conversation:
                 receipt = None
         self.out.append(error_frame(error, head, receipt, self.version))
         if self.connection:
-            self.handle(CloseConnection(self.connection, reason, error.what), now)
+            closed = self.handle(CloseConnection(self.connection, reason, error.what), now)
+            if error.code and isinstance(closed, int):
+                self.gate = max(self.gate, closed)
             self.connection = 0
         self.end(self.options.die_delay_ms)
 

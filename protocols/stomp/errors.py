@@ -7,13 +7,16 @@ class StompError(Exception):
     """The peer asked for something that cannot be: `what` is wrong, `advice` says what is right.
 
     `versions` is set when the two sides have no version in common: the ERROR then lists ours.
+    `code` is for programs, where they must know for certain what happened; it goes into the header
+    `code`, and the ERROR then waits until everything that it speaks of is durable.
     """
 
-    def __init__(self, what: str, advice: str = "", versions: bool = False) -> None:
+    def __init__(self, what: str, advice: str = "", versions: bool = False, code: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.advice = advice
         self.versions = versions
+        self.code = code
 
 
 class UndefinedEscape(StompError):
@@ -30,7 +33,16 @@ class Blocked(Exception):
 
 def refused(refusal: Refusal) -> StompError | Blocked:
     """The error that tells a refusal of the broker."""
-    return Blocked() if refusal.code is Code.BLOCKED else StompError(refusal.text)
+    if refusal.code is Code.BLOCKED:
+        return Blocked()
+    if refusal.code is Code.DUPLICATE:
+        return StompError(
+            refusal.text,
+            "if it is the same transaction again, it was committed before: go on with the next; "
+            "else give its messages ids of their own",
+            code=refusal.code.value,
+        )
+    return StompError(refusal.text)
 
 
 def shortened(text: str, limit: int = 100) -> str:

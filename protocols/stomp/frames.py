@@ -206,6 +206,8 @@ def error_frame(error: StompError, head: bytes, receipt: bytes | None, version: 
         head += b"receipt-id:" + receipt + b"\n"
     if error.versions:
         head += b"version:1.0,1.1,1.2\n"
+    if error.code:
+        head += b"code:" + error.code.encode() + b"\n"
     head += b"content-type:text/plain\ncontent-length:%d\n\n" % len(content)
     return head + content + b"\0"
 

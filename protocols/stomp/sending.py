@@ -30,9 +30,10 @@ _UNSUPPORTED: Final[dict[str, str]] = {
     "AMQ_SCHEDULED_TIME": "scheduled delivery",
     "AMQ_SCHEDULED_DELAY": "scheduled delivery",
     "_AMQ_SCHED_DELIVERY": "scheduled delivery",
-    "_AMQ_DUPL_ID": "duplicate detection",
     "_AMQ_LVQ_NAME": "last value queues",
 }
+_DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
+_DUPLICATE_ID_BYTES: Final = _DUPLICATE_ID.encode()
 _DEFAULT_PRIORITY: Final = 4
 
 
@@ -54,12 +55,12 @@ class SendPlan:
     """A SEND without its body and receipt: where to, how, and the headers to keep.
 
     `expires` is milliseconds since 1970 and `ttl` milliseconds from arrival, 0 for never; `length`
-    is the content-length or UNTIL_NUL.
+    is the content-length or UNTIL_NUL. `duplicate_id` is empty if there is none.
     """
 
     __slots__ = (
-        "address", "expires", "headers", "length", "persistent", "priority", "queue",
-        "routing_type", "transaction", "ttl",
+        "address", "duplicate_id", "expires", "headers", "length", "persistent", "priority",
+        "queue", "routing_type", "transaction", "ttl",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +75,7 @@ class SendPlan:
         transaction: str | None,
         length: int,
         headers: bytes,
+        duplicate_id: str,
     ) -> None:
         self.address: str = address
         self.queue: str | None = queue
@@ -85,6 +87,7 @@ class SendPlan:
         self.transaction: str | None = transaction
         self.length: int = length
         self.headers: bytes = headers
+        self.duplicate_id: str = duplicate_id
 
 
 def prepare(head: Head, options: StompOptions) -> SendPlan:
@@ -104,6 +107,7 @@ def prepare(head: Head, options: StompOptions) -> SendPlan:
         required(head, "transaction") if "transaction" in values else None,
         content_length(head, options),
         _stored(head, ttl > 0),
+        _duplicate_id(values.get(_DUPLICATE_ID)),
     )
 
 
@@ -141,12 +145,18 @@ class Planner:
         longest = self._options.max_header_length
         known = [b"SEND"]
         kept = []
+        duplicate_id = b""
         for line in lines[1:]:
             colon = line.find(b":")
             if colon <= 0 or len(line) > longest:
                 return None
             name = line[:colon]
-            if name in _KNOWN:
+            if name == _DUPLICATE_ID_BYTES:
+                # Each message has another one, so it does not tell plans apart.
+                if len(line) == colon + 1:
+                    return None
+                duplicate_id = duplicate_id or line[colon + 1 :]
+            elif name in _KNOWN:
                 known.append(line)
                 if name in _NOT_STORED_BYTES:
                     continue
@@ -161,7 +171,7 @@ class Planner:
         kept.append(b"")
         return SendPlan(
             core.address, core.queue, core.routing_type, core.priority, core.persistent, 0,
-            core.expires, core.transaction, core.length, b"\n".join(kept),
+            core.expires, core.transaction, core.length, b"\n".join(kept), duplicate_id.decode(),
         )  # fmt: skip
 
 
@@ -187,6 +197,14 @@ def _refuse_unsupported(head: Head) -> None:
             "header reply-to: temporary destinations are not supported in this version",
             "name a queue or a topic",
         )
+
+
+def _duplicate_id(given: str | None) -> str:
+    if given == "":
+        raise StompError(
+            f"{_DUPLICATE_ID} is empty", "give an id that no other message has, or no such header"
+        )
+    return given or ""
 
 
 def _priority(given: str | None) -> int:

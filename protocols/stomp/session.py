@@ -372,7 +372,7 @@ class Session(Conversation):
             headers = b"%bexpires:%d\n" % (headers, expires)
         return Send(
             self.connection, plan.address, headers, body, plan.routing_type, plan.queue,
-            plan.priority, plan.persistent, expires, plan.transaction,
+            plan.priority, plan.persistent, expires, plan.transaction, (), 0, plan.duplicate_id,
         )  # fmt: skip
 
     def _sends(self, data: bytes, position: int, now: int) -> int:
@@ -417,6 +417,7 @@ class Session(Conversation):
                 Send(
                     connection, plan.address, plan.headers, data[body_at:stop], plan.routing_type,
                     plan.queue, plan.priority, plan.persistent, plan.expires, plan.transaction,
+                    (), 0, plan.duplicate_id,
                 ),
                 now,
             )  # fmt: skip

@@ -15,7 +15,7 @@ from engine.message import PRIORITIES, Entry
 from engine.queues import Queue
 from engine.state import State
 from journal.disk import MemoryDisk
-from paging import clustering, fold
+from paging import clustering, fold, id_pages
 from paging.checking import check
 from paging.index import Index
 from paging.levels import Levels
@@ -129,6 +129,7 @@ def test_any_batches_make_what_apply_makes(
     with (
         TemporaryDirectory() as directory,
         patch.object(fold, "PLAIN_MIN", 1),
+        patch.object(id_pages, "PAGE_KEYS", 2),
         patch.object(clustering, "CLUSTER_BYTES_MIN", 0),
         patch.object(clustering, "SPARSE", 0),
         patch.object(clustering, "MERGED_COUNT", 3),

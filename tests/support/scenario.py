@@ -41,6 +41,7 @@ MATCHES: tuple[Matches, ...] = (
         "#": {"max-size-messages": 0, "page-limit-messages": 3, "page-full-policy": "DROP"},
         "orders": {"page-limit-bytes": 500, "page-full-policy": "FAIL"},
     },
+    {"#": {"id-cache-size": 2}, "mails": {"id-cache-size": 0}, "news": {"id-cache-size": 1}},
 )
 SETTINGS: tuple[c.ChangeSettings, ...] = tuple(
     c.ChangeSettings(matches, mode) for matches in MATCHES for mode in MODES
@@ -85,6 +86,7 @@ def _send(world: World, x: int, y: int, z: int) -> c.Command:
         persistent=z % 3 > 0,
         expires=(world.now // 1000 + 10 * z) if x % 4 == 0 else 0,
         transaction=_transaction(world, connection, x + y),
+        duplicate_id=str(z % 5) if x % 3 == 1 else "",
     )
     if y % 7 == 6:
         _send_chunks(world, command, 1 + x % 3)
@@ -178,6 +180,7 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, _create_queue),
     (1, lambda w, x, y, z: c.DeleteQueue(QUEUES[x % 6], y % 2 == 0)),
     (1, lambda w, x, y, z: (c.PauseQueue, c.ResumeQueue)[y % 2](QUEUES[x % 2])),
+    (1, lambda w, x, y, z: c.ClearDuplicateIds(ADDRESSES[x % 7])),
     (1, lambda w, x, y, z: c.PurgeQueue(QUEUES[x % 6], limit=1 + z)),
     (1, _carry),
     (1, _note_removed),

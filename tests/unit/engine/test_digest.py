@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from engine.apply import apply
-from engine.commands import CreateQueue, PauseQueue, Room
+from engine.commands import ClearDuplicateIds, CreateQueue, PauseQueue, Room
 from engine.digest import digest
 from engine.state import State
 from tests.support.world import World, fold
@@ -13,7 +13,7 @@ from tests.support.world import World, fold
 
 def scenario(world: World) -> tuple[int, int]:
     connection = world.connect()
-    world.send("q", b"1")
+    world.send("q", b"1", duplicate_id="1")
     world.send("q", b"2", headers={"a": "b"})
     return connection, world.attach(connection, "q", credit_messages=1, credit_bytes=0)
 
@@ -34,6 +34,8 @@ CHANGES: dict[str, Callable[[World, int, int], object]] = {
     "a consumer": lambda w, c, k: w.attach(c, "q"),
     "a connection": lambda w, c, k: w.connect(),
     "settings": lambda w, c, k: w.settings(all={"max_delivery_attempts": 2}),
+    "an id": lambda w, c, k: w.send("q", duplicate_id="2"),
+    "no ids": lambda w, c, k: w.ok(ClearDuplicateIds("q")),
     "a mode": lambda w, c, k: w.settings("full"),
 }
 

@@ -15,16 +15,17 @@ def test_kinds_and_reasons_have_the_numbers_that_journals_hold() -> None:
         "Routed": 17, "Dropped": 18, "Delivered": 20, "Acknowledged": 21, "Returned": 22,
         "DeadLettered": 23, "Expired": 24, "Removed": 25, "TransactionCommitted": 27,
         "TransactionRolledBack": 28, "PagingStarted": 29, "PagingStopped": 30, "Carried": 32,
-        "Checkpoint": 33, "ChunkReceived": 34, "SegmentsRemoved": 35,
+        "Checkpoint": 33, "ChunkReceived": 34, "SegmentsRemoved": 35, "DuplicateIdRecorded": 36,
+        "DuplicateIdsCleared": 37,
     }  # fmt: skip
-    assert [events.REASONS[number][0] for number in range(35)] == [
+    assert [events.REASONS[number][0] for number in range(36)] == [
         "", "sent", "dead-letter", "expiry", "no-binding", "no-matching-filter", "by-consumer",
         "automatic", "nack", "rollback", "closed", "disconnected", "timeout", "protocol-error",
         "shutdown", "restart", "administration", "queue-removed", "no-dead-letter-address",
         "no-expiry-address", "unroutable", "on-demand", "configuration", "authentication", "limit",
         "commit-refused", "subscription", "unused", "max-size-bytes", "max-size-messages",
         "page-limit-bytes", "page-limit-messages", "global-max-size", "global-max-messages",
-        "disk-full",
+        "disk-full", "duplicate",
     ]  # fmt: skip
 
 

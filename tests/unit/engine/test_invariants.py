@@ -7,16 +7,19 @@ import pytest
 from engine.invariants import check
 from engine.message import READY
 from engine.queues import Queue
+from engine.settings import Settings
 from engine.state import State
 from tests.support.world import World, fold
+
+NO_IDS = Settings({"#": {"id-cache-size": 0}})
 
 
 @pytest.fixture
 def state(world: World) -> State:
-    """Three messages, the first in flight; a temporary subscription."""
+    """Three messages with ids, the first in flight; a temporary subscription."""
     connection = world.connect()
     for number in range(3):
-        world.send("q", b"%d" % number)
+        world.send("q", b"%d" % number, duplicate_id=str(number))
     world.attach(connection, "q", credit_messages=1, credit_bytes=0)
     world.attach(connection, "news", routing_type="multicast")
     return fold(world.journal)
@@ -69,6 +72,8 @@ BREAKS: dict[str, tuple[Callable[[State, Queue], object], str]] = {
     "consumer": (lambda s, q: q.consumers.clear(), "consumers of all queues"),
     "peer": (lambda s, q: s.connections.clear(), "is gone"),
     "count": (lambda s, q: setattr(q.entries[in_flight(q)], "delivery_count", 0), "never"),
+    "ids": (lambda s, q: q.address.ids._known.clear(), "looks up other ids"),
+    "too many ids": (lambda s, q: setattr(s, "settings", NO_IDS), "its limit is 0"),
     "queue id": (lambda s, q: setattr(q, "id", 77), "under the id 77"),
     "message id": (lambda s, q: setattr(q.levels[4][0].message, "id", 77), "is message 77"),
 }

@@ -18,6 +18,8 @@ from paging.tables import (
     FLIGHT_KEY,
     FLIGHTS,
     ID_KEY,
+    IDS,
+    IDS_KEY,
     PAGES,
     QUEUES,
     IndexDamaged,
@@ -36,7 +38,12 @@ def made(tmp_path: Path) -> Path:
     world = World()
     for number in range(30):
         expires = world.now // 1000 + 5000 if number % 10 == 0 else 0
-        world.send("orders", expires=expires, persistent=number % 4 > 0)
+        world.send(
+            "orders",
+            expires=expires,
+            persistent=number % 4 > 0,
+            duplicate_id="first" if number == 0 else "",
+        )
     world.attach(world.connect(), "orders", credit_messages=2, credit_bytes=0)
     index = Index(tmp_path, DATA_ID)
     index.advance(blocks_of(world.journal, [10, 20]))
@@ -117,6 +124,10 @@ def add_a_flight(tables: Tables, txn: lmdb.Transaction) -> None:
     txn.put(FLIGHT_KEY.pack(1, 99), cursor.value(), db=tables.db(FLIGHTS))
 
 
+def add_ids(tables: Tables, txn: lmdb.Transaction) -> None:
+    txn.put(IDS_KEY.pack(1, 9), b"", db=tables.db(IDS))
+
+
 def lose_a_block(tables: Tables, txn: lmdb.Transaction) -> None:
     assert txn.delete(ID_KEY.pack(11), db=tables.db(BLOCKS))
 
@@ -174,6 +185,7 @@ def test_a_sound_index(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (add_an_expiry, "messages expire, and others are listed"),
         (lose_a_flight, "it lacks message .* in flight from queue 1"),
         (add_a_flight, "3 entries are in flight, and consumers have 2"),
+        (add_ids, "there are 2 pages of ids, and 1 are needed"),
         (lose_a_block, "the blocks go from event 11 to 21"),
         (lose_the_last_block, "the last block ends before event 21"),
         (shorten_a_block, "the place of a block has 8 and 51 bytes"),

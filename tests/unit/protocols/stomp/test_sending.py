@@ -137,6 +137,7 @@ def test_zero_means_never() -> None:
         ("destination:/queue/a\nretain:set", "retained messages are not supported"),
         ("destination:/queue/a\nmessage_group:g", "message groups are not supported"),
         ("destination:/queue/a\nJMSXGroupID:g", "message groups are not supported"),
+        ("destination:/queue/a\n_AMQ_DUPL_ID:", "_AMQ_DUPL_ID is empty"),
         ("destination:/queue/a\nAMQ_SCHEDULED_DELAY:5", "scheduled delivery is not supported"),
         ("destination:/queue/a\nreply-to:/temp-queue/x", "temporary destinations are not"),
         ("destination:/queue/a.*", "wildcards are not supported"),
@@ -150,6 +151,21 @@ def test_refused(head: str, part: str) -> None:
     text = refused(head)
     assert part in text
     assert "What would be right: " in text
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_a_duplicate_id_is_told_and_travels_with_the_message(version: str) -> None:
+    peer = connected(version)
+    for number in (1, 2):
+        command = sent(peer, f"destination:/queue/a\n_AMQ_DUPL_ID:job-{number}\n_AMQ_DUPL_ID:x")
+        assert command.duplicate_id == f"job-{number}"
+        assert b"\n_AMQ_DUPL_ID:job-%d\n" % number in command.headers
+    assert sent(peer, "destination:/queue/a").duplicate_id == ""
+
+
+def test_escapes_in_a_duplicate_id_are_undone() -> None:
+    head = "destination:/queue/a\n_AMQ_DUPL_ID:a\\cb\\n\u00fc"
+    assert sent(connected(), head).duplicate_id == "a:b\n\u00fc"
 
 
 def test_a_feature_turned_off_is_no_reason_to_refuse() -> None:
@@ -240,6 +256,7 @@ NAMES = (
     "message-id",
     "ack",
     "persistent",
+    "_AMQ_DUPL_ID",
 )
 VALUES = ("/queue/a", "1", "true", "a\\nb", "\u00fc", "", "a:b")
 
@@ -266,5 +283,5 @@ def outcome(make: Callable[[], SendPlan]) -> object:
         return error.what
     return (
         plan.address, plan.queue, plan.routing_type, plan.priority, plan.persistent, plan.ttl,
-        plan.expires, plan.transaction, plan.length, plan.headers,
+        plan.expires, plan.transaction, plan.length, plan.headers, plan.duplicate_id,
     )  # fmt: skip

@@ -1,0 +1,100 @@
+"""Deciding that a message came before: detection of duplicates by the ids that senders give.
+
+An address remembers the last ids of messages that were routed in it (`engine.id_cache`). A message
+with one of them is not routed again: its sender sees success; a transaction with one is refused.
+What the broker makes itself (dead letters, expiry) is neither checked nor remembered. Must never
+know how a protocol spells an id.
+"""
+
+from typing import Final
+
+from engine import events
+from engine.commands import ClearDuplicateIds
+from engine.core import Core
+from engine.id_cache import IdCache, key_of
+from engine.refusals import Code, Refusal
+from engine.state import HOST, Address
+
+NOTICE_MICROSECONDS: Final = 60_000_000
+"""How long people hear nothing more of duplicates at an address after they were told."""
+ID_SHOWN_MAX: Final = 100
+
+
+def is_known(address: Address, key: bytes) -> bool:
+    """Whether an address remembers the key of an id."""
+    ids, unjournaled = address.ids, address.unjournaled_ids
+    if ids is not None and ids.has(key):
+        return True
+    return unjournaled is not None and unjournaled.has(key)
+
+
+def remembered(address: Address) -> int:
+    """How many ids an address remembers."""
+    count = address.ids.count if address.ids is not None else 0
+    return count + (address.unjournaled_ids.count if address.unjournaled_ids is not None else 0)
+
+
+def remember(core: Core, address: Address, duplicate_id: str, routed: int) -> int:
+    """Remember the id of a message that was routed by the event `routed`; return the last LSN.
+
+    `routed` is 0 if that is not journaled: then this is not, either.
+    """
+    size = core.state.settings.resolve(address.name).id_cache_size
+    if not size:
+        return routed
+    if not routed or not core.options.persist_id_cache:
+        if address.unjournaled_ids is None:
+            address.unjournaled_ids = IdCache()
+        address.unjournaled_ids.add(key_of(duplicate_id), size)
+        return routed
+    return core.emit(
+        events.row(events.DUPLICATE_ID_RECORDED, address=address.id, related=routed, time=core.now),
+        events.encode_detail(events.DuplicateIdDetail(duplicate_id=duplicate_id)),
+    )
+
+
+def note(core: Core, address: Address, duplicate_id: str) -> None:
+    """Count a duplicate that was dropped, and have people told, but not of each one."""
+    address.duplicates += 1
+    if core.now >= address.next_notice:
+        address.next_notice = core.now + NOTICE_MICROSECONDS
+        core.notices.append(
+            f"address '{address.name}' dropped a message that it had before, with the duplicate id "
+            f"{_shown(duplicate_id)}; it is duplicate number {address.duplicates} since the start"
+        )
+
+
+def refuse(name: str, duplicate_id: str, transaction: str) -> Refusal:
+    """Refuse a transaction because of an id that its address has, or that it has twice."""
+    return Refusal(
+        Code.DUPLICATE,
+        f"transaction '{transaction}' is a duplicate: address '{name}' had a message with the "
+        f"duplicate id {_shown(duplicate_id)} before; nothing of this transaction was kept",
+    )
+
+
+def _shown(duplicate_id: str) -> str:
+    cut = duplicate_id[:ID_SHOWN_MAX]
+    return repr(cut) if cut == duplicate_id else f"{cut!r} (cut)"
+
+
+def clear(core: Core, command: ClearDuplicateIds) -> int | Refusal:
+    """Have an address forget all ids, because an administrator says so."""
+    address = core.state.address_by_name.get((HOST, command.address))
+    if address is None:
+        return Refusal(Code.NOT_FOUND, f"there is no address '{command.address}'")
+    address.unjournaled_ids = None
+    return core.emit(
+        events.row(
+            events.DUPLICATE_IDS_CLEARED,
+            reason=events.ADMINISTRATION, address=address.id, time=core.now,
+        )
+    )  # fmt: skip
+
+
+def resize(core: Core) -> None:
+    """Forget what no longer has room under other settings, of what is not journaled."""
+    for address in core.state.addresses.values():
+        if address.unjournaled_ids is not None:
+            size = core.state.settings.resolve(address.name).id_cache_size
+            address.unjournaled_ids.resize(size)

@@ -1,0 +1,132 @@
+"""Ids of messages that addresses remember, in the tables: pages of keys by their numbers.
+
+A page has the keys of up to PAGE_KEYS numbers that follow each other, and takes one page of LMDB;
+so what an address remembers is read in few pieces, and what a batch adds changes only the last.
+Page n has the numbers from n * PAGE_KEYS on. Those that were forgotten before it was written are
+not in it, and those that were forgotten later still are: the record of the address says where it
+begins. A page is the crc32c (u32, little endian) of the rest, the number of its first key (u64),
+and the keys. Must never know what the keys are of.
+"""
+
+from struct import Struct
+from typing import Final
+
+import lmdb
+from crc32c import crc32c
+
+from engine.id_cache import KEY_BYTES, IdCache
+from engine.state import State
+from paging.tables import IDS, IDS_KEY, IndexDamaged, Tables
+
+PAGE_KEYS: Final = 250
+_HEAD: Final = Struct("<IQ")
+_CRC_BYTES: Final = 4
+
+
+class IdPages:
+    """What the tables have of the ids of each address, kept up to date address by address."""
+
+    def __init__(self, tables: Tables, state: State) -> None:
+        """Take the state that the tables stand for."""
+        self._tables: Final = tables
+        # By address the number of its oldest key, and that of the next one.
+        self._written: Final = {
+            address.id: (address.ids.first, address.ids.recorded)
+            for address in state.addresses.values()
+            if address.ids is not None
+        }
+
+    def write(self, txn: lmdb.Transaction, address_id: int, ids: IdCache | None) -> None:
+        """Write down what an address remembers; None if it is gone or never had an id."""
+        first, end = self._written.pop(address_id, (0, 0))
+        table = self._tables.db(IDS)
+        if ids is not None:
+            if (ids.first, ids.recorded) != (first, end):
+                _append(txn, table, address_id, ids, end)
+            self._written[address_id] = (ids.first, ids.recorded)
+        kept = _page_of(ids) if ids is not None else _pages(first, end).stop
+        for number in _pages(first, end):
+            if number < kept:
+                txn.delete(IDS_KEY.pack(address_id, number), db=table)
+
+
+def _pages(first: int, end: int) -> range:
+    """The numbers of the pages that have the keys from `first` to before `end`."""
+    if first == end:
+        return range(0)
+    return range(first // PAGE_KEYS, (end - 1) // PAGE_KEYS + 1)
+
+
+def _page_of(ids: IdCache) -> int:
+    """The number of the first page that is needed; if there is no key, of the next one to be."""
+    if ids.count:
+        return ids.first // PAGE_KEYS
+    return -(-ids.recorded // PAGE_KEYS)
+
+
+def _append(
+    txn: lmdb.Transaction, table: "lmdb._Database", address_id: int, ids: IdCache, end: int
+) -> None:
+    """Write the pages that have keys from number `end` on."""
+    start = max(ids.first, end)
+    if start == ids.recorded:
+        return
+    start = max(ids.first, start // PAGE_KEYS * PAGE_KEYS)
+    keys = ids.newest(ids.recorded - start)
+    for number in _pages(start, ids.recorded):
+        low = max(start, number * PAGE_KEYS)
+        part = keys[low - start : (number + 1) * PAGE_KEYS - start]
+        value = _HEAD.pack(0, low)[_CRC_BYTES:] + b"".join(part)
+        crc = crc32c(value).to_bytes(_CRC_BYTES, "little")
+        txn.put(IDS_KEY.pack(address_id, number), crc + value, db=table)
+
+
+def load(
+    tables: Tables, txn: lmdb.Transaction, address_id: int, recorded: int, count: int
+) -> IdCache:
+    """Read what an address remembers: `count` ids of `recorded` that it ever got. IndexDamaged."""
+    ids = IdCache()
+    first = recorded - count
+    keys: list[bytes] = []
+    for number in _pages(first, recorded):
+        keys += _keys(tables, txn, address_id, number, first + len(keys))
+    try:
+        if len(keys) != count:
+            raise ValueError(f"it has {len(keys)} ids of {count}")
+        ids.restore(recorded, keys)
+    except ValueError as error:
+        raise _damaged(tables, f"address {address_id}: {error}") from error
+    return ids
+
+
+def _keys(
+    tables: Tables, txn: lmdb.Transaction, address_id: int, number: int, first: int
+) -> list[bytes]:
+    """The keys of a page from number `first` on."""
+    what = f"page {number} of the ids of address {address_id}"
+    table = tables.db(IDS) if tables.has(IDS) else None
+    value = txn.get(IDS_KEY.pack(address_id, number), db=table) if table is not None else None
+    if value is None:
+        raise _damaged(tables, f"it lacks {what}")
+    if len(value) < _HEAD.size or (len(value) - _HEAD.size) % KEY_BYTES:
+        raise _damaged(tables, f"{what} has {len(value)} bytes")
+    crc, low = _HEAD.unpack_from(value)
+    if crc != crc32c(value[_CRC_BYTES:]):
+        raise _damaged(tables, f"the crc of {what} does not fit")
+    if low > first:
+        raise _damaged(tables, f"{what} begins with number {low}, not {first}")
+    start = _HEAD.size + (first - low) * KEY_BYTES
+    return [bytes(value[at : at + KEY_BYTES]) for at in range(start, len(value), KEY_BYTES)]
+
+
+def page_count(state: State) -> int:
+    """How many pages of ids there are for a state."""
+    return sum(
+        len(_pages(address.ids.first, address.ids.recorded))
+        for address in state.addresses.values()
+        if address.ids is not None
+    )
+
+
+def _damaged(tables: Tables, what: str) -> IndexDamaged:
+    return IndexDamaged(f"the index in {tables.path} is damaged: {what}")
