@@ -29,6 +29,7 @@ from journal.archive_manifest import (
     describe,
     encode_manifest,
 )
+from journal.archive_ranges import RangedDisk
 from journal.archive_store import CHUNK_BYTES, LocalStore, Store, open_store, reason_of
 from journal.disk import Disk, RealDisk
 from journal.errors import ArchiveError, Corruption, JournalError
@@ -144,6 +145,13 @@ class Archive:
                 yield JoinedDisk(archived, live, archive_first=False)
         finally:
             archived.close()
+
+    def ranges(self) -> RangedDisk:
+        """The archived segments, to read parts of; checked block by block, not as whole objects.
+
+        Raises ArchiveError, also when something is read.
+        """
+        return RangedDisk(self._store, self.entries())
 
     def verify(
         self, live: Disk | None = None, *, progress: Callable[[int], None] | None = None

@@ -15,7 +15,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Final, NoReturn
+from typing import IO, Final, NoReturn, Protocol
 
 from journal.archive_manifest import ArchiveEntry, describe
 from journal.archive_store import Store
@@ -152,13 +152,21 @@ class ArchiveDisk:
         """Nothing to do: nothing is written."""
 
 
+class Archived(Disk, Protocol):
+    """Archived segments as a disk."""
+
+    def holds(self, name: str) -> bool:
+        """Whether a segment is archived."""
+        ...
+
+
 class JoinedDisk:
     """An archive and the live journal that goes on behind it, as one journal, for reading only.
 
     Segments that both have are read from the archive if `archive_first`.
     """
 
-    def __init__(self, archived: ArchiveDisk, live: Disk, *, archive_first: bool) -> None:
+    def __init__(self, archived: Archived, live: Disk, *, archive_first: bool) -> None:
         self._archived: Final = archived
         self._live: Final = live
         self._archive_first: Final = archive_first

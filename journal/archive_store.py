@@ -51,6 +51,10 @@ class Store(Protocol):
         """The content of an object, in pieces of at most CHUNK_BYTES."""
         ...
 
+    def read_range(self, name: str, offset: int, count: int) -> bytes:
+        """Up to `count` bytes of an object from `offset` on; fewer only at its end."""
+        ...
+
     def read_small(self, names: Sequence[str]) -> Iterator[tuple[str, Content]]:
         """Small objects with their content, or the error, in the order given; never raises."""
         ...
@@ -124,6 +128,15 @@ class LocalStore:
                 while piece := file.pread(CHUNK_BYTES, offset):
                     yield piece
                     offset += len(piece)
+            finally:
+                file.close()
+
+    def read_range(self, name: str, offset: int, count: int) -> bytes:
+        """Part of a file."""
+        with _told_of(self.url_of(name)):
+            file = self._disk.open(name)
+            try:
+                return file.pread(count, offset)
             finally:
                 file.close()
 
@@ -205,6 +218,12 @@ class ObjectStore:
             with self._files.open(path, "rb", block_size=TRANSFER_BYTES) as file:
                 while piece := file.read(CHUNK_BYTES):
                     yield piece
+
+    def read_range(self, name: str, offset: int, count: int) -> bytes:
+        """Part of an object, by one request."""
+        with _told_of(self.url_of(name), Exception):
+            path = f"{self._path}/{name}"
+            return bytes(self._files.cat_file(path, start=offset, end=offset + count))
 
     def read_small(self, names: Sequence[str]) -> Iterator[tuple[str, Content]]:
         """Small objects with their content, or the error; many at a time where that is possible."""

@@ -12,6 +12,7 @@ from tools import administration, messages
 from tools.failures import Commands, Failure
 from tools.failures import run as run_cli
 from tools.paths import DIRECTORY, PathThatIsNamed
+from tools.pipeline import pipeline_group
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 CONFIG_NAME: Final = "broker.toml"
@@ -109,6 +110,7 @@ for command in (
     administration.user,
     messages.send,
     messages.receive,
+    pipeline_group,
 ):
     cli.add_command(command)
 

@@ -1,0 +1,66 @@
+"""Headers of many messages as one Arrow map array.
+
+Blocks of headers (`engine.headers`) are cut into lines and those into names and values by Arrow as
+a whole, where nothing is escaped and no name is repeated, which is nearly always; otherwise one
+message at a time. Must never know where headers come from.
+"""
+
+from itertools import accumulate
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.headers import as_dict
+
+_LINE_FEED = 10
+
+
+def header_maps(blocks: pa.Array) -> pa.Array:
+    """Maps name to value of an array of header blocks (binary); null for an empty block."""
+    absent = pc.equal(pc.binary_length(blocks), 0)
+    found = _as_a_whole(blocks, absent)
+    return found if found is not None else _one_by_one(blocks, absent)
+
+
+def _as_a_whole(blocks: pa.Array, absent: pa.Array) -> pa.Array | None:
+    """None if something in the blocks needs a closer look."""
+    text = b"".join(blocks.to_pylist())
+    if not text or b"\\" in text or not text.endswith(b"\n"):
+        return None
+    try:
+        whole = pa.array([text], pa.binary()).cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return None
+    lines = pc.split_pattern(whole, "\n").values[:-1]
+    pairs = pc.split_pattern(lines, ":", max_splits=1)
+    if pc.min(pc.list_value_length(pairs)).as_py() != 2:
+        return None
+    flat = pairs.flatten().cast(pa.string())
+    even = np.arange(0, len(flat), 2)
+    names, values = flat.take(pa.array(even)), flat.take(pa.array(even + 1))
+    ends = np.cumsum(pc.binary_length(blocks).to_numpy())
+    breaks = np.flatnonzero(np.frombuffer(text, np.uint8) == _LINE_FEED) + 1
+    offsets = np.concatenate([[0], np.searchsorted(breaks, ends, "right")])
+    if _repeats(names, offsets):
+        return None
+    return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), names, values, mask=absent)
+
+
+def _repeats(names: pa.Array, offsets: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> bool:
+    """Whether a name occurs twice in a block."""
+    encoded = names.dictionary_encode()
+    rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    keys = rows * len(encoded.dictionary) + encoded.indices.to_numpy()
+    return len(np.unique(keys)) != len(keys)
+
+
+def _one_by_one(blocks: pa.Array, absent: pa.Array) -> pa.Array:
+    rows = [as_dict(block) for block in blocks.to_pylist()]
+    ends = list(accumulate(map(len, rows), initial=0))
+    names = [name for row in rows for name in row]
+    values = [value for row in rows for value in row.values()]
+    return pa.MapArray.from_arrays(
+        pa.array(ends, pa.int32()), pa.array(names, pa.string()), pa.array(values, pa.string()),
+        mask=absent,
+    )  # fmt: skip

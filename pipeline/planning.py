@@ -1,0 +1,324 @@
+"""Planning a scan: which byte ranges of which segments, and what names mean there.
+
+A plan is a snapshot. It ends with an LSN that is known to be durable, so whoever reads it, and
+however late, sees the same events. Footers rule out blocks; of a segment that has none, the newest
+one or one whose footer is damaged, all blocks count.
+
+Fault model: what readers of the journal meet; segments that leave while the plan is made or read
+are a JournalError, unless a pin holds them (`pipeline.reading`). Must never know Arrow or Spark.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from client.control import is_running
+from engine import events
+from engine.events import COLUMNS, KIND, MESSAGE, QUEUE, TIME, Row
+from history.beginning import beginning
+from history.names import Names
+from history.scan import events_of, kinds_mask
+from journal.archive import Archive
+from journal.archive_disk import JoinedDisk
+from journal.block import Block, kind_bit, queue_bit
+from journal.disk import Disk
+from journal.errors import Corruption, NoJournal
+from journal.format import BLOCK_HEADER_BYTES, FOOTER_ENTRY_FIELDS, Damage, segment_first_lsn
+from journal.reader import read_blocks
+from journal.segment import Segment, open_segment, segment_names
+from paging.layout import LAYOUT
+from pipeline.naming import NO_NAMES, NameTables
+from pipeline.selection import Selection, SelectionError
+from recovery.readonly import journal_disk
+
+SPLIT_BYTES: Final = 16 << 20
+GAP_BYTES: Final = 1 << 16
+"""Blocks that are not wanted are read, too, where that is cheaper than a range of their own."""
+
+ENTRY: Final = np.dtype(
+    [(name, {"Q": "<u8", "I": "<u4", "q": "<i8"}[code]) for name, code in FOOTER_ENTRY_FIELDS]
+)
+NAMING: Final = kinds_mask(
+    frozenset(
+        {
+            events.ADDRESS_CREATED, events.ADDRESS_UPDATED,
+            events.QUEUE_CREATED, events.QUEUE_UPDATED,
+        }
+    )
+)  # fmt: skip
+"""Kinds that say what addresses and queues are called."""
+
+Entries = NDArray[Any]
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where history is: a data directory, an archive (path or URL), or both as one history."""
+
+    directory: str = ""
+    archive: str = ""
+
+    def disk(self) -> Disk:
+        """All of its segments; raises NoJournal and ArchiveError."""
+        if not self.archive:
+            return journal_disk(Path(self.directory))
+        archived = Archive(self.archive).ranges()
+        if not self.directory:
+            return archived
+        return JoinedDisk(archived, journal_disk(Path(self.directory)), archive_first=False)
+
+
+class Split(msgspec.Struct, frozen=True):
+    """A part of a scan: byte ranges of a segment, from block to block, and the LSNs in them.
+
+    `rows` is how many events lie there, before any filter.
+    """
+
+    segment: str
+    ranges: tuple[tuple[int, int], ...]
+    first_lsn: int
+    last_lsn: int
+    rows: int
+
+    @property
+    def bytes(self) -> int:
+        """How much there is to read."""
+        return sum(end - start for start, end in self.ranges)
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A snapshot of what is selected. `last_lsn` is that of the last event of the history."""
+
+    source: Source
+    selection: Selection
+    splits: tuple[Split, ...]
+    names: NameTables
+    first_lsn: int
+    last_lsn: int
+
+
+def make_plan(
+    source: Source, selection: Selection, *, names: bool = True, split_bytes: int = SPLIT_BYTES
+) -> Plan:
+    """Plan a scan. Without `names` columns of names cannot be asked for.
+
+    Raises JournalError, SelectionError for a name that history does not have, and what reading
+    the base of a journal raises (`history.beginning`).
+    """
+    disk = source.disk()
+    planner = _Planner(source, disk, selection, split_bytes, names or selection.needs_names)
+    return planner.plan()
+
+
+def durable_lsn(source: Source, from_lsn: int = 1) -> int:
+    """LSN of the last event known to be durable, at least `from_lsn` - 1; cheap near the end."""
+    last = from_lsn - 1
+    blocks = read_blocks(
+        source.disk(), LAYOUT, from_lsn=max(from_lsn, 1), heaps=False, proven=_is_served(source)
+    )
+    for block in blocks:
+        last = max(last, block.last_lsn)
+    return last
+
+
+def _is_served(source: Source) -> bool:
+    """Whether somebody may be appending: then the last block is not known to be durable."""
+    return bool(source.directory) and is_running(Path(source.directory))
+
+
+class _Planner:
+    """Goes through the segments once, for names and for what is wanted."""
+
+    def __init__(
+        self, source: Source, disk: Disk, selection: Selection, split_bytes: int, names: bool
+    ) -> None:
+        self._source: Final = source
+        self._disk: Final = disk
+        self._selection: Final = selection
+        self._split_bytes: Final = split_bytes
+        self._needs_names: Final = names
+        self._proven: Final = _is_served(source)
+        self._names: Final = Names()
+        self._kinds: Final = kinds_mask(
+            frozenset(events.BY_NAME[name].number for name in selection.kinds)
+        )
+        self._messages: Final = np.array(sorted(selection.messages), np.uint64)
+        self._splits: list[Split] = []
+        self._last_lsn = 0
+
+    def plan(self) -> Plan:
+        names = segment_names(self._disk)
+        if not names:
+            raise NoJournal("there is no segment to read: the journal or the archive is empty")
+        firsts = [segment_first_lsn(name) or 0 for name in names]
+        if self._needs_names and firsts[0] > 1 and self._source.directory:
+            for event in beginning(Path(self._source.directory), self._disk).events:
+                self._names.learn(event.row, event.detail)
+        for position, name in enumerate(names):
+            following = firsts[position + 1] if position + 1 < len(names) else None
+            self._visit(name, following)
+        tables = NameTables(self._names.addresses, self._names.queues)
+        if self._selection.needs_names:
+            self._check_names(tables)
+        return Plan(
+            self._source, self._selection, tuple(self._splits),
+            tables if self._needs_names else NO_NAMES, firsts[0], self._last_lsn,
+        )  # fmt: skip
+
+    def _check_names(self, tables: NameTables) -> None:
+        tables.queues.ids_of(self._selection.queues, "queue")
+        tables.addresses.ids_of(self._selection.addresses, "address")
+
+    def _visit(self, name: str, following: int | None) -> None:
+        """Take in one segment; `following` is the first LSN of the next one."""
+        if following is not None:
+            self._last_lsn = following - 1
+            if not self._needs_names and self._lies_outside(name, following):
+                return
+        segment = open_segment(self._disk, name, LAYOUT)
+        try:
+            try:
+                entries = np.frombuffer(segment.footer().packed_entries, ENTRY)
+            except Damage:
+                entries = self._walk(name, following)
+            self._learn(segment, entries)
+            self._split(name, entries[self._wanted(entries)])
+        finally:
+            segment.close()
+        if len(entries):
+            self._last_lsn = int(entries["first_lsn"][-1] + entries["event_count"][-1]) - 1
+
+    def _lies_outside(self, name: str, following: int) -> bool:
+        first = segment_first_lsn(name) or 0
+        to_lsn = self._selection.to_lsn
+        return following <= self._selection.from_lsn or (to_lsn is not None and first > to_lsn)
+
+    def _walk(self, name: str, following: int | None) -> Entries:
+        """What a footer would say of a segment that has none."""
+        to_lsn = following - 1 if following is not None else None
+        blocks = read_blocks(
+            self._disk,
+            LAYOUT,
+            from_lsn=segment_first_lsn(name) or 1,
+            to_lsn=to_lsn,
+            heaps=False,
+            proven=self._proven and following is None,
+        )
+        rows = [_summarised(block) for block in blocks if block.segment == name]
+        return np.array(rows, ENTRY)
+
+    def _learn(self, segment: Segment, entries: Entries) -> None:
+        """Take in what addresses and queues are called."""
+        if not self._needs_names:
+            return
+        codec = segment.codec()
+        for entry in entries[(entries["kinds"] & np.uint64(NAMING)) != 0]:
+            offset, first_lsn = int(entry["offset"]), int(entry["first_lsn"])
+            try:
+                block = Block(codec, segment.block_at(offset, with_heap=True), segment.name)
+                for event in events_of(block, _names_something):
+                    self._names.learn(event.row, event.detail)
+            except Damage as damage:
+                raise Corruption(segment.name, offset, first_lsn, str(damage)) from damage
+
+    def _wanted(self, entries: Entries) -> NDArray[np.bool_]:
+        """Which blocks may hold something that is selected."""
+        selection = self._selection
+        wanted = entries["event_count"] > 0
+        lasts = entries["first_lsn"] + entries["event_count"] - 1
+        wanted &= lasts >= selection.from_lsn
+        if selection.to_lsn is not None:
+            wanted &= entries["first_lsn"] <= selection.to_lsn
+        if selection.since is not None:
+            wanted &= entries["time_max"] >= selection.since
+        if selection.until is not None:
+            wanted &= entries["time_min"] <= selection.until
+        if selection.kinds:
+            wanted &= (entries["kinds"] & np.uint64(self._kinds)) != 0
+        if selection.queues:
+            wanted &= (entries["queues"] & np.uint64(self._queue_bits())) != 0
+        if len(self._messages):
+            lowest = np.searchsorted(self._messages, entries["message_min"], "left")
+            behind = np.searchsorted(self._messages, entries["message_max"], "right")
+            wanted &= behind > lowest
+        return wanted
+
+    def _queue_bits(self) -> int:
+        """Bits of the queues' ids so far, and of 0, for messages routed to several queues."""
+        chosen = set(self._selection.queues)
+        bits = queue_bit(0)
+        for number, name in self._names.queues.items():
+            if name in chosen:
+                bits |= queue_bit(number)
+        return bits
+
+    def _split(self, name: str, entries: Entries) -> None:
+        """Cut the wanted blocks of a segment into splits."""
+        if not len(entries):
+            return
+        starts = entries["offset"].astype(np.int64)
+        ends = starts + BLOCK_HEADER_BYTES
+        ends += entries["rows_stored_bytes"]
+        ends += entries["heap_stored_bytes"]
+        begin = 0
+        taken = np.cumsum(ends - starts)
+        while begin < len(entries):
+            before = int(taken[begin - 1]) if begin else 0
+            end = int(np.searchsorted(taken, before + self._split_bytes, "left")) + 1
+            end = min(end, len(entries))
+            part = entries[begin:end]
+            self._splits.append(
+                Split(
+                    name, tuple(_ranges(starts[begin:end], ends[begin:end])),
+                    int(part["first_lsn"][0]),
+                    int(part["first_lsn"][-1] + part["event_count"][-1]) - 1,
+                    int(part["event_count"].sum()),
+                )
+            )  # fmt: skip
+            begin = end
+
+
+def _names_something(lsn: int, row: Row) -> bool:
+    return bool(NAMING >> row[KIND] & 1)
+
+
+def _summarised(block: Block) -> tuple[int, ...]:
+    """What a footer says of a block."""
+    header = block.header
+    stored = (
+        block.offset, block.first_lsn, block.count, header.rows_stored_bytes,
+        header.heap_stored_bytes, header.heap_raw_bytes,
+    )  # fmt: skip
+    if not block.count:
+        return (*stored, 0, 0, 0, 0, 0, 0)
+    columns = block.columns()
+    kinds, queues, messages, times = (
+        np.frombuffer(columns[position], "<" + COLUMNS[position].code)
+        for position in (KIND, QUEUE, MESSAGE, TIME)
+    )
+    named = messages[messages > 0]
+    lowest, highest = (int(named.min()), int(named.max())) if len(named) else (0, 0)
+    kind_bits = queue_bits = 0
+    for kind in np.unique(kinds).tolist():
+        kind_bits |= kind_bit(kind)
+    for queue in np.unique(queues).tolist():
+        queue_bits |= queue_bit(queue)
+    return (*stored, int(times.min()), int(times.max()), lowest, highest, kind_bits, queue_bits)
+
+
+def _ranges(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Byte ranges that cover blocks, with what lies between them where that is little."""
+    cuts = np.flatnonzero(starts[1:] - ends[:-1] > GAP_BYTES) + 1
+    firsts = [0, *cuts.tolist()]
+    lasts = [*cuts.tolist(), len(starts)]
+    for first, last in zip(firsts, lasts, strict=True):
+        yield int(starts[first]), int(ends[last - 1])
+
+
+def check_source(source: Source) -> None:
+    """Raise SelectionError if a source names nothing."""
+    if not (source.directory or source.archive):
+        raise SelectionError("name a data directory, an archive, or both")

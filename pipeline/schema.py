@@ -1,0 +1,119 @@
+"""The columns of `events` as SQL has them, drawn from the table in `engine.events`.
+
+Integers are widened to signed types, which Spark needs; ids that mean "none" are 0, as in the
+journal, and names of none are null. Must never know where events come from.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from engine import events
+from pipeline.selection import SelectionError
+
+LSN: Final = "lsn"
+TIME_TYPE: Final = pa.timestamp("us", tz="UTC")
+WIDENED: Final = {
+    "B": pa.int16(), "H": pa.int32(), "I": pa.int64(), "Q": pa.int64(), "q": TIME_TYPE,
+}  # fmt: skip
+"""Signed Arrow types that hold every value of a column, by its struct code."""
+
+_SPARK_NAMES: Final = {
+    pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint", pa.bool_(): "boolean",
+    pa.string(): "string", pa.binary(): "binary", TIME_TYPE: "timestamp",
+    pa.list_(pa.string()): "array<string>", pa.map_(pa.string(), pa.string()): "map<string,string>",
+}  # fmt: skip
+
+
+class SchemaError(SelectionError):
+    """There is no such column; the text says which ones there are."""
+
+
+class EventColumn(NamedTuple):
+    """A column of `events`: its name, Arrow type and meaning.
+
+    `raw` is a column that says the same in numbers, or bytes as they are on disk: not among the
+    columns that one gets without asking.
+    """
+
+    name: str
+    type: pa.DataType
+    doc: str
+    raw: bool = False
+
+
+def _of_row(name: str, to: str = "", doc: str = "") -> EventColumn:
+    """A column of the row as it is, under its name or another."""
+    column = next(column for column in events.COLUMNS if column.name == name)
+    kind = WIDENED[column.code]
+    return EventColumn(to or name, kind, doc or column.doc, raw=bool(to))
+
+
+EVENT_COLUMNS: Final = (
+    EventColumn(LSN, pa.int64(), "the event's place in the journal"),
+    _of_row("time"),
+    EventColumn("kind", pa.string(), "what happened: the name of the kind"),
+    EventColumn("reason", pa.string(), "why the broker decided so; empty when the kind says it"),
+    EventColumn("address", pa.string(), "name of the address, null for none"),
+    EventColumn("queue", pa.string(), "name of the queue, null for none or for several"),
+    EventColumn("queues", pa.list_(pa.string()), "names of all queues that the event is about"),
+    _of_row("message"),
+    _of_row("consumer"),
+    _of_row("connection"),
+    _of_row("related"),
+    _of_row("delivery_count"),
+    _of_row("priority"),
+    EventColumn("persistent", pa.bool_(), "whether the message outlives a restart"),
+    EventColumn("detail", pa.string(), "what only this kind has, as JSON; null if nothing"),
+    EventColumn("headers", pa.map_(pa.string(), pa.string()), "headers of the message, or null"),
+    EventColumn("body", pa.binary(), "body of the message, or a piece of it (ChunkReceived)"),
+    EventColumn("headers_bytes", pa.int64(), "length of the headers as they are journaled"),
+    EventColumn("body_bytes", pa.int64(), "length of `body`"),
+    _of_row("kind", "kind_id"),
+    _of_row("reason", "reason_id"),
+    _of_row("address", "address_id"),
+    _of_row("queue", "queue_id"),
+    _of_row("flags", "flags"),
+    EventColumn("detail_raw", pa.binary(), "the detail as journaled: msgpack", raw=True),
+    EventColumn("headers_raw", pa.binary(), "the headers as journaled: lines name:value", raw=True),
+    EventColumn("segment", pa.string(), "file that has the event", raw=True),
+    EventColumn("block_offset", pa.int64(), "where its block begins in that file", raw=True),
+)
+BY_NAME: Final = {column.name: column for column in EVENT_COLUMNS}
+assert len(BY_NAME) == len(EVENT_COLUMNS)
+
+PLAIN_COLUMNS: Final = tuple(column.name for column in EVENT_COLUMNS if not column.raw)
+"""What one gets without asking."""
+ALL_COLUMNS: Final = tuple(BY_NAME)
+NAMED_COLUMNS: Final = frozenset({"address", "queue", "queues"})
+"""Columns that need the names of addresses or queues."""
+HEAP_COLUMNS: Final = frozenset({"detail", "headers", "body", "detail_raw", "headers_raw"})
+"""Columns for which the heap of a block must be decompressed."""
+
+
+def check_columns(names: Iterable[str]) -> tuple[str, ...]:
+    """The names as they are, `*` as all plain ones; raises SchemaError for what is no column."""
+    found: list[str] = []
+    for name in names:
+        for each in PLAIN_COLUMNS if name == "*" else (name,):
+            if each not in BY_NAME:
+                close = get_close_matches(each.lower(), ALL_COLUMNS, n=1)
+                hint = f"did you mean {close[0]}?" if close else f"columns: {', '.join(BY_NAME)}"
+                raise SchemaError(f"events have no column '{each}'; {hint}")
+            if each not in found:
+                found.append(each)
+    if not found:
+        raise SchemaError("no column is named; name one, or * for all plain ones")
+    return tuple(found)
+
+
+def arrow_schema(names: Iterable[str]) -> pa.Schema:
+    """The Arrow schema of these columns, in this order."""
+    return pa.schema([pa.field(name, BY_NAME[name].type) for name in names])
+
+
+def spark_ddl(names: Iterable[str]) -> str:
+    """The same for Spark, as DDL."""
+    return ", ".join(f"{name} {_SPARK_NAMES[BY_NAME[name].type]}" for name in names)

@@ -1,0 +1,107 @@
+"""What the jobs of the pipeline have in common on the command line: history, selection, engine."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+import msgspec
+
+from pipeline.engines import Engine, History
+from pipeline.planning import Source
+from pipeline.selection import Selection, parse_kinds
+from tools.paths import DIRECTORY
+from tools.times import time_option
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+ENGINES: Final = ("embedded", "spark")
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What a job is to work on, and what is to run it."""
+
+    history: History
+    selection: Selection
+    engine: str
+    master: str
+
+
+_HISTORY: Final = (
+    click.option(
+        "--data", envvar="DAYBOOK_DATA", type=DIRECTORY, metavar="DIR",
+        help="Data directory of a broker, which may be running. Default: $DAYBOOK_DATA.",
+    ),
+    click.option(
+        "--archive", envvar="DAYBOOK_ARCHIVE", metavar="URL",
+        help="Archive of segments that left the journal: a directory, or like s3://bucket/path.",
+    ),
+    click.option(
+        "--parquet", metavar="DIR", help="Parquet archive that `daybook pipeline archive` made."
+    ),
+)  # fmt: skip
+_SELECTION: Final = (
+    click.option("--from", "from_lsn", type=click.IntRange(1), metavar="LSN", help="First LSN."),
+    click.option("--to", "to_lsn", type=click.IntRange(1), metavar="LSN", help="Last LSN."),
+    click.option(
+        "--since", metavar="TIME", callback=time_option,
+        help="From this time on (UTC, or 10m for ago).",
+    ),
+    click.option("--until", metavar="TIME", callback=time_option, help="Up to this time."),
+    click.option(
+        "--address", "addresses", multiple=True, help="Of this address only; may be repeated."
+    ),
+    click.option("--queue", "queues", multiple=True, help="Of this queue only; may be repeated."),
+)  # fmt: skip
+_ENGINE: Final = (
+    click.option(
+        "--engine", type=click.Choice(ENGINES), default="embedded", show_default=True,
+        help="What runs the job: DuckDB in this process, or Spark.",
+    ),
+    click.option(
+        "--master", default="", metavar="URL",
+        help="Spark's master, like spark://HOST:7077. Default: what spark-submit says, else "
+        "local[*].",
+    ),
+)  # fmt: skip
+
+
+def job_options(*, spans: bool = True) -> Callable[[Command], Command]:
+    """Options of a job, for `job_of`; without `spans` none that select events."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed((*_HISTORY, *(_SELECTION if spans else ()), *_ENGINE)):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def job_of(flags: dict[str, Any], kinds: tuple[str, ...] = ()) -> Job:
+    """What the options say; click.UsageError or SelectionError if that makes no sense."""
+    data: Path | None = flags["data"]
+    directory = str(data) if data is not None else ""
+    history = History(Source(directory, flags["archive"] or ""), flags["parquet"] or "")
+    if not (directory or history.source.archive or history.parquet):
+        raise click.UsageError("name a history: --data DIR, --archive URL or --parquet DIR")
+    selection = Selection(
+        kinds=parse_kinds(kinds),
+        queues=flags.get("queues", ()),
+        addresses=flags.get("addresses", ()),
+        from_lsn=flags.get("from_lsn") or 1,
+        to_lsn=flags.get("to_lsn"),
+        since=flags.get("since"),
+        until=flags.get("until"),
+    )
+    return Job(history, selection, flags["engine"], flags["master"])
+
+
+def engine_of(job: Job) -> Engine:
+    """The engine that a job is to run on, to be closed. Raises Failure if it cannot be had."""
+    if job.engine == "spark":
+        # Imported late: it takes Java, and pyspark, which is an extra of its own.
+        from pipeline.spark_engine import SparkEngine  # noqa: PLC0415
+
+        return SparkEngine(job.master)
+    from pipeline.duck import DuckEngine  # noqa: PLC0415
+
+    return DuckEngine()

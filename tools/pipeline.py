@@ -1,0 +1,71 @@
+"""`daybook pipeline`: the jobs of the pipeline as commands.
+
+Each is imported when it is called: what they need (Arrow, DuckDB, Spark) is an extra that not every
+installation has, and takes longer to import than other commands run.
+"""
+
+from importlib import import_module
+from typing import Any, Final
+
+import click
+
+from pipeline.selection import SelectionError
+from tools.failures import Failure
+
+JOBS: Final = {
+    "audit": "Account for every message: prove that nothing was lost, doubled or invented.",
+}
+"""Name of each job, whose command is `command` in the module `tools.job_NAME`, and its help."""
+
+EXTRA: Final = {
+    "duckdb": "sql", "pyarrow": "sql", "sqlglot": "sql", "matplotlib": "sql",
+    "prompt_toolkit": "sql", "pygments": "sql", "pyspark": "spark", "deltalake": "delta",
+}  # fmt: skip
+"""The extra of Daybook that brings a package."""
+
+
+def needs_extra(error: ImportError) -> Failure:
+    """What to say when a package is missing; raises the error again if it is none of ours."""
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRA.get(package)
+    if extra is None:
+        raise error
+    return Failure(f"this needs {package}; install it with: pip install 'daybook-broker[{extra}]'")
+
+
+class Jobs(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(JOBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in JOBS:
+            return None
+        try:
+            module = import_module(f"tools.job_{cmd_name}")
+        except ImportError as error:
+            raise needs_extra(error) from error
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the jobs without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(JOBS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ImportError as error:
+            raise needs_extra(error) from error
+        except SelectionError as error:
+            raise click.UsageError(str(error)) from error
+
+
+@click.group("pipeline", cls=Jobs)
+def pipeline_group() -> None:
+    """Jobs over history: live, archived, and in Parquet.
+
+    They run in this process (DuckDB), or on Spark with --engine spark, and give the same rows.
+    """
