@@ -185,6 +185,22 @@ def test_a_queue_of_any_length_is_purged_and_deleted_whole(tmp_path: Path) -> No
     asyncio.run(scenario())
 
 
+def test_what_an_address_remembers_is_told_and_cleared(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as made:
+            broker = made.hub.broker
+            for number in ("1", "2", "2"):
+                broker.handle(commands.Send(0, "q", b"", b"", duplicate_id=number), 1)
+            [row] = (await made.ask(do="addresses"))["addresses"]
+            assert (row["remembered_ids"], row["messages"]) == (2, 2)
+            assert await made.ask(do="clear-id-cache", address="q") == {"lsn": broker.lsn}
+            [row] = (await made.ask(do="addresses"))["addresses"]
+            assert row["remembered_ids"] == 0
+            assert (await made.ask(do="clear-id-cache", address="x"))["code"] == "not-found"
+
+    asyncio.run(scenario())
+
+
 def test_what_is_changed_goes_through_the_hub(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as made:

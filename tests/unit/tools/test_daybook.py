@@ -348,6 +348,10 @@ def test_addresses_and_queues_are_made_and_unmade(broker: Served) -> None:
     fine("queue", "resume", "news.copy")
     rows = {row["address"]: row for row in broker.json("address", "list")}
     assert rows["news"]["queues"] == ["news.copy"]
+    assert rows["news"]["remembered_ids"] == 0
+    fine("address", "clear-id-cache", "news")
+    unknown = broker.run("address", "clear-id-cache", "nix")
+    assert (unknown.exit_code, "there is no address 'nix'" in unknown.output) == (1, True)
     refused = broker.run("address", "delete", "news")
     assert (refused.exit_code, "'news.copy'" in refused.output) == (1, True)
     fine("queue", "delete", "news.copy")
