@@ -74,6 +74,14 @@ PLANTED = [
     ("journal", "import asyncio", "Only the server runs an event loop"),
     ("tools", "import uvloop", "Only the server runs an event loop"),
     ("server", "import pyspark", "Spark stays out of the broker"),
+    ("tools", "import pyspark", "Spark stays out of the broker"),
+    ("server", "import duckdb", "The broker runs without the pipeline's libraries"),
+    ("history", "import pyarrow", "The broker runs without the pipeline's libraries"),
+    ("pipeline", "import server", LAYERS),
+    ("pipeline", "import tools", LAYERS),
+    ("server", "import pipeline", LAYERS),
+    ("history", "import client", LAYERS),
+    ("pipeline", "import asyncio", "Only the server runs an event loop"),
 ]
 
 
