@@ -20,7 +20,7 @@ from tests.simulation.disk import FaultyDisk
 from tests.simulation.ledger import Expectation, Ledger, Said, Sent
 from tests.simulation.network import Link
 from tests.simulation.platter import PlatterReader
-from tests.simulation.shadow import Shadow
+from tests.simulation.shadow import Shadow, tag_of_id
 from tests.simulation.violation import Violation
 from tests.simulation.wire import Frame, FrameReader
 
@@ -38,6 +38,7 @@ class Judge:
         self._digests: dict[int, str] = {}
         self._drops_promised: dict[int, int] = {}
         self.digests_compared = 0
+        self.duplicates = 0
         # For who follows the journal.
         self.blocks: list[Block] = []
 
@@ -126,8 +127,17 @@ class Judge:
                 self._receipt(link, frame)
             elif frame.command == "CONNECTED":
                 self._connected(link, frame)
-            elif frame.command != "ERROR":
+            elif frame.command == "ERROR":
+                self._error(frame)
+            else:
                 raise Violation("protocol", f"the broker sent {frame}")
+
+    def _error(self, frame: Frame) -> None:
+        """An ERROR with a code says that a message is there: it must be durable by then."""
+        code = frame.headers.get("code", "")
+        if code and tag_of_id(frame.headers["message"]) not in self.shadow.routed:
+            raise Violation("P1", f"a duplicate of what is not durable: {frame}")
+        self.duplicates += bool(code)
 
     def _connected(self, link: Link, frame: Frame) -> None:
         link.connection = int(frame.headers["session"])
@@ -199,7 +209,7 @@ class Judge:
         by_name = (connection, wanted.name)
         match wanted.kind:
             case "SEND":
-                return self._promise(link, wanted.tag)
+                return self._promise(link, wanted)
             case "ACK" | "NACK":
                 return self._settled(link, wanted)
             case "SUBSCRIBE":
@@ -214,9 +224,10 @@ class Judge:
                 return self._commit(link, wanted)
         return ""
 
-    def _promise(self, link: Link, tag: int) -> str:
+    def _promise(self, link: Link, wanted: Expectation) -> str:
+        tag = wanted.tag
         sent = self.ledger.sent[tag]
-        if sent.transaction or not sent.persistent:
+        if wanted.name or not sent.persistent:
             return ""
         if tag not in self.shadow.routed and not self._was_dropped(link, sent):
             return f"Routed of {tag}"

@@ -41,6 +41,7 @@ EXPECTED_ERRORS = (
     "not connected within",
     "has other consumers",
     "has consumers",
+    "is a duplicate",
 )
 """Words in an ERROR that even a client which does everything right may get to read."""
 
@@ -59,7 +60,14 @@ class Client:
     """One connection's life: connect, act, end. A new one takes its place afterwards."""
 
     def __init__(
-        self, slot: int, link: Link, ledger: Ledger, chance: random.Random, now: Callable[[], int]
+        self,
+        slot: int,
+        link: Link,
+        ledger: Ledger,
+        chance: random.Random,
+        now: Callable[[], int],
+        *,
+        resends: bool = False,
     ) -> None:
         self.slot = slot
         self.link = link
@@ -78,6 +86,7 @@ class Client:
         # By subscription: ack ids by message, in the order of their last arrival.
         self._arrived: dict[str, dict[int, str]] = {}
         self._reader = FrameReader()
+        self._resends = resends
         self._weights: dict[Callable[[], None], int] = {
             self.send: 12 if self.produces else 0,
             self.subscribe: 3 if self.consumes else 0,
@@ -87,6 +96,8 @@ class Client:
             self.unsubscribe: 1,
             self.beat: 1,
         }
+        if resends:
+            self._weights[self.resend] = 3 if self.produces else 0
         self.connect()
 
     def connect(self) -> None:
@@ -137,14 +148,39 @@ class Client:
             headers.append(("expires", str(sent.expires_ms)))
         if chance.random() < 0.5:
             headers.append(("content-length", str(len(body))))
+        if self._resends and sent.persistent and chance.random() < 0.5:
+            headers.append(("_AMQ_DUPL_ID", f"id-{tag}"))
+            sent.has_id, sent.headers = True, list(headers)
+            self.ledger.resendable.append(tag)
+        self.ledger.sent[tag] = sent
         if self.transaction is not None and chance.random() < 0.7:
             sent.transaction = self.transaction.name
             self.transaction.tags.append(tag)
             headers.append(("transaction", sent.transaction))
-        self.ledger.sent[tag] = sent
         if chance.random() < 0.8:
-            headers.append(self._receipt(Expectation("SEND", tag=tag)))
+            headers.append(self._receipt(Expectation("SEND", tag=tag, name=sent.transaction)))
         self._put("SEND", headers, body)
+
+    def resend(self) -> None:
+        """SEND again what somebody sent before; whoever that was may be gone."""
+        chance = self.chance
+        recent = self.ledger.resendable[-30:] if chance.random() < 0.3 else self.ledger.resendable
+        if not recent:
+            return
+        sent = self.ledger.sent[chance.choice(recent)]
+        headers = list(sent.headers)
+        name = ""
+        # Twice in one transaction would be a duplicate whatever became of the first.
+        together = self.transaction
+        if together is not None and sent.tag not in together.tags and chance.random() < 0.5:
+            name = together.name
+            together.tags.append(sent.tag)
+            sent.transactions.add(name)
+            headers.append(("transaction", name))
+        if chance.random() < 0.8:
+            headers.append(self._receipt(Expectation("SEND", tag=sent.tag, name=name)))
+        self.ledger.resent += 1
+        self._put("SEND", headers, sent.body)
 
     def subscribe(self) -> None:
         """SUBSCRIBE to a queue, a topic, or durably to a topic."""

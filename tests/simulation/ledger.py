@@ -10,7 +10,10 @@ import msgspec
 
 
 class Sent(msgspec.Struct):
-    """A message that a client sent; its tag begins its body."""
+    """A message that a client sent; its tag begins its body.
+
+    One with an id may be sent again, with the same `headers`, in `transactions` or by itself.
+    """
 
     tag: int
     destination: str
@@ -20,6 +23,9 @@ class Sent(msgspec.Struct):
     expires_ms: int
     transaction: str
     promised: bool = False
+    has_id: bool = False
+    headers: list[tuple[str, str]] = []
+    transactions: set[str] = set()
 
 
 class SubscriptionRecord(msgspec.Struct, eq=False):
@@ -91,6 +97,9 @@ class Ledger:
         self.errors: Counter[str] = Counter()
         self.receipts = 0
         self.messages = 0
+        # Tags of messages with an id, and how often one was sent again.
+        self.resendable: list[int] = []
+        self.resent = 0
 
     def forget_transient(self) -> None:
         """The broker died: ids of messages that were not durable may come again."""

@@ -5,6 +5,7 @@ opinion. Each event is held against what it follows from and against what the cl
 is invented, settled without being asked to, delivered out of order, or counted wrongly.
 """
 
+import re
 from heapq import heappop, heappush
 from typing import Any
 
@@ -17,6 +18,12 @@ from tests.simulation.violation import Violation
 
 DEAD_LETTER_QUEUE = "dead"
 MAX_ATTEMPTS = 4
+
+
+def tag_of_id(text: str) -> int:
+    """The tag of the message whose duplicate id is named in a text, 0 if there is none."""
+    found = re.search(r"\bid-(\d+)\b", text)
+    return int(found[1]) if found else 0
 
 
 class Entry(msgspec.Struct):
@@ -87,6 +94,9 @@ class Shadow:
         # Connection and content of chunks that no message has taken yet, and how many have.
         self.chunks: dict[int, tuple[int, bytes]] = {}
         self.large = 0
+        # How many duplicates were dropped, and the Routed whose id is to be recorded next.
+        self.duplicates = 0
+        self._recording = 0
         # The link of a connection: the simulator names peers by it.
         self.links: dict[int, int] = {}
         self._in_transaction: dict[int, str] = {}
@@ -98,6 +108,8 @@ class Shadow:
             raise Violation("P2", f"event {lsn} follows event {self.lsn}")
         self.lsn = lsn
         kind = row[events.KIND]
+        if self._recording and kind != events.DUPLICATE_ID_RECORDED:
+            raise Violation("P1", f"event {lsn}: the id of {self._recording} was not recorded")
         if self._copy is not None and kind != events.ROUTED:
             raise Violation("P1", f"event {lsn}: the copy {self._copy} was not routed")
         handler = _HANDLERS.get(kind)
@@ -111,6 +123,8 @@ class Shadow:
             raise Violation("transactions", f"split over two blocks: {self._in_transaction}")
         if self._copy is not None:
             raise Violation("P1", f"the copy {self._copy} is not in the block of its original")
+        if self._recording:
+            raise Violation("P1", f"the id of {self._recording} is not in the block of its message")
 
     # ---- messages
 
@@ -170,12 +184,26 @@ class Shadow:
             raise Violation("P1", f"event {lsn} routes a message that nobody sent: {body[:40]!r}")
         if tag in self.routed:
             raise Violation("P1", f"event {lsn} routes {tag} again, after {self.routed[tag]}")
-        if sent.priority != row[events.PRIORITY] or sent.transaction != detail.transaction:
+        asked = {sent.transaction, *sent.transactions, *([""] if sent.has_id else [])}
+        if sent.priority != row[events.PRIORITY] or detail.transaction not in asked:
             raise Violation("P1", f"event {lsn} has other attributes than {sent}")
         self.routed[tag] = lsn
+        self._recording = lsn if sent.has_id else 0
+
+    def _recorded(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        """An id is recorded right behind its message."""
+        routed, self._recording = self._recording, 0
+        found = (row[events.RELATED], self.routed.get(tag_of_id(detail.duplicate_id)))
+        if found != (lsn - 1, lsn - 1) or routed != lsn - 1:
+            raise Violation("P1", f"event {lsn} records {detail} of {found}, behind {routed}")
 
     def _dropped(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         connection = row[events.CONNECTION]
+        if row[events.REASON] == events.DUPLICATE:
+            self.duplicates += 1
+            if tag_of_id(detail.duplicate_id) not in self.routed:
+                raise Violation("P1", f"event {lsn} drops {detail}, which was never routed")
+            return
         self.dropped[connection] = self.dropped.get(connection, 0) + 1
         if detail.transaction:
             self._in_transaction[lsn] = detail.transaction
@@ -350,6 +378,7 @@ _HANDLERS = {
     events.CHUNK_RECEIVED: Shadow._chunk_received,
     events.ROUTED: Shadow._routed,
     events.DROPPED: Shadow._dropped,
+    events.DUPLICATE_ID_RECORDED: Shadow._recorded,
     events.DELIVERED: Shadow._delivered,
     events.ACKNOWLEDGED: Shadow._acknowledged,
     events.RETURNED: Shadow._returned,

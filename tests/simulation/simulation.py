@@ -95,6 +95,10 @@ class Counts(msgspec.Struct):
     blocked: int = 0
 
 
+RESENDING_FROM = 1 << 20
+"""Seeds below are older than ids of messages, and go on to mean what they meant."""
+
+
 class Simulation:
     """One run. `run` raises Violation, or whatever a bug raises, with the run's end in `recent`."""
 
@@ -126,6 +130,7 @@ class Simulation:
         self._limits = draw_limits(random.Random(f"limits {seed}"))
         self._settings = {**SETTINGS, **self._limits.settings}
         self.index = self._make_index()
+        self.resends = seed >= RESENDING_FROM and random.Random(f"ids {seed}").random() < 0.6
         self._non_persistent = chance.choice(("decisions", "full", "off"))
         self.disk = self.hooks.make_disk(
             chance.getrandbits(32), faults=Faults(short_write=chance.choice((0.0, 0.2)))
@@ -319,7 +324,7 @@ class Simulation:
             return
         self._links += 1
         link = Link(self._links, self._stomp.room // 4, self._said)
-        client = Client(min(free), link, self.ledger, self.chance, self.clock)
+        client = Client(min(free), link, self.ledger, self.chance, self.clock, resends=self.resends)
         self.links.append(link)
         self.clients.append(client)
         self.note(f"link {link.serial} connects, STOMP {client.version}")

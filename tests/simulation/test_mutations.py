@@ -22,7 +22,7 @@ from recovery.directory import Recovered, RecoveryError, recover
 from recovery.fold import FoldError
 from tests.simulation.disk import FaultyDisk, FaultyFile
 from tests.simulation.paging import SimulatedIndex
-from tests.simulation.simulation import Hooks, Simulation
+from tests.simulation.simulation import RESENDING_FROM, Hooks, Simulation
 from tests.simulation.violation import Violation
 from tests.simulation.writer import SteppedWriter
 
@@ -71,6 +71,10 @@ def refolded(skip: Callable[[events.Row], bool], *, last_block: bool = True) -> 
 
 def returned(row: events.Row) -> bool:
     return row[events.KIND] == events.RETURNED
+
+
+def recorded(row: events.Row) -> bool:
+    return row[events.KIND] == events.DUPLICATE_ID_RECORDED
 
 
 class BoastfulStore(IndexStore):
@@ -126,6 +130,16 @@ class FlightlessStore(IndexStore):
         return state
 
 
+class IdlessStore(IndexStore):
+    """The checkpoint has lost what addresses remember."""
+
+    def checkpoint(self) -> State:
+        state = super().checkpoint()
+        for address in state.addresses.values():
+            address.ids = None
+        return state
+
+
 def paged_by(store: type[IndexStore]) -> Hooks:
     """A broker that pages into a store with a mistake."""
 
@@ -149,6 +163,11 @@ PLANTED = {
     "delivery counts do not come back": paged_by(UncountedStore),
     "the checkpoint forgets what is in flight": paged_by(FlightlessStore),
 }
+PLANTED_AMONG_IDS = {
+    "the fold forgets ids": Hooks(recover=refolded(recorded)),
+    "the checkpoint forgets ids": paged_by(IdlessStore),
+}
+"""To be found where messages are sent again."""
 
 
 def is_found(hooks: Hooks, seed: int) -> bool:
@@ -163,3 +182,9 @@ def is_found(hooks: Hooks, seed: int) -> bool:
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_planted_mistake_is_found(mistake: str) -> None:
     assert any(is_found(PLANTED[mistake], seed) for seed in range(SEEDS_MAX))
+
+
+@pytest.mark.parametrize("mistake", PLANTED_AMONG_IDS)
+def test_planted_mistake_among_ids_is_found(mistake: str) -> None:
+    seeds = range(RESENDING_FROM, RESENDING_FROM + SEEDS_MAX)
+    assert any(is_found(PLANTED_AMONG_IDS[mistake], seed) for seed in seeds)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.run import explain, main
-from tests.simulation.simulation import Counts, Simulation
+from tests.simulation.simulation import RESENDING_FROM, Counts, Simulation
 
 ROOT = Path(__file__).parents[2]
 FRESH_RUNS = 24
@@ -85,6 +85,19 @@ def test_every_fault_happens() -> None:
     assert large > 50
     assert min(evicted, checkpoints) > 100
     assert deleted > 0
+
+
+def test_messages_are_sent_again() -> None:
+    """And dropped as duplicates, by themselves and in transactions."""
+    dropped = refused = 0
+    seeds = range(RESENDING_FROM, RESENDING_FROM + 30)
+    for seed in [each for each in seeds if Simulation(each).resends]:
+        simulation = simulate(seed, 8_000)
+        dropped += simulation.judge.shadow.duplicates
+        refused += simulation.judge.duplicates
+        assert simulation.ledger.errors["is a duplicate"] <= simulation.judge.duplicates
+    assert dropped > 50
+    assert refused > 2
 
 
 def test_same_seed_gives_the_same_run() -> None:
