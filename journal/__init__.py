@@ -10,7 +10,7 @@
 | get sizes and ratios | `stat`, which gives a `JournalStat` |
 | keep what leaves, and get it back | `Archive`, in `journal.archive` |
 | choose what leaves, and take it out | `choose`, `remove`, in `journal.retention` |
-| hold what is being read | `Pin` |
+| hold what is being read | `Pin`; `Lease` where several processes read |
 | lock the data directory | `DirectoryLock` |
 | say where the files are | `RealDisk`, `MemoryDisk`; `Disk` and `File` to make another |
 | tell what went wrong | `JournalError` and its kinds, in `journal.errors` |
@@ -38,7 +38,7 @@ from journal.errors import (
 from journal.journal import Journal
 from journal.layout import RowLayout
 from journal.lock import DirectoryLock
-from journal.pins import Pin
+from journal.pins import Lease, Pin
 from journal.process_writer import ProcessWriter
 from journal.reader import read_blocks
 from journal.repair import Repair
@@ -68,6 +68,7 @@ __all__ = [
     "JournalError",
     "JournalFailed",
     "JournalStat",
+    "Lease",
     "Limits",
     "Locked",
     "MemoryDisk",

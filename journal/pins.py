@@ -6,14 +6,20 @@ file that is left then counts for nothing. The folder itself is locked, too: sha
 made or moved, exclusively while somebody looks for the lowest one, so that no pin is half-made then
 and none is made while segments are being removed.
 
+A reader that works in several processes, one after the other, has no process that could hold a
+lock. It leaves a lease: a file in the same folder that tells, instead, when it ends, and that any
+process which knows its name may renew.
+
 Fault model: a reader may not be allowed to write, or the file system may be read-only. Then there
-is no pin; the reader goes on and may see history leave under it, which readers report as such.
+is no pin and no lease; the reader goes on and may see history leave under it, which readers report
+as such. A clock that is wrong by more than CLOCKS_DIFFER_US ends leases too soon or too late.
 
 Must never know: what is in a segment, what time it is.
 """
 
 import fcntl
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,8 +31,18 @@ from journal.lock import LOCK_NAME
 
 PINS_NAME: Final = "pins"
 PIN_SUFFIX: Final = ".pin"
+LEASE_SUFFIX: Final = ".lease"
+LEASE_US_MAX: Final = 24 * 3600 * 1_000_000
+"""The longest that a lease may last from its making, or from the last time it was renewed."""
+CLOCKS_DIFFER_US: Final = 3600 * 1_000_000
+"""How far the clock of a reader may be from that of the broker."""
 NO_PIN: Final = (1 << 64) - 1
 """The lowest pinned LSN where nothing is pinned: above every LSN."""
+
+_LEASE: Final = re.compile(
+    rf"(\d{{{NAME_DIGITS}}})-(\d{{{NAME_DIGITS}}})-(\w+){LEASE_SUFFIX}", re.ASCII
+)
+_LEASE_NAME: Final = re.compile(r"\w{1,100}", re.ASCII)
 
 
 class Pin:
@@ -117,18 +133,104 @@ class Pin:
         self.release()
 
 
-def lowest_pinned_lsn(directory: Path | str) -> int:
+class Lease:
+    """Holds the journal of a data directory from an LSN on until a time, by a name.
+
+    Whoever knows directory and name has the same lease: an object of this class is nothing but the
+    two. Times are microseconds since 1970 UTC, by the caller's clock, and at most LEASE_US_MAX
+    ahead; what ends later counts for nothing.
+    """
+
+    def __init__(self, directory: Path | str, name: str) -> None:
+        """`name` is the maker's choice and must be unlike all others: a UUID in hex, say.
+
+        Raises ValueError if it has more than letters, digits and underscores.
+        """
+        if not _LEASE_NAME.fullmatch(name):
+            raise ValueError(f"'{name}' cannot name a lease: use up to 100 of a-z, A-Z, 0-9 and _")
+        self.directory: Final = str(directory)
+        self.name: Final = name
+
+    @property
+    def until(self) -> int:
+        """When it ends, 0 if there is no such lease, or none any more."""
+        with suppress(OSError):
+            return max((until for _, until, _ in self._files()), default=0)
+        return 0
+
+    def take(self, lsn: int, until: int) -> bool:
+        """Hold the journal from this LSN on; a lease of this name that there is becomes this one.
+
+        Waits while segments are being removed; what it holds is there if it is read after that.
+        Answers whether retention can see the lease: not in a directory that no broker ever served,
+        and not where this process may not write.
+        """
+        assert lsn >= FIRST_LSN
+        if not (Path(self.directory) / LOCK_NAME).exists():
+            return False
+        folder = Path(self.directory) / PINS_NAME
+        path = self._path(lsn, until)
+        with suppress(OSError):
+            _make_folder(folder)
+            with _locked(folder, fcntl.LOCK_SH):
+                before = [found for _, _, found in self._files() if found != path]
+                path.touch(0o644)
+                for found in before:
+                    found.unlink(missing_ok=True)
+                return True
+        return False
+
+    def renew(self, until: int) -> bool:
+        """Have the lease last until then, or longer if it does already.
+
+        Answers whether there still was one: else it ended, and what it held may have left. Waits
+        as `take` does.
+        """
+        with suppress(OSError), _locked(Path(self.directory) / PINS_NAME, fcntl.LOCK_SH):
+            # Others may renew the same one this moment; each attempt that fails means one did.
+            while files := self._files():
+                lsn, before, path = max(files, key=lambda file: file[1])
+                if before >= until:
+                    return True
+                with suppress(FileNotFoundError):
+                    path.rename(self._path(lsn, until))
+                    return True
+        return False
+
+    def release(self) -> None:
+        """Give everything up; may be called again, and of a lease that ended."""
+        with suppress(OSError):
+            for _, _, path in self._files():
+                path.unlink(missing_ok=True)
+
+    def _path(self, lsn: int, until: int) -> Path:
+        file = f"{lsn:0{NAME_DIGITS}d}-{until:0{NAME_DIGITS}d}-{self.name}{LEASE_SUFFIX}"
+        return Path(self.directory) / PINS_NAME / file
+
+    def _files(self) -> list[tuple[int, int, Path]]:
+        """LSN, end and path of what stands for the lease: one file, but for moments."""
+        folder = Path(self.directory) / PINS_NAME
+        found = [(_LEASE.fullmatch(path.name), path) for path in folder.iterdir()]
+        return [
+            (int(match[1]), int(match[2]), path)
+            for match, path in found
+            if match is not None and match[3] == self.name
+        ]
+
+
+def lowest_pinned_lsn(directory: Path | str, now: int | None = None) -> int:
     """The lowest LSN that a living reader holds in a data directory; NO_PIN if there is none.
 
-    FIRST_LSN, which holds everything, while a pin is being made: ask again later. Raises OSError
-    if the pins cannot be looked at.
+    `now` is the time in microseconds since 1970; leases that have ended then hold nothing. Who does
+    not know the time counts them all. FIRST_LSN, which holds everything, while a pin is being made:
+    ask again later. Raises OSError if the pins cannot be looked at.
     """
-    with holding_off_pins(directory) as lowest:
+    with holding_off_pins(directory, now) as lowest:
         return lowest
 
 
 @contextmanager
-def holding_off_pins(directory: Path | str) -> Iterator[int]:
+def holding_off_pins(directory: Path | str, now: int | None = None) -> Iterator[int]:
     """As `lowest_pinned_lsn`; and until the end of the context nobody makes a pin.
 
     To be held while segments are removed, and not for longer: readers wait.
@@ -137,7 +239,7 @@ def holding_off_pins(directory: Path | str) -> Iterator[int]:
     _make_folder(folder)
     descriptor = _open_folder(folder)
     try:
-        yield _lowest(folder) if _is_ours(descriptor) else FIRST_LSN
+        yield _lowest(folder, now) if _is_ours(descriptor) else FIRST_LSN
     finally:
         os.close(descriptor)
 
@@ -151,14 +253,27 @@ def _is_ours(descriptor: int) -> bool:
     return True
 
 
-def _lowest(folder: Path) -> int:
-    """The lowest LSN of a locked pin; removes those whose holders are gone."""
+def _lowest(folder: Path, now: int | None) -> int:
+    """The lowest LSN of a locked pin or a lease; removes those whose holders or time are gone."""
     lowest = NO_PIN
     for path in sorted(folder.iterdir()):
+        lease = _LEASE.fullmatch(path.name)
+        if lease is not None:
+            if now is None or _lasts(int(lease[2]), now):
+                lowest = min(lowest, int(lease[1]))
+            else:
+                with suppress(OSError):
+                    path.unlink()
+            continue
         lsn = _lsn_of(path.name)
         if lsn is not None and _is_alive(path):
             lowest = min(lowest, lsn)
     return lowest
+
+
+def _lasts(until: int, now: int) -> bool:
+    """Whether a lease has not ended; one that nobody could have made has."""
+    return now < until <= now + LEASE_US_MAX + CLOCKS_DIFFER_US
 
 
 def _lsn_of(name: str) -> int | None:

@@ -143,14 +143,15 @@ def remove(disk: Disk, names: Sequence[str]) -> None:
 
 
 def remove_unpinned(
-    disk: Disk, directory: Path | str, segments: Sequence[SealedSegment]
+    disk: Disk, directory: Path | str, segments: Sequence[SealedSegment], now: int | None = None
 ) -> tuple[str, ...]:
     """Remove as many of these oldest segments as no reader holds; answers their names.
 
-    `directory` is the data directory, where readers have their pins. Raises OSError, also if the
-    pins cannot be looked at; then nothing is removed.
+    `directory` is the data directory, where readers have their pins; of leases those count that
+    last at `now` (microseconds since 1970), all if that is None. Raises OSError, also if the pins
+    cannot be looked at; then nothing is removed.
     """
-    with holding_off_pins(directory) as lowest:
+    with holding_off_pins(directory, now) as lowest:
         names = tuple(segment.name for segment in segments if segment.last_lsn < lowest)
         remove(disk, names)
     return names

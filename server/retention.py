@@ -205,7 +205,7 @@ class Retention:
         """What limits want gone and nothing holds."""
         reasons = {
             store.indexed_lsn + 1: "is not indexed yet",
-            lowest_pinned_lsn(self._path): "is being read",
+            lowest_pinned_lsn(self._path, _now()): "is being read",
             self._first_chunk(): "is part of a large message on its way",
         }
         kept = min(reasons)
@@ -222,7 +222,7 @@ class Retention:
             sealed_segments(self._disk),
             limits,
             live_bytes=live_bytes_of(self._disk),
-            now=time.time_ns() // 1000,
+            now=_now(),
             lowest_kept_lsn=kept,
         )
 
@@ -345,7 +345,9 @@ class Retention:
         leaving = tuple(segment for segment in leaving if segment.last_lsn < first_chunk)
         loop = asyncio.get_running_loop()
         removed = set(
-            await loop.run_in_executor(None, remove_unpinned, self._disk, self._path, leaving)
+            await loop.run_in_executor(
+                None, remove_unpinned, self._disk, self._path, leaving, _now()
+            )
         )
         gone = [segment for segment in leaving if segment.name in removed]
         if not gone:
@@ -406,6 +408,11 @@ class Retention:
             raise RetentionError(last or f"the process that was to {work} ended with code {code}")
         if last:
             log.warning(last)
+
+
+def _now() -> int:
+    """The time, in microseconds since 1970."""
+    return time.time_ns() // 1000
 
 
 class Pace:

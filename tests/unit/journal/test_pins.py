@@ -1,15 +1,24 @@
-"""A pin is seen from outside, moves up only, and goes with its holder."""
+"""A pin is seen from outside, moves up only, and goes with its holder; a lease with its time."""
 
 import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from journal.lock import LOCK_NAME
-from journal.pins import NO_PIN, PINS_NAME, Pin, holding_off_pins, lowest_pinned_lsn
+from journal.pins import (
+    LEASE_US_MAX,
+    NO_PIN,
+    PINS_NAME,
+    Lease,
+    Pin,
+    holding_off_pins,
+    lowest_pinned_lsn,
+)
 
 HOLDER = """
 import sys
@@ -18,6 +27,15 @@ pin = Pin(sys.argv[1], int(sys.argv[2]))
 print(pin.held, flush=True)
 sys.stdin.read()
 """
+
+RENEWER = """
+import sys
+from journal.pins import Lease
+print(Lease(sys.argv[1], sys.argv[2]).renew(int(sys.argv[3])))
+"""
+
+NOW = 1_700_000_000_000_000
+SECOND = 1_000_000
 
 
 @pytest.fixture
@@ -120,3 +138,96 @@ def test_who_may_not_write_reads_without_a_pin(data: Path) -> None:
         pin.advance(5)
     with pytest.raises(OSError, match=PINS_NAME):
         lowest_pinned_lsn(data)
+
+
+def test_a_lease_holds_until_it_ends(data: Path) -> None:
+    lease = Lease(data, "job1")
+    assert lease.take(40, NOW + SECOND)
+    assert lease.until == NOW + SECOND
+    assert lowest_pinned_lsn(data, NOW) == 40
+    assert lowest_pinned_lsn(data, NOW + SECOND - 1) == 40
+    with Pin(data, 7), Pin(data, 70):
+        assert lowest_pinned_lsn(data, NOW) == 7
+    # Who does not know the time lets it be.
+    assert lowest_pinned_lsn(data) == 40
+    assert lowest_pinned_lsn(data, NOW + SECOND) == NO_PIN
+    assert pin_files(data) == []
+    assert lease.until == 0
+    assert not lease.renew(NOW + 5 * SECOND)
+    assert lowest_pinned_lsn(data, NOW) == NO_PIN
+
+
+def test_another_process_renews_a_lease_by_its_name(data: Path) -> None:
+    assert Lease(data, "job1").take(40, NOW + SECOND)
+    assert Lease(data, "job2").take(60, NOW + SECOND)
+    for name, until in (("job1", 9), ("job1", 5), ("nobody", 9)):
+        command = [sys.executable, "-c", RENEWER, str(data), name, str(NOW + until * SECOND)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path.cwd())
+        assert done.stdout == f"{name != 'nobody'}\n"
+    # It was never made shorter.
+    assert Lease(data, "job1").until == NOW + 9 * SECOND
+    assert lowest_pinned_lsn(data, NOW + 8 * SECOND) == 40
+    assert f"{40:020}-{NOW + 9 * SECOND:020}-job1.lease" in pin_files(data)
+    assert len(pin_files(data)) == 1  # the other one ended
+
+
+def test_a_lease_taken_again_is_moved(data: Path) -> None:
+    lease = Lease(data, "stream")
+    assert lease.take(10, NOW + SECOND)
+    assert lease.take(50, NOW + 3 * SECOND)
+    assert lease.take(50, NOW + 3 * SECOND)
+    assert len(pin_files(data)) == 1
+    assert lowest_pinned_lsn(data, NOW) == 50
+
+
+def test_a_released_lease_holds_nothing(data: Path) -> None:
+    lease = Lease(data, "job1")
+    lease.release()
+    assert lease.take(10, NOW + SECOND)
+    assert Lease(data, "job").take(20, NOW + SECOND)
+    lease.release()
+    lease.release()
+    assert lowest_pinned_lsn(data, NOW) == 20
+    assert not lease.renew(NOW + 2 * SECOND)
+
+
+def test_a_lease_that_ended_can_be_renewed_until_somebody_looked(data: Path) -> None:
+    lease = Lease(data, "job1")
+    assert lease.take(10, NOW)
+    assert lease.renew(NOW + 9 * SECOND)
+    assert lowest_pinned_lsn(data, NOW + SECOND) == 10
+
+
+def test_no_lease_is_for_ever(data: Path) -> None:
+    assert Lease(data, "day").take(10, NOW + LEASE_US_MAX)
+    assert lowest_pinned_lsn(data, NOW) == 10
+    assert Lease(data, "year").take(5, NOW + 365 * LEASE_US_MAX)
+    assert lowest_pinned_lsn(data, NOW) == 10
+    assert len(pin_files(data)) == 1
+
+
+def test_many_may_renew_a_lease_at_once(data: Path) -> None:
+    assert Lease(data, "job1").take(10, NOW)
+    with ThreadPoolExecutor(8) as pool:
+        ends = [NOW + number * SECOND for number in range(200)]
+        assert all(pool.map(lambda until: Lease(data, "job1").renew(until), ends))
+    assert Lease(data, "job1").until == NOW + 199 * SECOND
+    assert len(pin_files(data)) == 1
+
+
+@pytest.mark.parametrize("name", ["", "a-b", "../a", "a b", "ü"])
+def test_names_that_files_cannot_have_are_refused(data: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="cannot name a lease"):
+        Lease(data, name)
+
+
+def test_no_lease_where_nothing_is_removed_or_may_be_written(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    assert not Lease(tmp_path / "elsewhere", "job1").take(10, NOW)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    (data / PINS_NAME).write_bytes(b"")
+    lease = Lease(data, "job1")
+    assert not lease.take(10, NOW)
+    assert not lease.renew(NOW)
+    lease.release()
+    assert lease.until == 0
