@@ -201,23 +201,19 @@ def _send_to(core: Core, command: Send, address: Address, queue: Queue | None) -
 
 
 def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
-    if (
-        flags < 0
-        or command.expires
-        or command.transaction is not None
-        or command.chunks
-        or command.duplicate_id
-    ):
+    if flags < 0 or command.expires or command.transaction is not None or command.chunks:
         return _send_with_detail(core, command, queue, flags)
     lsn = core.emit_routed(
         queue, command.priority, flags, command.connection, command.headers, command.body
     )
     core.touched[queue.id] = queue
+    if command.duplicate_id:
+        lsn = duplicates.remember(core, queue.address, command.duplicate_id, lsn)
     return lsn if flags & PERSISTENT else 0
 
 
 def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> int:
-    """Route to one queue what needs a detail, has an id, or must not be journaled (flags -1)."""
+    """Route to one queue what needs a detail, or must not be journaled (flags -1)."""
     message = _message(core, command, queue.address, flags)
     lsn = route(
         core, message, [queue],

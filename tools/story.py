@@ -42,8 +42,9 @@ OF_AN_EVENT: Final = {
     events.CARRIED: "written again from event",
     events.SEGMENTS_REMOVED: "history up to event",
     events.CHECKPOINT: "of the state at event",
+    events.DUPLICATE_ID_RECORDED: "of the message routed by event",
 }
-"""Kinds whose `related` is an event and no message, and what that event is to them."""
+"""Kinds whose `related` is an event and no other message, and what that event is to them."""
 
 NAMED_BY_COLUMNS: Final = frozenset({"name", "host", "owner", "user", "peer", "subscription"})
 """Fields of details that the phrases of the columns have said already."""

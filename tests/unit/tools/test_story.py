@@ -77,6 +77,14 @@ def test_a_large_message_is_told_with_its_chunks() -> None:
         assert as_object(routed, Names())["body_bytes"] == 1000
 
 
+def test_an_id_is_told_with_its_message() -> None:
+    detail = events.encode_detail(events.DuplicateIdDetail(duplicate_id="job 7"))
+    row = events.row(events.DUPLICATE_ID_RECORDED, address=2, related=7)
+    recorded = Event(8, row, detail, b"", 0, None)
+    expected = "address '#2', of the message routed by event 7, duplicate id 'job 7'"
+    assert sentence(recorded, Names()) == expected
+
+
 def test_kinds_and_reasons_of_later_versions_are_told_by_number() -> None:
     event = Event(5, events.row(99, reason=250, message=3), b"\x80", b"", 0, None)
     assert "kind 99" in line(event, Names())
