@@ -1,0 +1,125 @@
+"""Spark sessions that know Daybook's sources, set up as these need it.
+
+What the JVM writes to standard error goes into the file that the environment variable
+DAYBOOK_SPARK_LOG names, else nowhere: what matters of it comes back as an exception. Must never
+know what is asked.
+"""
+
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
+
+from pyspark import SparkConf
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from journal.errors import JournalError
+from pipeline.datasource import JournalSource
+
+APP_NAME: Final = "daybook"
+THIS_MACHINE: Final = "local[*]"
+LOG_VARIABLE: Final = "DAYBOOK_SPARK_LOG"
+TAIL_BYTES: Final = 600
+"""How much of what Spark said is shown when it does not start."""
+
+ALWAYS: Final = {
+    # Times are UTC in the journal and in what people ask.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Pushed filters give wrong answers (ADR 14).
+    "spark.sql.python.filterPushdown.enabled": "false",
+}
+ON_THIS_MACHINE: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    # Spark's 200 are for a cluster.
+    "spark.sql.shuffle.partitions": "8",
+}
+
+
+class SparkError(JournalError):
+    """Spark cannot be had, or refused what was asked; the text says why."""
+
+
+def session(
+    master: str = "", app_name: str = APP_NAME, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session with Daybook's sources; the one that this process has, if it has one.
+
+    `master` is a URL of Spark; without one it is what spark-submit says, else this machine.
+    `settings` are Spark's, and count before those made here. Raises SparkError.
+    """
+    # Else Spark starts whatever python3 comes first, which need not have our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    conf = SparkConf()
+    conf.set("spark.ui.showConsoleProgress", "false")
+    if not submitted or master:
+        conf.setMaster(master or THIS_MACHINE)
+    if not submitted and (master or THIS_MACHINE).startswith("local"):
+        conf.setAll(list(ON_THIS_MACHINE.items()))
+    conf.setAll(list((settings or {}).items()))
+    builder = SparkSession.builder.appName(app_name).config(conf=conf)
+    spark = builder.getOrCreate() if submitted else _start(builder)
+    register(spark)
+    return spark
+
+
+def register(spark: SparkSession) -> None:
+    """Make the sources known to a session that somebody else made, and set what they need."""
+    for name, value in ALWAYS.items():
+        spark.conf.set(name, value)
+    spark.dataSource.register(JournalSource)
+
+
+def _start(builder: Any) -> SparkSession:
+    """Start the JVM, if this process has none yet, without what it says of itself."""
+    if shutil.which("java", path=_java_path()) is None:
+        raise SparkError(
+            "Spark needs Java 17 or newer, and there is none: install a JRE, or have JAVA_HOME "
+            "name one; the embedded engine needs none"
+        )
+    # Its Python side logs every refused question, too, with a Java stack trace.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    with _log() as log:
+        try:
+            with _standard_error_into(log):
+                spark: SparkSession = builder.getOrCreate()
+        except (PySparkException, RuntimeError) as error:
+            log.seek(max(log.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
+            said = log.read().decode("utf-8", "replace").strip() or str(error)
+            raise SparkError(f"Spark does not start: {said}") from error
+    if LOG_VARIABLE not in os.environ:
+        spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def _java_path() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin") if home else None
+
+
+def _log() -> IO[bytes]:
+    named = os.environ.get(LOG_VARIABLE)
+    return Path(named).open("a+b") if named else tempfile.TemporaryFile()
+
+
+@contextmanager
+def _standard_error_into(log: IO[bytes]) -> Iterator[None]:
+    """Have processes that are started meanwhile write their errors into a file."""
+    sys.stderr.flush()
+    before = os.dup(2)
+    os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
