@@ -1,4 +1,4 @@
-"""A small synchronous STOMP 1.2 client for the command line.
+"""A small synchronous STOMP 1.2 client for the command line and the pipeline.
 
 Fault model: the peer may be no STOMP server at all, may send anything, may go away in the middle of
 a frame, or may say nothing for ever. Each ends in a StompError with a sentence. Bodies of any size
@@ -26,6 +26,18 @@ _MEANINGS: Final = {"\\": "\\", "r": "\r", "n": "\n", "c": ":"}
 
 class StompError(Exception):
     """The broker refused, or the connection is of no use; the text says why."""
+
+
+class Refused(StompError):
+    """The broker said ERROR: its sentence, its `code` for programs ("" for none), and what for.
+
+    `receipt` is that of the frame which was refused, "" if that asked for none.
+    """
+
+    def __init__(self, text: str, *, code: str = "", receipt: str = "") -> None:
+        super().__init__(text)
+        self.code: Final = code
+        self.receipt: Final = receipt
 
 
 class Endpoint(NamedTuple):
@@ -126,11 +138,19 @@ def parse_url(url: str) -> Endpoint:
         parts = urlsplit(url)
         port = parts.port or DEFAULT_PORT
     except ValueError as error:
-        raise ValueError(f"'{url}' is not an address to connect to ({error}); {example}") from error
+        raise ValueError(
+            f"'{_without_login(url)}' is not an address to connect to ({error}); {example}"
+        ) from error
     if parts.scheme != "stomp" or not parts.hostname or parts.path not in ("", "/"):
-        raise ValueError(f"'{url}' is not an address to connect to; {example}")
+        raise ValueError(f"'{_without_login(url)}' is not an address to connect to; {example}")
     login = unquote(parts.username or "guest")
     return Endpoint(parts.hostname, port, login, unquote(parts.password or "guest"))
+
+
+def _without_login(url: str) -> str:
+    """The URL as it may be shown: what stands before an @ may be a passcode."""
+    start, at, rest = url.rpartition("@")
+    return f"{start.partition('://')[0]}://...@{rest}" if at else url
 
 
 def escaped(text: str) -> str:
@@ -172,10 +192,13 @@ def _head(command: str, headers: Iterable[tuple[str, str]], body_bytes: int) -> 
 class StompClient:
     """A connection that is logged in; a context manager."""
 
-    def __init__(self, endpoint: Endpoint, *, timeout: float = ANSWER_SECONDS) -> None:
-        """Connect and log in. Raises StompError."""
+    def __init__(
+        self, endpoint: Endpoint, *, timeout: float = ANSWER_SECONDS, heart_beat_ms: int = 0
+    ) -> None:
+        """Connect and log in, and ask the broker for heart-beats, 0 for none. Raises StompError."""
         self.endpoint: Final = endpoint
         self._timeout: Final = timeout
+        self._heard = monotonic()
         self._buffer = bytearray()
         self._incoming: _Incoming | None = None
         self._receipts: set[str] = set()
@@ -190,17 +213,18 @@ class StompClient:
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            self._log_in()
+            self._log_in(heart_beat_ms)
         except BaseException:
             self._socket.close()
             raise
 
-    def _log_in(self) -> None:
+    def _log_in(self, heart_beat_ms: int) -> None:
         endpoint = self.endpoint
         for text in (endpoint.login, endpoint.passcode):
             if set(text) & {"\n", "\r", "\0"}:
                 raise StompError("a login or passcode cannot hold line breaks")
-        headers = [("accept-version", "1.2"), ("host", "default"), ("heart-beat", "0,0")]
+        headers = [("accept-version", "1.2"), ("host", "default")]
+        headers += [("heart-beat", f"0,{heart_beat_ms}")]
         headers += [("login", endpoint.login), ("passcode", endpoint.passcode)]
         self._write(encode("CONNECT", headers))
         frame = self._frame(monotonic() + self._timeout)
@@ -224,6 +248,11 @@ class StompClient:
     def send(self, command: str, headers: Iterable[tuple[str, str]], body: bytes = b"") -> None:
         """Write a frame. Raises StompError."""
         self._write(encode(command, headers, body))
+
+    def send_encoded(self, frames: bytes) -> None:
+        """Write frames made by `encode`. Raises StompError, also for what the broker said."""
+        self._write(frames)
+        self._hear()
 
     def send_content(self, headers: Iterable[tuple[str, str]], content: Content) -> None:
         """Write a SEND piece by piece. Raises StompError, also for what the broker says meanwhile.
@@ -263,13 +292,24 @@ class StompClient:
 
     def wait_for(self, receipt: str) -> None:
         """Wait until the broker confirmed a frame: it is durable. Raises StompError."""
-        deadline = monotonic() + self._timeout
+        if not self.has_receipt(receipt, self._timeout):
+            raise StompError(f"no receipt came within {self._timeout:.0f} s")
+
+    def has_receipt(self, receipt: str, seconds: float) -> bool:
+        """Whether the broker confirms a frame within so many seconds. Raises StompError."""
+        deadline = monotonic() + seconds
         while receipt not in self._receipts:
             frame = self._frame(deadline)
             if frame is None:
-                raise StompError(f"no receipt came within {self._timeout:.0f} s")
+                return False
             self._note(frame)
         self._receipts.discard(receipt)
+        return True
+
+    @property
+    def silence(self) -> float:
+        """Seconds since anything was heard of the broker, a heart-beat perhaps."""
+        return monotonic() - self._heard
 
     def message(self, timeout: float | None) -> Frame | None:
         """The next MESSAGE; None if none came in `timeout` seconds (None: wait for ever)."""
@@ -332,7 +372,11 @@ class StompClient:
         frame = self._take()
         if frame is not None and frame.command == "ERROR":
             text = frame.body.decode("utf-8", "replace").strip()
-            raise StompError(text or frame.headers.get("message", "the broker refused"))
+            raise Refused(
+                text or frame.headers.get("message", "the broker refused"),
+                code=frame.headers.get("code", ""),
+                receipt=frame.headers.get("receipt-id", ""),
+            )
         return frame
 
     def _read(self, seconds: float | None) -> bool:
@@ -346,6 +390,7 @@ class StompClient:
             raise StompError(f"the connection to {self.endpoint} broke: {error}") from error
         if not data:
             raise StompError(f"{self.endpoint} closed the connection")
+        self._heard = monotonic()
         self._buffer += data
         return True
 

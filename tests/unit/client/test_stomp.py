@@ -14,6 +14,7 @@ from client.stomp import (
     PIECE_BYTES,
     Content,
     Endpoint,
+    Refused,
     StompClient,
     StompError,
     encode,
@@ -244,3 +245,60 @@ def test_a_refusal_is_heard_while_the_body_is_sent() -> None:
 def test_a_login_with_a_line_break_is_refused_before_it_is_sent() -> None:
     with peer() as endpoint, pytest.raises(StompError, match="line breaks"):
         StompClient(endpoint._replace(login="a\nb"))
+
+
+def test_an_address_that_is_none_is_shown_without_its_passcode() -> None:
+    with pytest.raises(ValueError, match=r"'stomp://\.\.\.@h:x' is not") as error:
+        parse_url("stomp://me:secret@h:x")
+    assert "secret" not in str(error.value)
+
+
+def test_a_refusal_says_for_programs_what_and_for_what() -> None:
+    answer = b"ERROR\nmessage:no\ncode:duplicate-id\nreceipt-id:9\n\nhad it\0"
+    with peer(CONNECTED, answer) as endpoint, StompClient(endpoint) as client:
+        client.send("COMMIT", [("receipt", "9")])
+        with pytest.raises(Refused, match="had it") as error:
+            client.wait_for("9")
+    assert (error.value.code, error.value.receipt) == ("duplicate-id", "9")
+
+
+def test_heart_beats_are_heard_while_a_receipt_is_awaited() -> None:
+    heard: list[bytes] = []
+    release = threading.Event()
+
+    def beat(connection: socket.socket) -> None:
+        heard.append(connection.recv(1 << 16))
+        connection.sendall(CONNECTED)
+        release.wait(30)
+        connection.sendall(b"\n")
+        connection.recv(1)
+
+    with peer(then=beat) as endpoint, StompClient(endpoint, heart_beat_ms=5000) as client:
+        time.sleep(0.05)
+        before = client.silence
+        assert before >= 0.05
+        release.set()
+        while client.silence >= before:
+            assert not client.has_receipt("1", 0.01)
+    assert b"heart-beat:0,5000\n" in heard[0]
+
+
+def test_what_was_said_is_heard_between_encoded_frames() -> None:
+    frames = encode("SEND", [("destination", "a")], b"x") * 2
+
+    def refuse(connection: socket.socket) -> None:
+        connection.sendall(b"ERROR\n\nno room\0")
+        with suppress(ConnectionResetError):
+            while connection.recv(1 << 16):
+                pass
+
+    def send_for_ever(client: StompClient) -> None:
+        while True:
+            client.send_encoded(frames)
+
+    with (
+        peer(CONNECTED, then=refuse) as endpoint,
+        StompClient(endpoint) as client,
+        pytest.raises(Refused, match="no room"),
+    ):
+        send_for_ever(client)

@@ -1,0 +1,293 @@
+"""Publishing into a broker exactly once: transactions that can be repeated until they are there.
+
+A chunk of messages is one transaction, and the first message to each destination has a duplicate id
+that is made of the chunk's id. When the connection breaks nobody knows whether the COMMIT came
+through; the chunk is sent again as it was, and the broker either commits it or says that it had it
+before (ADR 15). Both mean that it is there, once. This rests on two things: an id always stands for
+the same messages, and the addresses remember it (`id-cache-size`) until it has been repeated.
+
+Fault model: the broker may refuse, make us wait for room, vanish at any moment and come back.
+Must never know where messages come from.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final, Literal
+from uuid import uuid4
+
+import msgspec
+
+from client.stomp import PIECE_BYTES, Content, Endpoint, Refused, StompClient, StompError, encode
+
+ROWS_MAX: Final = 1000
+BYTES_MAX: Final = 8 << 20
+"""Of a transaction, so far below the broker's `max-transaction-bytes` that it need not be known."""
+OVERHEAD_BYTES: Final = 256
+"""What a message without headers and body weighs."""
+TIMEOUT_SECONDS: Final = 300.0
+DUPLICATE: Final = "duplicate-id"
+DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
+RESERVED: Final = frozenset(
+    {
+        "destination", "destination-type", "priority", "persistent", "expires", "content-length",
+        "receipt", "transaction", "message-id", "subscription", "ack", "redelivered",
+        "delivery-count", "ttl", "heart-beat", DUPLICATE_ID,
+    }
+)  # fmt: skip
+"""Headers that say something to the broker: they are not sent on as headers of a message."""
+ROUTING_TYPES: Final = ("", "anycast", "multicast")
+
+_TRANSACTION: Final = "daybook-publish"
+_HEART_BEAT_MS: Final = 5_000
+_SILENCE_SECONDS: Final = 20.0
+_WAIT_SECONDS: Final = 5.0
+_BACKOFF_SECONDS: Final = 0.1
+_BACKOFF_SECONDS_MAX: Final = 5.0
+_PROBE_SECONDS: Final = 5.0
+
+Told = Callable[[str], None]
+RoutingType = Literal["", "anycast", "multicast"]
+
+
+class PublishError(Exception):
+    """The broker refused, or could not be reached in time; the text says which and why."""
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What is to be published; `expires` is in milliseconds since 1970, 0 for never."""
+
+    destination: str
+    body: bytes | Content
+    headers: tuple[tuple[str, str], ...] = ()
+    priority: int = 4
+    persistent: bool = True
+    expires: int = 0
+    routing_type: RoutingType = ""
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes a transaction grows by it."""
+        body = len(self.body) if isinstance(self.body, bytes) else self.body.size
+        headers = sum(len(name) + len(value) + 2 for name, value in self.headers)
+        return body + headers + OVERHEAD_BYTES
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The headers of its SEND. Raises PublishError if there can be none."""
+        lines = [("destination", self.destination)]
+        if self.routing_type:
+            lines.append(("destination-type", self.routing_type.upper()))
+        lines.append(("persistent", "true" if self.persistent else "false"))
+        lines.append(("priority", str(self.priority)))
+        if self.expires:
+            lines.append(("expires", str(self.expires)))
+        lines += [pair for pair in self.headers if pair[0] not in RESERVED]
+        for name, value in lines:
+            if not name or "\0" in name or "\0" in value:
+                raise PublishError(
+                    f"a message to {self.destination!r} has a header {name!r} that cannot be sent: "
+                    "a header has a name, and neither that nor its value has a NUL"
+                )
+        return lines
+
+
+def cut(
+    messages: Iterable[Message], *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX
+) -> Iterator[list[Message]]:
+    """Cut messages into chunks; the same messages are always cut alike."""
+    chunk: list[Message] = []
+    size = 0
+    for message in messages:
+        weight = message.weight
+        if chunk and (len(chunk) >= rows_max or size + weight > bytes_max):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(message)
+        size += weight
+    if chunk:
+        yield chunk
+
+
+class Publisher:
+    """A connection that publishes chunks, and is made again whenever it breaks.
+
+    Used by one thread; a context manager.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        rate: float = 0.0,
+        timeout: float = TIMEOUT_SECONDS,
+        told: Told = lambda text: None,
+    ) -> None:
+        """`rate` is messages a second, 0 for as fast as it goes.
+
+        `timeout` is how many seconds a chunk may take: while the broker is away, or has no room.
+        `told` hears a sentence when it takes long.
+        """
+        self.endpoint: Final = endpoint
+        self._rate: Final = rate
+        self._timeout: Final = timeout
+        self._told: Final = told
+        self._client: StompClient | None = None
+        self._free_at = 0.0
+
+    def __enter__(self) -> "Publisher":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def connect(self) -> None:
+        """Connect now, and do not try again. Raises PublishError."""
+        try:
+            self._connected()
+        except StompError as error:
+            raise PublishError(str(error)) from error
+
+    def publish(self, chunk: str, messages: Sequence[Message]) -> bool:
+        """Have a chunk there once: True if it was committed now, False if it had been before.
+
+        `chunk` is its id, which stands for exactly these messages for ever. Raises PublishError;
+        then it may be there or not, and can be published again.
+        """
+        assert messages, "a chunk has messages"
+        self._pace(len(messages))
+        give_up = time.monotonic() + self._timeout
+        delay = _BACKOFF_SECONDS
+        while True:
+            try:
+                return self._attempt(chunk, messages, give_up)
+            except Refused as refusal:
+                self._drop()
+                if refusal.code == DUPLICATE:
+                    return False
+                raise PublishError(f"{self.endpoint} refused: {refusal}") from refusal
+            except StompError as error:
+                self._drop()
+                if time.monotonic() + delay > give_up:
+                    raise PublishError(f"{error} (tried for {self._timeout:.0f} s)") from error
+                if delay == _BACKOFF_SECONDS:
+                    self._told(f"{error}; trying again")
+                time.sleep(delay)
+                delay = min(2 * delay, _BACKOFF_SECONDS_MAX)
+
+    def close(self) -> None:
+        """Say goodbye; everything published was confirmed before."""
+        if self._client is not None:
+            with suppress(StompError):
+                self._client.disconnect()
+            self._drop()
+
+    def _pace(self, count: int) -> None:
+        """Wait until so many messages may go."""
+        if self._rate:
+            now = time.monotonic()
+            if self._free_at > now:
+                time.sleep(self._free_at - now)
+            self._free_at = max(self._free_at, now) + count / self._rate
+
+    def _connected(self) -> StompClient:
+        if self._client is None:
+            self._client = StompClient(self.endpoint, heart_beat_ms=_HEART_BEAT_MS)
+        return self._client
+
+    def _drop(self) -> None:
+        if self._client is not None:
+            self._client.__exit__()
+            self._client = None
+
+    def _attempt(self, chunk: str, messages: Sequence[Message], give_up: float) -> bool:
+        client = self._connected()
+        transaction = ("transaction", _TRANSACTION)
+        unwritten = bytearray(encode("BEGIN", [transaction]))
+        for head, body in _numbered(chunk, messages):
+            head.append(transaction)
+            if isinstance(body, bytes):
+                unwritten += encode("SEND", head, body)
+            else:
+                client.send_encoded(bytes(unwritten))
+                unwritten.clear()
+                client.send_content(head, body)
+            if len(unwritten) >= PIECE_BYTES:
+                client.send_encoded(bytes(unwritten))
+                unwritten.clear()
+        client.send_encoded(bytes(unwritten))
+        receipt = client.request_receipt("COMMIT", [transaction])
+        begun = time.monotonic()
+        while not client.has_receipt(receipt, _WAIT_SECONDS):
+            if client.silence > _SILENCE_SECONDS:
+                raise StompError(f"nothing was heard of {self.endpoint} for {client.silence:.0f} s")
+            waited = time.monotonic() - begun
+            sentence = (
+                f"{self.endpoint} has not committed {len(messages):,} messages for {waited:.0f} s: "
+                f"perhaps {messages[0].destination!r} is full and the broker waits for room"
+            )
+            if time.monotonic() > give_up:
+                self._drop()
+                raise PublishError(f"{sentence}; gave up")
+            self._told(sentence)
+        return True
+
+
+def _numbered(
+    chunk: str, messages: Sequence[Message]
+) -> Iterator[tuple[list[tuple[str, str]], bytes | Content]]:
+    """Headers and bodies; the first message to each destination has an id.
+
+    Not the first alone: what no queue takes is not remembered, and another destination of the
+    chunk may have queues.
+    """
+    seen: dict[tuple[str, str], int] = {}
+    for message in messages:
+        head = message.lines()
+        key = message.destination, message.routing_type
+        if key not in seen:
+            seen[key] = number = len(seen)
+            head.append((DUPLICATE_ID, f"{chunk}/{number}" if number else chunk))
+        yield head, message.body
+
+
+def remembers_ids(
+    endpoint: Endpoint, destination: str, routing_type: RoutingType = ""
+) -> bool | None:
+    """Whether an address detects duplicates, None if that cannot be known. Raises StompError.
+
+    Leaves nothing behind: the transaction that asks can never be committed, because one queue
+    would be on two addresses. It is refused for its two messages of one id by an address that
+    remembers ids, and otherwise for that queue.
+    """
+    name = f"daybook-probe-{uuid4().hex}"
+    transaction = ("transaction", name)
+    asked = Message(destination, b"", routing_type=routing_type).lines()
+    asked += [(DUPLICATE_ID, name), transaction]
+    commit = ""
+    try:
+        with StompClient(endpoint, timeout=_PROBE_SECONDS) as client:
+            client.send("BEGIN", [transaction])
+            client.send("SEND", asked)
+            client.send("SEND", asked)
+            for address in (f"{name}-1", f"{name}-2"):
+                client.send("SEND", [("destination", f"{address}::{name}"), transaction])
+            commit = client.request_receipt("COMMIT", [transaction])
+            client.has_receipt(commit, _PROBE_SECONDS)
+    except Refused as refusal:
+        if refusal.code == DUPLICATE:
+            return True
+        return False if commit and refusal.receipt == commit else None
+    return None
+
+
+def check_remembers(endpoint: Endpoint, destination: str, routing_type: RoutingType = "") -> None:
+    """Raise PublishError if an address is known not to detect duplicates, or nobody is there."""
+    try:
+        answer = remembers_ids(endpoint, destination, routing_type)
+    except StompError as error:
+        raise PublishError(str(error)) from error
+    if answer is False:
+        raise PublishError(
+            f"{destination!r} at {endpoint} does not detect duplicates, so nothing can be "
+            "published there exactly once: set id-cache-size in its [[address-setting]] above 0"
+        )
