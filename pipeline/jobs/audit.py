@@ -1,0 +1,411 @@
+"""The audit: every message of a span is accounted for, queue by queue, and what cannot be is told.
+
+**The account** of a queue is `opening + routed = acknowledged + dead-lettered + expired + removed +
+dropped + ready + in flight + difference`. What came and went is counted by events; opening, dropped
+and what is there at the end are judged entry by entry (a message in one queue), so a difference
+that is not 0 is a fault of one of them. *Opening* are messages that are older than the span and
+have an event in it; *dropped* is what a restart takes by itself: non-persistent messages, and all
+in queues that are not durable. A span that begins with event 1 has no opening, and then what is
+there at the end is what the broker has in its queues.
+
+**Faults** are what the rules of `engine.apply` forbid:
+
+* `settled-twice`: acknowledged, dead-lettered, expired or removed after it had left the queue;
+  `after-settlement`: delivered or returned then, or anything after a restart dropped it;
+* `not-routed`: its id says that it is of this span, and no Routed put it into the queue;
+  `routed-twice`; `misnumbered`: a Routed whose message is not its own LSN;
+* `not-delivered`: acknowledged, returned or dead-lettered while it was not in flight;
+  `wrong-consumer`: by a consumer that it was not delivered to; `delivered-twice`: delivered while
+  it was in flight; `expired-in-flight`; `delivery-count`: the count is not what came before it,
+  one more with a delivery and one less with a return whose attempt does not count;
+* `lost`: in a queue that was deleted, or in flight to a consumer that left, and not returned;
+* `no-copy`: the message that DeadLettered or Expired says it went on as was never routed;
+  `no-origin`: a Routed says that it was made from a message that did not leave so;
+* `no-queue`, `no-consumer`, `no-connection`: events of what was not there at that time (or, of a
+  consumer, of another queue or connection); `not-detached`: a connection closed with a consumer;
+* `transaction`: TransactionCommitted whose first and number of events do not lead up to it, or a
+  message of a transaction that no commit covers;
+* `lsn-gap`: events that are missing or there twice.
+
+Nearly all entries are plain (routed, delivered, acknowledged; or still ready) and are counted by
+one grouping in the engine, which spills to disk; only the others are judged, one at a time. Memory
+follows the number of queues and consumers. Must never know what runs the SQL.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from engine import events
+from history.beginning import beginning
+from pipeline.engines import Engine, History
+from pipeline.jobs.audit_judge import (
+    DROPPED,
+    IN_FLIGHT,
+    READY,
+    EntryEvent,
+    judge,
+)
+from pipeline.jobs.audit_lives import (
+    NAMING_KINDS,
+    Bounds,
+    Fault,
+    Group,
+    LifeEvent,
+    Lives,
+    life_event,
+    wrong_bounds,
+)
+from pipeline.jobs.audit_tables import (
+    COPIES,
+    COUNTS,
+    ENTRIES,
+    ENTRY_EVENTS,
+    GAPS,
+    GROUPS,
+    LIVES,
+    OUTSIDE,
+    PLAIN,
+    SPAN,
+    SUSPECTS,
+    TRANSACTIONS,
+    classes,
+)
+from pipeline.jobs.audit_transactions import Transactions
+from pipeline.selection import Selection, SelectionError
+
+COLUMNS: Final = (
+    "lsn", "kind_id", "reason_id", "queue_id", "address_id", "message", "consumer", "connection",
+    "related", "delivery_count", "persistent", "detail",
+)  # fmt: skip
+LIFE_COLUMNS: Final = (
+    "lsn", "kind_id", "address_id", "queue_id", "consumer", "connection", "detail",
+)  # fmt: skip
+FAULTS_MOST: Final = 100_000
+"""Faults that are kept; more are counted only."""
+LSNS_MOST: Final = 10
+"""LSNs that one fault lists."""
+OUT: Final = {
+    events.ACKNOWLEDGED: "acknowledged", events.DEAD_LETTERED: "dead_lettered",
+    events.EXPIRED: "expired", events.REMOVED: "removed",
+}  # fmt: skip
+
+Told = Callable[[str], None]
+
+
+class Account(msgspec.Struct):
+    """What came into a queue, what went, and what is there; of all queues, queue is empty."""
+
+    queue_id: int
+    queue: str
+    address: str
+    opening: int = 0
+    routed: int = 0
+    acknowledged: int = 0
+    dead_lettered: int = 0
+    expired: int = 0
+    removed: int = 0
+    dropped: int = 0
+    ready: int = 0
+    in_flight: int = 0
+    difference: int = 0
+
+    def balance(self) -> None:
+        """Set the difference."""
+        went = self.acknowledged + self.dead_lettered + self.expired + self.removed + self.dropped
+        self.difference = self.opening + self.routed - went - self.ready - self.in_flight
+
+
+NUMBERS: Final = tuple(Account.__struct_fields__[3:])
+
+
+class Audit(msgspec.Struct):
+    """The result. `fault_counts` counts all faults by kind, also those that were not kept."""
+
+    first_lsn: int
+    last_lsn: int
+    events: int
+    total: Account
+    queues: list[Account]
+    faults: list[Fault]
+    fault_counts: dict[str, int]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether there is nothing to complain of."""
+        return not self.fault_counts and not self.total.difference
+
+
+def audit(
+    engine: Engine, history: History, selection: Selection, told: Told = lambda now: None
+) -> Audit:
+    """Audit a span of history; of queues and addresses that are selected only these are told.
+
+    Events are read whatever is selected besides the span, for an account needs all of them. Raises
+    JournalError, SelectionError, and what reading the base raises.
+    """
+    return _Auditor(engine, history, selection, told).result()
+
+
+class _Span(NamedTuple):
+    first: int
+    last: int
+    events: int
+
+
+class _Auditor:
+    """Asks the engine, keeps the accounts and collects faults."""
+
+    def __init__(self, engine: Engine, history: History, selection: Selection, told: Told) -> None:
+        self._engine: Final = engine
+        self._history: Final = history
+        self._selection: Final = selection
+        self._told: Final = told
+        self._accounts: Final[dict[int, Account]] = {}
+        self._faults: Final[list[Fault]] = []
+        self._counts: Final[Counter[str]] = Counter()
+        self._is_cut = selection.to_lsn is not None or selection.until is not None
+        self._lives = Lives(1)
+
+    def result(self) -> Audit:
+        self._told("reading events")
+        span = self._load()
+        self._lives = Lives(span.first)
+        if span.events:
+            self._learn(span)
+            self._account(span)
+            self._judge_all(span)
+            self._told("copies and transactions")
+            self._check_copies(span)
+            self._check_transactions()
+        accounts = self._chosen_accounts()
+        total = Account(0, "", "")
+        for name in NUMBERS:
+            setattr(total, name, sum(getattr(each, name) for each in accounts))
+        faults = sorted(self._faults, key=lambda fault: (fault.lsns[-1], fault.kind, fault.queue))
+        return Audit(
+            span.first, span.last, span.events, total, accounts, faults,
+            dict(sorted(self._counts.items())),
+        )  # fmt: skip
+
+    def _load(self) -> _Span:
+        """Load the events of the span."""
+        chosen = self._selection
+        plain = Selection(from_lsn=chosen.from_lsn, to_lsn=chosen.to_lsn)
+        if chosen.since is not None or chosen.until is not None:
+            timed = msgspec.structs.replace(plain, since=chosen.since, until=chosen.until)
+            self._engine.load("audited", self._history, ("lsn",), timed)
+            found = self._span()
+            # A clock that was set back must not tear holes into the span.
+            plain = Selection(from_lsn=found.first or 1, to_lsn=found.last)
+        self._engine.load("audited", self._history, COLUMNS, plain)
+        self._engine.define("entry_events", ENTRY_EVENTS)
+        self._engine.define("entries", ENTRIES)
+        return self._span()
+
+    def _span(self) -> _Span:
+        row = self._engine.ask(SPAN).to_pylist()[0]
+        return _Span(row["first"] or 0, row["last"] or 0, row["events"])
+
+    def _learn(self, span: _Span) -> None:
+        """Learn the lives, with names and queues that are older than the span."""
+        self._told("queues, consumers and connections")
+        if span.first > 1:
+            for event in self._before(span.first):
+                self._lives.learn(event)
+        for row in self._rows(LIVES):
+            self._lives.learn(life_event(row))
+        self._gather(self._lives.faults)
+        if span.events != span.last - span.first + 1:
+            for row in self._rows(GAPS):
+                self._gather([_gap(row["lsn"], row["following"])])
+
+    def _before(self, first: int) -> Iterator[LifeEvent]:
+        source = self._history.source
+        if source.directory:
+            for event in beginning(Path(source.directory), source.disk()).events:
+                yield _as_life(event.row, event.detail)
+        older = Selection(kinds=NAMING_KINDS, to_lsn=first - 1)
+        self._engine.load("older", self._history, LIFE_COLUMNS, older)
+        for row in self._rows("SELECT * FROM older ORDER BY lsn"):
+            yield life_event(row)
+
+    def _account(self, span: _Span) -> None:
+        """Count what came and went by events, and plain entries by their class."""
+        self._told("entries")
+        for row in self._rows(COUNTS):
+            account = self._account_of(row["queue_id"])
+            if row["kind_id"] == events.ROUTED:
+                account.routed = row["events"]
+            elif row["kind_id"] in OUT:
+                setattr(account, OUT[row["kind_id"]], row["events"])
+        gone = pa.table({"queue_id": pa.array(self._lives.gone_queues(), pa.int64())})
+        self._engine.add("gone_queues", gone)
+        restarts = self._lives.restarts
+        first, last = (restarts[0], restarts[-1]) if restarts else (0, 0)
+        self._engine.define("classes", classes(span.first, first, last))
+        for row in self._rows(PLAIN):
+            account = self._account_of(row["queue_id"])
+            if row["class"] == "opening":
+                account.opening += row["entries"]
+            elif row["class"] == "ready":
+                account.ready += row["entries"]
+
+    def _judge_all(self, span: _Span) -> None:
+        """Judge entries that are not plain, and events of what was not there."""
+        outside = self._outside()
+        self._told("entries that are not plain")
+        blamed: set[int] = set()
+        for story in self._stories():
+            verdict = judge(self._lives, span.last, story)
+            account = self._account_of(story[0].queue)
+            account.opening += verdict.opening
+            account.ready += verdict.place == READY
+            account.in_flight += verdict.place == IN_FLIGHT
+            account.dropped += verdict.place == DROPPED
+            self._gather(verdict.faults)
+            blamed.update(fault.lsns[-1] for fault in verdict.faults)
+        for bounds, lsns, message in outside:
+            left = [lsn for lsn in lsns if lsn not in blamed]
+            if left:
+                self._gather([self._outside_fault(bounds, left, message)])
+
+    def _stories(self) -> Iterator[list[EntryEvent]]:
+        """All events of each entry that is not plain."""
+        each = (
+            EntryEvent(*row)
+            for batch in self._engine.stream(SUSPECTS)
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        )
+        for _, story in groupby(each, key=lambda event: (event.message, event.queue)):
+            yield list(story)
+
+    def _outside(self) -> list[tuple[Bounds, list[int], int]]:
+        """Events of queues and consumers that were not there, with the first one's message."""
+        groups = (
+            Group(row["queue_id"], row["consumer"], row["connection"], row["first"], row["last"])
+            for row in self._rows(GROUPS)
+        )
+        wrong = {
+            bounds.group[:3]: bounds
+            for group in groups
+            if (bounds := wrong_bounds(self._lives, group)) is not None
+        }
+        if not wrong:
+            return []
+        self._engine.add("bounds", _bounds_table(list(wrong.values())))
+        found = []
+        rows = self._rows(OUTSIDE)
+        for key, events_of in groupby(
+            rows, key=lambda row: (row["queue_id"], row["consumer"], row["connection"])
+        ):
+            told = list(events_of)
+            found.append((wrong[key], [row["lsn"] for row in told], told[0]["message"]))
+        return found
+
+    def _outside_fault(self, bounds: Bounds, lsns: list[int], message: int) -> Fault:
+        queue, address = self._lives.place(bounds.group.queue)
+        listed = ", ".join(str(lsn) for lsn in lsns[:LSNS_MOST])
+        more = f" and {len(lsns) - LSNS_MOST} more" if len(lsns) > LSNS_MOST else ""
+        what = "event" if len(lsns) == 1 else "events"
+        text = f"{bounds.text}, and {what} {listed}{more} of queue '{queue}' say otherwise"
+        return Fault(bounds.kind, tuple(lsns[:LSNS_MOST]), text, message, queue, address, len(lsns))
+
+    def _check_copies(self, span: _Span) -> None:
+        for row in self._rows(COPIES):
+            copy, origin, lsn = row["copy"], row["origin"], row["lsn"]
+            queue, address = self._lives.place(row["queue_id"])
+            if not row["copies"] and copy <= span.last:
+                text = f"event {lsn} says that message {origin} went on as {copy}, "
+                text += "which was not routed as made from it"
+                self._gather([Fault("no-copy", (lsn,), text, origin, queue, address)])
+            elif not row["departures"] and lsn > span.first:
+                text = f"event {lsn} says that message {copy} was made from {origin}, "
+                text += "which was not dead-lettered or expired as going on so"
+                self._gather([Fault("no-origin", (lsn,), text, copy, queue, address)])
+
+    def _check_transactions(self) -> None:
+        checker = Transactions(self._lives)
+        for row in self._rows(TRANSACTIONS):
+            self._gather(checker.take(row))
+        self._gather(checker.end(is_cut=self._is_cut))
+
+    def _rows(self, sql: str) -> Iterator[dict[str, Any]]:
+        for batch in self._engine.stream(sql):
+            yield from batch.to_pylist()
+
+    def _account_of(self, queue_id: int) -> Account:
+        account = self._accounts.get(queue_id)
+        if account is None:
+            account = Account(queue_id, *self._lives.place(queue_id))
+            self._accounts[queue_id] = account
+        return account
+
+    def _gather(self, faults: list[Fault]) -> None:
+        chosen = self._selection
+        for fault in faults:
+            if (chosen.queues and fault.queue not in chosen.queues) or (
+                chosen.addresses and fault.address not in chosen.addresses
+            ):
+                continue
+            self._counts[fault.kind] += 1
+            if len(self._faults) < FAULTS_MOST:
+                self._faults.append(fault)
+
+    def _chosen_accounts(self) -> list[Account]:
+        """The accounts of the queues that were asked for, or all."""
+        chosen = self._selection
+        queues = {life.name for life in self._lives.queues.values()}
+        addresses = set(self._lives.addresses.values())
+        _check_names(chosen.queues, queues, "queue")
+        _check_names(chosen.addresses, addresses, "address")
+        found = []
+        for account in sorted(self._accounts.values(), key=lambda each: each.queue_id):
+            if (not chosen.queues or account.queue in chosen.queues) and (
+                not chosen.addresses or account.address in chosen.addresses
+            ):
+                account.balance()
+                found.append(account)
+        return found
+
+
+def _check_names(names: tuple[str, ...], known: set[str], what: str) -> None:
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, sorted(known), n=1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            raise SelectionError(f"history has no {what} '{name}'{hint}")
+
+
+def _gap(lsn: int, following: int) -> Fault:
+    if following <= lsn:
+        return Fault("lsn-gap", (lsn, following), f"event {following} is there twice")
+    missing = following - lsn - 1
+    what = f"event {lsn + 1} is" if missing == 1 else f"events {lsn + 1} to {following - 1} are"
+    return Fault("lsn-gap", (lsn, following), f"{what} missing", events=missing)
+
+
+def _as_life(row: events.Row, detail: bytes) -> LifeEvent:
+    """An event of the beginning, which has no LSN, as one of a table."""
+    decoded = events.decode_detail(row[events.KIND], detail)
+    return LifeEvent(
+        0, row[events.KIND], row[events.ADDRESS], row[events.QUEUE], row[events.CONSUMER],
+        row[events.CONNECTION], msgspec.json.encode(decoded).decode(),
+    )  # fmt: skip
+
+
+def _bounds_table(wrong: list[Bounds]) -> pa.Table:
+    columns = {
+        "queue_id": [each.group.queue for each in wrong],
+        "consumer": [each.group.consumer for each in wrong],
+        "connection": [each.group.connection for each in wrong],
+        "first": [each.first for each in wrong],
+        "last": [each.last for each in wrong],
+    }
+    return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})

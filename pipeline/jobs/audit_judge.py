@@ -1,0 +1,204 @@
+"""Judging what happened to one entry: a message in one queue, from Routed to its end.
+
+The rules are those of `engine.apply`, told as faults. At most one fault is found for an event, and
+then the event is believed, so that one thing gone wrong is one fault. Between two events of an
+entry its queue, its consumer or the broker may have ended (`audit_lives`). Must never know SQL.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from engine import events
+from engine.core import DELIVERY_COUNT_MAX
+from engine.events import BY_NUMBER, REASONS
+from pipeline.jobs.audit_lives import NEVER, Fault, Lives
+
+NOWHERE: Final = "nowhere"
+READY: Final = "ready"
+IN_FLIGHT: Final = "in flight"
+UNKNOWN: Final = "unknown"
+"""Where an entry is that is older than what is audited, until an event shows it."""
+
+SETTLED: Final = "settled"
+DROPPED: Final = "dropped by a restart"
+LOST: Final = "lost"
+
+LEAVING: Final = {
+    events.ACKNOWLEDGED: "acknowledged", events.DEAD_LETTERED: "dead-lettered",
+    events.EXPIRED: "expired", events.REMOVED: "removed",
+}  # fmt: skip
+FROM_FLIGHT: Final = frozenset({events.ACKNOWLEDGED, events.RETURNED, events.DEAD_LETTERED})
+"""Kinds that end a delivery."""
+
+ANY_COUNT: Final = -1
+
+
+class EntryEvent(NamedTuple):
+    """What happened to an entry."""
+
+    lsn: int
+    kind: int
+    reason: int
+    message: int
+    queue: int
+    consumer: int
+    connection: int
+    delivery_count: int
+    persistent: bool
+
+
+class Verdict(NamedTuple):
+    """Where an entry came from and where it is at the end, and what is wrong with it."""
+
+    opening: bool
+    place: str
+    faults: list[Fault]
+
+
+def judge(lives: Lives, last: int, story: Sequence[EntryEvent]) -> Verdict:
+    """Judge an entry by all its events, in order, of a span that ends with event `last`."""
+    return _Judge(lives, story[0]).over(story, last)
+
+
+class _Judge:
+    """One entry on its way."""
+
+    def __init__(self, lives: Lives, start: EntryEvent) -> None:
+        self.lives = lives
+        self.message = start.message
+        self.queue = start.queue
+        self.persistent = start.persistent
+        self.faults: list[Fault] = []
+        self.place = NOWHERE
+        self.lsn = 0
+        self.consumer = 0
+        self.connection = 0
+        self.delivered = 0
+        self.count = 0
+        self.left = ""
+
+    def over(self, story: Sequence[EntryEvent], last: int) -> Verdict:
+        start = story[0]
+        opening = start.message < self.lives.first and start.kind != events.ROUTED
+        if opening:
+            self.place, self.count, self.lsn = UNKNOWN, ANY_COUNT, self.lives.first - 1
+        for event in story:
+            self._until(event.lsn)
+            wrong = self._wrong(event)
+            if wrong is not None:
+                self._blame(event, *wrong)
+            self._follow(event)
+        self._until(last + 1)
+        return Verdict(opening, self.place, self.faults)
+
+    def _until(self, lsn: int) -> None:
+        """What happened to the entry without an event of its own, up to an event."""
+        queue = self.lives.queues.get(self.queue)
+        while self.place in (READY, IN_FLIGHT, UNKNOWN):
+            restart = self.lives.restart_after(self.lsn)
+            deleted = queue.ends if queue is not None and queue.deleted else NEVER
+            # An event of a queue that had gone is told by itself.
+            deleted = deleted if deleted > self.lsn else NEVER
+            detached = self._detached()
+            ended = min(restart, deleted, detached)
+            if ended >= lsn:
+                return
+            if ended == restart:
+                self._restarted(restart)
+            elif ended == deleted:
+                self._lost(deleted, "it was in its queue when that was deleted")
+            else:
+                text = f"it was in flight to consumer {self.consumer} when that left"
+                self._lost(detached, f"{text}, and was not returned")
+            self.lsn = ended
+
+    def _detached(self) -> int:
+        """When the consumer left that has the entry, NEVER if it is still there."""
+        if self.place != IN_FLIGHT:
+            return NEVER
+        ended = self.lives.consumer_end(self.consumer, self.connection, self.delivered)
+        # One that had left before is a fault of the delivery, and told with that.
+        return ended if ended > self.delivered else NEVER
+
+    def _restarted(self, lsn: int) -> None:
+        queue = self.lives.queues.get(self.queue)
+        if not self.persistent or (queue is not None and not queue.durable):
+            self.place = DROPPED
+            self.left = f"dropped by the restart (event {lsn})"
+        else:
+            self.place = READY
+
+    def _lost(self, lsn: int, why: str) -> None:
+        queue, address = self.lives.place(self.queue)
+        text = f"message {self.message} is lost: {why} (event {lsn})"
+        lsns = (self.delivered or self.message, lsn)
+        self.faults.append(Fault("lost", lsns, text, self.message, queue, address))
+        self.place = LOST
+        self.left = f"lost with event {lsn}"
+
+    def _wrong(self, event: EntryEvent) -> tuple[str, str] | None:
+        """What is wrong with an event, given where the entry is: kind of fault, and why."""
+        kind, place = event.kind, self.place
+        if kind == events.ROUTED:
+            return self._wrong_routed(event)
+        if place == NOWHERE:
+            return "not-routed", "the message was never routed into this queue"
+        if place in (SETTLED, DROPPED):
+            twice = kind in LEAVING and place == SETTLED
+            return "settled-twice" if twice else "after-settlement", f"it was {self.left} before"
+        if place in (UNKNOWN, LOST):
+            return None
+        if kind == events.DELIVERED and place == IN_FLIGHT:
+            why = f"it was in flight to consumer {self.consumer} since event {self.delivered}"
+            return "delivered-twice", why
+        if kind == events.EXPIRED and place == IN_FLIGHT:
+            return "expired-in-flight", f"it was in flight to consumer {self.consumer}"
+        if kind in FROM_FLIGHT and place == READY:
+            return "not-delivered", "it was not in flight"
+        if event.consumer and place == IN_FLIGHT and event.consumer != self.consumer:
+            return "wrong-consumer", f"it was delivered to consumer {self.consumer}"
+        return self._wrong_count(event)
+
+    def _wrong_routed(self, event: EntryEvent) -> tuple[str, str] | None:
+        if self.place != NOWHERE:
+            return "routed-twice", f"event {self.message} had put it there"
+        if event.lsn != event.message:
+            return "misnumbered", "the id of a message is the LSN of its Routed"
+        return None
+
+    def _wrong_count(self, event: EntryEvent) -> tuple[str, str] | None:
+        if self.count == ANY_COUNT:
+            return None
+        expected = self.count
+        if event.kind == events.DELIVERED:
+            expected = min(self.count + 1, DELIVERY_COUNT_MAX)
+        elif event.kind == events.RETURNED and event.reason == events.CLOSED:
+            expected = self.count - 1
+        if event.delivery_count == expected:
+            return None
+        told = event.delivery_count
+        return "delivery-count", f"its delivery count is {told} there and should be {expected}"
+
+    def _blame(self, event: EntryEvent, kind: str, why: str) -> None:
+        name = BY_NUMBER[event.kind].name
+        reason = REASONS.get(event.reason, ("",))[0]
+        what = f"{name} ({reason})" if reason else name
+        by = f" by consumer {event.consumer}" if event.consumer else ""
+        queue, address = self.lives.place(event.queue)
+        text = f"event {event.lsn}, {what} of message {event.message}{by}: {why}"
+        before = (self.lsn,) if self.lsn and self.lsn >= self.lives.first else ()
+        lsns = (*before, event.lsn)
+        self.faults.append(Fault(kind, lsns, text, event.message, queue, address))
+
+    def _follow(self, event: EntryEvent) -> None:
+        """Believe the event."""
+        kind = event.kind
+        self.lsn, self.count, self.persistent = event.lsn, event.delivery_count, event.persistent
+        if kind in LEAVING:
+            self.place = SETTLED
+            self.left = f"{LEAVING[kind]} by event {event.lsn}"
+        elif kind == events.DELIVERED:
+            self.place, self.delivered = IN_FLIGHT, event.lsn
+            self.consumer, self.connection = event.consumer, event.connection
+        else:
+            self.place = READY

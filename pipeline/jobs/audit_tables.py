@@ -1,0 +1,162 @@
+"""What the audit asks of an engine, as SQL over the table `audited`.
+
+Only what DuckDB and Spark both understand after translation. Must never know who runs it.
+"""
+
+from typing import Final
+
+from engine import events
+from pipeline.jobs.audit_lives import LIFE_KINDS
+
+ENTRY_KINDS: Final = (
+    events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED, events.DEAD_LETTERED, events.EXPIRED,
+    events.REMOVED,
+)  # fmt: skip
+"""Kinds that happen to one entry; Routed may happen to several at once."""
+
+
+def _listed(kinds: tuple[int, ...]) -> str:
+    return ", ".join(str(kind) for kind in kinds)
+
+
+SPAN: Final = "SELECT min(lsn) AS first, max(lsn) AS last, count(*) AS events FROM audited"
+
+LIVES: Final = f"""
+SELECT lsn, kind_id, address_id, queue_id, consumer, connection, detail FROM audited
+WHERE kind_id IN ({_listed(LIFE_KINDS)}) ORDER BY lsn
+"""
+
+GAPS: Final = """
+SELECT lsn, following FROM (
+    SELECT lsn, lead(lsn) OVER (ORDER BY lsn) AS following FROM audited
+) AS pairs
+WHERE following <> lsn + 1 ORDER BY lsn, following
+"""
+
+_ENTRY: Final = "lsn, kind_id, reason_id, message, {} AS queue_id, consumer, connection, "
+_ENTRY_REST: Final = "delivery_count, persistent"
+
+ENTRY_EVENTS: Final = f"""
+SELECT {_ENTRY.format("queue_id")}{_ENTRY_REST} FROM audited
+WHERE kind_id IN ({_listed(ENTRY_KINDS)}) OR (kind_id = {events.ROUTED} AND queue_id <> 0)
+UNION ALL
+SELECT {_ENTRY.format("CAST(each_queue AS BIGINT)")}{_ENTRY_REST} FROM (
+    SELECT * FROM audited WHERE kind_id = {events.ROUTED} AND queue_id = 0 AND detail IS NOT NULL
+) AS several
+CROSS JOIN UNNEST(
+    string_split(regexp_extract(detail, '"queues":\\[([0-9,]*)\\]', 1), ',')
+) AS listed(each_queue)
+"""
+"""What happened to entries; a message that was routed to several queues is there for each."""
+
+COUNTS: Final = """
+SELECT queue_id, kind_id, count(*) AS events FROM entry_events GROUP BY queue_id, kind_id
+"""
+
+GROUPS: Final = """
+SELECT queue_id, consumer, CASE WHEN consumer = 0 THEN 0 ELSE connection END AS connection,
+    min(lsn) AS first, max(lsn) AS last
+FROM entry_events
+GROUP BY queue_id, consumer, CASE WHEN consumer = 0 THEN 0 ELSE connection END
+"""
+
+OUTSIDE: Final = """
+SELECT e.lsn, e.message, b.queue_id, b.consumer, b.connection
+FROM entry_events AS e
+JOIN bounds AS b
+    ON e.queue_id = b.queue_id AND e.consumer = b.consumer
+    AND CASE WHEN e.consumer = 0 THEN 0 ELSE e.connection END = b.connection
+WHERE e.lsn < b.first OR e.lsn > b.last
+ORDER BY b.queue_id, b.consumer, b.connection, e.lsn
+"""
+
+
+def _count(kind: int) -> str:
+    return f"sum(CASE WHEN kind_id = {kind} THEN 1 ELSE 0 END)"
+
+
+def _last(kind: int) -> str:
+    return f"max(CASE WHEN kind_id = {kind} THEN lsn END)"
+
+
+ENTRIES: Final = f"""
+SELECT message, queue_id, count(*) AS events, min(lsn) AS first_lsn,
+    {_count(events.ROUTED)} AS routed, {_count(events.DELIVERED)} AS delivered,
+    {_count(events.ACKNOWLEDGED)} AS acknowledged,
+    {_last(events.DELIVERED)} AS delivered_lsn, {_last(events.ACKNOWLEDGED)} AS acknowledged_lsn,
+    min(CASE WHEN consumer <> 0 THEN consumer END) AS first_consumer,
+    max(consumer) AS last_consumer,
+    max(delivery_count) AS most, sum(delivery_count) AS all_counts,
+    min(CASE WHEN persistent THEN 1 ELSE 0 END) AS persistent
+FROM entry_events GROUP BY message, queue_id
+"""
+
+
+def classes(first_lsn: int, first_restart: int, last_restart: int) -> str:
+    """Which entries are plain, so that nothing about them needs to be judged, and how.
+
+    `done` were routed, delivered once and acknowledged by that consumer; `opening` are older than
+    the span and were delivered and acknowledged in it; `ready` were routed and nothing else.
+    Non-persistent ones only if no restart can have dropped them. 0 for no restart.
+    """
+    undisturbed = "true"
+    if first_restart:
+        undisturbed = (
+            f"(e.persistent = 1 OR e.acknowledged_lsn < {first_restart} "
+            f"OR e.message > {last_restart})"
+        )
+    acknowledged = (
+        "e.delivered = 1 AND e.acknowledged = 1 AND e.delivered_lsn < e.acknowledged_lsn "
+        "AND e.first_consumer = e.last_consumer AND e.all_counts = 2 * e.most"
+    )
+    return f"""
+SELECT e.message, e.queue_id,
+    CASE
+        WHEN e.events = 3 AND e.routed = 1 AND e.first_lsn = e.message AND e.most = 1
+            AND {acknowledged} AND {undisturbed} THEN 'done'
+        WHEN e.events = 2 AND e.message < {first_lsn}
+            AND {acknowledged} AND {undisturbed.replace("e.message", "0")} THEN 'opening'
+        WHEN e.events = 1 AND e.routed = 1 AND e.first_lsn = e.message AND g.queue_id IS NULL
+            AND (e.persistent = 1 OR e.message > {last_restart}) THEN 'ready'
+        ELSE 'judged'
+    END AS class
+FROM entries AS e LEFT JOIN gone_queues AS g ON e.queue_id = g.queue_id
+"""
+
+
+PLAIN: Final = """
+SELECT queue_id, class, count(*) AS entries FROM classes GROUP BY queue_id, class
+"""
+
+SUSPECTS: Final = """
+SELECT e.lsn, e.kind_id, e.reason_id, e.message, e.queue_id, e.consumer, e.connection,
+    e.delivery_count, e.persistent
+FROM entry_events AS e
+JOIN classes AS c ON e.message = c.message AND e.queue_id = c.queue_id
+WHERE c.class = 'judged'
+ORDER BY e.message, e.queue_id, e.lsn
+"""
+
+COPIES: Final = f"""
+SELECT copy, origin, sum(departure) AS departures, sum(made) AS copies, min(lsn) AS lsn,
+    max(queue_id) AS queue_id
+FROM (
+    SELECT related AS copy, message AS origin, 1 AS departure, 0 AS made, lsn, queue_id
+    FROM audited
+    WHERE kind_id IN ({events.DEAD_LETTERED}, {events.EXPIRED}) AND related <> 0
+    UNION ALL
+    SELECT message, related, 0, 1, lsn, queue_id FROM audited
+    WHERE kind_id = {events.ROUTED} AND related <> 0
+) AS sides
+GROUP BY copy, origin
+HAVING sum(departure) = 0 OR sum(made) = 0
+ORDER BY lsn
+"""
+"""Messages that went on as others, without the one or without the other."""
+
+TRANSACTIONS: Final = f"""
+SELECT lsn, kind_id, queue_id, message, connection, detail FROM audited
+WHERE kind_id = {events.TRANSACTION_COMMITTED}
+    OR (kind_id IN ({events.ROUTED}, {events.DROPPED}) AND detail LIKE '%"transaction":%')
+ORDER BY lsn
+"""

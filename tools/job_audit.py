@@ -1,0 +1,112 @@
+"""`daybook pipeline audit`: the account of every queue, and every fault with its events.
+
+Exit code 1 if there is a fault.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+import pyarrow as pa
+
+from pipeline.jobs.audit import NUMBERS, Account, Audit, audit
+from pipeline.jobs.audit_lives import Fault
+from tools.failures import EXIT_WRONG
+from tools.job_options import engine_of, job_of, job_options
+from tools.job_output import (
+    Output,
+    format_of,
+    output_of,
+    output_options,
+    working,
+    write,
+    write_file,
+)
+from tools.printing import show_table
+
+FAULTS_SHOWN: Final = 20
+ACCOUNTS: Final = pa.schema(
+    [
+        ("queue_id", pa.int64()), ("queue", pa.string()), ("address", pa.string()),
+        *((name, pa.int64()) for name in NUMBERS),
+    ]
+)  # fmt: skip
+FAULTS: Final = pa.schema(
+    [
+        ("kind", pa.string()), ("lsns", pa.list_(pa.int64())), ("text", pa.string()),
+        ("message", pa.int64()), ("queue", pa.string()), ("address", pa.string()),
+        ("events", pa.int64()),
+    ]
+)  # fmt: skip
+
+
+@click.command("audit")
+@job_options()
+@output_options
+@click.option(
+    "--faults", "faults_file", metavar="FILE", type=click.Path(dir_okay=False),
+    help="Write all faults to a file: .csv, .json or .parquet.",
+)  # fmt: skip
+@click.pass_context
+def command(ctx: click.Context, /, faults_file: str | None, **flags: Any) -> None:
+    """Account for every message: prove that nothing was lost, doubled or invented.
+
+    For each queue: what was there (opening) and what was routed must equal what was acknowledged,
+    dead-lettered, expired, removed or dropped by a restart, and what is there at the end. Faults
+    are told with the events that show them. Exit code 1 if there are any.
+    """
+    output = output_of(flags)
+    faults_format = format_of(faults_file, "--faults") if faults_file else ""
+    job = job_of(flags)
+    with working("audit") as told, engine_of(job) as engine:
+        found = audit(engine, job.history, job.selection, told)
+    if faults_file:
+        write_file(Path(faults_file), FAULTS, [_rows(found.faults, FAULTS)], faults_format)
+    _write(found, output)
+    click.echo(_summary(found), err=True)
+    if not found.is_clean:
+        ctx.exit(EXIT_WRONG)
+
+
+def _rows(rows: list[Fault] | list[Account], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([msgspec.to_builtins(row) for row in rows], schema)
+
+
+def _write(found: Audit, output: Output) -> None:
+    if output.format == "json" and not output.path:
+        click.echo(msgspec.json.encode(found).decode())
+        return
+    if output.format != "table":
+        write(output, ACCOUNTS, [_rows(found.queues, ACCOUNTS)])
+        return
+    headings = ["queue", "address", *(name.replace("_", " ") for name in NUMBERS)]
+    accounts = [*found.queues, found.total] if len(found.queues) > 1 else found.queues
+    rows = [
+        [
+            account.queue if account.queue_id else "(total)", account.address,
+            *(getattr(account, name) for name in NUMBERS),
+        ]
+        for account in accounts
+    ]  # fmt: skip
+    optional = ("address", "expired", "removed", "dropped")
+    show_table(headings, rows, "", optional)
+    if found.faults:
+        click.echo()
+        shown = [[fault.kind, fault.queue or None, fault.text] for fault in found.faults]
+        show_table(["fault", "queue", "what"], shown[:FAULTS_SHOWN])
+        more = sum(found.fault_counts.values()) - FAULTS_SHOWN
+        if more > 0:
+            click.echo(f"{more:,} more faults are not shown; --faults FILE has them", err=True)
+
+
+def _summary(found: Audit) -> str:
+    if not found.events:
+        return "there is no event in this span, so there is nothing to account for"
+    span = f"events {found.first_lsn:,} to {found.last_lsn:,}"
+    if found.is_clean:
+        return f"{span}: every message is accounted for"
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in found.fault_counts.items())
+    count = sum(found.fault_counts.values())
+    what = "1 fault" if count == 1 else f"{count:,} faults"
+    return f"{span}: {what} ({kinds or 'accounts do not balance'})"
