@@ -1,10 +1,13 @@
 """Columns of `events` as Arrow arrays, made of the selected rows of several blocks.
 
 What is a column of the row is copied as a whole; only details, headers and lists of queues are
-looked at one by one. Must never know files, or which rows are selected.
+looked at one by one.
+
+Fault model: a block that cannot be decompressed or decoded is Corruption with its segment and
+offset. Must never know files, or which rows are selected.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
@@ -15,6 +18,7 @@ from numpy.typing import NDArray
 from engine import events
 from engine.events import HEAPS, PERSISTENT, QUEUE
 from journal.block import Block
+from journal.errors import Corruption
 from journal.format import Damage
 from paging.layout import LAYOUT
 from pipeline.header_maps import header_maps
@@ -38,17 +42,30 @@ class Part:
     __slots__ = ("_arrays", "_heaps", "block", "positions")
 
     def __init__(self, block: Block, positions: Positions | None = None) -> None:
-        """Raises Damage if the rows of the block cannot be decompressed."""
+        """Raises Corruption if the rows of the block cannot be decompressed."""
         self.block = block
         self.positions = positions
-        self._arrays = block.columns()
         self._heaps: list[memoryview] | None = None
+        try:
+            self._arrays = block.columns()
+        except Damage as damage:
+            raise self.corruption(str(damage)) from damage
+
+    def corruption(self, what: str) -> Corruption:
+        """The error that says what is wrong with the block."""
+        return Corruption(self.block.segment, self.block.offset, self.block.first_lsn, what)
 
     def of(self, positions: Positions) -> "Part":
         """The same block with only these rows."""
         part = Part(self.block, positions)
         part._heaps = self._heaps
         return part
+
+    def held_bytes(self, heaps: bool) -> int:
+        """How much memory the block takes, with its heap if that was or will be decompressed."""
+        header = self.block.header
+        heaps = heaps or self._heaps is not None
+        return header.rows_raw_bytes + (header.heap_raw_bytes if heaps else 0)
 
     @property
     def count(self) -> int:
@@ -72,37 +89,61 @@ class Part:
         return self.positions + first
 
     def strings(self, heap: int) -> pa.Array:
-        """The strings of one heap, of the selected rows. Raises Damage."""
-        lengths = self.raw(LENGTHS + heap)
-        offsets = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
+        """The strings of one heap, of the selected rows. Raises Corruption."""
         data = self._heap(heap)
+        offsets = self._offsets(heap)
         if offsets[-1] > _OFFSET_MAX:
-            raise Damage(f"the {HEAPS[heap]} of the block are longer than 2 GiB")
+            raise self.corruption(f"the {HEAPS[heap]} of the block are longer than 2 GiB")
         buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
-        whole = pa.Array.from_buffers(pa.binary(), len(lengths), buffers)
+        whole = pa.Array.from_buffers(pa.binary(), self.block.count, buffers)
         return whole if self.positions is None else whole.take(pa.array(self.positions))
 
     def _heap(self, heap: int) -> memoryview:
         if self._heaps is None:
-            self._heaps = self.block.heaps()
+            try:
+                self._heaps = self.block.heaps()
+            except Damage as damage:
+                raise self.corruption(str(damage)) from damage
         return self._heaps[heap]
 
-    def routed_to_several(self) -> list[int]:
-        """Positions in the block of messages that went to more than one queue."""
+    def _offsets(self, heap: int) -> NDArray[np.int64]:
+        """Where the strings of the whole block begin in a heap, and where the last one ends."""
+        lengths = self.raw(LENGTHS + heap)
+        offsets = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        return offsets
+
+    def routed_to_several(self) -> list[tuple[int, tuple[int, ...]]]:
+        """Messages that went to more than one queue: position in the block, and the queues' ids.
+
+        Raises Corruption.
+        """
         several = (self.raw(events.KIND) == events.ROUTED) & (self.raw(QUEUE) == 0)
         if self.positions is not None:
             inside = np.zeros(self.block.count, bool)
             inside[self.positions] = True
             several &= inside
-        return np.flatnonzero(several).tolist()
+        positions = np.flatnonzero(several)
+        if not len(positions):
+            return []
+        offsets = self._offsets(DETAIL)
+        data = self._heap(DETAIL)
+        found = []
+        for position in positions.tolist():
+            detail = self.detail(events.ROUTED, bytes(data[slice(*offsets[position:][:2])]))
+            found.append((position, cast(events.RoutedDetail, detail).queues))
+        return found
 
-    def queues_at(self, position: int) -> tuple[int, ...]:
-        """Queues that the message at this position of the block was routed to."""
-        lengths = self.raw(LENGTHS + DETAIL)
-        start = int(lengths[:position].sum())
-        detail = bytes(self._heap(DETAIL)[start : start + int(lengths[position])])
-        return cast(events.RoutedDetail, events.decode_detail(events.ROUTED, detail)).queues
+    def detail(self, kind: int, encoded: bytes) -> Any:
+        """What a detail says; of a kind that this release does not know, as plain values.
+
+        Raises Corruption.
+        """
+        try:
+            detail = events.decode_detail(kind, encoded)
+            return detail if detail is not None else msgspec.msgpack.decode(encoded)
+        except msgspec.DecodeError as error:
+            raise self.corruption(f"the detail of an event makes no sense: {error}") from error
 
 
 Parts: TypeAlias = Sequence[Part]
@@ -110,7 +151,7 @@ Maker: TypeAlias = Callable[[Parts, NameTables], pa.Array]
 
 
 def column(name: str, parts: Parts, names: NameTables) -> pa.Array:
-    """A column of `events` for all selected rows of these parts. Raises Damage."""
+    """A column of `events` for all selected rows of these parts. Raises Corruption."""
     return _MAKERS[name](parts, names)
 
 
@@ -171,8 +212,8 @@ def _all_queues(parts: Parts, names: NameTables) -> pa.Array:
         count = (queue != 0).astype(np.int64)
         several = part.routed_to_several()
         if several:
-            found = [part.queues_at(position) for position in several]
-            places = np.array(several)
+            found = [ids for _, ids in several]
+            places = np.array([position for position, _ in several])
             if part.positions is not None:
                 places = np.searchsorted(part.positions, places)
             count[places] = [len(each) for each in found]
@@ -218,28 +259,18 @@ def _lengths(heap: int) -> Maker:
     return make
 
 
-def _filled(parts: Parts, heap: int) -> Iterator[tuple[int, bytes]]:
-    """Kind and string of each selected row; an empty string where there is none."""
-    for part in parts:
-        lengths = part.chosen(LENGTHS + heap)
-        if not lengths.any():
-            yield from ((0, b"") for _ in range(part.count))
-            continue
-        kinds = part.chosen(events.KIND).tolist()
-        yield from zip(kinds, part.strings(heap).to_pylist(), strict=True)
-
-
 def _details(parts: Parts, names: NameTables) -> pa.Array:
-    texts = [_as_json(kind, detail) if detail else None for kind, detail in _filled(parts, DETAIL)]
+    texts: list[str | None] = []
+    for part in parts:
+        of_part: list[str | None] = [None] * part.count
+        filled = np.flatnonzero(part.chosen(LENGTHS + DETAIL))
+        if len(filled):
+            kinds = part.chosen(events.KIND)[filled].tolist()
+            details = part.strings(DETAIL).take(pa.array(filled)).to_pylist()
+            for place, kind, detail in zip(filled.tolist(), kinds, details, strict=True):
+                of_part[place] = msgspec.json.encode(part.detail(kind, detail)).decode()
+        texts += of_part
     return pa.array(texts, pa.string())
-
-
-def _as_json(kind: int, detail: bytes) -> str:
-    decoded = events.decode_detail(kind, detail)
-    if decoded is None:
-        # Of a later release, whose kind this one does not know.
-        decoded = msgspec.msgpack.decode(detail)
-    return msgspec.json.encode(decoded).decode()
 
 
 def _headers(parts: Parts, names: NameTables) -> pa.Array:

@@ -4,7 +4,8 @@ Rows frames are decompressed and filtered as numpy arrays; a column that is not 
 made, and a heap is decompressed only where a row that was selected needs it. What comes out is
 exactly what is selected: see the invariants of ADR 14.
 
-Fault model: a damaged block is Corruption with segment and offset. Must never know who reads.
+Fault model: a damaged block is Corruption with segment and offset; a segment that left, and a disk
+that refuses to read, are a JournalError. Must never know who reads.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,11 +20,10 @@ from journal.block import Block, BlockCodec
 from journal.disk import Disk
 from journal.errors import Corruption
 from journal.format import Damage
-from journal.segment import Segment, open_segment
-from paging.layout import LAYOUT
+from journal.segment import Segment
 from pipeline.arrays import Part, column
 from pipeline.naming import NameTables
-from pipeline.planning import Plan, Split
+from pipeline.planning import Plan, Split, open_planned, unreadable
 from pipeline.schema import HEAP_COLUMNS, arrow_schema
 from pipeline.selection import Selection
 
@@ -60,15 +60,12 @@ def read_split(
     gathered: list[Part] = []
     rows = size = 0
     for block in _blocks(disk, split, reads_heaps):
-        try:
-            part = filtering.part(block)
-        except Damage as damage:
-            raise _corruption(block, damage) from damage
+        part = filtering.part(block)
         if part is None:
             continue
         gathered.append(part)
         rows += part.count
-        size += block.header.heap_raw_bytes if heaps else 0
+        size += part.held_bytes(heaps)
         if rows >= BATCH_ROWS or size >= BATCH_BYTES:
             yield _batch(schema, gathered, names)
             gathered, rows, size = [], 0, 0
@@ -77,38 +74,39 @@ def read_split(
 
 
 def _batch(schema: pa.Schema, parts: list[Part], names: NameTables) -> pa.RecordBatch:
-    try:
-        arrays = [column(name, parts, names) for name in schema.names]
-    except Damage as damage:
-        raise _corruption(parts[0].block, damage) from damage
+    arrays = [column(name, parts, names) for name in schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _corruption(block: Block, damage: Damage) -> Corruption:
-    return Corruption(block.segment, block.offset, block.first_lsn, str(damage))
 
 
 def _blocks(disk: Disk, split: Split, heaps: bool) -> Iterator[Block]:
     """Blocks of a split that have events."""
-    segment = open_segment(disk, split.segment, LAYOUT)
+    segment = open_planned(disk, split.segment)
     try:
         codec = segment.codec()
+        lsn = split.first_lsn
         for start, end in split.ranges:
             offset = start
             while offset < end:
-                block = _block_at(segment, codec, offset, heaps)
+                block = _block_at(segment, codec, offset, lsn, heaps)
+                if offset > start and block.first_lsn != lsn:
+                    what = f"the block begins with LSN {block.first_lsn} instead of {lsn}"
+                    raise Corruption(segment.name, offset, lsn, what)
                 offset += block.header.block_bytes
+                lsn = block.first_lsn + block.count
                 if block.count:
                     yield block
     finally:
         segment.close()
 
 
-def _block_at(segment: Segment, codec: BlockCodec, offset: int, heaps: bool) -> Block:
+def _block_at(segment: Segment, codec: BlockCodec, offset: int, lsn: int, heaps: bool) -> Block:
+    """The block at an offset, in which events from about this LSN on are expected."""
     try:
         return Block(codec, segment.block_at(offset, heaps), segment.name)
     except Damage as damage:
-        raise Corruption(segment.name, offset, 0, str(damage)) from damage
+        raise Corruption(segment.name, offset, lsn, str(damage)) from damage
+    except OSError as error:
+        raise unreadable(segment.name, error) from error
 
 
 class Filter:
@@ -126,7 +124,7 @@ class Filter:
         self._messages = np.array(sorted(selection.messages), np.int64)
 
     def part(self, block: Block) -> Part | None:
-        """The selected rows of a block, None if there are none. Raises Damage."""
+        """The selected rows of a block, None if there are none. Raises Corruption."""
         part = Part(block)
         first, count = block.first_lsn, block.count
         selection = self._selection
@@ -168,6 +166,6 @@ class Filter:
     def _of_queues(self, part: Part) -> NDArray[np.bool_]:
         mask: NDArray[np.bool_] = np.isin(part.raw(events.QUEUE), self._queues)
         wanted = set(self._queues.tolist())
-        for position in part.routed_to_several():
-            mask[position] = not wanted.isdisjoint(part.queues_at(position))
+        for position, queues in part.routed_to_several():
+            mask[position] = not wanted.isdisjoint(queues)
         return mask

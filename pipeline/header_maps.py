@@ -26,7 +26,12 @@ def header_maps(blocks: pa.Array) -> pa.Array:
 def _as_a_whole(blocks: pa.Array, absent: pa.Array) -> pa.Array | None:
     """None if something in the blocks needs a closer look."""
     text = b"".join(blocks.to_pylist())
-    if not text or b"\\" in text or not text.endswith(b"\n"):
+    ends = np.cumsum(pc.binary_length(blocks).to_numpy())
+    if not text or b"\\" in text:
+        return None
+    is_end = np.frombuffer(text, np.uint8) == _LINE_FEED
+    # An empty block ends where the one before it does; only the first ones may end nowhere.
+    if not is_end[ends[ends > 0] - 1].all():
         return None
     try:
         whole = pa.array([text], pa.binary()).cast(pa.large_string())
@@ -39,8 +44,7 @@ def _as_a_whole(blocks: pa.Array, absent: pa.Array) -> pa.Array | None:
     flat = pairs.flatten().cast(pa.string())
     even = np.arange(0, len(flat), 2)
     names, values = flat.take(pa.array(even)), flat.take(pa.array(even + 1))
-    ends = np.cumsum(pc.binary_length(blocks).to_numpy())
-    breaks = np.flatnonzero(np.frombuffer(text, np.uint8) == _LINE_FEED) + 1
+    breaks = np.flatnonzero(is_end) + 1
     offsets = np.concatenate([[0], np.searchsorted(breaks, ends, "right")])
     if _repeats(names, offsets):
         return None

@@ -26,10 +26,10 @@ from journal.archive import Archive
 from journal.archive_disk import JoinedDisk
 from journal.block import Block, kind_bit, queue_bit
 from journal.disk import Disk
-from journal.errors import Corruption, NoJournal
+from journal.errors import Corruption, JournalError, NoJournal
 from journal.format import BLOCK_HEADER_BYTES, FOOTER_ENTRY_FIELDS, Damage, segment_first_lsn
 from journal.reader import read_blocks
-from journal.segment import Segment, open_segment, segment_names
+from journal.segment import Segment, left_meanwhile, open_segment, segment_names
 from paging.layout import LAYOUT
 from pipeline.naming import NO_NAMES, NameTables
 from pipeline.selection import Selection, SelectionError
@@ -116,17 +116,60 @@ def make_plan(
 def durable_lsn(source: Source, from_lsn: int = 1) -> int:
     """LSN of the last event known to be durable, at least `from_lsn` - 1; cheap near the end."""
     last = from_lsn - 1
-    blocks = read_blocks(
-        source.disk(), LAYOUT, from_lsn=max(from_lsn, 1), heaps=False, proven=_is_served(source)
-    )
-    for block in blocks:
+    disk = source.disk()
+    for block in _durable_blocks(disk, max(from_lsn, 1), served=_is_served(source)):
         last = max(last, block.last_lsn)
     return last
+
+
+def open_planned(disk: Disk, name: str) -> Segment:
+    """Open a segment that was there when its names were read.
+
+    Raises Corruption, NewerFormat, WrongLayout, and JournalError if it has gone or cannot be read.
+    """
+    try:
+        return open_segment(disk, name, LAYOUT)
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and name not in segment_names(disk):
+            raise left_meanwhile(name) from error
+        raise unreadable(name, error) from error
+
+
+def unreadable(name: str, error: OSError) -> JournalError:
+    """The error for a segment that the disk does not give."""
+    return JournalError(f"segment {name} cannot be read: {error}")
 
 
 def _is_served(source: Source) -> bool:
     """Whether somebody may be appending: then the last block is not known to be durable."""
     return bool(source.directory) and is_running(Path(source.directory))
+
+
+def _durable_blocks(disk: Disk, from_lsn: int, *, served: bool) -> Iterator[Block]:
+    """Blocks without heaps, up to the last one that is known to be durable."""
+    blocks = read_blocks(disk, LAYOUT, from_lsn=from_lsn, heaps=False, proven=served)
+    if served:
+        yield from blocks
+        return
+    held: Block | None = None
+    for block in blocks:
+        if held is not None:
+            yield held
+        held = block
+    # Nothing stands behind the last one: it may be torn, which shows in its heap.
+    if held is not None and _has_its_heap(disk, held):
+        yield held
+
+
+def _has_its_heap(disk: Disk, block: Block) -> bool:
+    segment = open_planned(disk, block.segment)
+    try:
+        segment.block_at(block.offset, with_heap=True)
+    except Damage:
+        return False
+    finally:
+        segment.close()
+    return True
 
 
 class _Planner:
@@ -148,6 +191,9 @@ class _Planner:
         self._messages: Final = np.array(sorted(selection.messages), np.uint64)
         self._splits: list[Split] = []
         self._last_lsn = 0
+        self._last_name = ""
+        self._last_hash = b""
+        """Of the segment before the one that is looked at; empty where that is not known."""
 
     def plan(self) -> Plan:
         names = segment_names(self._disk)
@@ -157,6 +203,7 @@ class _Planner:
         if self._needs_names and firsts[0] > 1 and self._source.directory:
             for event in beginning(Path(self._source.directory), self._disk).events:
                 self._names.learn(event.row, event.detail)
+        self._last_lsn = firsts[0] - 1
         for position, name in enumerate(names):
             following = firsts[position + 1] if position + 1 < len(names) else None
             self._visit(name, following)
@@ -174,22 +221,49 @@ class _Planner:
 
     def _visit(self, name: str, following: int | None) -> None:
         """Take in one segment; `following` is the first LSN of the next one."""
-        if following is not None:
-            self._last_lsn = following - 1
-            if not self._needs_names and self._lies_outside(name, following):
-                return
-        segment = open_segment(self._disk, name, LAYOUT)
+        outside = following is not None and self._lies_outside(name, following)
+        if outside and not self._needs_names:
+            assert following is not None
+            self._last_lsn, self._last_name, self._last_hash = following - 1, name, b""
+            return
+        segment = open_planned(self._disk, name)
         try:
-            try:
-                entries = np.frombuffer(segment.footer().packed_entries, ENTRY)
-            except Damage:
-                entries = self._walk(name, following)
+            self._check_follows(segment)
+            entries, last_hash = self._entries(segment, following)
             self._learn(segment, entries)
-            self._split(name, entries[self._wanted(entries)])
+            if not outside:
+                self._split(name, entries[self._wanted(entries)])
+        except OSError as error:
+            raise unreadable(name, error) from error
         finally:
             segment.close()
+        self._last_name, self._last_hash = name, last_hash
         if len(entries):
             self._last_lsn = int(entries["first_lsn"][-1] + entries["event_count"][-1]) - 1
+
+    def _check_follows(self, segment: Segment) -> None:
+        """Raise JournalError if this segment does not go on where the one before it ended."""
+        name, first = segment.name, segment.header.first_lsn
+        if self._last_lsn + 1 != first:
+            raise JournalError(
+                f"events {self._last_lsn + 1} to {first - 1} are missing: segment {name} does not "
+                f"go on where {self._last_name} ends. Restore what lies between, or name the "
+                "archive that has it, or ask for one side only (lsn)"
+            )
+        if self._last_hash and segment.header.previous_hash != self._last_hash:
+            what = (
+                f"it does not carry the hash of the last block of {self._last_name}: the two are "
+                "of different journals, or one was changed"
+            )
+            raise Corruption(name, 0, first, what)
+
+    def _entries(self, segment: Segment, following: int | None) -> tuple[Entries, bytes]:
+        """What is known of the blocks of a segment, and the hash of the last one if it is."""
+        try:
+            footer = segment.footer()
+            return np.frombuffer(footer.packed_entries, ENTRY), footer.last_hash
+        except Damage:
+            return self._walk(segment.name, following), b""
 
     def _lies_outside(self, name: str, following: int) -> bool:
         first = segment_first_lsn(name) or 0
@@ -198,15 +272,13 @@ class _Planner:
 
     def _walk(self, name: str, following: int | None) -> Entries:
         """What a footer would say of a segment that has none."""
-        to_lsn = following - 1 if following is not None else None
-        blocks = read_blocks(
-            self._disk,
-            LAYOUT,
-            from_lsn=segment_first_lsn(name) or 1,
-            to_lsn=to_lsn,
-            heaps=False,
-            proven=self._proven and following is None,
-        )
+        first = segment_first_lsn(name) or 1
+        if following is None:
+            blocks = _durable_blocks(self._disk, first, served=self._proven)
+        else:
+            blocks = read_blocks(
+                self._disk, LAYOUT, from_lsn=first, to_lsn=following - 1, heaps=False
+            )
         rows = [_summarised(block) for block in blocks if block.segment == name]
         return np.array(rows, ENTRY)
 

@@ -13,7 +13,7 @@ from engine.events import ROW_STRUCT
 from engine.headers import build
 from engine.settings import Matches
 from journal.batch import Batch
-from journal.disk import RealDisk
+from journal.disk import MemoryDisk
 from journal.journal import Journal
 from paging.layout import LAYOUT
 from recovery.directory import DATA_ID, JOURNAL
@@ -59,8 +59,8 @@ def write_history(
     """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / DATA_ID).write_text(HISTORY_ID.hex())
-    disk = RealDisk(directory / JOURNAL)
-    disk.create()
+    # In memory, for the sync of each block would take most of a test's time.
+    disk = MemoryDisk()
     journal = Journal.create(disk, LAYOUT, data_id=HISTORY_ID, segment_bytes=segment_bytes)
     chosen = {cut for cut in cuts if 0 < cut < len(events)}
     ends = sorted(chosen or range(BLOCK_EVENTS, len(events), BLOCK_EVENTS))
@@ -68,6 +68,9 @@ def write_history(
         if start < end:
             journal.append(batch_of(events[start:end]))
     journal.close()
+    (directory / JOURNAL).mkdir(exist_ok=True)
+    for name, content in disk.files.items():
+        (directory / JOURNAL / name).write_bytes(content)
     return directory
 
 
