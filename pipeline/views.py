@@ -1,0 +1,448 @@
+"""The views over `events`: what became of messages, deliveries and queues, as SQL text (ADR 14).
+
+Each scans `events` once. What happened to queues as a whole, and restarts, they take from a small
+table of its own, `milestones`: a restart says nothing of the deliveries and messages that it ends,
+so who asks for them must look at it (`engine.apply.broker_started`). History is told as far as it
+is there: a message whose `Routed` left is not told, events of a message that are left out by a
+selection did not happen. Must never know which engine runs them.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from pipeline.engines import Engine, History
+from pipeline.planning import make_plan
+from pipeline.schema import ALL_COLUMNS
+from pipeline.selection import EVERYTHING, Selection
+
+EVENTS: Final = "events"
+MILESTONES: Final = "milestones"
+
+MILESTONE_COLUMNS: Final = (
+    "lsn", "time", "kind", "reason", "address", "queue", "connection", "address_id", "queue_id",
+    "detail",
+)  # fmt: skip
+"""Columns of `milestones`: those of `events` of these names."""
+MILESTONE_KINDS: Final = (
+    "BrokerStarted", "BrokerStopped", "AddressCreated", "AddressUpdated", "AddressDeleted",
+    "QueueCreated", "QueueUpdated", "QueueDeleted", "QueuePaused", "QueueResumed",
+)  # fmt: skip
+
+_LAST_LSN: Final = (1 << 63) - 1
+_SETTLING: Final = ("Acknowledged", "DeadLettered", "Expired", "Removed")
+"""Kinds of events with which an entry leaves its queue."""
+_OF_ENTRIES: Final = ("Routed", "Delivered", "Returned", *_SETTLING)
+
+
+class ViewColumn(msgspec.Struct, frozen=True):
+    """A column of a view and its meaning."""
+
+    name: str
+    doc: str
+
+
+class View(msgspec.Struct, frozen=True):
+    """A view: what it is, its text, and what it needs of `events`.
+
+    `uses` are the tables and views that the text refers to, `events` and `milestones` among them;
+    `needs` and `kinds` are the columns and the kinds of `events` without which it would be wrong.
+    """
+
+    name: str
+    doc: str
+    sql: str
+    columns: tuple[ViewColumn, ...]
+    uses: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def _columns(table: str) -> tuple[ViewColumn, ...]:
+    """Columns from lines of a name and a meaning."""
+    rows = (line.split(None, 1) for line in table.strip().splitlines())
+    return tuple(ViewColumn(name, doc) for name, doc in rows)
+
+
+# A queue may be deleted and made again under its name, and one that is not durable goes with its
+# broker without an event: so queues are told apart by when they were created.
+_RESTARTS: Final = """restarts AS (
+  SELECT array_agg(lsn) AS lsns, max(lsn) AS last_lsn
+  FROM milestones WHERE kind = 'BrokerStarted'
+)"""
+_MADE: Final = f"""made AS (
+  SELECT queue, queue_id, address, lsn AS created_lsn, time AS created_at, detail,
+    coalesce(json_extract_string(detail, '$.durable'), 'true') = 'true' AS durable,
+    coalesce(lead(lsn) OVER (PARTITION BY queue ORDER BY lsn), {_LAST_LSN}) AS until_lsn
+  FROM milestones WHERE kind = 'QueueCreated'
+)"""
+
+
+def _entries(contents: bool) -> str:
+    """Text of one row for each message and queue; with `contents` also what Routed says of it."""
+    touched = ", flags, body_bytes, headers_bytes, detail" if contents else ""
+    gathered = _CONTENTS if contents else ""
+    placed = ", headers_bytes, body_bytes, expires_at" if contents else ""
+    return f"""
+WITH {_RESTARTS},
+{_MADE},
+touched AS (
+  SELECT lsn, time, kind, reason, address, message, consumer, connection, related, priority,
+    persistent, queue_id, unnest(queues) AS queue{touched}
+  FROM events WHERE kind IN ({_listed(_OF_ENTRIES)})
+),
+gathered AS (
+  SELECT message, queue,
+    max(queue_id) AS seen_id,
+    min(lsn) FILTER (WHERE kind = 'Routed') AS routed_lsn,
+    min(time) FILTER (WHERE kind = 'Routed') AS routed_at,
+    min(address) FILTER (WHERE kind = 'Routed') AS address,
+    min(priority) AS priority,
+    bool_and(persistent) AS persistent,
+    min(connection) FILTER (WHERE kind = 'Routed') AS sender,
+    min(related) FILTER (WHERE kind = 'Routed') AS made_from,
+    count(*) FILTER (WHERE kind = 'Delivered') AS deliveries,
+    count(*) FILTER (WHERE kind = 'Returned') AS returns,
+    min(time) FILTER (WHERE kind = 'Delivered') AS first_delivered_at,
+    max(time) FILTER (WHERE kind = 'Delivered') AS last_delivered_at,
+    max(lsn) FILTER (WHERE kind = 'Delivered') AS delivered_lsn,
+    max(lsn) FILTER (WHERE kind = 'Returned') AS returned_lsn,
+    min(kind) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_kind,
+    min(reason) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_reason,
+    min(lsn) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_lsn,
+    min(time) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_at,
+    max(related) FILTER (WHERE kind IN ('DeadLettered', 'Expired')) AS successor{gathered}
+  FROM touched GROUP BY message, queue
+),
+placed AS (
+  SELECT gathered.*, made.queue_id AS made_id, made.created_lsn,
+    CASE WHEN end_lsn IS NULL AND restarts.last_lsn > message
+      AND (NOT persistent OR NOT coalesce(durable, true))
+      THEN list_min(list_filter(restarts.lsns, lambda started: started > message))
+      END AS dropped_lsn,
+    coalesce(delivered_lsn, 0) > greatest(coalesce(returned_lsn, 0), coalesce(restarts.last_lsn, 0))
+      AS is_out
+  FROM gathered CROSS JOIN restarts
+  LEFT JOIN made ON gathered.queue = made.queue
+    AND gathered.message >= made.created_lsn AND gathered.message < made.until_lsn
+)
+SELECT message, placed.queue, coalesce(made_id, nullif(seen_id, 0)) AS queue_id, placed.address,
+  routed_at, priority, persistent, sender, made_from, deliveries, returns, first_delivered_at,
+  last_delivered_at,
+  CASE WHEN end_kind = 'Acknowledged' THEN 'acknowledged'
+    WHEN end_kind = 'DeadLettered' THEN 'dead-lettered'
+    WHEN end_kind = 'Expired' THEN 'expired'
+    WHEN end_kind = 'Removed' THEN 'removed'
+    WHEN dropped_lsn IS NOT NULL THEN 'dropped'
+    WHEN is_out THEN 'in flight' ELSE 'ready' END AS state,
+  CASE WHEN dropped_lsn IS NOT NULL THEN 'restart' ELSE end_reason END AS reason,
+  coalesce(end_lsn, dropped_lsn) AS ended_lsn,
+  coalesce(end_at, milestones.time) AS ended_at,
+  coalesce(successor, 0) AS went_on_as,
+  created_lsn AS queue_created_lsn{placed}
+FROM placed LEFT JOIN milestones ON milestones.lsn = dropped_lsn
+WHERE routed_lsn IS NOT NULL"""
+
+
+_CONTENTS: Final = """,
+    max(headers_bytes) FILTER (WHERE kind = 'Routed') AS headers_bytes,
+    max(CASE WHEN (flags & 4) <> 0
+      THEN CAST(json_extract_string(detail, '$.body_bytes') AS BIGINT) ELSE body_bytes END)
+      FILTER (WHERE kind = 'Routed') AS body_bytes,
+    max(CAST(epoch_ms(CAST(json_extract_string(detail, '$.expires') AS BIGINT)) AS TIMESTAMPTZ))
+      FILTER (WHERE kind = 'Routed') AS expires_at"""
+
+_MESSAGES: Final = f"""
+WITH each_entry AS ({_entries(contents=True)}
+)
+SELECT message, min(routed_at) AS routed_at, min(address) AS address,
+  list_sort(array_agg(queue)) AS queues, min(priority) AS priority,
+  bool_and(persistent) AS persistent, min(sender) AS sender, min(made_from) AS made_from,
+  min(headers_bytes) AS headers_bytes, min(body_bytes) AS body_bytes,
+  min(expires_at) AS expires_at,
+  CAST(sum(deliveries) AS BIGINT) AS deliveries,
+  min(first_delivered_at) AS first_delivered_at, max(last_delivered_at) AS last_delivered_at,
+  max(ended_at) FILTER (WHERE state = 'acknowledged') AS last_acknowledged_at,
+  CASE WHEN bool_or(state = 'in flight') THEN 'in flight' WHEN bool_or(state = 'ready') THEN 'ready'
+    WHEN min(state) = max(state) THEN min(state) ELSE 'mixed' END AS state,
+  count(*) FILTER (WHERE state IN ('ready', 'in flight')) AS queued,
+  count(*) FILTER (WHERE state = 'acknowledged') AS acknowledged,
+  count(*) FILTER (WHERE state = 'dead-lettered') AS dead_lettered,
+  count(*) FILTER (WHERE state = 'expired') AS expired,
+  count(*) FILTER (WHERE state = 'removed') AS removed,
+  count(*) FILTER (WHERE state = 'dropped') AS dropped
+FROM each_entry GROUP BY message"""
+
+_DELIVERIES: Final = f"""
+WITH {_RESTARTS},
+followed AS (
+  SELECT lsn, time, kind, address, queue, queue_id, message, consumer, connection, delivery_count,
+    priority, persistent,
+    lead(kind) OVER (PARTITION BY message, queue ORDER BY lsn) AS next_kind,
+    lead(reason) OVER (PARTITION BY message, queue ORDER BY lsn) AS next_reason,
+    lead(lsn) OVER (PARTITION BY message, queue ORDER BY lsn) AS next_lsn,
+    lead(time) OVER (PARTITION BY message, queue ORDER BY lsn) AS next_time
+  FROM events WHERE kind IN ({_listed(name for name in _OF_ENTRIES if name != "Routed")})
+),
+delivered AS (
+  SELECT followed.*,
+    CASE WHEN restarts.last_lsn > lsn
+      AND coalesce(next_kind, '') NOT IN ('Acknowledged', 'Returned')
+      THEN list_min(list_filter(restarts.lsns, lambda started: started > lsn))
+      END AS restart_lsn
+  FROM followed CROSS JOIN restarts WHERE kind = 'Delivered'
+),
+judged AS (
+  SELECT delivered.*,
+    restart_lsn IS NOT NULL AND restart_lsn < coalesce(next_lsn, {_LAST_LSN}) AS cut_off
+  FROM delivered
+),
+ended AS (
+  SELECT judged.*,
+    CASE WHEN cut_off THEN restart_lsn ELSE next_lsn END AS ended_lsn,
+    CASE WHEN cut_off THEN milestones.time ELSE next_time END AS ended_at
+  FROM judged LEFT JOIN milestones ON milestones.lsn = restart_lsn
+)
+SELECT lsn AS delivered_lsn, time AS delivered_at, message, queue, queue_id, address, consumer,
+  connection, delivery_count, priority, persistent,
+  CASE WHEN cut_off THEN 'returned at restart'
+    WHEN next_kind IS NULL THEN 'in flight'
+    WHEN next_kind = 'Acknowledged' THEN 'acknowledged'
+    WHEN next_kind = 'Returned' THEN 'returned'
+    WHEN next_kind = 'DeadLettered' THEN 'dead-lettered'
+    WHEN next_kind = 'Expired' THEN 'expired'
+    WHEN next_kind = 'Removed' THEN 'removed' ELSE 'unknown' END AS outcome,
+  CASE WHEN cut_off THEN 'restart' ELSE next_reason END AS reason,
+  ended_lsn, ended_at,
+  CAST(date_diff('microsecond', time, ended_at) AS DOUBLE) / 1000.0 AS duration_ms
+FROM ended"""
+
+_QUEUES: Final = f"""
+WITH {_RESTARTS},
+{_MADE},
+latest AS (
+  SELECT queue_id,
+    max_by(address, lsn) FILTER (WHERE kind IN ('QueueCreated', 'QueueUpdated')) AS address,
+    max_by(detail, lsn) FILTER (WHERE kind IN ('QueueCreated', 'QueueUpdated')) AS detail,
+    min(lsn) FILTER (WHERE kind = 'QueueDeleted') AS deleted_lsn,
+    min(time) FILTER (WHERE kind = 'QueueDeleted') AS deleted_at,
+    max(lsn) FILTER (WHERE kind = 'QueuePaused') AS paused_lsn,
+    max(lsn) FILTER (WHERE kind = 'QueueResumed') AS resumed_lsn
+  FROM milestones WHERE queue_id > 0 GROUP BY queue_id
+),
+told AS (
+  SELECT made.queue_id, made.queue, coalesce(latest.address, made.address) AS address, durable,
+    coalesce(json_extract_string(latest.detail, '$.routing_type'), 'anycast') AS routing_type,
+    coalesce(json_extract_string(latest.detail, '$.filter'), '') AS filter,
+    coalesce(paused_lsn, 0) > coalesce(resumed_lsn, 0) AS paused,
+    created_lsn, created_at, deleted_lsn, deleted_at,
+    CASE WHEN NOT durable AND deleted_lsn IS NULL AND restarts.last_lsn > created_lsn
+      THEN list_min(list_filter(restarts.lsns, lambda started: started > created_lsn))
+      END AS gone_lsn
+  FROM made LEFT JOIN latest ON latest.queue_id = made.queue_id CROSS JOIN restarts
+),
+counted AS (
+  SELECT queue, queue_created_lsn, min(queue_id) AS seen_id, min(address) AS seen_address,
+    count(*) AS routed,
+    CAST(sum(deliveries) AS BIGINT) AS delivered,
+    CAST(sum(returns) AS BIGINT) AS returned,
+    count(*) FILTER (WHERE state = 'acknowledged') AS acknowledged,
+    count(*) FILTER (WHERE state = 'dead-lettered') AS dead_lettered,
+    count(*) FILTER (WHERE state = 'expired') AS expired,
+    count(*) FILTER (WHERE state = 'removed') AS removed,
+    count(*) FILTER (WHERE state = 'dropped') AS dropped,
+    count(*) FILTER (WHERE state = 'ready') AS ready,
+    count(*) FILTER (WHERE state = 'in flight') AS in_flight
+  FROM entries GROUP BY queue, queue_created_lsn
+)
+SELECT coalesce(told.queue_id, seen_id) AS queue_id, coalesce(told.queue, counted.queue) AS queue,
+  coalesce(told.address, seen_address) AS address, routing_type, filter, durable, paused,
+  created_lsn, created_at, coalesce(deleted_lsn, gone_lsn) AS deleted_lsn,
+  coalesce(deleted_at, milestones.time) AS deleted_at,
+  coalesce(routed, 0) AS routed, coalesce(delivered, 0) AS delivered,
+  coalesce(acknowledged, 0) AS acknowledged, coalesce(returned, 0) AS returned,
+  coalesce(dead_lettered, 0) AS dead_lettered, coalesce(expired, 0) AS expired,
+  coalesce(removed, 0) AS removed, coalesce(dropped, 0) AS dropped,
+  coalesce(ready, 0) AS ready, coalesce(in_flight, 0) AS in_flight,
+  coalesce(ready, 0) + coalesce(in_flight, 0) AS messages
+FROM told FULL JOIN counted
+  ON counted.queue = told.queue AND counted.queue_created_lsn = told.created_lsn
+LEFT JOIN milestones ON milestones.lsn = gone_lsn"""
+
+_ENTRY_NEEDS: Final = (
+    "lsn", "time", "kind", "reason", "address", "queues", "message", "consumer", "connection",
+    "related", "priority", "persistent", "queue_id",
+)  # fmt: skip
+
+ENTRIES: Final = View(
+    "entries",
+    "one row for each message and queue that it was routed to: what became of it there",
+    _entries(contents=False),
+    _columns("""
+message             id of the message: the LSN of its Routed event
+queue               name of the queue
+queue_id            id of the queue, null if it was made before history begins
+address             name of the address that the message was sent to
+routed_at           when it was routed
+priority            priority of the message, 0 to 9
+persistent          whether it outlives a restart
+sender              id of the connection that sent it, 0 for none
+made_from           message that it was made from (dead letter, expiry), 0 for none
+deliveries          how often it was delivered from this queue
+returns             how often it was returned to this queue by an event
+first_delivered_at  when it was delivered first, null for never
+last_delivered_at   when it was delivered last
+state               ready, in flight, acknowledged, dead-lettered, expired, removed, dropped
+reason              why it left the queue
+ended_lsn           event with which it left the queue, null if it is still there
+ended_at            when that was
+went_on_as          message that was made of it (dead letter, expiry), 0 for none
+queue_created_lsn   event that made the queue, null if that was before history begins
+"""),
+    (EVENTS, MILESTONES),
+    _ENTRY_NEEDS,
+    _OF_ENTRIES,
+)
+MESSAGES: Final = View(
+    "messages",
+    "one row for each message that was routed, over all its queues",
+    _MESSAGES,
+    _columns("""
+message               id of the message: the LSN of its Routed event, which has headers and body
+routed_at             when it was routed
+address               name of the address that it was sent to
+queues                names of the queues that it was routed to
+priority              priority, 0 to 9
+persistent            whether it outlives a restart
+sender                id of the connection that sent it, 0 for none
+made_from             message that it was made from (dead letter, expiry), 0 for none
+headers_bytes         length of its headers as they are journaled
+body_bytes            length of its body, also of a large message
+expires_at            when its time is over, null for never
+deliveries            how often it was delivered, from all queues
+first_delivered_at    when it was delivered first, null for never
+last_delivered_at     when it was delivered last
+last_acknowledged_at  when it was acknowledged last, null for never
+state                 in flight or ready if so in any queue, else how it left; mixed if not alike
+queued                in how many queues it still is
+acknowledged          in how many queues it was acknowledged
+dead_lettered         in how many queues it was dead-lettered
+expired               in how many queues it expired
+removed               from how many queues it was removed
+dropped               from how many queues it was dropped at a restart
+"""),
+    (EVENTS, MILESTONES),
+    (*_ENTRY_NEEDS, "flags", "detail", "headers_bytes", "body_bytes"),
+    _OF_ENTRIES,
+)
+DELIVERIES: Final = View(
+    "deliveries",
+    "one row for each attempt to hand a message to a consumer, and how it ended",
+    _DELIVERIES,
+    _columns("""
+delivered_lsn   the Delivered event
+delivered_at    when it was delivered
+message         id of the message
+queue           name of the queue
+queue_id        id of the queue
+address         name of the queue's address
+consumer        id of the consumer: the LSN of its ConsumerAttached event
+connection      id of the consumer's connection
+delivery_count  attempts to deliver the message from this queue, this one included
+priority        priority of the message
+persistent      whether the message outlives a restart
+outcome         how it ended: a state of entries, returned, or returned at restart
+reason          why it ended so, as the event says
+ended_lsn       event that ended it, null while it is in flight
+ended_at        when it ended
+duration_ms     milliseconds from delivery to end
+"""),
+    (EVENTS, MILESTONES),
+    (
+        "lsn", "time", "kind", "reason", "address", "queue", "queue_id", "message", "consumer",
+        "connection", "delivery_count", "priority", "persistent",
+    ),
+    tuple(name for name in _OF_ENTRIES if name != "Routed"),
+)  # fmt: skip
+QUEUES: Final = View(
+    "queues",
+    "one row for each queue that there ever was, with what went through it",
+    _QUEUES,
+    _columns("""
+queue_id       id of the queue
+queue          its name; a queue that was made again has a row for each time
+address        name of the address that it is bound to
+routing_type   anycast or multicast
+filter         what it takes, empty for everything
+durable        whether it outlives a restart
+paused         whether nothing is delivered from it
+created_lsn    event that made it, null if that was before history begins
+created_at     when that was
+deleted_lsn    event with which it went, null if it is there
+deleted_at     when that was
+routed         messages that were routed to it
+delivered      deliveries from it
+acknowledged   messages that were acknowledged
+returned       deliveries that were returned, but for those that a restart returned
+dead_lettered  messages that were dead-lettered
+expired        messages that expired
+removed        messages that were removed by an administrator, or with the queue
+dropped        messages that were dropped at a restart
+ready          messages that are ready now
+in_flight      messages that are in flight now
+messages       both together
+"""),
+    (EVENTS, MILESTONES, "entries"),
+    _ENTRY_NEEDS,
+    _OF_ENTRIES,
+)
+
+VIEWS: Final = (ENTRIES, MESSAGES, DELIVERIES, QUEUES)
+"""All views; each refers only to those before it."""
+BY_NAME: Final = {view.name: view for view in VIEWS}
+
+
+def needed(names: Iterable[str]) -> tuple[View, ...]:
+    """These views with those that they refer to, in the order in which to define them."""
+    wanted: set[str] = set(names)
+    for view in reversed(VIEWS):
+        if view.name in wanted:
+            wanted.update(view.uses)
+    return tuple(view for view in VIEWS if view.name in wanted)
+
+
+def prepare(
+    engine: Engine, history: History, names: Iterable[str], selection: Selection = EVERYTHING
+) -> None:
+    """Load what these views need as `events` and `milestones`, and define the views.
+
+    Of the selection its span, addresses and messages count. Queues are to be asked of the views:
+    what a message is in one queue does not tell what it is in all. Raises as `Engine.load`.
+    """
+    views = needed(names)
+    columns = [name for name in ALL_COLUMNS if any(name in view.needs for view in views)]
+    kinds = [name for name in _OF_ENTRIES if any(name in view.kinds for view in views)]
+    span = msgspec.structs.replace(
+        selection, kinds=tuple(kinds), queues=(), to_lsn=_end(history, selection)
+    )
+    engine.load(EVENTS, history, columns, span)
+    engine.load(MILESTONES, history, MILESTONE_COLUMNS, milestones_of(span))
+    for view in views:
+        engine.define(view.name, view.sql)
+
+
+def milestones_of(span: Selection) -> Selection:
+    """The milestones that belong to events of a span: all up to its end."""
+    return Selection(kinds=MILESTONE_KINDS, to_lsn=span.to_lsn, until=span.until)
+
+
+def _end(history: History, selection: Selection) -> int | None:
+    """The last LSN there is now, so that two tables tell of the same history."""
+    if selection.to_lsn is not None or not (history.source.directory or history.source.archive):
+        return selection.to_lsn
+    return make_plan(history.source, Selection(from_lsn=_LAST_LSN), names=False).last_lsn
