@@ -26,6 +26,7 @@ BYTES_MAX: Final = 8 << 20
 OVERHEAD_BYTES: Final = 256
 """What a message without headers and body weighs."""
 TIMEOUT_SECONDS: Final = 300.0
+DEFAULT_PRIORITY: Final = 4
 DUPLICATE: Final = "duplicate-id"
 DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
 RESERVED: Final = frozenset(
@@ -55,15 +56,19 @@ class PublishError(Exception):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """What is to be published; `expires` is in milliseconds since 1970, 0 for never."""
+    """What is to be published; `expires` is in milliseconds since 1970, 0 for never.
+
+    `key` is not sent: it is what the sender knows the message by.
+    """
 
     destination: str
     body: bytes | Content
     headers: tuple[tuple[str, str], ...] = ()
-    priority: int = 4
+    priority: int = DEFAULT_PRIORITY
     persistent: bool = True
     expires: int = 0
     routing_type: RoutingType = ""
+    key: str = ""
 
     @property
     def weight(self) -> int:
@@ -256,27 +261,26 @@ def remembers_ids(
     """Whether an address detects duplicates, None if that cannot be known. Raises StompError.
 
     Leaves nothing behind: the transaction that asks can never be committed, because one queue
-    would be on two addresses. It is refused for its two messages of one id by an address that
-    remembers ids, and otherwise for that queue.
+    would be on two addresses. An address that remembers ids refuses it before for its two messages
+    of one id; what it was refused for is known by the name that is told.
     """
     name = f"daybook-probe-{uuid4().hex}"
+    twice, queue = f"{name}-id", f"{name}-queue"
     transaction = ("transaction", name)
     asked = Message(destination, b"", routing_type=routing_type).lines()
-    asked += [(DUPLICATE_ID, name), transaction]
-    commit = ""
+    asked += [(DUPLICATE_ID, twice), transaction]
     try:
         with StompClient(endpoint, timeout=_PROBE_SECONDS) as client:
             client.send("BEGIN", [transaction])
             client.send("SEND", asked)
             client.send("SEND", asked)
-            for address in (f"{name}-1", f"{name}-2"):
-                client.send("SEND", [("destination", f"{address}::{name}"), transaction])
-            commit = client.request_receipt("COMMIT", [transaction])
-            client.has_receipt(commit, _PROBE_SECONDS)
+            for address in ("1", "2"):
+                client.send("SEND", [("destination", f"{name}-{address}::{queue}"), transaction])
+            client.has_receipt(client.request_receipt("COMMIT", [transaction]), _PROBE_SECONDS)
     except Refused as refusal:
-        if refusal.code == DUPLICATE:
-            return True
-        return False if commit and refusal.receipt == commit else None
+        if not refusal.receipt:
+            return None
+        return True if twice in str(refusal) else False if queue in str(refusal) else None
     return None
 
 
