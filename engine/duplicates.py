@@ -1,7 +1,9 @@
 """Deciding that a message came before: detection of duplicates by the ids that senders give.
 
 An address remembers the last ids of messages that were routed in it (`engine.id_cache`). A message
-with one of them is not routed again: its sender sees success; a transaction with one is refused.
+with one of them is not routed again: its sender sees success; a transaction with one is refused. Of
+a committed transaction every id is remembered, also of what no queue took: it is the commit that
+must not come again.
 What the broker makes itself (dead letters, expiry) is neither checked nor remembered. Must never
 know how a protocol spells an id.
 """
@@ -34,21 +36,24 @@ def remembered(address: Address) -> int:
     return count + (address.unjournaled_ids.count if address.unjournaled_ids is not None else 0)
 
 
-def remember(core: Core, address: Address, duplicate_id: str, routed: int) -> int:
-    """Remember the id of a message that was routed by the event `routed`; return the last LSN.
+def remember(core: Core, address: Address, duplicate_id: str, decided: int) -> int:
+    """Remember the id of a message; return the last LSN.
 
-    `routed` is 0 if that is not journaled: then this is not, either.
+    `decided` is its Routed, or its Dropped in a transaction; 0 if that is not journaled: then this
+    is not, either.
     """
     size = core.state.settings.resolve(address.name).id_cache_size
     if not size:
-        return routed
-    if not routed or not core.options.persist_id_cache:
+        return decided
+    if not decided or not core.options.persist_id_cache:
         if address.unjournaled_ids is None:
             address.unjournaled_ids = IdCache()
         address.unjournaled_ids.add(key_of(duplicate_id), size)
-        return routed
+        return decided
     return core.emit(
-        events.row(events.DUPLICATE_ID_RECORDED, address=address.id, related=routed, time=core.now),
+        events.row(
+            events.DUPLICATE_ID_RECORDED, address=address.id, related=decided, time=core.now
+        ),
         events.encode_detail(events.DuplicateIdDetail(duplicate_id=duplicate_id)),
     )
 
@@ -65,11 +70,23 @@ def note(core: Core, address: Address, duplicate_id: str) -> None:
 
 
 def refuse(name: str, duplicate_id: str, transaction: str) -> Refusal:
-    """Refuse a transaction because of an id that its address has, or that it has twice."""
+    """Refuse a transaction because its address had one of its messages before."""
     return Refusal(
         Code.DUPLICATE,
         f"transaction '{transaction}' is a duplicate: address '{name}' had a message with the "
         f"duplicate id {_shown(duplicate_id)} before; nothing of this transaction was kept",
+    )
+
+
+def refuse_twice(name: str, duplicate_id: str, transaction: str) -> Refusal:
+    """Refuse a transaction because two of its messages to an address have one id.
+
+    Not as a duplicate: whoever is told of a duplicate takes the transaction for committed.
+    """
+    return Refusal(
+        Code.INVALID,
+        f"transaction '{transaction}' has two messages with the duplicate id "
+        f"{_shown(duplicate_id)} to address '{name}'; each must have an id of its own, or none",
     )
 
 

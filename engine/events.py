@@ -431,7 +431,8 @@ EVENT_TYPES: Final = (
     EventType(DUPLICATE_ID_RECORDED, "DuplicateIdRecorded", ("address", "related"),
               DuplicateIdDetail,
               "The address remembers the id of the message that was routed by the event in "
-              "`related`, and has forgotten the oldest ids above its id-cache-size."),
+              "`related` (in a transaction also: dropped), and has forgotten the oldest ids above "
+              "its id-cache-size."),
     EventType(DUPLICATE_IDS_CLEARED, "DuplicateIdsCleared", ("reason", "address"), None,
               "The address has forgotten all ids that it remembered."),
 )  # fmt: skip

@@ -338,15 +338,22 @@ def _drop_known(core: Core, command: Send, address: Address) -> int:
 
 
 def _drop(core: Core, command: Send, address: Address, flags: int, reason: int) -> int:
-    """Record that a message was not kept. It never becomes one, so it has no id."""
-    if flags < 0:
-        return 0
+    """Drop a message (unjournaled with flags -1); return the LSN to wait for, 0 for none."""
+    lsn = _emit_dropped(core, command, address, flags, reason) if flags >= 0 else 0
+    if command.transaction is not None and command.duplicate_id:
+        # It is the commit that must not come again, whatever became of its parts.
+        lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
+    return lsn if flags >= 0 and flags & PERSISTENT else 0
+
+
+def _emit_dropped(core: Core, command: Send, address: Address, flags: int, reason: int) -> int:
+    """Record that a message was not kept. It never becomes one, so there is no message's id."""
     if command.chunks:
         flags |= events.LARGE
     detail = events.DroppedDetail(
         transaction=command.transaction or "", duplicate_id=command.duplicate_id
     )
-    lsn = core.emit(
+    return core.emit(
         events.row(
             events.DROPPED,
             reason=reason, address=address.id, priority=command.priority, flags=flags,
@@ -354,7 +361,6 @@ def _drop(core: Core, command: Send, address: Address, flags: int, reason: int) 
         ),
         events.encode_detail(detail),
     )  # fmt: skip
-    return lsn if flags & PERSISTENT else 0
 
 
 def _detail(message: Message, queues: tuple[int, ...], transaction: str | None) -> bytes:

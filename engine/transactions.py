@@ -190,8 +190,10 @@ def _check_id(
     key = key_of(command.duplicate_id)
     if not core.state.settings.resolve(name).id_cache_size:
         return None
-    if (name, key) in ids or (address is not None and duplicates.is_known(address, key)):
+    if address is not None and duplicates.is_known(address, key):
         return duplicates.refuse(name, command.duplicate_id, transaction)
+    if (name, key) in ids:
+        return duplicates.refuse_twice(name, command.duplicate_id, transaction)
     ids.add((name, key))
     return None
 

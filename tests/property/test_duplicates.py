@@ -130,16 +130,18 @@ class Duplicates(RuleBasedStateMachine):
             assert self.world.ok(command) == 0
             self.open.append((place, duplicate_id, body))
 
-    def is_refused(self, sends: list[Sent]) -> bool:
+    def refusal_of(self, sends: list[Sent]) -> Code | None:
         seen: set[tuple[str, str]] = set()
         for place, duplicate_id, _ in sends:
             address = PLACES[place]
             if not duplicate_id or not self.model.sizes[address]:
                 continue
-            if (address, duplicate_id) in seen or self.model.knows(address, duplicate_id):
-                return True
+            if self.model.knows(address, duplicate_id):
+                return Code.DUPLICATE
+            if (address, duplicate_id) in seen:
+                return Code.INVALID
             seen.add((address, duplicate_id))
-        return False
+        return None
 
     @rule()
     def commit(self) -> None:
@@ -148,9 +150,10 @@ class Duplicates(RuleBasedStateMachine):
         sends, self.open = self.open, None
         answer = self.world.handle(Commit(self.connection, "t"))
         self.world.turn()
-        if self.is_refused(sends):
+        code = self.refusal_of(sends)
+        if code is not None:
             assert isinstance(answer, Refusal)
-            assert answer.code is Code.DUPLICATE
+            assert answer.code is code
             assert self.world.journal[-1].name == "TransactionRolledBack"
             return
         assert isinstance(answer, int), answer

@@ -135,7 +135,7 @@ class Judge:
     def _error(self, frame: Frame) -> None:
         """An ERROR with a code says that a message is there: it must be durable by then."""
         code = frame.headers.get("code", "")
-        if code and tag_of_id(frame.headers["message"]) not in self.shadow.routed:
+        if code and tag_of_id(frame.headers["message"]) not in self.shadow.remembered:
             raise Violation("P1", f"a duplicate of what is not durable: {frame}")
         self.duplicates += bool(code)
 
@@ -228,6 +228,9 @@ class Judge:
         tag = wanted.tag
         sent = self.ledger.sent[tag]
         if wanted.name or not sent.persistent:
+            return ""
+        if tag in self.shadow.remembered:
+            sent.promised = tag in self.shadow.routed
             return ""
         if tag not in self.shadow.routed and not self._was_dropped(link, sent):
             return f"Routed of {tag}"

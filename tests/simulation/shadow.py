@@ -94,7 +94,9 @@ class Shadow:
         # Connection and content of chunks that no message has taken yet, and how many have.
         self.chunks: dict[int, tuple[int, bytes]] = {}
         self.large = 0
-        # How many duplicates were dropped, and the Routed whose id is to be recorded next.
+        # Tags of messages whose ids are known, how many duplicates were dropped, and the event
+        # whose id is to be recorded next.
+        self.remembered: set[int] = set()
         self.duplicates = 0
         self._recording = 0
         # The link of a connection: the simulator names peers by it.
@@ -193,17 +195,21 @@ class Shadow:
     def _recorded(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         """An id is recorded right behind its message."""
         routed, self._recording = self._recording, 0
-        found = (row[events.RELATED], self.routed.get(tag_of_id(detail.duplicate_id)))
-        if found != (lsn - 1, lsn - 1) or routed != lsn - 1:
+        tag = tag_of_id(detail.duplicate_id)
+        found = (row[events.RELATED], self.routed.get(tag, lsn - 1))
+        if found != (lsn - 1, lsn - 1) or routed != lsn - 1 or tag in self.remembered:
             raise Violation("P1", f"event {lsn} records {detail} of {found}, behind {routed}")
+        self.remembered.add(tag)
 
     def _dropped(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         connection = row[events.CONNECTION]
         if row[events.REASON] == events.DUPLICATE:
             self.duplicates += 1
-            if tag_of_id(detail.duplicate_id) not in self.routed:
-                raise Violation("P1", f"event {lsn} drops {detail}, which was never routed")
+            if tag_of_id(detail.duplicate_id) not in self.remembered:
+                raise Violation("P1", f"event {lsn} drops {detail}, which was never there")
             return
+        if detail.transaction and detail.duplicate_id:
+            self._recording = lsn
         self.dropped[connection] = self.dropped.get(connection, 0) + 1
         if detail.transaction:
             self._in_transaction[lsn] = detail.transaction

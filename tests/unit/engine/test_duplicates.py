@@ -328,17 +328,53 @@ def test_a_transaction_with_a_duplicate_leaves_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("other", [{}, {"address": "q", "queue": "q"}, {"routing_type": ANYCAST}])
-def test_an_id_twice_in_a_transaction_is_a_duplicate(world: World, other: dict[str, Any]) -> None:
-    """Whether the address exists or not."""
+def test_an_id_twice_in_a_transaction_is_refused(world: World, other: dict[str, Any]) -> None:
+    """Whether the address exists or not; but not as a duplicate, for nothing of it is there."""
     connection = world.connect()
     for _ in range(2):
         world.begin(connection)
         send(world, "a", connection=connection, transaction="t")
         send(world, "b", connection=connection, transaction="t")
         send(world, "a", connection=connection, transaction="t", **other)
-        assert refused_commit(world, connection).code is Code.DUPLICATE
+        refusal = refused_commit(world, connection)
+        assert refusal.code is Code.INVALID
+        assert "two messages with the duplicate id 'a' to address 'q'" in refusal.text
+        assert world.journal[-1].name == "TransactionRolledBack"
         send(world, "c" + str(world.now))
         world.sleep(1)
+
+
+def test_a_transaction_is_remembered_by_what_no_queue_took_too(world: World) -> None:
+    """Or the rest of it would be routed twice."""
+    connection = world.connect()
+    for body in (b"1", b"2"):
+        world.begin(connection)
+        send(
+            world, "a", address="news", routing_type=MULTICAST, connection=connection,
+            transaction="t",
+        )  # fmt: skip
+        world.send("q", body, connection=connection, transaction="t")
+        lsn = world.broker.lsn
+        if body == b"1":
+            world.commit(connection)
+            assert world.names_since(lsn)[1:3] == ["Dropped", "DuplicateIdRecorded"]
+            assert world.journal[lsn + 2].row[events.RELATED] == lsn + 2
+        else:
+            assert refused_commit(world, connection).code is Code.DUPLICATE
+    assert world.bodies("q") == [b"1"]
+
+
+def test_what_is_dropped_unjournaled_in_a_transaction_is_remembered_in_memory(world: World) -> None:
+    world.settings("off")
+    connection = world.connect()
+    world.begin(connection)
+    send(
+        world, "a", address="news", routing_type=MULTICAST, persistent=False,
+        connection=connection, transaction="t",
+    )  # fmt: skip
+    world.commit(connection)
+    assert world.events_named("DuplicateIdRecorded") == []
+    assert ids_of(world, "news") == 1
 
 
 def test_the_same_id_at_two_addresses_in_a_transaction_is_none(world: World) -> None:
