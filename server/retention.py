@@ -10,6 +10,7 @@ know how the index finds what is queued.
 
 import asyncio
 import contextlib
+import gc
 import time
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -378,6 +379,9 @@ class Retention:
 
     async def _lines(self, work: str, last_lsn: int, told: str = "") -> AsyncGenerator[bytes, None]:
         """Have a process do some work, and give what it says line by line; RetentionError."""
+        # Of those before this one, pipes and protocols refer to each other, and the collector looks
+        # for such so rarely that thousands would gather.
+        gc.collect(0)
         process = await asyncio.create_subprocess_exec(
             *command(work, self._path, last_lsn),
             env=environment(),

@@ -1,14 +1,28 @@
 """What may leave, so that nothing is carried for ever; and how carrying gives way."""
 
 import asyncio
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
 from journal.retention import Limits, SealedSegment, choose
+from paging.retiring import WEIGH
 from paging.surveying import Weight
-from server.retention import ROUND_SEGMENTS, STEP_SECONDS, Pace, worth_leaving
+from server.retention import (
+    ROUND_SEGMENTS,
+    STEP_SECONDS,
+    Pace,
+    Retention,
+    RetentionError,
+    worth_leaving,
+)
 
 
 def segments(count: int) -> tuple[SealedSegment, ...]:
@@ -92,3 +106,35 @@ def test_carrying_rests_longer_than_it_works(monkeypatch: pytest.MonkeyPatch) ->
     rests.clear()
     asyncio.run(work(9.0, 1))
     assert rests[0] < 1.0, "a step that was long for another reason is not paid for in full"
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def open_pipes() -> int:
+    return sum(type(each).__name__.endswith("UnixTransport") for each in gc.get_objects())
+
+
+def test_processes_leave_nothing_behind_that_waits_for_the_collector(tmp_path: Path) -> None:
+    nothing = cast(Any, None)
+    retention = Retention(nothing, tmp_path, lambda: None, nothing)
+
+    async def ask_often() -> list[int]:
+        found = []
+        for _ in range(4):
+            # There is no index to be weighed: the process says so, and ends.
+            with pytest.raises(RetentionError):
+                await retention._ask(WEIGH, 1)
+            found.append(open_pipes())
+        return found
+
+    with without_collector(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        found = runner.run(ask_often())
+    assert found[0] > 0
+    assert max(found) == found[0]
