@@ -12,7 +12,12 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from journal.format import FIRST_LSN
@@ -21,7 +26,8 @@ from pipeline.holding import Hold
 from pipeline.planning import Split, make_plan
 from pipeline.schema import NAMED_COLUMNS, spark_ddl
 from pipeline.selection import SelectionError
-from pipeline.source_options import STREAM_ONLY, SourceOptions, read_options, refuse
+from pipeline.source_options import BATCH_ONLY, STREAM_ONLY, SourceOptions, read_options, refuse
+from pipeline.streaming import JournalStreamReader
 
 
 class SplitPartition(InputPartition):
@@ -94,6 +100,12 @@ class JournalSource(DataSource):
         refuse(self.options, STREAM_ONLY, "it is for streams; name a span by lsn = FROM..TO")
         self._check(schema)
         return JournalReader(self._read)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Raises SelectionError."""
+        refuse(self.options, BATCH_ONLY, "a stream has startingLsn and endingLsn")
+        self._check(schema)
+        return JournalStreamReader(self._read)
 
     def _check(self, schema: StructType) -> None:
         """Raise SelectionError for a schema that is not that of the columns."""

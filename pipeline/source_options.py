@@ -25,7 +25,7 @@ COMMON: Final = (
 )  # fmt: skip
 """Options of a batch, and of a stream unless it has others for the same."""
 STREAM_ONLY: Final = ("startingLsn", "endingLsn", "maxRowsPerBatch")
-BATCH_ONLY: Final = ("lsn",)
+BATCH_ONLY: Final = ("lsn", "selection")
 
 
 class SourceOptions(msgspec.Struct, frozen=True):
