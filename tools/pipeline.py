@@ -13,6 +13,7 @@ from pipeline.selection import SelectionError
 from tools.failures import Failure
 
 JOBS: Final = {
+    "archive": "Turn sealed segments into Parquet files that keep their proof.",
     "audit": "Account for every message: prove that nothing was lost, doubled or invented.",
 }
 """Name of each job, whose command is `command` in the module `tools.job_NAME`, and its help."""

@@ -1,0 +1,282 @@
+"""Archiving history as Parquet: sealed segments become files, and keep their proof.
+
+Each segment is verified, written to local files, read back from them row by row against its proof,
+then copied, read back again and listed. A segment that is listed is not looked at again, so the
+job may run as often as one likes; one that broke off is done anew by the next run. The newest
+segment of a live journal is still being written, and waits.
+
+Fault model: the process may die between any two steps: what is not listed does not count. A damaged
+segment is told and left out, and the others go on. Must never know who asks.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from history.beginning import beginning
+from history.names import Names
+from history.scan import events_of, wanted_blocks
+from journal.archive import Archive
+from journal.disk import Disk
+from journal.errors import ArchiveError, Corruption, JournalError, NoJournal
+from journal.format import Damage, segment_first_lsn
+from journal.pins import Pin
+from journal.segment import Segment, open_segment, segment_names
+from journal.verify import verify_segment
+from paging.layout import LAYOUT
+from pipeline.decoding import read_split
+from pipeline.naming import NameTables
+from pipeline.parquet_archive import (
+    MANIFEST_FORMAT,
+    ArchivedSegment,
+    Gap,
+    ParquetArchive,
+    ParquetFile,
+    gaps_between,
+)
+from pipeline.parquet_writing import Written, write_days
+from pipeline.planning import NAMING, Source, Split, check_source
+from pipeline.proof import Proof, Rebuilder, encode_proof, make_proof, zstd_version
+from pipeline.proving import tables_of
+from pipeline.schema import ALL_COLUMNS
+from pipeline.selection import EVERYTHING
+from recovery.readonly import journal_disk
+
+UNLIKE: Final = "what was written does not read as the segment does"
+
+
+class ArchiveTask(msgspec.Struct, frozen=True):
+    """One segment to archive: all that whoever does it needs to know."""
+
+    source: Source
+    segment: str
+    target: str
+    names: NameTables
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of a task: an archived segment, or a problem in a sentence."""
+
+    segment: str
+    archived: ArchivedSegment | None = None
+    problem: str = ""
+
+
+class ArchiveReport(msgspec.Struct):
+    """What `archive` did: segments that it added, and how many were there; problems; gaps."""
+
+    url: str
+    added: list[ArchivedSegment]
+    already: int
+    problems: list[str]
+    gaps: list[Gap]
+    first_lsn: int = 0
+    last_lsn: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether all was archived that could be."""
+        return not (self.problems or self.gaps)
+
+
+def archive(
+    source: Source,
+    target: str,
+    *,
+    spark: Any = None,
+    told: Callable[[Outcome], None] = lambda _: None,
+) -> ArchiveReport:
+    """Bring a Parquet archive up to date with a history.
+
+    With a SparkSession executors do it, one task a segment; they must reach history and target
+    under the same names. `told` hears of each segment. Raises JournalError.
+    """
+    check_source(source)
+    parquet = ParquetArchive(target)
+    with Pin(Path(source.directory)) if source.directory else nullcontext():
+        disk = source.disk()
+        before = parquet.segments()
+        _check_same(disk, parquet, before)
+        waiting = _waiting(source, disk, {segment.segment for segment in before})
+        names, problems = _learn(source, disk, parquet, waiting)
+        tables = NameTables(names.addresses, names.queues)
+        if waiting:
+            parquet.add_names(tables)
+        tasks = [ArchiveTask(source, name, target, tables) for name in waiting]
+        outcomes = []
+        for outcome in _on_spark(spark, tasks) if spark is not None else map(run_task, tasks):
+            outcomes.append(outcome)
+            told(outcome)
+    known = set(problems)
+    problems += [each.problem for each in outcomes if each.problem and each.problem not in known]
+    after = parquet.segments()
+    added = [outcome.archived for outcome in outcomes if outcome.archived is not None]
+    return ArchiveReport(
+        parquet.url, added, len(before), problems, gaps_between(after),
+        after[0].first_lsn if after else 0, after[-1].last_lsn if after else 0,
+    )  # fmt: skip
+
+
+def _on_spark(spark: Any, tasks: list[ArchiveTask]) -> Iterator[Outcome]:
+    if not tasks:
+        return iter(())
+    spread = spark.sparkContext.parallelize(tasks, len(tasks))
+    return iter(spread.map(run_task).collect())
+
+
+def _check_same(disk: Disk, parquet: ParquetArchive, there: Sequence[ArchivedSegment]) -> None:
+    """Check that what is archived already is of the same data directory; raises ArchiveError."""
+    names = segment_names(disk)
+    if not names:
+        raise NoJournal("there is no segment to archive: the journal or the archive is empty")
+    if not there:
+        return
+    # Any header will do, and the newest is the least likely to be damaged.
+    segment = open_segment(disk, names[-1], LAYOUT)
+    segment.close()
+    if segment.header.data_id.hex() != there[0].data_id:
+        raise ArchiveError(
+            parquet.url, "history of another data directory is archived here; each needs an "
+            "archive of its own",
+        )  # fmt: skip
+
+
+def _waiting(source: Source, disk: Disk, there: set[str]) -> list[str]:
+    """Sealed segments that are not archived yet."""
+    names = segment_names(disk)
+    if source.directory:
+        # It is still being written.
+        names.pop()
+    return [name for name in names if name not in there]
+
+
+def _learn(
+    source: Source, disk: Disk, parquet: ParquetArchive, waiting: Sequence[str]
+) -> tuple[Names, list[str]]:
+    """What ids stand for, from what is archived and what waits; and what kept us from learning."""
+    known = parquet.names()
+    names = Names()
+    problems: list[str] = []
+    if not (known.addresses or known.queues) and source.directory:
+        for event in beginning(Path(source.directory), disk).events:
+            names.learn(event.row, event.detail)
+    names.addresses.update(known.addresses)
+    names.queues.update(known.queues)
+    for name in waiting:
+        try:
+            _learn_segment(disk, name, names)
+        except (JournalError, Damage) as error:
+            problems.append(_not_archived(name, error))
+    return names, problems
+
+
+def _learn_segment(disk: Disk, name: str, names: Names) -> None:
+    first = segment_first_lsn(name) or 1
+    segment = open_segment(disk, name, LAYOUT)
+    try:
+        last = segment.footer().last_lsn
+    finally:
+        segment.close()
+    found = wanted_blocks(
+        disk, lambda entry: bool(entry.kinds & NAMING), from_lsn=first, to_lsn=last
+    )
+    for block in found:
+        for event in events_of(block, lambda _, row: bool(NAMING >> row[0] & 1)):
+            names.learn(event.row, event.detail)
+
+
+def _not_archived(name: str, error: Exception) -> str:
+    return f"segment {name} was not archived: {error}"
+
+
+def run_task(task: ArchiveTask) -> Outcome:
+    """Archive one segment; what is wrong with it or the target is in the outcome."""
+    try:
+        with whole_segments(task.source) as disk:
+            found = archive_segment(disk, task.segment, ParquetArchive(task.target), task.names)
+        return Outcome(task.segment, found)
+    except (JournalError, Damage, OSError, pa.ArrowException) as error:
+        return Outcome(task.segment, problem=_not_archived(task.segment, error))
+
+
+@contextmanager
+def whole_segments(source: Source) -> Iterator[Disk]:
+    """The segments of a history, those of an archive fetched whole and checked as such."""
+    live = journal_disk(Path(source.directory)) if source.directory else None
+    if not source.archive:
+        assert live is not None
+        yield live
+        return
+    with Archive(source.archive).reading(live) as disk:
+        yield disk
+
+
+def archive_segment(
+    disk: Disk, name: str, parquet: ParquetArchive, names: NameTables
+) -> ArchivedSegment:
+    """Archive a sealed segment, whatever is there of it already.
+
+    Raises Corruption if it is damaged, Damage if it is not sealed, ArchiveError if the archive
+    cannot take it, OSError if there is no room for temporary files.
+    """
+    report = verify_segment(disk, name)
+    if report.faults:
+        fault = report.faults[0]
+        raise Corruption(fault.segment, fault.offset, fault.lsn, fault.what)
+    segment = open_segment(disk, name, LAYOUT)
+    try:
+        proof = make_proof(segment)
+    finally:
+        segment.close()
+    if proof.last_lsn < proof.header.first_lsn:
+        raise Damage("it has no events")
+    with TemporaryDirectory(prefix="daybook-parquet-") as folder:
+        split = _whole(segment, proof)
+        files = write_days(read_split(disk, split, EVERYTHING, ALL_COLUMNS, names), Path(folder))
+        exact = _read_back(files, proof, names)
+        packed = encode_proof(proof)
+        found = ArchivedSegment(
+            MANIFEST_FORMAT, name, proof.header.first_lsn, proof.last_lsn,
+            proof.header.data_id.hex(), proof.header.previous_hash.hex(), proof.last_hash.hex(),
+            hashlib.sha256(packed).hexdigest(), len(proof.blocks), exact, zstd_version(),
+            tuple(map(_described, files)),
+        )  # fmt: skip
+        for file in files:
+            parquet.put(file.path, file.local)
+        parquet.record(found, packed)
+    return found
+
+
+def _whole(segment: Segment, proof: Proof) -> Split:
+    """All blocks of a segment as one split."""
+    end = proof.segment_bytes - len(proof.packed_footer)
+    first, last = proof.header.first_lsn, proof.last_lsn
+    return Split(segment.name, ((segment.first_offset, end),), first, last, last - first + 1)
+
+
+def _read_back(files: Sequence[Written], proof: Proof, names: NameTables) -> int:
+    """Read what was written, and make all blocks again; how many are exact. Raises Damage."""
+    rebuilder = Rebuilder(proof, names)
+    for file in files:
+        for table in tables_of(file.local):
+            rebuilder.feed(table)
+    rebuilder.finish()
+    if rebuilder.faults:
+        fault = rebuilder.faults[0]
+        raise Damage(f"{UNLIKE}: LSN {fault.lsn}, {fault.what}")
+    return rebuilder.exact
+
+
+def _described(file: Written) -> ParquetFile:
+    with file.local.open("rb") as content:
+        sha256 = hashlib.file_digest(content, "sha256").hexdigest()
+    return ParquetFile(
+        file.path, file.first_lsn, file.last_lsn, file.time_min, file.time_max,
+        file.local.stat().st_size, sha256,
+    )  # fmt: skip

@@ -1,0 +1,347 @@
+"""Proving a Parquet archive: chain, files and rows against the proofs, and segments made again.
+
+Goes on behind what is wrong as well as it can, so that one report names every place. A block is
+proven by its hash where the installed zstd gives the frames that the journal had, else by the
+digest of its content, which shows that nothing changed by accident, but not that nobody wrote
+both anew.
+
+Fault model: any object may be missing, cut short or changed. Must never know who asks.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from journal.archive_manifest import describe, encode_manifest
+from journal.archive_store import LocalStore, Store
+from journal.disk import Disk, RealDisk
+from journal.errors import ArchiveError, JournalError
+from journal.format import Damage, SegmentHeader, manifest_name
+from journal.segment import open_segment, segment_names
+from paging.layout import LAYOUT
+from pipeline.naming import NameTables
+from pipeline.parquet_archive import ArchivedSegment, ParquetArchive, gaps_between
+from pipeline.planning import Source
+from pipeline.proof import Proof, Rebuilder, RebuiltBlock, decode_proof, zstd_version
+from recovery.directory import JOURNAL
+
+BATCH_ROWS: Final = 1 << 16
+
+
+class ProofFault(msgspec.Struct, frozen=True):
+    """Something wrong in a Parquet archive: the object's URL, the first LSN concerned, and what."""
+
+    url: str
+    lsn: int
+    what: str
+
+
+class ProofReport(msgspec.Struct):
+    """What `prove` found.
+
+    Of all `blocks`, `exact` gave their own hash again and `alike` only the digest of their content.
+    `last_hash` is where the chain ends: keep it elsewhere, and nobody can rewrite what is before.
+    `unlisted` are files of attempts that broke off.
+    """
+
+    url: str
+    segments: int = 0
+    files: int = 0
+    events: int = 0
+    blocks: int = 0
+    exact: int = 0
+    alike: int = 0
+    first_lsn: int = 0
+    last_lsn: int = 0
+    last_hash: str = ""
+    faults: list[ProofFault] = []
+    unlisted: list[str] = []
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no fault."""
+        return not self.faults
+
+
+def prove(
+    archive: ParquetArchive, live: Source | None = None, *, progress: Callable[[int], None]
+) -> ProofReport:
+    """Check everything; with a live history also that it goes on where the archive ends.
+
+    `progress` is told how many bytes were just checked. Raises ArchiveError if the archive cannot
+    be listed, JournalError if the live history cannot be read.
+    """
+    prover = _Prover(archive, progress)
+    return prover.prove(live)
+
+
+class _Prover:
+    """Where the walk stands."""
+
+    def __init__(self, archive: ParquetArchive, progress: Callable[[int], None]) -> None:
+        self._archive = archive
+        self._progress = progress
+        self._report = ProofReport(archive.url)
+
+    def prove(self, live: Source | None) -> ProofReport:
+        report = self._report
+        segments, problems = self._archive.judged_segments()
+        for problem in problems:
+            self._fault(problem.url, 0, problem.what)
+        for gap in gaps_between(segments):
+            what = f"LSN {gap.first_lsn} to {gap.last_lsn} are missing between the segments"
+            self._fault(report.url, gap.first_lsn, what)
+        names = self._archive.name_tables()
+        previous: ArchivedSegment | None = None
+        for segment in segments:
+            self._segment(segment, previous, names)
+            previous = segment
+        if segments:
+            report.first_lsn, report.last_lsn = segments[0].first_lsn, segments[-1].last_lsn
+            report.last_hash = segments[-1].last_hash
+        if live is not None:
+            self._goes_on(live, segments)
+        report.unlisted = self._archive.unlisted(segments)
+        return report
+
+    def _fault(self, url: str, lsn: int, what: str) -> None:
+        self._report.faults.append(ProofFault(url, lsn, what))
+
+    def _segment(
+        self, segment: ArchivedSegment, previous: ArchivedSegment | None, names: NameTables
+    ) -> None:
+        report = self._report
+        report.segments += 1
+        report.files += len(segment.files)
+        url = self._archive.url_of(segment.segment)
+        if previous is not None:
+            for what in _misfits(previous, segment):
+                self._fault(url, segment.first_lsn, what)
+        try:
+            proof = _proof_of(self._archive, segment)
+        except ArchiveError as error:
+            self._fault(error.url, segment.first_lsn, error.what)
+            return
+        rebuilder = Rebuilder(proof, names)
+        before = len(report.faults)
+        self._rows(segment, rebuilder)
+        report.blocks += len(proof.blocks)
+        report.exact += rebuilder.exact
+        report.alike += rebuilder.alike
+        if len(report.faults) > before:
+            return
+        report.events += segment.last_lsn - segment.first_lsn + 1
+        if rebuilder.exact < segment.exact and segment.zstd == zstd_version():
+            self._fault(
+                url, segment.first_lsn,
+                f"{rebuilder.exact} blocks give their hash instead of {segment.exact}, with the "
+                "same zstd: rows and proof were changed together",
+            )  # fmt: skip
+
+    def _rows(self, segment: ArchivedSegment, rebuilder: Rebuilder) -> None:
+        """Check the rows of all files of a segment."""
+        with _temporary_folder() as folder:
+            for file in segment.files:
+                url = self._archive.url_of(file.path)
+                local = folder / "fetched"
+                try:
+                    self._archive.fetch(file, local)
+                except ArchiveError as error:
+                    self._fault(error.url, file.first_lsn, error.what)
+                    if not local.exists() or not local.stat().st_size:
+                        return
+                told = len(rebuilder.faults)
+                try:
+                    for table in tables_of(local):
+                        rebuilder.feed(table)
+                    if file is segment.files[-1]:
+                        rebuilder.finish()
+                except (Damage, pa.ArrowException, OSError) as error:
+                    self._fault(url, file.first_lsn, _reason(error))
+                    return
+                finally:
+                    for fault in rebuilder.faults[told:]:
+                        self._fault(url, fault.lsn, fault.what)
+                    self._progress(file.bytes)
+                    local.unlink(missing_ok=True)
+
+    def _goes_on(self, live: Source, segments: Sequence[ArchivedSegment]) -> None:
+        """Check that the live history has the same segments, and carries the chain on."""
+        disk = live.disk()
+        archived = {segment.segment: segment for segment in segments}
+        for name in segment_names(disk):
+            segment = open_segment(disk, name, LAYOUT)
+            segment.close()
+            url = self._archive.url_of(name)
+            for what in _disagreements(segment.header, archived.get(name), segments):
+                self._fault(url, segment.header.first_lsn, f"the live segment {name} {what}")
+
+
+def _disagreements(
+    header: SegmentHeader, same: ArchivedSegment | None, segments: Sequence[ArchivedSegment]
+) -> Iterator[str]:
+    """What a live segment says otherwise than the archive, which has it too or ends before it."""
+    previous = header.previous_hash.hex()
+    if same is not None:
+        if (same.data_id, same.previous_hash) != (header.data_id.hex(), previous):
+            yield "is another than the archived one"
+    elif segments and header.first_lsn == segments[-1].last_lsn + 1:
+        end = segments[-1].last_hash
+        if previous != end:
+            yield f"follows a block with hash {previous}, and the archive ends with {end}"
+
+
+def _misfits(one: ArchivedSegment, other: ArchivedSegment) -> Iterator[str]:
+    if one.data_id != other.data_id:
+        yield f"{one.segment} and {other.segment} come from different data directories"
+    elif other.first_lsn == one.last_lsn + 1 and other.previous_hash != one.last_hash:
+        yield f"it does not carry the hash of the last block of {one.segment}"
+
+
+def _proof_of(archive: ParquetArchive, segment: ArchivedSegment) -> Proof:
+    """The proof of a segment, whole and about what its manifest says; raises ArchiveError."""
+    url = archive.url_of(f"_daybook/{segment.segment}")
+    try:
+        proof = decode_proof(archive.proof(segment))
+    except Damage as damage:
+        raise ArchiveError(url, f"its proof does not hold: {damage}") from damage
+    said = (
+        segment.first_lsn, segment.last_lsn, segment.data_id, segment.previous_hash,
+        segment.last_hash, segment.blocks,
+    )  # fmt: skip
+    header = proof.header
+    proven = (
+        header.first_lsn, proof.last_lsn, header.data_id.hex(), header.previous_hash.hex(),
+        proof.last_hash.hex(), len(proof.blocks),
+    )  # fmt: skip
+    if said != proven:
+        raise ArchiveError(url, "its manifest says something else than its proof")
+    return proof
+
+
+def tables_of(file: Path) -> Iterator[pa.Table]:
+    """The rows of a Parquet file in pieces; raises what pyarrow raises."""
+    with pq.ParquetFile(file) as parquet:
+        for batch in parquet.iter_batches(BATCH_ROWS):
+            yield pa.Table.from_batches([batch])
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, Damage):
+        return str(error)
+    return f"it cannot be read as Parquet: {' '.join(str(error).split())}"
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    with TemporaryDirectory(prefix="daybook-parquet-") as folder:
+        yield Path(folder)
+
+
+def restore(
+    archive: ParquetArchive,
+    directory: Path,
+    *,
+    now: int,
+    from_lsn: int = 1,
+    to_lsn: int | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[str]:
+    """Write segments again as they were, bit for bit, with manifests; answers their names.
+
+    They go to a directory that `journal` then reads; what is there already is kept if it is the
+    same. `now` (microseconds since 1970 UTC) is told in manifests, `progress` hears bytes. Raises
+    ArchiveError for what cannot be made again, JournalError if the target has something else.
+    """
+    disk = RealDisk(directory / JOURNAL)
+    store = LocalStore(disk, str(disk.path), folder=disk)
+    names = archive.name_tables()
+    made = []
+    for segment in archive.segments():
+        if segment.last_lsn < from_lsn or (to_lsn is not None and segment.first_lsn > to_lsn):
+            continue
+        proof = _proof_of(archive, segment)
+        if segment.segment not in store.sizes():
+            store.write(segment.segment, _as_it_was(archive, segment, proof, names))
+        _check_restored(disk, store, segment, proof, now)
+        made.append(segment.segment)
+        progress(segment.bytes)
+    if not made:
+        raise ArchiveError(archive.url, "no segment of this range is archived here")
+    return made
+
+
+def _check_restored(
+    disk: Disk, store: Store, segment: ArchivedSegment, proof: Proof, now: int
+) -> None:
+    digest = hashlib.sha256()
+    for piece in store.read(segment.segment):
+        digest.update(piece)
+    if digest.digest() != proof.sha256:
+        raise JournalError(
+            f"{store.url_of(segment.segment)} is there, and is not the segment that was archived; "
+            "name an empty directory"
+        )
+    opened = open_segment(disk, segment.segment, LAYOUT)
+    try:
+        entry = describe(opened, sha256=proof.sha256.hex(), archived_at=now)
+    finally:
+        opened.close()
+    name = manifest_name(segment.segment)
+    if name not in store.sizes():
+        store.write(name, iter([encode_manifest(entry)]))
+
+
+def _as_it_was(
+    archive: ParquetArchive, segment: ArchivedSegment, proof: Proof, names: NameTables
+) -> Iterator[bytes]:
+    """The bytes of a segment, made from Parquet; ArchiveError at the end if they are not."""
+    digest = hashlib.sha256()
+    try:
+        for piece in _remade(proof, _blocks_of(archive, segment, proof, names)):
+            digest.update(piece)
+            yield piece
+    except (Damage, pa.ArrowException) as error:
+        raise ArchiveError(archive.url_of(segment.segment), _reason(error)) from error
+    if digest.digest() != proof.sha256:
+        raise ArchiveError(archive.url_of(segment.segment), "its SHA-256 does not come out again")
+
+
+def _blocks_of(
+    archive: ParquetArchive, segment: ArchivedSegment, proof: Proof, names: NameTables
+) -> Iterator[RebuiltBlock]:
+    rebuilder = Rebuilder(proof, names)
+    with _temporary_folder() as folder:
+        for file in segment.files:
+            archive.fetch(file, folder / "fetched")
+            for table in tables_of(folder / "fetched"):
+                yield from rebuilder.feed(table)
+                if rebuilder.faults:
+                    fault = rebuilder.faults[0]
+                    raise Damage(f"LSN {fault.lsn}: {fault.what}")
+        rebuilder.finish()
+
+
+def _remade(proof: Proof, blocks: Iterable[RebuiltBlock]) -> Iterator[bytes]:
+    """Header, blocks with the marks between them, and footer. Raises Damage."""
+    yield proof.packed_header
+    rebuilt = iter(blocks)
+    for kept in proof.blocks:
+        if not kept.header.event_count:
+            yield kept.packed
+            continue
+        block = next(rebuilt)
+        if not block.exact:
+            raise Damage(
+                f"the block of LSN {kept.header.first_lsn} does not come out as it was; another "
+                f"version of zstd wrote it than {zstd_version()}, which is installed"
+            )
+        yield kept.packed + block.rows + block.heap
+    yield proof.packed_footer
