@@ -53,6 +53,7 @@ from pipeline.jobs.audit_judge import (
     judge,
 )
 from pipeline.jobs.audit_lives import (
+    LIFE_KINDS,
     NAMING_KINDS,
     Bounds,
     Fault,
@@ -64,7 +65,6 @@ from pipeline.jobs.audit_lives import (
 )
 from pipeline.jobs.audit_tables import (
     COPIES,
-    COUNTS,
     ENTRIES,
     ENTRY_EVENTS,
     GAPS,
@@ -74,7 +74,6 @@ from pipeline.jobs.audit_tables import (
     PLAIN,
     SPAN,
     SUSPECTS,
-    TRANSACTIONS,
     classes,
 )
 from pipeline.jobs.audit_transactions import Transactions
@@ -91,12 +90,13 @@ FAULTS_MOST: Final = 100_000
 """Faults that are kept; more are counted only."""
 LSNS_MOST: Final = 10
 """LSNs that one fault lists."""
-OUT: Final = {
-    events.ACKNOWLEDGED: "acknowledged", events.DEAD_LETTERED: "dead_lettered",
-    events.EXPIRED: "expired", events.REMOVED: "removed",
+COUNTED: Final = {
+    events.ROUTED: "routed", events.ACKNOWLEDGED: "acknowledged",
+    events.DEAD_LETTERED: "dead_lettered", events.EXPIRED: "expired", events.REMOVED: "removed",
 }  # fmt: skip
 
 Told = Callable[[str], None]
+_Key = tuple[int, int, int]
 
 
 class Account(msgspec.Struct):
@@ -172,6 +172,7 @@ class _Auditor:
         self._counts: Final[Counter[str]] = Counter()
         self._is_cut = selection.to_lsn is not None or selection.until is not None
         self._lives = Lives(1)
+        self._wrong: Final[dict[_Key, Bounds]] = {}
 
     def result(self) -> Audit:
         self._told("reading events")
@@ -181,9 +182,8 @@ class _Auditor:
             self._learn(span)
             self._account(span)
             self._judge_all(span)
-            self._told("copies and transactions")
+            self._told("dead letters and expired messages")
             self._check_copies(span)
-            self._check_transactions()
         accounts = self._chosen_accounts()
         total = Account(0, "", "")
         for name in NUMBERS:
@@ -214,13 +214,21 @@ class _Auditor:
         return _Span(row["first"] or 0, row["last"] or 0, row["events"])
 
     def _learn(self, span: _Span) -> None:
-        """Learn the lives, with names and queues that are older than the span."""
-        self._told("queues, consumers and connections")
+        """Learn the lives, with names and queues that are older than the span.
+
+        The events of transactions come along: their queues have names by then.
+        """
+        self._told("queues, consumers and transactions")
         if span.first > 1:
             for event in self._before(span.first):
                 self._lives.learn(event)
+        transactions = Transactions(self._lives)
         for row in self._rows(LIVES):
-            self._lives.learn(life_event(row))
+            if row["kind_id"] in LIFE_KINDS:
+                self._lives.learn(life_event(row))
+            else:
+                self._gather(transactions.take(row))
+        self._gather(transactions.end(is_cut=self._is_cut))
         self._gather(self._lives.faults)
         if span.events != span.last - span.first + 1:
             for row in self._rows(GAPS):
@@ -239,12 +247,8 @@ class _Auditor:
     def _account(self, span: _Span) -> None:
         """Count what came and went by events, and plain entries by their class."""
         self._told("entries")
-        for row in self._rows(COUNTS):
-            account = self._account_of(row["queue_id"])
-            if row["kind_id"] == events.ROUTED:
-                account.routed = row["events"]
-            elif row["kind_id"] in OUT:
-                setattr(account, OUT[row["kind_id"]], row["events"])
+        for key, rows in groupby(self._rows(GROUPS), key=_group_of):
+            self._take_group(key, list(rows))
         gone = pa.table({"queue_id": pa.array(self._lives.gone_queues(), pa.int64())})
         self._engine.add("gone_queues", gone)
         restarts = self._lives.restarts
@@ -256,6 +260,18 @@ class _Auditor:
                 account.opening += row["entries"]
             elif row["class"] == "ready":
                 account.ready += row["entries"]
+
+    def _take_group(self, key: _Key, rows: list[dict[str, Any]]) -> None:
+        """Count events of a queue and consumer by kind; note if one of these was not there."""
+        account = self._account_of(key[0])
+        for row in rows:
+            counted = COUNTED.get(row["kind_id"])
+            if counted is not None:
+                setattr(account, counted, getattr(account, counted) + row["events"])
+        first, last = min(row["first"] for row in rows), max(row["last"] for row in rows)
+        bounds = wrong_bounds(self._lives, Group(*key, first, last))
+        if bounds is not None:
+            self._wrong[key] = bounds
 
     def _judge_all(self, span: _Span) -> None:
         """Judge entries that are not plain, and events of what was not there."""
@@ -288,25 +304,13 @@ class _Auditor:
 
     def _outside(self) -> list[tuple[Bounds, list[int], int]]:
         """Events of queues and consumers that were not there, with the first one's message."""
-        groups = (
-            Group(row["queue_id"], row["consumer"], row["connection"], row["first"], row["last"])
-            for row in self._rows(GROUPS)
-        )
-        wrong = {
-            bounds.group[:3]: bounds
-            for group in groups
-            if (bounds := wrong_bounds(self._lives, group)) is not None
-        }
-        if not wrong:
+        if not self._wrong:
             return []
-        self._engine.add("bounds", _bounds_table(list(wrong.values())))
+        self._engine.add("bounds", _bounds_table(list(self._wrong.values())))
         found = []
-        rows = self._rows(OUTSIDE)
-        for key, events_of in groupby(
-            rows, key=lambda row: (row["queue_id"], row["consumer"], row["connection"])
-        ):
-            told = list(events_of)
-            found.append((wrong[key], [row["lsn"] for row in told], told[0]["message"]))
+        for key, rows in groupby(self._rows(OUTSIDE), key=_group_of):
+            told = list(rows)
+            found.append((self._wrong[key], [row["lsn"] for row in told], told[0]["message"]))
         return found
 
     def _outside_fault(self, bounds: Bounds, lsns: list[int], message: int) -> Fault:
@@ -329,12 +333,6 @@ class _Auditor:
                 text = f"event {lsn} says that message {copy} was made from {origin}, "
                 text += "which was not dead-lettered or expired as going on so"
                 self._gather([Fault("no-origin", (lsn,), text, copy, queue, address)])
-
-    def _check_transactions(self) -> None:
-        checker = Transactions(self._lives)
-        for row in self._rows(TRANSACTIONS):
-            self._gather(checker.take(row))
-        self._gather(checker.end(is_cut=self._is_cut))
 
     def _rows(self, sql: str) -> Iterator[dict[str, Any]]:
         for batch in self._engine.stream(sql):
@@ -398,6 +396,10 @@ def _as_life(row: events.Row, detail: bytes) -> LifeEvent:
         0, row[events.KIND], row[events.ADDRESS], row[events.QUEUE], row[events.CONSUMER],
         row[events.CONNECTION], msgspec.json.encode(decoded).decode(),
     )  # fmt: skip
+
+
+def _group_of(row: dict[str, Any]) -> _Key:
+    return row["queue_id"], row["consumer"], row["connection"]
 
 
 def _bounds_table(wrong: list[Bounds]) -> pa.Table:

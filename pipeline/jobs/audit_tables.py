@@ -22,9 +22,12 @@ def _listed(kinds: tuple[int, ...]) -> str:
 SPAN: Final = "SELECT min(lsn) AS first, max(lsn) AS last, count(*) AS events FROM audited"
 
 LIVES: Final = f"""
-SELECT lsn, kind_id, address_id, queue_id, consumer, connection, detail FROM audited
-WHERE kind_id IN ({_listed(LIFE_KINDS)}) ORDER BY lsn
+SELECT lsn, kind_id, address_id, queue_id, message, consumer, connection, detail FROM audited
+WHERE kind_id IN ({_listed((*LIFE_KINDS, events.TRANSACTION_COMMITTED))})
+    OR (kind_id IN ({events.ROUTED}, {events.DROPPED}) AND detail LIKE '%"transaction":%')
+ORDER BY lsn
 """
+"""What tells who was there, and what is of transactions."""
 
 GAPS: Final = """
 SELECT lsn, following FROM (
@@ -49,15 +52,16 @@ CROSS JOIN UNNEST(
 """
 """What happened to entries; a message that was routed to several queues is there for each."""
 
-COUNTS: Final = """
-SELECT queue_id, kind_id, count(*) AS events FROM entry_events GROUP BY queue_id, kind_id
-"""
-
 GROUPS: Final = """
-SELECT queue_id, consumer, CASE WHEN consumer = 0 THEN 0 ELSE connection END AS connection,
-    min(lsn) AS first, max(lsn) AS last
-FROM entry_events
-GROUP BY queue_id, consumer, CASE WHEN consumer = 0 THEN 0 ELSE connection END
+SELECT queue_id, consumer, connection, kind_id, min(lsn) AS first, max(lsn) AS last,
+    count(*) AS events
+FROM (
+    SELECT queue_id, consumer, CASE WHEN consumer = 0 THEN 0 ELSE connection END AS connection,
+        kind_id, lsn
+    FROM entry_events
+) AS of_consumers
+GROUP BY queue_id, consumer, connection, kind_id
+ORDER BY queue_id, consumer, connection
 """
 
 OUTSIDE: Final = """
@@ -153,10 +157,3 @@ HAVING sum(departure) = 0 OR sum(made) = 0
 ORDER BY lsn
 """
 """Messages that went on as others, without the one or without the other."""
-
-TRANSACTIONS: Final = f"""
-SELECT lsn, kind_id, queue_id, message, connection, detail FROM audited
-WHERE kind_id = {events.TRANSACTION_COMMITTED}
-    OR (kind_id IN ({events.ROUTED}, {events.DROPPED}) AND detail LIKE '%"transaction":%')
-ORDER BY lsn
-"""
