@@ -9,6 +9,7 @@ import pytest
 from engine import commands as c
 from engine.digest import digest
 from paging import fold as module
+from paging.checking import check
 from paging.columns import Columns
 from paging.fold import Fold
 from paging.index import Index
@@ -147,3 +148,25 @@ def test_folding_in_one_transaction_in_two_parts(tmp_path: Path) -> None:
 
     tables.write(work)
     tables.close()
+
+
+def test_ids_are_forgotten_by_other_settings_alone(tmp_path: Path) -> None:
+    """No event names the addresses whose ids they are."""
+    world = World()
+    for number in range(300):
+        world.send("orders", duplicate_id=str(number))
+        world.send("mails", duplicate_id=str(number))
+    world.turn()
+    sent = len(world.journal)
+    world.settings(orders={"id_cache_size": 10})
+    folded(tmp_path, world, sent).close()
+    assert check(tmp_path) == len(world.journal)
+    again = Index(tmp_path, DATA_ID)
+    assert again.digest() == digest(world.state)
+    found = {
+        address.name: address.ids.count
+        for address in again.state.addresses.values()
+        if address.ids is not None
+    }
+    assert found == {"orders": 10, "mails": 300}
+    again.close()

@@ -26,7 +26,7 @@ def test_a_message_that_comes_again_is_receipted_and_dropped() -> None:
 
 
 def test_frames_that_come_together_are_told_apart_like_others() -> None:
-    """The way of what is plain and the general one say the same."""
+    """Of one connection they are read in a run, of the other frame by frame."""
     exchange = Exchange()
     one, two = exchange.client(), exchange.client()
     frames = [(SEND.format(number % 3, number) + "\n\nx\0").encode() for number in range(9)]

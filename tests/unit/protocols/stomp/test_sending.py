@@ -163,6 +163,11 @@ def test_a_duplicate_id_is_told_and_travels_with_the_message(version: str) -> No
     assert sent(peer, "destination:/queue/a").duplicate_id == ""
 
 
+def test_a_duplicate_id_beside_what_is_not_plain() -> None:
+    head = "destination:/queue/a\nttl:2000\nreceipt:not plain\n_AMQ_DUPL_ID:job"
+    assert sent(connected(), head).duplicate_id == "job"
+
+
 def test_escapes_in_a_duplicate_id_are_undone() -> None:
     head = "destination:/queue/a\n_AMQ_DUPL_ID:a\\cb\\n\u00fc"
     assert sent(connected(), head).duplicate_id == "a:b\n\u00fc"
