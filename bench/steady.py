@@ -36,6 +36,8 @@ TURN_S: Final = 0.02
 LOOK_S: Final = 0.25
 """How often memory is looked at, in real seconds."""
 DRAIN_S: Final = 60.0
+CATCH_UP_S: Final = 120.0
+"""Real seconds for what is too old at the end to leave, however busy the machine is."""
 FLAT: Final = 0.1
 """What grows by less than this part of its mean, by the line through all hours, is flat."""
 FLAT_MIB: Final = 4.0
@@ -68,8 +70,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 class Hour(msgspec.Struct, frozen=True, kw_only=True):
     """What was seen at the end of a simulated hour, memory: at most in it. Sizes in bytes.
 
+    `lsn` and `first_lsn` are the last and the first event of the live journal;
     `oldest_hours` is the age of the newest event of the oldest sealed segment, in simulated hours;
-    `restart_s` is from a SIGKILL in this hour to the first message, 0 without one.
+    `pss` is that of all processes at the end of the hour, those of retention too if one runs just
+    then; `restart_s` is from a SIGKILL in this hour to the first message, 0 without one.
     """
 
     hour: int
@@ -79,6 +83,8 @@ class Hour(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     base: int
     oldest_hours: float
+    lsn: int
+    first_lsn: int
     removed_segments: int
     carried_messages: int
     rss: dict[str, int]
@@ -98,10 +104,14 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Steady(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured, and what is wrong with it, in sentences."""
+    """What was measured, and what is wrong with it, in sentences.
+
+    `end` is when what was too old at the end of the last hour had left.
+    """
 
     plan: Plan
     hours: list[Hour]
+    end: Hour
     lines: list[Line]
     wrong: list[str]
     sent: int
@@ -219,11 +229,13 @@ class Run:
                 every = self._plan.restart_every
                 if every and hour % every == 0 and hour < self._plan.hours:
                     self._restart()
+            self._catch_up()
+            end = self._look(self._plan.hours)
             self._drain()
         finally:
             self._traffic.close()
             self._life.stop()
-        return self._judge(self._verify())
+        return self._judge(end, self._verify())
 
     def _work_until(self, hour: float) -> None:
         self._sent_until = self._life.clock.hours()
@@ -254,6 +266,8 @@ class Run:
             index=disk_bytes(data / "index"),
             base=disk_bytes(data / "base"),
             oldest_hours=round(self._oldest_hours(), 2),
+            lsn=status["lsn"],
+            first_lsn=status["history_from_lsn"],
             removed_segments=self._removed_before + status["retention_removed_segments"],
             carried_messages=self._carried_before + status["retention_carried_messages"],
             rss=self._rss,
@@ -289,6 +303,23 @@ class Run:
         self._restart_s = round(time.monotonic() - killed, 2)
         self._restarts += 1
 
+    def _catch_up(self) -> None:
+        """Wait until what is an hour older than allowed has left; raises LoadError.
+
+        For those who send and consume time stands still: what is queued is still to be carried.
+        """
+        allowed = self._plan.max_age_minutes // 60 + 1
+        if not self._plan.max_age_minutes or len(self._hours) <= allowed:
+            return
+        until = self._hours[-1 - allowed].lsn
+        now = self._life.clock.now_us()
+        give_up = time.monotonic() + CATCH_UP_S
+        while self._life.status()["history_from_lsn"] <= until:
+            if time.monotonic() > give_up:
+                raise LoadError(f"history up to event {until} is too old, and does not leave")
+            self._traffic.turn(now)
+            time.sleep(TURN_S)
+
     def _drain(self) -> None:
         """Take everything that is left; raises LoadError for what does not come."""
         self._traffic.is_ending = True
@@ -315,15 +346,16 @@ class Run:
             raise LoadError(f"`journal verify` found something:\n{done.stdout}{done.stderr}")
         return done.stdout.strip()
 
-    def _judge(self, verified: str) -> Steady:
+    def _judge(self, end: Hour, verified: str) -> Steady:
         lines = list(lines_through(self._hours, self._plan.warm_up))
-        wrong = list(faults(self._plan, self._hours))
+        wrong = list(faults(self._plan, self._hours, end))
         wrong += [f"{line.name} is not flat" for line in lines if not line.is_flat]
         if self._life.said:
             wrong.append(f"the broker complained: {self._life.said[:2000]}")
         return Steady(
             plan=self._plan,
             hours=self._hours,
+            end=end,
             lines=lines,
             wrong=wrong,
             sent=self._traffic.sent,
@@ -377,7 +409,6 @@ def lines_through(hours: Sequence[Hour], warm_up: int) -> Iterator[Line]:
     for name in ("broker", "writer", "indexer"):
         points = [(hour.hour, hour.rss.get(name, 0) / MIB) for hour in late]
         yield line_through(f"RSS of the {name}", "MiB", points)
-    yield line_through("PSS together", "MiB", [(hour.hour, hour.pss / MIB) for hour in late])
     restarts = [(hour.hour, hour.restart_s) for hour in late if hour.restart_s]
     if len(restarts) > 1:
         yield line_through("restart", "s", restarts)
@@ -393,13 +424,13 @@ def line_through(name: str, unit: str, points: Sequence[tuple[int, float]]) -> L
     return Line(name, unit, round(mean, 2), round(slope, 4), round(grows, 2), grows <= allowed)
 
 
-def faults(plan: Plan, hours: Sequence[Hour]) -> Iterator[str]:
+def faults(plan: Plan, hours: Sequence[Hour], end: Hour) -> Iterator[str]:
     """Where the live set is larger, or older, than the settings say."""
-    if not hours[-1].removed_segments:
+    if not end.removed_segments:
         yield "no segment ever left"
     late = plan.late_s * plan.speed / 3600
     oldest = plan.max_age_minutes / 60 + late
-    written = hours[-1].removed_segments * plan.segment_bytes / hours[-1].hour
+    written = end.removed_segments * plan.segment_bytes / end.hour
     for hour in hours:
         if plan.max_age_minutes and hour.oldest_hours > oldest:
             yield (

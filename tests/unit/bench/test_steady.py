@@ -18,6 +18,7 @@ CLOCKS = "import time; print(time.time_ns(), int(time.time() * 1e9), time.monoto
 def hour_of(hour: int, **figures: float) -> Hour:
     plain = {
         "sent": 0, "queued": 0, "journal": 4 * MIB, "index": MIB, "base": MIB, "oldest_hours": 1.0,
+        "lsn": 1000 * hour, "first_lsn": 1,
         "removed_segments": hour, "carried_messages": hour, "pss": 90 * MIB, "restart_s": 0.0,
     }  # fmt: skip
     rss = {name: 50 * MIB for name in ("broker", "writer", "indexer")}
@@ -70,10 +71,12 @@ def test_lines_leave_out_the_warm_up_and_hours_without_a_restart() -> None:
 
 def test_history_that_is_too_old_or_too_large_is_a_fault() -> None:
     plan = Plan(speed=720, max_age_minutes=60, max_bytes=8 * MIB, segment_bytes=MIB)
-    assert not list(faults(plan, [hour_of(1)]))
-    assert "hours old" in next(faults(plan, [hour_of(1, oldest_hours=2.0)]))
-    assert "takes" in next(faults(plan, [hour_of(1, journal=12 * MIB)]))
-    assert list(faults(plan, [hour_of(1, removed_segments=0)])) == ["no segment ever left"]
+    assert not list(faults(plan, [hour_of(1)], hour_of(1)))
+    assert "hours old" in next(faults(plan, [hour_of(1, oldest_hours=2.0)], hour_of(1)))
+    assert "takes" in next(faults(plan, [hour_of(1, journal=12 * MIB)], hour_of(1)))
+    assert list(faults(plan, [hour_of(1)], hour_of(1, removed_segments=0))) == [
+        "no segment ever left"
+    ]
 
 
 def test_a_broker_that_cannot_start_is_said() -> None:
