@@ -163,7 +163,7 @@ def _check_same(
     disk = source.disk()
     segment = open_segment(disk, segment_names(disk)[-1], LAYOUT)
     segment.close()
-    if segment.header.data_id.hex() != segments[0].data_id:
+    if {each.data_id for each in segments} != {segment.header.data_id.hex()}:
         raise ArchiveError(archive.url, "it is the archive of another data directory")
 
 

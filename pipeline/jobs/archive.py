@@ -140,7 +140,7 @@ def _check_same(disk: Disk, parquet: ParquetArchive, there: Sequence[ArchivedSeg
     # Any header will do, and the newest is the least likely to be damaged.
     segment = open_segment(disk, names[-1], LAYOUT)
     segment.close()
-    if segment.header.data_id.hex() != there[0].data_id:
+    if {each.data_id for each in there} != {segment.header.data_id.hex()}:
         raise ArchiveError(
             parquet.url, "history of another data directory is archived here; each needs an "
             "archive of its own",
