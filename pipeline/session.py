@@ -7,6 +7,7 @@ know what is asked.
 
 import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -21,12 +22,11 @@ from pyspark.sql import SparkSession
 
 from journal.errors import JournalError
 from pipeline.datasource import JournalSource
+from pipeline.sink import DaybookSink
 
 APP_NAME: Final = "daybook"
 THIS_MACHINE: Final = "local[*]"
 LOG_VARIABLE: Final = "DAYBOOK_SPARK_LOG"
-TAIL_BYTES: Final = 600
-"""How much of what Spark said is shown when it does not start."""
 
 ALWAYS: Final = {
     # Times are UTC in the journal and in what people ask.
@@ -77,7 +77,8 @@ def register(spark: SparkSession) -> None:
     """Make the sources known to a session that somebody else made, and set what they need."""
     for name, value in ALWAYS.items():
         spark.conf.set(name, value)
-    spark.dataSource.register(JournalSource)
+    for source in (JournalSource, DaybookSink):
+        spark.dataSource.register(source)
 
 
 def _start(builder: Any) -> SparkSession:
@@ -94,12 +95,18 @@ def _start(builder: Any) -> SparkSession:
             with _standard_error_into(log):
                 spark: SparkSession = builder.getOrCreate()
         except (PySparkException, RuntimeError) as error:
-            log.seek(max(log.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
-            said = log.read().decode("utf-8", "replace").strip() or str(error)
+            log.seek(0)
+            said = why(log.read().decode("utf-8", "replace")) or str(error)
             raise SparkError(f"Spark does not start: {said}") from error
     if LOG_VARIABLE not in os.environ:
         spark.sparkContext.setLogLevel("OFF")
     return spark
+
+
+def why(log: str) -> str:
+    """What a JVM that ended said of it last; empty if it said nothing of that kind."""
+    found = re.findall(r"^\S.*?(?:Exception|Error): (.+)$", log, re.MULTILINE)
+    return found[-1].strip() if found else ""
 
 
 def _java_path() -> str | None:

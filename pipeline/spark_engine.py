@@ -8,18 +8,23 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.functions import unix_micros
-from pyspark.sql.types import TimestampType
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql.functions import map_entries, unix_micros
+from pyspark.sql.types import MapType, StructField, TimestampType
 from sqlglot import transpile
 
 from pipeline.engines import History
-from pipeline.schema import check_columns
+from pipeline.parquet import spark_rows
+from pipeline.planning import Source
+from pipeline.schema import PLAIN_COLUMNS, check_columns
 from pipeline.selection import EVERYTHING, Selection
 from pipeline.session import session
 from pipeline.source_options import options_of
 from pipeline.spark_failures import told
+from pipeline.streaming import last_lsn
+from pipeline.views import BY_NAME, EVENTS, prepare
 
 STREAM_ROWS: Final = 1 << 14
 
@@ -29,11 +34,14 @@ class SparkEngine:
 
     name: Final = "spark"
 
-    def __init__(self, master: str = "") -> None:
-        """Raises SparkError."""
-        self._ours: Final = SparkSession.getActiveSession() is None
+    def __init__(self, master: str = "", spark: SparkSession | None = None) -> None:
+        """Use a session that somebody else made, else the one there is, else make one.
+
+        Raises SparkError.
+        """
+        self._ours: Final = spark is None and SparkSession.getActiveSession() is None
         with told():
-            self.spark: Final = session(master)
+            self.spark: Final = spark or session(master)
         self._tables: Final[set[str]] = set()
 
     def load(
@@ -47,11 +55,29 @@ class SparkEngine:
         history.check()
         chosen = check_columns(columns)
         with told():
-            reader = self.spark.read.format("journal")
-            frame = reader.options(**options_of(history.source, chosen, selection)).load()
-            # This makes the plan, and not only when somebody asks.
-            frame.rdd.getNumPartitions()
+            if history.parquet:
+                frame = self._archived(history, chosen, selection)
+            else:
+                frame = self._planned(history.source, chosen, selection)
             self._name(table, frame)
+
+    def _archived(
+        self, history: History, columns: tuple[str, ...], selection: Selection
+    ) -> DataFrame:
+        """What is in a Parquet archive, and what is not there yet."""
+        frame, parts = spark_rows(self.spark, history, columns, selection)
+        for rest in parts.rest:
+            frame = frame.unionByName(self._planned(history.source, columns, rest))
+        parts.check()
+        return frame
+
+    def _planned(self, source: Source, columns: tuple[str, ...], selection: Selection) -> DataFrame:
+        """A load of its own, as every logical scan needs one, which is planned now."""
+        reader = self.spark.read.format("journal")
+        frame = reader.options(**options_of(source, columns, selection)).load()
+        # Who asks how many parts it has makes Spark plan; else the first question would.
+        frame.rdd.getNumPartitions()
+        return frame
 
     def add(self, table: str, rows: pa.Table) -> None:
         """Make a table of rows that are here."""
@@ -73,7 +99,7 @@ class SparkEngine:
         with told():
             frame = self._answer(sql)
             schema = frame.limit(0).toArrow().schema
-            rows = _without_zones(frame).toLocalIterator(prefetchPartitions=True)
+            rows = _plainly(frame).toLocalIterator(prefetchPartitions=True)
             while piece := list(islice(rows, STREAM_ROWS)):
                 yield _batch(piece, schema)
 
@@ -100,16 +126,36 @@ class SparkEngine:
         self.close()
 
 
-def _without_zones(frame: DataFrame) -> DataFrame:
-    """The frame with times as microseconds: Python's would be those of this machine's zone."""
-    return frame.select(
-        *(
-            unix_micros(frame[field.name]).alias(field.name)
-            if isinstance(field.dataType, TimestampType)
-            else frame[field.name]
-            for field in frame.schema
-        )
-    )
+def views(spark: SparkSession, history: History, selection: Selection = EVERYTHING) -> None:
+    """Make `events`, with all plain columns, and the views over it temporary views of a session.
+
+    They tell of history up to now; call it again for more. Of the selection its span, addresses
+    and messages count. Raises JournalError and SelectionError.
+    """
+    source = history.source
+    if selection.to_lsn is None and (source.directory or source.archive):
+        selection = msgspec.structs.replace(selection, to_lsn=last_lsn(source))
+    engine = SparkEngine(spark=spark)
+    prepare(engine, history, BY_NAME, selection)
+    # The views go on with the few columns of `events` that they were defined over.
+    engine.load(EVENTS, history, PLAIN_COLUMNS, msgspec.structs.replace(selection, queues=()))
+
+
+def _plainly(frame: DataFrame) -> DataFrame:
+    """The frame with what Python's rows would spoil in another form.
+
+    Times are microseconds: as objects they would be in this machine's zone. Maps are lists of
+    pairs, for dictionaries come without the order of their keys.
+    """
+
+    def plain(field: StructField) -> Column:
+        if isinstance(field.dataType, TimestampType):
+            return unix_micros(frame[field.name]).alias(field.name)
+        if isinstance(field.dataType, MapType):
+            return map_entries(frame[field.name]).alias(field.name)
+        return frame[field.name]
+
+    return frame.select(*map(plain, frame.schema))
 
 
 def _batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
@@ -121,6 +167,4 @@ def _batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
 def _array(values: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind):
         return pa.array(values, pa.int64()).cast(kind)
-    if pa.types.is_map(kind):
-        values = tuple(value if value is None else list(value.items()) for value in values)
     return pa.array(values, kind)

@@ -139,7 +139,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _end(self) -> int:
         """The LSN behind what is durable and wanted."""
-        last = _last_lsn(self._options.source)
+        last = last_lsn(self._options.source)
         ending = self._options.ending_lsn
         return (last if ending is None else min(last, ending)) + 1
 
@@ -153,7 +153,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "what lies between left the journal. Give the archive where it went, "
                 'option("archive", "DIR or URL"), or begin with a new checkpoint'
             )
-        last = _last_lsn(source)
+        last = last_lsn(source)
         # What a broker that runs wrote last is not known to be durable for a moment.
         if begin > last + 1 and not (source.directory and is_running(Path(source.directory))):
             raise JournalError(
@@ -163,8 +163,11 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
 
-def _last_lsn(source: Source) -> int:
-    """LSN of the last durable event; looks at no more than the newest segment."""
+def last_lsn(source: Source) -> int:
+    """LSN of the last durable event; looks at no more than the newest segment.
+
+    Raises JournalError.
+    """
     names = segment_names(source.disk())
     if not names:
         raise NoJournal("there is no segment to read: the journal or the archive is empty")
