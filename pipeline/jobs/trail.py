@@ -1,0 +1,288 @@
+"""Biographies of many messages at once: all that happened to them and to their families.
+
+A family is a message with what it was made from and what it went on as (dead letters, expired
+messages). The history is read once for all ids; ids that are found on the way, of copies and
+origins, are looked for in a further round, until there are no new ones. What a restart did to a
+message is told, too: it has no event of its own for that. Memory follows the number of messages
+asked for, and the events of one family. Must never know what runs the SQL.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from engine import events
+from pipeline.engines import Engine, History
+from pipeline.schema import TIME_TYPE
+from pipeline.selection import Selection, SelectionError
+
+ROUNDS_MOST: Final = 100
+"""A chain of copies that is longer than this is not followed further."""
+BATCH_ROWS: Final = 1 << 14
+
+TRAIL: Final = pa.schema(
+    [
+        ("root", pa.int64()), ("message", pa.int64()), ("lsn", pa.int64()), ("time", TIME_TYPE),
+        ("kind", pa.string()), ("reason", pa.string()), ("address", pa.string()),
+        ("queues", pa.list_(pa.string())), ("consumer", pa.int64()), ("connection", pa.int64()),
+        ("peer", pa.string()), ("user", pa.string()), ("delivery_count", pa.int32()),
+        ("related", pa.int64()), ("detail", pa.string()), ("note", pa.string()),
+    ]
+)  # fmt: skip
+"""The columns of what is told; `root` is the message that a family began with."""
+
+EVENT_COLUMNS: Final = (
+    "lsn", "time", "kind", "kind_id", "reason", "address", "queue_id", "queues", "message",
+    "consumer", "connection", "related", "delivery_count", "persistent", "detail",
+)  # fmt: skip
+AROUND_COLUMNS: Final = ("lsn", "time", "kind_id", "queue_id", "connection", "detail")
+AROUND_KINDS: Final = ("BrokerStarted", "ConnectionOpened", "QueueCreated")
+LEAVING: Final = frozenset(
+    {events.ACKNOWLEDGED, events.DEAD_LETTERED, events.EXPIRED, events.REMOVED}
+)
+
+LINKS: Final = f"""
+SELECT DISTINCT message, related FROM {{table}}
+WHERE kind_id IN ({events.ROUTED}, {events.DEAD_LETTERED}, {events.EXPIRED}) AND related <> 0
+"""
+Row = dict[str, Any]
+Told = Callable[[str], None]
+
+
+class Peer(msgspec.Struct):
+    """What a connection's detail says of who is there."""
+
+    peer: str = ""
+    user: str = ""
+
+
+class Trails(NamedTuple):
+    """What was found: the families by their roots, ids that nothing is known of, and the rows.
+
+    The rows, of TRAIL, are sorted by root and LSN, and can be taken once, while the engine is open.
+    """
+
+    families: dict[int, list[int]]
+    missing: list[int]
+    batches: Iterator[pa.RecordBatch]
+
+
+def trail(
+    engine: Engine, history: History, messages: Iterable[int], told: Told = lambda now: None
+) -> Trails:
+    """Find everything about messages and their families. Raises JournalError, SelectionError."""
+    asked = set(messages)
+    if not asked:
+        raise SelectionError("no message is named; name ids, or a file that has them")
+    families = _Families()
+    tables = _find(engine, history, asked, families, told)
+    told("telling")
+    known = {
+        row["message"]
+        for table in tables
+        for row in _rows(engine, f"SELECT DISTINCT message FROM {table}")
+    }
+    grouped = families.by_root(known)
+    _join(engine, tables, grouped)
+    around = _Around(engine, history)
+    rows = _stories(engine, around)
+    missing = sorted(asked - known)
+    return Trails(grouped, missing, _batches(rows))
+
+
+def _find(
+    engine: Engine, history: History, asked: set[int], families: "_Families", told: Told
+) -> list[str]:
+    """Load events of the families, round by round; names of the tables that have them."""
+    tables: list[str] = []
+    seen: set[int] = set()
+    wanted = asked
+    while wanted and len(tables) < ROUNDS_MOST:
+        told(f"round {len(tables) + 1}, {len(wanted):,} messages")
+        table = f"found_{len(tables)}"
+        engine.load(table, history, EVENT_COLUMNS, Selection(messages=tuple(sorted(wanted))))
+        seen |= wanted
+        for row in _rows(engine, LINKS.format(table=table)):
+            families.link(row["message"], row["related"])
+        # What is about others came along because it refers to one of these.
+        ids = pa.table({"message": pa.array(sorted(wanted), pa.int64())})
+        engine.add(f"ids_{len(tables)}", ids)
+        own = f"own_{len(tables)}"
+        engine.define(
+            own,
+            f"SELECT f.* FROM {table} AS f JOIN ids_{len(tables)} AS i ON f.message = i.message",
+        )
+        tables.append(own)
+        wanted = families.members() - seen
+    return tables
+
+
+class _Families:
+    """Messages that were made from others, as sets that grow together."""
+
+    def __init__(self) -> None:
+        self._above: Final[dict[int, int]] = {}
+
+    def link(self, one: int, other: int) -> None:
+        """Say that two messages are of one family; the older one stands for it."""
+        first, second = self.root(one), self.root(other)
+        self._above[max(first, second)] = min(first, second)
+        self._above.setdefault(min(first, second), min(first, second))
+
+    def root(self, message: int) -> int:
+        """The oldest message of a family that is known."""
+        while (above := self._above.get(message, message)) != message:
+            self._above[message] = self._above.get(above, above)
+            message = above
+        return message
+
+    def members(self) -> set[int]:
+        """All messages that were linked."""
+        return set(self._above)
+
+    def by_root(self, messages: Iterable[int]) -> dict[int, list[int]]:
+        """Families of these messages."""
+        found: dict[int, list[int]] = {}
+        for message in sorted(messages):
+            found.setdefault(self.root(message), []).append(message)
+        return found
+
+
+def _join(engine: Engine, tables: list[str], families: dict[int, list[int]]) -> None:
+    """Name the events of all rounds together, each with the root of its family."""
+    pairs = [(root, each) for root, members in families.items() for each in members]
+    columns = {
+        "root": pa.array([root for root, _ in pairs], pa.int64()),
+        "message": pa.array([message for _, message in pairs], pa.int64()),
+    }
+    engine.add("families", pa.table(columns))
+    engine.define("found", " UNION ALL ".join(f"SELECT * FROM {table}" for table in tables))
+
+
+class _Around:
+    """What explains the events: restarts, queues that do not outlive them, peers."""
+
+    def __init__(self, engine: Engine, history: History) -> None:
+        self.restarts: Final[list[Row]] = []
+        self.transient_queues: Final[set[int]] = set()
+        self.peers: Final[dict[int, Peer]] = {}
+        engine.load("around", history, AROUND_COLUMNS, Selection(kinds=AROUND_KINDS))
+        needed = f"""
+            SELECT a.* FROM around AS a
+            LEFT JOIN (SELECT DISTINCT connection FROM found) AS c ON a.connection = c.connection
+            WHERE a.kind_id <> {events.CONNECTION_OPENED} OR c.connection IS NOT NULL
+            ORDER BY a.lsn
+        """
+        for row in _rows(engine, needed):
+            if row["kind_id"] == events.BROKER_STARTED:
+                self.restarts.append(row)
+            elif row["kind_id"] == events.QUEUE_CREATED:
+                detail = msgspec.json.decode(row["detail"] or "{}", type=events.QueueDetail)
+                if not detail.durable:
+                    self.transient_queues.add(row["queue_id"])
+            else:
+                peer = msgspec.json.decode(row["detail"] or "{}", type=Peer)
+                self.peers[row["connection"]] = peer
+
+
+def _stories(engine: Engine, around: _Around) -> Iterator[Row]:
+    """The rows of all families, one family after the other."""
+    told = """
+        SELECT s.root, f.* FROM found AS f JOIN families AS s ON f.message = s.message
+        ORDER BY s.root, f.lsn
+    """
+    for root, rows in groupby(_rows(engine, told), key=lambda row: row["root"]):
+        yield from _Family(root, around).story(list(rows))
+
+
+class _Family:
+    """One family on its way: where its messages are, so that it is known what restarts did."""
+
+    def __init__(self, root: int, around: _Around) -> None:
+        self._root: Final = root
+        self._around: Final = around
+        self._places: Final[dict[tuple[int, int], Row]] = {}
+        self._names: Final[dict[int, str]] = {}
+
+    def story(self, rows: list[Row]) -> Iterator[Row]:
+        """The rows, with what restarts did between them."""
+        restarts = [each for each in self._around.restarts if each["lsn"] > rows[0]["lsn"]]
+        for row in rows:
+            while restarts and restarts[0]["lsn"] < row["lsn"]:
+                yield from self._restart(restarts.pop(0))
+            self._follow(row)
+            peer = self._around.peers.get(row["connection"])
+            yield {
+                **row,
+                "reason": row["reason"] or None,
+                "peer": peer.peer if peer is not None else None,
+                "user": peer.user if peer is not None else None,
+                "note": None,
+            }
+        for restart in restarts:
+            yield from self._restart(restart)
+
+    def _follow(self, row: Row) -> None:
+        """Note where a message is now."""
+        kind, message, queue = row["kind_id"], row["message"], row["queue_id"]
+        if kind == events.ROUTED:
+            for number, name in zip(_queue_ids(row), row["queues"] or (), strict=False):
+                self._names[number] = name
+                self._places[message, number] = row
+        elif kind in LEAVING:
+            self._places.pop((message, queue), None)
+        elif kind in (events.DELIVERED, events.RETURNED):
+            self._names[queue] = (row["queues"] or [f"#{queue}"])[0]
+            self._places[message, queue] = row
+
+    def _restart(self, restart: Row) -> Iterator[Row]:
+        """What a restart did: what does not outlive it is dropped, deliveries return."""
+        for (message, queue), last in list(self._places.items()):
+            if not last["persistent"] or queue in self._around.transient_queues:
+                del self._places[message, queue]
+                why = "it is not persistent"
+                if queue in self._around.transient_queues:
+                    why = "the queue does not outlive the broker"
+                note = f"dropped by the restart: {why}"
+            elif last["kind_id"] == events.DELIVERED:
+                self._places[message, queue] = {**last, "kind_id": events.RETURNED}
+                note = (
+                    f"in flight to consumer {last['consumer']}, returned to its place by the "
+                    f"restart; attempt {last['delivery_count']} counts"
+                )
+            else:
+                continue
+            yield {
+                "root": self._root, "message": message, "lsn": restart["lsn"],
+                "time": restart["time"], "kind": "BrokerStarted", "reason": None,
+                "address": last["address"], "queues": [self._names[queue]], "consumer": 0,
+                "connection": 0, "peer": None, "user": None,
+                "delivery_count": last["delivery_count"], "related": 0, "detail": None,
+                "note": note,
+            }  # fmt: skip
+
+
+def _queue_ids(row: Row) -> list[int]:
+    if row["queue_id"]:
+        return [row["queue_id"]]
+    detail = msgspec.json.decode(row["detail"] or "{}", type=events.RoutedDetail)
+    return list(detail.queues)
+
+
+def _rows(engine: Engine, sql: str) -> Iterator[Row]:
+    for batch in engine.stream(sql):
+        yield from batch.to_pylist()
+
+
+def _batches(rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
+    gathered: list[Row] = []
+    for row in rows:
+        gathered.append({name: row[name] for name in TRAIL.names})
+        if len(gathered) == BATCH_ROWS:
+            yield pa.RecordBatch.from_pylist(gathered, TRAIL)
+            gathered = []
+    if gathered:
+        yield pa.RecordBatch.from_pylist(gathered, TRAIL)
