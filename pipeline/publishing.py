@@ -73,9 +73,13 @@ class Message(msgspec.Struct, frozen=True):
     @property
     def weight(self) -> int:
         """About how many bytes a transaction grows by it."""
-        body = len(self.body) if isinstance(self.body, bytes) else self.body.size
         headers = sum(len(name) + len(value) + 2 for name, value in self.headers)
-        return body + headers + OVERHEAD_BYTES
+        return self.body_bytes + headers + OVERHEAD_BYTES
+
+    @property
+    def body_bytes(self) -> int:
+        """Length of the body."""
+        return len(self.body) if isinstance(self.body, bytes) else self.body.size
 
     def lines(self) -> list[tuple[str, str]]:
         """The headers of its SEND. Raises PublishError if there can be none."""

@@ -1,0 +1,395 @@
+"""Replay: messages of history are sent again, in the order of their LSNs, each exactly once.
+
+A replay is a fixed span: the first look at history finds its end. Messages go in transactions that
+are cut from where the state says that the replay is, so after a kill the same transaction is cut
+again, with the same id, and the broker takes it once (`pipeline.publishing`). One process
+publishes, whichever engine reads, because there is one order.
+
+History is looked at twice: thin, to count and to find windows that have about as many messages
+each, and then window by window with headers and bodies, so memory is bounded.
+
+Fault model: those of `pipeline.publishing` and of the engine. Bodies that were never journaled, and
+large ones of which a chunk has left, are counted and passed over.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from itertools import accumulate
+from tempfile import TemporaryFile
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from client.stomp import PIECE_BYTES, Content
+from engine import events, headers
+from pipeline.engines import Engine, History
+from pipeline.jobs.replay_state import Request, State, StateFile, condition_of
+from pipeline.publishing import ROUTING_TYPES, Message, Publisher, RoutingType, cut
+from pipeline.selection import EPOCH, Selection
+
+FROM_HEADER: Final = "_DAYBOOK_REPLAYED_FROM"
+"""Header of a replayed message: the id of the one that it was."""
+ID_HEADER: Final = "_DAYBOOK_REPLAY"
+"""Header of a replayed message: the id of the replay."""
+
+BUCKET_LSNS: Final = 10_000
+WINDOW_ROWS: Final = 50_000
+WINDOW_BYTES: Final = 64 << 20
+"""A window ends with the bucket that brings it to as many messages, or bytes."""
+
+_THIN: Final = (
+    "lsn", "time", "address", "reason", "flags", "headers", "headers_bytes", "body_bytes",
+)  # fmt: skip
+_WHOLE: Final = (
+    "lsn", "address", "queue", "reason", "flags", "priority", "headers_raw", "body", "detail_raw",
+)  # fmt: skip
+_OMITTED: Final = f"(flags & {events.BODY_OMITTED}) <> 0"
+_SENT: Final = events.REASONS[events.SENT][0]
+_PREFIXES: Final = ("/queue/", "/topic/")
+_SUBSCRIPTION: Final = "/dsub/"
+
+
+class AddressCount(msgspec.Struct, frozen=True):
+    """What is to be replayed of one address; `omitted` bodies were never journaled.
+
+    Times are microseconds since 1970. Of large messages `bytes` has the headers alone.
+    """
+
+    address: str
+    messages: int
+    bytes: int
+    omitted: int
+    first_lsn: int
+    last_lsn: int
+    first_time: int
+    last_time: int
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """What a look at history found; `copies` are left out because the request says so."""
+
+    addresses: tuple[AddressCount, ...] = ()
+    copies: int = 0
+    windows: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def messages(self) -> int:
+        """How many are to be published."""
+        return sum(each.messages for each in self.addresses)
+
+    @property
+    def omitted(self) -> int:
+        """How many are selected and cannot be published."""
+        return sum(each.omitted for each in self.addresses)
+
+    @property
+    def last_lsn(self) -> int:
+        """LSN of the last message, 0 if there is none."""
+        return max((each.last_lsn for each in self.addresses), default=0)
+
+
+class Report(msgspec.Struct):
+    """What one run did: published now, or found to be there from a run that was killed."""
+
+    published: int = 0
+    already: int = 0
+    bytes: int = 0
+    incomplete: int = 0
+    seconds: float = 0.0
+
+
+def survey(engine: Engine, history: History, request: Request, state: State) -> Survey:
+    """Look at what there is still to do. Raises JournalError and SelectionError."""
+    condition = condition_of(request.where)
+    span = _span(request, state)
+    engine.load("replay_seen", history, _columns(_THIN, condition.columns), span)
+    # What this replay has sent is history, too.
+    ours = f"coalesce(headers['{ID_HEADER}'], '') = '{state.id}'"
+    engine.define(
+        "replay_chosen", f"SELECT * FROM replay_seen WHERE ({condition.sql}) AND NOT {ours}"
+    )
+    wanted = "TRUE" if request.copies else f"reason = '{_SENT}'"
+    engine.define("replay_wanted", f"SELECT * FROM replay_chosen WHERE {wanted}")
+    counted = engine.ask(
+        f"""SELECT address,
+            sum(CASE WHEN {_OMITTED} THEN 0 ELSE 1 END) AS messages,
+            sum(CASE WHEN {_OMITTED} THEN 0 ELSE headers_bytes + body_bytes END) AS bytes,
+            sum(CASE WHEN {_OMITTED} THEN 1 ELSE 0 END) AS omitted,
+            min(lsn) AS first_lsn, max(lsn) AS last_lsn, min(time) AS first, max(time) AS last
+        FROM replay_wanted GROUP BY address ORDER BY address"""
+    )
+    copies = engine.ask(f"SELECT count(*) AS count FROM replay_chosen WHERE NOT ({wanted})")
+    buckets = engine.ask(
+        f"""SELECT CAST(floor(lsn / {BUCKET_LSNS}) AS BIGINT) AS bucket, count(*) AS messages,
+            sum(headers_bytes + body_bytes) AS bytes
+        FROM replay_wanted WHERE NOT ({_OMITTED}) GROUP BY 1 ORDER BY 1"""
+    )
+    return Survey(
+        tuple(_count(row) for row in _rows(counted)),
+        int(copies.column(0)[0].as_py()),
+        tuple(_windows(_rows(buckets), span)),
+    )
+
+
+def _columns(needed: Iterable[str], asked: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*needed, *asked)))
+
+
+def _span(request: Request, state: State) -> Selection:
+    """What is left of the selection."""
+    chosen = request.selection
+    first = max(chosen.from_lsn, state.done_lsn + 1)
+    last = chosen.to_lsn if state.is_done or not state.end_lsn else state.end_lsn
+    name = events.BY_NUMBER[events.ROUTED].name
+    return msgspec.structs.replace(chosen, kinds=(name,), from_lsn=first, to_lsn=last)
+
+
+def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return iter(rows)
+
+
+def _count(row: dict[str, Any]) -> AddressCount:
+    return AddressCount(
+        row["address"] or "", int(row["messages"]), int(row["bytes"]), int(row["omitted"]),
+        int(row["first_lsn"]), int(row["last_lsn"]), _micros(row["first"]), _micros(row["last"]),
+    )  # fmt: skip
+
+
+def _micros(when: datetime) -> int:
+    return (when - EPOCH) // timedelta(microseconds=1)
+
+
+def _windows(buckets: Iterator[dict[str, Any]], span: Selection) -> Iterator[tuple[int, int]]:
+    """Spans of LSNs that have all messages, and about as many each."""
+    first = last = -1
+    messages = size = 0
+    for row in buckets:
+        start = int(row["bucket"]) * BUCKET_LSNS
+        first = start if first < 0 else first
+        last = start + BUCKET_LSNS - 1
+        messages += int(row["messages"])
+        size += int(row["bytes"])
+        if messages >= WINDOW_ROWS or size >= WINDOW_BYTES:
+            yield _within(first, last, span)
+            first, messages, size = -1, 0, 0
+    if first >= 0:
+        yield _within(first, last, span)
+
+
+def _within(first: int, last: int, span: Selection) -> tuple[int, int]:
+    return max(first, span.from_lsn), last if span.to_lsn is None else min(last, span.to_lsn)
+
+
+def replay(
+    engine: Engine,
+    history: History,
+    state: State,
+    found: Survey,
+    publisher: Publisher,
+    file: StateFile,
+    told: Callable[[int], None] = lambda count: None,
+) -> Report:
+    """Publish what a survey found, from where the state is; `told` hears how many are done.
+
+    Raises PublishError, and what the engine raises; whoever calls again with the state that was
+    kept goes on.
+    """
+    begun = time.monotonic()
+    report = Report()
+    if state.is_done or not state.end_lsn:
+        state.end_lsn = max(found.last_lsn, state.done_lsn)
+    file.save(state)
+    bodies = LargeBodies(engine, history)
+    try:
+        for chunk in cut(
+            _messages(engine, history, state, found, bodies), rows_max=state.request.rows
+        ):
+            _publish(chunk, state, publisher, bodies, report)
+            file.save(state)
+            told(report.published + report.already + report.incomplete)
+    finally:
+        bodies.close()
+        report.seconds = time.monotonic() - begun
+    # Behind the last message nothing is left of the span.
+    state.done_lsn = state.end_lsn
+    file.save(state)
+    return report
+
+
+def _publish(
+    chunk: list[Message],
+    state: State,
+    publisher: Publisher,
+    bodies: "LargeBodies",
+    report: Report,
+) -> None:
+    """Publish one transaction, whose id is that of the replay and of its first and last message."""
+    first, last = chunk[0].key, chunk[-1].key
+    lost = bodies.fetch([message for message in chunk if isinstance(message.body, Content)])
+    whole = [message for message in chunk if message.key not in lost]
+    report.incomplete += len(lost)
+    if whole:
+        if publisher.publish(f"{state.id}:{first}-{last}", whole):
+            report.published += len(whole)
+        else:
+            report.already += len(whole)
+        size = sum(message.body_bytes for message in whole)
+        report.bytes += size
+        state.bytes += size
+    state.published += len(whole)
+    state.incomplete += len(lost)
+    state.done_lsn = int(last)
+
+
+def _messages(
+    engine: Engine, history: History, state: State, found: Survey, bodies: "LargeBodies"
+) -> Iterator[Message]:
+    """Messages in the order of their LSNs, window by window."""
+    request = state.request
+    condition = condition_of(request.where)
+    columns = _columns(_WHOLE, condition.columns)
+    wanted = "TRUE" if request.copies else f"reason = '{_SENT}'"
+    sql = (
+        f"SELECT {', '.join(_WHOLE)} FROM replay_rows WHERE ({condition.sql}) AND {wanted} "
+        f"AND NOT ({_OMITTED}) ORDER BY lsn"
+    )
+    for first, last in found.windows:
+        span = _span(request, state)
+        span = msgspec.structs.replace(span, from_lsn=first, to_lsn=last)
+        engine.load("replay_rows", history, columns, span)
+        # Whole, because large bodies are asked for in between.
+        for batch in engine.ask(sql).to_batches():
+            for row in zip(*(batch.column(name).to_pylist() for name in _WHOLE), strict=True):
+                message = _message(request, state.id, bodies, *row)
+                if message is not None:
+                    yield message
+
+
+def _message(
+    request: Request,
+    name: str,
+    bodies: "LargeBodies",
+    lsn: int,
+    address: str,
+    queue: str | None,
+    reason: str,
+    flags: int,
+    priority: int,
+    headers_raw: bytes | None,
+    body: bytes | None,
+    detail_raw: bytes | None,
+) -> Message | None:
+    """A row as the message that is sent; None if this replay has sent it."""
+    pairs = headers.parse(headers_raw or b"")
+    if (ID_HEADER, name) in pairs:
+        return None
+    kept = [pair for pair in pairs if pair[0] not in (FROM_HEADER, ID_HEADER)]
+    destination: str = request.into
+    routing_type: RoutingType = ""
+    if not destination:
+        destination, routing_type = destination_of(address, queue, reason, dict(reversed(pairs)))
+    detail = events.decode_detail(events.ROUTED, detail_raw or b"")
+    assert isinstance(detail, events.RoutedDetail)
+    content: bytes | Content = body or b""
+    if flags & events.LARGE:
+        content = bodies.content(lsn, events.chunk_lsns(detail), detail.body_bytes)
+    return Message(
+        destination,
+        content,
+        (*kept, (FROM_HEADER, str(lsn)), (ID_HEADER, name)),
+        priority,
+        bool(flags & events.PERSISTENT),
+        detail.expires if request.keep_expiry else 0,
+        routing_type,
+        str(lsn),
+    )
+
+
+def destination_of(
+    address: str, queue: str | None, reason: str, given: dict[str, str]
+) -> tuple[str, RoutingType]:
+    """Where a message was sent to, from its headers if they say it, else its address."""
+    destination = given.get("destination", "")
+    if reason != _SENT:
+        return address, ""
+    if destination.startswith(_SUBSCRIPTION) and queue:
+        return f"{address}::{queue}", ""
+    prefix = next((each for each in _PREFIXES if destination.startswith(each)), "")
+    if destination.removeprefix(prefix).partition("::")[0] != address:
+        return address, ""
+    wanted = given.get("destination-type", "").lower()
+    for routing_type in ROUTING_TYPES:
+        if wanted == routing_type:
+            return destination, routing_type
+    return destination, ""
+
+
+class LargeBodies:
+    """Bodies of large messages, put together from their chunks in a file, for a transaction."""
+
+    def __init__(self, engine: Engine, history: History) -> None:
+        self._engine: Final = engine
+        self._history: Final = history
+        self._chunks: dict[str, tuple[int, ...]] = {}
+        self._places: dict[int, tuple[int, int]] = {}
+        self._file: Final = TemporaryFile()  # noqa: SIM115 - `close` closes it
+
+    def content(self, lsn: int, chunks: tuple[int, ...], size: int) -> Content:
+        """A body that can be read after `fetch`."""
+        key = str(lsn)
+        self._chunks[key] = chunks
+        return Content(size, lambda: self._pieces(chunks))
+
+    def fetch(self, large: list[Message]) -> set[str]:
+        """Have the bodies of these messages ready, and no others; returns keys of broken ones."""
+        self._places.clear()
+        self._file.seek(0)
+        self._file.truncate()
+        wanted = {message.key: self._chunks.pop(message.key) for message in large}
+        lsns = sorted(lsn for chunks in wanted.values() for lsn in chunks)
+        if lsns:
+            self._spool(lsns)
+        return {
+            message.key
+            for message in large
+            if isinstance(message.body, Content)
+            and message.body.size != self._size(wanted[message.key])
+        }
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def _spool(self, lsns: list[int]) -> None:
+        kind = events.BY_NUMBER[events.CHUNK_RECEIVED].name
+        span = Selection(kinds=(kind,), from_lsn=lsns[0], to_lsn=lsns[-1])
+        self._engine.load("replay_pieces", self._history, ("lsn", "body"), span)
+        self._engine.add("replay_parts", pa.table({"lsn": pa.array(lsns, pa.int64())}))
+        sql = (
+            "SELECT replay_pieces.lsn, body FROM replay_pieces "
+            "JOIN replay_parts ON replay_pieces.lsn = replay_parts.lsn"
+        )
+        at = 0
+        for batch in self._engine.stream(sql):
+            bodies = batch.column(1).to_pylist()
+            ends = accumulate(map(len, bodies), initial=at)
+            for lsn, body, start in zip(batch.column(0).to_pylist(), bodies, ends, strict=False):
+                self._places[lsn] = (start, len(body))
+                self._file.write(body)
+                at = start + len(body)
+
+    def _size(self, chunks: tuple[int, ...]) -> int:
+        """Bytes that were found of a body."""
+        return sum(self._places.get(lsn, (0, 0))[1] for lsn in chunks)
+
+    def _pieces(self, chunks: tuple[int, ...]) -> Iterator[bytes]:
+        for lsn in chunks:
+            start, size = self._places[lsn]
+            self._file.seek(start)
+            while size:
+                piece = self._file.read(min(size, PIECE_BYTES))
+                size -= len(piece)
+                yield piece

@@ -1,0 +1,186 @@
+"""What a replay is to do and how far it is, in a file: who is killed goes on from there.
+
+The file is replaced after each transaction. That it may be one transaction behind does no harm:
+transactions are cut from what it says, so the same one is sent again, and the broker knows its id.
+
+Fault model: the file may be missing, from another replay, or no such file at all; two processes may
+want the same one. Must never know a broker.
+"""
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from pipeline.schema import check_columns
+from pipeline.selection import Selection, SelectionError
+
+VERSION: Final = 1
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+DIALECT: Final = "duckdb"
+
+
+class Request(msgspec.Struct, frozen=True):
+    """Which messages, and what becomes of them.
+
+    `where` is a condition in SQL on columns of their Routed events, "" for none. `into` is a
+    destination, "" for the one that each had. `copies` are what the broker made (dead letters,
+    expired messages). `rows` is how many messages a transaction has at most. `broker` is where they
+    go, as HOST:PORT.
+    """
+
+    selection: Selection
+    broker: str
+    where: str = ""
+    into: str = ""
+    copies: bool = False
+    keep_expiry: bool = False
+    rows: int = 1000
+
+
+class State(msgspec.Struct):
+    """How far a replay is: everything up to `done_lsn` is published, and it ends with `end_lsn`.
+
+    `end_lsn` is 0 before the first look at history. Numbers are those of all its runs.
+    """
+
+    id: str
+    request: Request
+    done_lsn: int = 0
+    end_lsn: int = 0
+    published: int = 0
+    bytes: int = 0
+    incomplete: int = 0
+    version: int = VERSION
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything that was there at the last look is published."""
+        return 0 < self.end_lsn <= self.done_lsn
+
+
+class StateFile:
+    """Where a state is kept; held by one process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path: Final = path
+
+    @contextmanager
+    def held(self) -> Iterator["StateFile"]:
+        """Keep others from going on with the same replay. Raises SelectionError and OSError."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SelectionError(
+                    f"another process works on this replay: {self.path} is in use; wait until it "
+                    "is done, or begin another one with another --id"
+                ) from None
+            yield self
+        finally:
+            os.close(lock)
+
+    def load(self) -> State | None:
+        """What was kept, None if there is nothing. Raises SelectionError and OSError."""
+        try:
+            text = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        state = None
+        with suppress(msgspec.DecodeError, msgspec.ValidationError):
+            state = msgspec.json.decode(text, type=State)
+        if state is None or state.version != VERSION:
+            raise SelectionError(
+                f"{self.path} is no state of a replay, or that of another version of Daybook; name "
+                "another file, or begin anew with another --id"
+            )
+        return state
+
+    def save(self, state: State) -> None:
+        """Replace what was kept. Raises OSError."""
+        made = self.path.with_name(self.path.name + ".new")
+        made.write_bytes(msgspec.json.format(msgspec.json.encode(state), indent=2) + b"\n")
+        made.replace(self.path)
+
+
+def check_id(name: str) -> None:
+    """Raise SelectionError if a replay cannot be named so."""
+    if not NAME.fullmatch(name):
+        raise SelectionError(
+            f"'{name}' cannot name a replay: use letters, digits, dots, hyphens and underscores, "
+            "at most 100"
+        )
+
+
+def check_same(state: State, given: Request, path: Path) -> None:
+    """Raise SelectionError if a replay that was begun is to go on as another one.
+
+    What is not given, 0 `rows` too, is as it was.
+    """
+    if state.request.broker != given.broker:
+        raise SelectionError(
+            f"replay {state.id} goes to {state.request.broker} ({path}): name that broker to go "
+            "on, or begin another replay with another --id"
+        )
+    unset = Request(Selection(), "", rows=0)
+    _compare(state.request, given, unset, state.id, path)
+    _compare(state.request.selection, given.selection, unset.selection, state.id, path)
+
+
+def _compare(
+    begun: msgspec.Struct, given: msgspec.Struct, unset: msgspec.Struct, name: str, path: Path
+) -> None:
+    for field in begun.__struct_fields__:
+        wanted = getattr(given, field)
+        if field in ("selection", "broker") or wanted == getattr(unset, field):
+            continue
+        if wanted != getattr(begun, field):
+            raise SelectionError(
+                f"replay {name} was begun with another {field.replace('_', ' ')} "
+                f"({getattr(begun, field)!r}, not {wanted!r}; see {path}): leave it out to go on, "
+                "or begin another one with another --id"
+            )
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """A condition in SQL, and the columns of events that it needs."""
+
+    sql: str
+    columns: tuple[str, ...]
+
+
+def condition_of(where: str) -> Condition:
+    """Check a condition; raises SelectionError with what is wrong."""
+    if not where.strip():
+        return Condition("TRUE", ())
+    try:
+        parsed = sqlglot.parse_one(where, into=exp.Condition, dialect=DIALECT)
+    except SqlglotError:
+        raise SelectionError(
+            f"'{where}' is no condition in SQL; write it like "
+            "priority > 4 AND headers['stock'] = 'apples'"
+        ) from None
+    if parsed.find(exp.Query, exp.AggFunc, exp.Window):
+        raise SelectionError(
+            f"'{where}' asks about more than one event; ask about the columns of each alone"
+        )
+    names = []
+    for column in parsed.find_all(exp.Column):
+        if column.table:
+            raise SelectionError(
+                f"the condition names {column.sql(DIALECT)}; write a column alone, and a header "
+                "like headers['stock']"
+            )
+        names.append(column.name)
+    columns = check_columns(dict.fromkeys(names)) if names else ()
+    return Condition(parsed.sql(DIALECT), columns)
