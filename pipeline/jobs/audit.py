@@ -36,14 +36,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from itertools import groupby
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from engine import events
-from history.beginning import beginning
 from pipeline.engines import Engine, History
 from pipeline.jobs.audit_judge import (
     DROPPED,
@@ -54,13 +52,12 @@ from pipeline.jobs.audit_judge import (
 )
 from pipeline.jobs.audit_lives import (
     LIFE_KINDS,
-    NAMING_KINDS,
     Bounds,
     Fault,
     Group,
-    LifeEvent,
     Lives,
     life_event,
+    older_events,
     wrong_bounds,
 )
 from pipeline.jobs.audit_tables import (
@@ -82,9 +79,6 @@ from pipeline.selection import Selection, SelectionError
 COLUMNS: Final = (
     "lsn", "kind_id", "reason_id", "queue_id", "address_id", "message", "consumer", "connection",
     "related", "delivery_count", "persistent", "detail",
-)  # fmt: skip
-LIFE_COLUMNS: Final = (
-    "lsn", "kind_id", "address_id", "queue_id", "consumer", "connection", "detail",
 )  # fmt: skip
 FAULTS_MOST: Final = 100_000
 """Faults that are kept; more are counted only."""
@@ -220,7 +214,7 @@ class _Auditor:
         """
         self._told("queues, consumers and transactions")
         if span.first > 1:
-            for event in self._before(span.first):
+            for event in older_events(self._engine, self._history, span.first):
                 self._lives.learn(event)
         transactions = Transactions(self._lives)
         for row in self._rows(LIVES):
@@ -233,16 +227,6 @@ class _Auditor:
         if span.events != span.last - span.first + 1:
             for row in self._rows(GAPS):
                 self._gather([_gap(row["lsn"], row["following"])])
-
-    def _before(self, first: int) -> Iterator[LifeEvent]:
-        source = self._history.source
-        if source.directory:
-            for event in beginning(Path(source.directory), source.disk()).events:
-                yield _as_life(event.row, event.detail)
-        older = Selection(kinds=NAMING_KINDS, to_lsn=first - 1)
-        self._engine.load("older", self._history, LIFE_COLUMNS, older)
-        for row in self._rows("SELECT * FROM older ORDER BY lsn"):
-            yield life_event(row)
 
     def _account(self, span: _Span) -> None:
         """Count what came and went by events, and plain entries by their class."""
@@ -387,15 +371,6 @@ def _gap(lsn: int, following: int) -> Fault:
     missing = following - lsn - 1
     what = f"event {lsn + 1} is" if missing == 1 else f"events {lsn + 1} to {following - 1} are"
     return Fault("lsn-gap", (lsn, following), f"{what} missing", events=missing)
-
-
-def _as_life(row: events.Row, detail: bytes) -> LifeEvent:
-    """An event of the beginning, which has no LSN, as one of a table."""
-    decoded = events.decode_detail(row[events.KIND], detail)
-    return LifeEvent(
-        0, row[events.KIND], row[events.ADDRESS], row[events.QUEUE], row[events.CONSUMER],
-        row[events.CONNECTION], msgspec.json.encode(decoded).decode(),
-    )  # fmt: skip
 
 
 def _group_of(row: dict[str, Any]) -> _Key:

@@ -1,16 +1,21 @@
 """Who was there when: the lives of queues, consumers and connections in an audited span.
 
 Learned from their events, in order; memory follows how many of them there were, not how many
-messages. What is older than the span is taken as it shows itself. Must never know SQL.
+messages. What is older than the span is taken as it shows itself. Must never know
+what runs the SQL.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final, NamedTuple, cast
 
 import msgspec
 
 from engine import events
+from history.beginning import beginning
+from pipeline.engines import Engine, History
+from pipeline.selection import Selection
 
 NEVER: Final = 1 << 62
 """An LSN behind all others: the end of what has none."""
@@ -19,6 +24,9 @@ LIFE_KINDS: Final = (
     events.BROKER_STARTED, events.CONNECTION_OPENED, events.CONNECTION_CLOSED,
     events.CONSUMER_ATTACHED, events.CONSUMER_DETACHED, events.ADDRESS_CREATED,
     events.ADDRESS_UPDATED, events.QUEUE_CREATED, events.QUEUE_UPDATED, events.QUEUE_DELETED,
+)  # fmt: skip
+LIFE_COLUMNS: Final = (
+    "lsn", "kind_id", "address_id", "queue_id", "consumer", "connection", "detail",
 )  # fmt: skip
 NAMING_KINDS: Final = ("AddressCreated", "AddressUpdated", "QueueCreated", "QueueUpdated")
 """Kinds that matter also when they are older than the span."""
@@ -289,3 +297,28 @@ def life_event(values: dict[str, object]) -> LifeEvent:
     )
     detail = cast("str | None", values["detail"])
     return LifeEvent(lsn, kind, address, queue, consumer, connection, detail)
+
+
+def older_events(engine: Engine, history: History, first: int = NEVER) -> Iterator[LifeEvent]:
+    """What addresses and queues are called that are older than an event, for `Lives.learn`.
+
+    Also those that were there before all history, if its beginning left. Raises JournalError, and
+    what reading the base raises.
+    """
+    source = history.source
+    if source.directory:
+        for event in beginning(Path(source.directory), source.disk()).events:
+            yield _as_life(event.row, event.detail)
+    older = Selection(kinds=NAMING_KINDS, to_lsn=first - 1)
+    engine.load("older", history, LIFE_COLUMNS, older)
+    for batch in engine.stream("SELECT * FROM older ORDER BY lsn"):
+        yield from map(life_event, batch.to_pylist())
+
+
+def _as_life(row: events.Row, detail: bytes) -> LifeEvent:
+    """An event of the beginning, which has no LSN, as one of a table."""
+    decoded = events.decode_detail(row[events.KIND], detail)
+    return LifeEvent(
+        0, row[events.KIND], row[events.ADDRESS], row[events.QUEUE], row[events.CONSUMER],
+        row[events.CONNECTION], msgspec.json.encode(decoded).decode(),
+    )  # fmt: skip
