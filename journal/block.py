@@ -262,7 +262,7 @@ class Block:
         """For each heap, all its strings one after the other; not for a block read without heap."""
         raw = memoryview(self._codec.heap(self._raw.header, self._raw.heap))
         lengths = self.columns()[-self._codec.heap_count :]
-        ends = list(accumulate((sum(column) for column in lengths), initial=0))
+        ends = list(accumulate((sum(column.tolist()) for column in lengths), initial=0))
         if ends[-1] != len(raw):
             raise Damage("the rows claim more or fewer bytes than the heap has")
         return [raw[start:end] for start, end in pairwise(ends)]

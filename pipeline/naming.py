@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from pipeline.selection import SelectionError
 
+IDS_MAX: Final = 1 << 24
+"""Ids count up from 1; larger ones are looked up one by one."""
+
 
 class NameTable:
     """Names by id; can be pickled."""
@@ -22,6 +25,7 @@ class NameTable:
         self.ids: Final = np.array(ids, np.int64)
         self.names: Final = [names[number] for number in ids]
         self._array: pa.Array | None = None
+        self._places: NDArray[np.int32] = np.empty(0, np.int32)
 
     def __getstate__(self) -> tuple[NDArray[np.int64], list[str]]:
         return self.ids, self.names
@@ -30,22 +34,29 @@ class NameTable:
         object.__setattr__(self, "ids", state[0])
         object.__setattr__(self, "names", state[1])
         self._array = None
+        self._places = np.empty(0, np.int32)
 
     def of(self, ids: NDArray[Any]) -> pa.Array:
         """Names of ids; null for 0."""
         if self._array is None:
             # The last one stands for none.
             self._array = pa.array([*self.names, None], pa.string())
-        if not len(self.ids):
+            self._places = self._make_places()
+        if not len(ids) or int(ids.max()) >= len(self._places):
             return self._named_one_by_one(ids)
-        wanted = ids.astype(np.int64)
-        places = np.searchsorted(self.ids, wanted)
-        np.minimum(places, len(self.ids) - 1, out=places)
-        unknown = self.ids[places] != wanted
-        if np.any(unknown & (wanted != 0)):
+        places = self._places[ids]
+        if places.min() < 0:
             return self._named_one_by_one(ids)
-        places[unknown] = len(self.names)
         return self._array.take(pa.array(places))
+
+    def _make_places(self) -> NDArray[np.int32]:
+        """Place of each id's name; -1 for those without, and nothing where ids are too large."""
+        top = int(self.ids[-1]) if len(self.ids) else 0
+        places = np.full(top + 1 if top < IDS_MAX else 0, -1, np.int32)
+        if len(places):
+            places[self.ids] = np.arange(len(self.ids))
+            places[0] = len(self.names)
+        return places
 
     def _named_one_by_one(self, ids: NDArray[Any]) -> pa.Array:
         by_id = dict(zip(self.ids.tolist(), self.names, strict=True))

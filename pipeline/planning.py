@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from client.control import is_running
 from engine import events
-from engine.events import COLUMNS, KIND, MESSAGE, QUEUE, TIME, Row
+from engine.events import COLUMNS, KIND, MESSAGE, TIME, Row
 from history.beginning import beginning
 from history.names import Names
 from history.scan import events_of, kinds_mask
@@ -51,6 +51,9 @@ NAMING: Final = kinds_mask(
     )
 )  # fmt: skip
 """Kinds that say what addresses and queues are called."""
+
+ALL_QUEUES: Final = (1 << 64) - 1
+"""What a block may be about of which nothing is known."""
 
 Entries = NDArray[Any]
 
@@ -189,6 +192,9 @@ class _Planner:
             frozenset(events.BY_NAME[name].number for name in selection.kinds)
         )
         self._messages: Final = np.array(sorted(selection.messages), np.uint64)
+        self._looks_closely: Final = names or selection != Selection(
+            from_lsn=selection.from_lsn, to_lsn=selection.to_lsn
+        )
         self._splits: list[Split] = []
         self._last_lsn = 0
         self._last_name = ""
@@ -279,7 +285,8 @@ class _Planner:
             blocks = read_blocks(
                 self._disk, LAYOUT, from_lsn=first, to_lsn=following - 1, heaps=False
             )
-        rows = [_summarised(block) for block in blocks if block.segment == name]
+        summarised = _summarised if self._looks_closely else _measured
+        rows = [summarised(block) for block in blocks if block.segment == name]
         return np.array(rows, ENTRY)
 
     def _learn(self, segment: Segment, entries: Entries) -> None:
@@ -357,28 +364,32 @@ def _names_something(lsn: int, row: Row) -> bool:
     return bool(NAMING >> row[KIND] & 1)
 
 
+def _measured(block: Block) -> tuple[int, ...]:
+    """What a footer says of the size of a block, and nothing of what is in it."""
+    header = block.header
+    return (
+        block.offset, block.first_lsn, block.count, header.rows_stored_bytes,
+        header.heap_stored_bytes, header.heap_raw_bytes, 0, 0, 0, 0, 0, 0,
+    )  # fmt: skip
+
+
 def _summarised(block: Block) -> tuple[int, ...]:
     """What a footer says of a block."""
-    header = block.header
-    stored = (
-        block.offset, block.first_lsn, block.count, header.rows_stored_bytes,
-        header.heap_stored_bytes, header.heap_raw_bytes,
-    )  # fmt: skip
     if not block.count:
-        return (*stored, 0, 0, 0, 0, 0, 0)
+        return _measured(block)
+    stored = _measured(block)[:6]
     columns = block.columns()
-    kinds, queues, messages, times = (
+    kinds, messages, times = (
         np.frombuffer(columns[position], "<" + COLUMNS[position].code)
-        for position in (KIND, QUEUE, MESSAGE, TIME)
+        for position in (KIND, MESSAGE, TIME)
     )
     named = messages[messages > 0]
     lowest, highest = (int(named.min()), int(named.max())) if len(named) else (0, 0)
-    kind_bits = queue_bits = 0
-    for kind in np.unique(kinds).tolist():
+    kind_bits = 0
+    for kind in np.flatnonzero(np.bincount(kinds)).tolist():
         kind_bits |= kind_bit(kind)
-    for queue in np.unique(queues).tolist():
-        queue_bits |= queue_bit(queue)
-    return (*stored, int(times.min()), int(times.max()), lowest, highest, kind_bits, queue_bits)
+    # Which queues there are would take longer to find out than to read the block.
+    return (*stored, int(times.min()), int(times.max()), lowest, highest, kind_bits, ALL_QUEUES)
 
 
 def _ranges(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

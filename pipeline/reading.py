@@ -8,10 +8,14 @@ segment that leaves is told as such. Must never know who asks.
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Final
 
 from journal.pins import Pin
 from pipeline.planning import Plan, Source, check_source, make_plan
 from pipeline.selection import EVERYTHING, Selection
+
+SPLIT_BYTES: Final = 3 << 20
+"""About two batches, which are decoded ahead of their reader."""
 
 
 @contextmanager
@@ -21,7 +25,7 @@ def reading(
     """A plan whose segments stay until the end of the context. Raises as `make_plan`."""
     check_source(source)
     with Pin(Path(source.directory)) if source.directory else nullcontext() as pin:
-        plan = make_plan(source, selection, names=names)
+        plan = make_plan(source, selection, names=names, split_bytes=SPLIT_BYTES)
         if pin is not None:
             held = plan.splits[0].first_lsn if plan.splits else plan.last_lsn + 1
             pin.advance(held)
