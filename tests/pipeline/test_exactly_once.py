@@ -1,0 +1,218 @@
+"""Exactly once under kill -9: of the broker, of Spark's driver, and of the replay job.
+
+What is killed is started again, and in the end every message is there once. Nothing depends on the
+moments of the kills: they come when so many messages are there.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import msgspec
+import pytest
+
+from client.control import ControlError, ask
+from client.stomp import Frame, StompClient, parse_url
+from engine import events
+from pipeline.decoding import read_plan
+from pipeline.jobs.replay import FROM_HEADER
+from pipeline.planning import Source
+from pipeline.reading import reading
+from pipeline.selection import Selection
+from tests.support.histories import write_history
+from tests.support.process import BrokerProcess, wait_for
+from tests.support.world import World
+
+pytestmark = [pytest.mark.slow, pytest.mark.crash]
+
+ROOT: Final = Path(__file__).parents[2]
+QUEUE: Final = "/queue/copies"
+CONFIG: Final = """
+[[address-setting]]
+match = "#"
+max-delivery-attempts = -1
+"""
+DRIVER: Final = """
+import sys
+from pipeline.session import session
+
+history, checkpoint, url = sys.argv[1:]
+spark = session("local[2]")
+rows = (
+    spark.readStream.format("journal")
+    .options(columns="lsn,body", kinds="Routed", maxRowsPerBatch="1000", splitBytes="20000")
+    .load(history)
+)
+query = (
+    rows.writeStream.format("daybook")
+    .options(url=url, id="copy", address="/queue/copies", maxRowsPerTransaction="100", rate="600")
+    .option("checkpointLocation", checkpoint)
+    .trigger(availableNow=True)
+    .start()
+)
+query.awaitTermination()
+"""
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with 3,000 messages, numbered in their bodies."""
+    world = World()
+    for number in range(3000):
+        world.send("orders", b"%d" % number)
+    directory = tmp_path_factory.mktemp("history") / "data"
+    return write_history(directory, world.journal, segment_bytes=1 << 16)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A started broker that has the same port whenever it is started again."""
+    with BrokerProcess(tmp_path / "data", config=CONFIG) as process:
+        process.start()
+        process.listen[:] = [f"stomp://127.0.0.1:{process.port}"]
+        yield process
+
+
+def url_of(broker: BrokerProcess) -> str:
+    return f"stomp://guest:guest@127.0.0.1:{broker.port}"
+
+
+def count(broker: BrokerProcess) -> int:
+    """How many messages are in the queue."""
+    try:
+        answer = ask(broker.data, {"do": "addresses"}) or {"addresses": []}
+    except ControlError:
+        return 0
+    return sum(row["messages"] for row in answer["addresses"] if row["address"] == "copies")
+
+
+def wait_until_there(broker: BrokerProcess, process: "subprocess.Popen[str]", least: int) -> None:
+    """Wait until so many messages are there; whoever sends them must not end before."""
+
+    def are_there() -> bool:
+        found = count(broker) >= least
+        assert found or process.poll() is None, process.communicate()
+        return found
+
+    wait_for(are_there, f"{least} messages", 240, 0.05)
+
+
+def drained(broker: BrokerProcess, number: int) -> list[Frame]:
+    """All messages, which must be so many and no more."""
+    with StompClient(parse_url(url_of(broker))) as client:
+        client.send("SUBSCRIBE", [("destination", QUEUE), ("id", "1"), ("credit", "100000")])
+        frames = []
+        for _ in range(number):
+            frame = client.message(30)
+            assert frame is not None, f"{len(frames)} of {number} came"
+            frames.append(frame)
+        client.wait_for(client.request_receipt("UNSUBSCRIBE", [("id", "1")]))
+        assert client.message(0) is None, "there were more"
+    return frames
+
+
+def refused_commits(broker: BrokerProcess) -> int:
+    """How many transactions the broker refused because it had them."""
+    selection = Selection(kinds=("TransactionRolledBack",))
+    with reading(Source(str(broker.data)), selection, names=False) as plan:
+        reasons = [
+            reason
+            for batch in read_plan(plan, ("reason",))
+            for reason in batch.column(0).to_pylist()
+        ]
+    return reasons.count(events.REASONS[events.COMMIT_REFUSED][0])
+
+
+def start(*arguments: str, environment: dict[str, str] | None = None) -> "subprocess.Popen[str]":
+    """A process of its own, with a group of its own that can be killed whole."""
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | (environment or {}),
+        start_new_session=True,
+    )
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def finish(process: "subprocess.Popen[str]") -> str:
+    """Wait for an end that must be good."""
+    try:
+        said, _ = process.communicate(timeout=240)
+    except subprocess.TimeoutExpired:
+        kill(process)
+        raise
+    assert process.returncode == 0, said
+    return said
+
+
+def test_a_stream_of_spark_whose_driver_and_broker_are_killed(
+    java: str, broker: BrokerProcess, history: Path, tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    script = tmp_path / "driver.py"
+    script.write_text(DRIVER)
+    arguments = (str(script), str(history), str(checkpoint), url_of(broker))
+    driver = start(*arguments)
+    try:
+        wait_until_there(broker, driver, 300)
+        broker.kill()
+        broker.start()
+        wait_until_there(broker, driver, 1500)
+    finally:
+        # In the middle of the second micro-batch or behind it.
+        kill(driver)
+    commits = sorted(
+        (path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()),
+        key=lambda path: int(path.name),
+    )
+    # As if Spark had been killed just before it wrote that a batch was done.
+    commits[-1].unlink()
+    commits[-1].with_name(f".{commits[-1].name}.crc").unlink(missing_ok=True)
+    finish(start(*arguments))
+    numbers = [int(frame.body) for frame in drained(broker, 3000)]
+    assert sorted(numbers) == list(range(3000))
+    before = refused_commits(broker)
+    assert before > 0, "nothing was sent twice, so nothing was proved"
+    print(f"{before} transactions were refused as duplicates")
+
+
+def test_a_replay_whose_job_and_broker_are_killed(
+    broker: BrokerProcess, history: Path, tmp_path: Path
+) -> None:
+    chance = Random(11)
+    arguments = (
+        "-m", "tools.daybook", "pipeline", "replay", "--data", str(history), "--id", "again",
+        "--into", QUEUE, "--rate", "2000", "--transaction-messages", "50", "--json",
+    )  # fmt: skip
+    environment = {
+        "XDG_STATE_HOME": str(tmp_path), "DAYBOOK_URL": url_of(broker), "DAYBOOK_ARCHIVE": "",
+    }  # fmt: skip
+    for least in (chance.randrange(100, 800), chance.randrange(900, 1500)):
+        job = start(*arguments, environment=environment)
+        wait_until_there(broker, job, least)
+        kill(job)
+    job = start(*arguments, environment=environment)
+    wait_until_there(broker, job, 2000)
+    broker.kill()
+    broker.start()
+    report = msgspec.json.decode(finish(job).splitlines()[-1])
+    assert report["omitted"] == report["incomplete"] == 0
+    assert report["published"] + report["already"] == report["messages"] < 2200
+    frames = drained(broker, 3000)
+    assert [int(frame.body) for frame in frames] == list(range(3000))
+    ids = [int(frame.headers[FROM_HEADER]) for frame in frames]
+    assert ids == sorted(set(ids))
+    assert msgspec.json.decode(finish(start(*arguments, environment=environment)))["messages"] == 0
