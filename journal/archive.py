@@ -14,7 +14,7 @@ Must never know: what a column means, what time it is, when a segment may leave 
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, Final
@@ -146,12 +146,15 @@ class Archive:
         finally:
             archived.close()
 
-    def ranges(self) -> RangedDisk:
+    def ranges(self, known: Mapping[str, int] | None = None) -> RangedDisk:
         """The archived segments, to read parts of; checked block by block, not as whole objects.
 
+        Who knows the name and the size in bytes of those that it wants spares listing the archive.
         Raises ArchiveError, also when something is read.
         """
-        return RangedDisk(self._store, self.entries())
+        if known is None:
+            known = {entry.segment: entry.bytes for entry in self.entries()}
+        return RangedDisk(self._store, known)
 
     def verify(
         self, live: Disk | None = None, *, progress: Callable[[int], None] | None = None

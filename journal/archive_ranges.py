@@ -10,10 +10,9 @@ a file that ends, which readers of segments report. Must never know: what a colu
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Final, NoReturn
 
-from journal.archive_manifest import ArchiveEntry
 from journal.archive_store import Store
 from journal.disk import File
 
@@ -79,9 +78,10 @@ class RangedFile:
 class RangedDisk:
     """Archived segments by name, for reading only."""
 
-    def __init__(self, store: Store, entries: Sequence[ArchiveEntry]) -> None:
+    def __init__(self, store: Store, sizes: Mapping[str, int]) -> None:
+        """`sizes` are those of the segments in bytes, by name."""
         self._store: Final = store
-        self._sizes: Final = {entry.segment: entry.bytes for entry in entries}
+        self._sizes: Final = dict(sizes)
 
     def open(self, name: str) -> File:
         """Open a segment; FileNotFoundError if it is not archived."""

@@ -24,6 +24,7 @@ from history.names import Names
 from history.scan import events_of, kinds_mask
 from journal.archive import Archive
 from journal.archive_disk import JoinedDisk
+from journal.archive_ranges import RangedDisk
 from journal.block import Block, kind_bit, queue_bit
 from journal.disk import Disk
 from journal.errors import Corruption, JournalError, NoJournal
@@ -68,7 +69,18 @@ class Source(msgspec.Struct, frozen=True):
         """All of its segments; raises NoJournal and ArchiveError."""
         if not self.archive:
             return journal_disk(Path(self.directory))
-        archived = Archive(self.archive).ranges()
+        return self._with_live(Archive(self.archive).ranges())
+
+    def disk_of(self, split: "Split") -> Disk:
+        """A disk for whoever reads one split and nothing else: an archive is not listed for it.
+
+        Raises NoJournal and ArchiveError.
+        """
+        if not (self.archive and split.segment_bytes):
+            return self.disk()
+        return self._with_live(Archive(self.archive).ranges({split.segment: split.segment_bytes}))
+
+    def _with_live(self, archived: RangedDisk) -> Disk:
         if not self.directory:
             return archived
         return JoinedDisk(archived, journal_disk(Path(self.directory)), archive_first=False)
@@ -77,7 +89,8 @@ class Source(msgspec.Struct, frozen=True):
 class Split(msgspec.Struct, frozen=True):
     """A part of a scan: byte ranges of a segment, from block to block, and the LSNs in them.
 
-    `rows` is how many events lie there, before any filter.
+    `rows` is how many events lie there, before any filter. `segment_bytes` is the size of the
+    segment when the plan was made, 0 if that was not noted.
     """
 
     segment: str
@@ -85,6 +98,7 @@ class Split(msgspec.Struct, frozen=True):
     first_lsn: int
     last_lsn: int
     rows: int
+    segment_bytes: int = 0
 
     @property
     def bytes(self) -> int:
@@ -238,7 +252,7 @@ class _Planner:
             entries, last_hash = self._entries(segment, following)
             self._learn(segment, entries)
             if not outside:
-                self._split(name, entries[self._wanted(entries)])
+                self._split(segment, entries[self._wanted(entries)])
         except OSError as error:
             raise unreadable(name, error) from error
         finally:
@@ -334,7 +348,7 @@ class _Planner:
                 bits |= queue_bit(number)
         return bits
 
-    def _split(self, name: str, entries: Entries) -> None:
+    def _split(self, segment: Segment, entries: Entries) -> None:
         """Cut the wanted blocks of a segment into splits."""
         if not len(entries):
             return
@@ -351,10 +365,10 @@ class _Planner:
             part = entries[begin:end]
             self._splits.append(
                 Split(
-                    name, tuple(_ranges(starts[begin:end], ends[begin:end])),
+                    segment.name, tuple(_ranges(starts[begin:end], ends[begin:end])),
                     int(part["first_lsn"][0]),
                     int(part["first_lsn"][-1] + part["event_count"][-1]) - 1,
-                    int(part["event_count"].sum()),
+                    int(part["event_count"].sum()), segment.file.size(),
                 )
             )  # fmt: skip
             begin = end

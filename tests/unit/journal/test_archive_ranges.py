@@ -16,7 +16,7 @@ from journal.archive_store import Store, open_store
 from journal.disk import RealDisk
 from journal.errors import ArchiveError, Corruption
 from journal.segment import segment_names
-from pipeline.decoding import read_plan
+from pipeline.decoding import read_plan, read_split
 from pipeline.planning import Source, make_plan
 from pipeline.selection import EVERYTHING, Selection
 from tests.support.histories import some_history, write_history
@@ -157,6 +157,14 @@ def test_history_in_s3_has_the_same_rows(
     assert archived.num_rows > 0
     assert archived == live.slice(0, archived.num_rows)
     assert table(Source(str(history), url)) == live
+    source = Source(archive=url)
+    plan = make_plan(source, EVERYTHING)
+    for split in plan.splits:
+        # As in another process, which lists nothing.
+        disk = source.disk_of(split)
+        assert disk.names() == [split.segment]
+        batches = read_split(disk, split, EVERYTHING, ["lsn"], plan.names)
+        assert sum(batch.num_rows for batch in batches) == split.rows
     some = Selection(("Acknowledged",), ("orders", "archive"), to_lsn=archived.num_rows)
     assert table(Source(archive=url), some) == table(Source(str(history)), some)
 
