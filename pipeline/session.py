@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, cast
 
 from pyspark import SparkConf
 from pyspark.errors import PySparkException
@@ -68,7 +68,11 @@ def session(
         conf.setAll(list(ON_THIS_MACHINE.items()))
     conf.setAll(list((settings or {}).items()))
     builder = SparkSession.builder.appName(app_name).config(conf=conf)
-    spark = builder.getOrCreate() if submitted else _start(builder)
+    # Its Python side logs every refused question, too, with a Java stack trace.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    spark: SparkSession = builder.getOrCreate() if submitted else _start(builder)
+    if LOG_VARIABLE not in os.environ:
+        spark.sparkContext.setLogLevel("OFF")
     register(spark)
     return spark
 
@@ -88,19 +92,14 @@ def _start(builder: Any) -> SparkSession:
             "Spark needs Java 17 or newer, and there is none: install a JRE, or have JAVA_HOME "
             "name one; the embedded engine needs none"
         )
-    # Its Python side logs every refused question, too, with a Java stack trace.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     with _log() as log:
         try:
             with _standard_error_into(log):
-                spark: SparkSession = builder.getOrCreate()
+                return cast(SparkSession, builder.getOrCreate())
         except (PySparkException, RuntimeError) as error:
             log.seek(0)
             said = why(log.read().decode("utf-8", "replace")) or str(error)
             raise SparkError(f"Spark does not start: {said}") from error
-    if LOG_VARIABLE not in os.environ:
-        spark.sparkContext.setLogLevel("OFF")
-    return spark
 
 
 def why(log: str) -> str:

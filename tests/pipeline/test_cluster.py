@@ -1,0 +1,240 @@
+"""Jobs by spark-submit, on this machine and on a cluster that loses a worker in the middle.
+
+What runs is the wheel, in an environment that has the dependencies and not the repository.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+import venv
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.meta import tree
+from tests.support.histories import some_history, write_history
+
+SPARK = Path(sysconfig.get_path("purelib")) / "pyspark"
+LAUNCHER = tree.ROOT / "etc" / "spark" / "daybook_pipeline.py"
+DEADLINE_SECONDS = 300.0
+"""Far more than anything takes, so that what hangs is told instead of waited for."""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy of the sources, as it is shipped."""
+    source = tmp_path_factory.mktemp("source")
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(tree.ROOT / name, source)
+    for folder in (*tree.rooms(), "etc"):
+        ignored = shutil.ignore_patterns("__pycache__", "*.so")
+        shutil.copytree(tree.ROOT / folder, source / folder, ignore=ignored)
+    target = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    environment = {**os.environ, "DAYBOOK_COMPILE": "0"}
+    subprocess.run([*command, "--wheel-dir", target, source], check=True, env=environment)
+    (built,) = target.glob("*.whl")
+    # A wheel is a zip, and only files that are called so are found by Spark's Python workers.
+    return built.rename(target / "daybook.zip")
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter with the dependencies alone: an editable install is not seen that way."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=False)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    site = folder / "lib" / version / "site-packages"
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    interpreter = folder / "bin" / "python"
+    found = subprocess.run(
+        [interpreter, "-c", "import pipeline"], capture_output=True, check=False, cwd="/"
+    )
+    assert b"No module named 'pipeline'" in found.stderr
+    return interpreter
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    events = some_history(15, 900)
+    assert len(events) > 2000
+    return write_history(tmp_path_factory.mktemp("history") / "data", events)
+
+
+@pytest.fixture(scope="module")
+def account(data: Path) -> Any:
+    """What the embedded engine says of the history."""
+    daybook = Path(sys.executable).with_name("daybook")
+    command = [daybook, "pipeline", "audit", "--data", data, "--format", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return answer(done.stdout)
+
+
+def answer(output: str) -> Any:
+    """The JSON in what a job printed; spark-submit mixes both of its outputs into one."""
+    (line,) = (line for line in output.splitlines() if line.startswith("{"))
+    return json.loads(line)
+
+
+def environment_of(python: Path) -> dict[str, str]:
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+    return {
+        **kept,
+        "SPARK_HOME": str(SPARK),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": str(python),
+        "PYSPARK_DRIVER_PYTHON": str(python),
+    }
+
+
+def submission(wheel: Path, master: str, *arguments: str | Path) -> list[str | Path]:
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.executor.memory": "512m",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    submit = SPARK / "bin" / "spark-submit"
+    return [submit, "--master", master, "--py-files", wheel, *conf, LAUNCHER, *arguments]
+
+
+def wait_for(what: str, found: Callable[[], Any]) -> Any:
+    """Ask again and again until there is an answer."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not (answer := found()):
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.05)
+    return answer
+
+
+class Cluster:
+    """A master and workers as processes on the loopback interface; a context manager."""
+
+    def __init__(self, folder: Path, python: Path) -> None:
+        self._folder = folder
+        self._environment = environment_of(python)
+        self._ended = ExitStack()
+        self.url = ""
+
+    def start(self, workers: int) -> None:
+        options = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        self._run("master", "org.apache.spark.deploy.master.Master", *options)
+        started = re.compile(r"service 'sparkMaster' on port (\d+)")
+        found = wait_for("the master", lambda: started.search(self.log("master")))
+        self.url = f"spark://127.0.0.1:{found[1]}"
+        for number in range(workers):
+            self._run(
+                f"worker{number}", "org.apache.spark.deploy.worker.Worker",
+                "--host", "127.0.0.1", "--cores", "1", "--memory", "600m", "--webui-port", "0",
+                "--work-dir", str(self._folder / f"work{number}"), self.url,
+            )  # fmt: skip
+        for number in range(workers):
+            registered = f"worker{number} to register"
+            wait_for(
+                registered,
+                lambda name=f"worker{number}": "Successfully registered" in self.log(name),
+            )
+
+    def log(self, name: str) -> str:
+        return (self._folder / f"{name}.log").read_text("utf-8", "replace")
+
+    def executor_log(self, worker: int) -> str:
+        """What executors of a worker said so far."""
+        logs = (self._folder / f"work{worker}").glob("app-*/*/stderr")
+        return "".join(path.read_text("utf-8", "replace") for path in logs)
+
+    def kill(self, worker: int) -> None:
+        """Have a worker and its executors die as by a power failure."""
+        os.killpg(self._groups[f"worker{worker}"], signal.SIGKILL)
+
+    @property
+    def _groups(self) -> dict[str, int]:
+        return {path.stem: int(path.read_text()) for path in self._folder.glob("*.pid")}
+
+    def _run(self, name: str, *arguments: str) -> None:
+        with (self._folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [SPARK / "bin" / "spark-class", *arguments],
+                env=self._environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        (self._folder / f"{name}.pid").write_text(str(process.pid))
+        self._ended.callback(_end, process)
+
+    def __enter__(self) -> "Cluster":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._ended.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process with all that it started and that is left of that."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        assert process.poll() is not None
+    process.wait()
+
+
+@pytest.fixture
+def cluster(java: str, tmp_path: Path, python: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path, python) as made:
+        made.start(workers=2)
+        yield made
+
+
+def test_a_job_by_spark_submit_on_this_machine(
+    java: str, wheel: Path, python: Path, data: Path, account: Any
+) -> None:
+    command = submission(wheel, "local[1]", "audit", "--data", data, "--format", "json")
+    done = subprocess.run(
+        command, env=environment_of(python), capture_output=True, text=True, check=False, cwd="/"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert answer(done.stdout) == account
+
+
+@pytest.mark.slow
+def test_a_worker_may_die_in_the_middle(
+    cluster: Cluster, wheel: Path, python: Path, data: Path, account: Any, tmp_path: Path
+) -> None:
+    command = submission(wheel, cluster.url, "audit", "--data", data, "--format", "json")
+    with (tmp_path / "job.log").open("wb") as log:
+        job = subprocess.Popen(
+            command, env=environment_of(python), stdout=subprocess.PIPE, stderr=log, cwd="/"
+        )
+    with job:
+        try:
+            for worker in range(2):
+                wait_for(
+                    f"a task on worker {worker}",
+                    lambda worker=worker: (
+                        "Running task" in cluster.executor_log(worker) or job.poll() is not None
+                    ),
+                )
+            assert job.poll() is None, (tmp_path / "job.log").read_text()
+            finished = cluster.executor_log(1).count("Finished task")
+            cluster.kill(0)
+            output, _ = job.communicate(timeout=DEADLINE_SECONDS)
+        finally:
+            job.kill()
+    assert job.returncode == 0, output.decode() + (tmp_path / "job.log").read_text()
+    assert answer(output.decode()) == account
+    # The other one went on without it, with the code that was shipped.
+    assert cluster.executor_log(1).count("Finished task") > finished
+    assert wheel.name in cluster.executor_log(1)
