@@ -12,7 +12,7 @@ from pipeline.jobs.archive import ArchiveReport, Outcome, archive
 from pipeline.parquet_archive import ParquetArchive
 from pipeline.planning import Source
 from pipeline.proving import ProofReport, prove, restore
-from tools.failures import EXIT_WRONG
+from tools.failures import EXIT_WRONG, Failure
 from tools.job_options import engine_of, job_of, job_options
 from tools.paths import DIRECTORY
 from tools.printing import adding_up, progress, show_json
@@ -106,7 +106,11 @@ def _verified(target: str, live: Source | None) -> ProofReport:
     parquet = ParquetArchive(target)
     segments, _ = parquet.judged_segments()
     with progress("proving", sum(segment.bytes for segment in segments)) as told:
-        return prove(parquet, live, progress=adding_up(told))
+        report = prove(parquet, live, progress=adding_up(told))
+    if not (report.segments or report.faults):
+        # Else a slip of the pen would be a proof.
+        raise Failure(f"{parquet.url}: no segment is archived here")
+    return report
 
 
 def _restore(target: str, directory: Path, as_json: bool) -> None:

@@ -27,7 +27,7 @@ from journal.disk import Disk
 from journal.errors import ArchiveError, Corruption, JournalError, NoJournal
 from journal.format import Damage, segment_first_lsn
 from journal.pins import Pin
-from journal.segment import Segment, open_segment, segment_names
+from journal.segment import Segment, first_lsn_of, open_segment, segment_names
 from journal.verify import verify_segment
 from paging.layout import LAYOUT
 from pipeline.decoding import read_split
@@ -95,7 +95,8 @@ def archive(
     """Bring a Parquet archive up to date with a history.
 
     With a SparkSession executors do it, one task a segment; they must reach history and target
-    under the same names. `told` hears of each segment. Raises JournalError.
+    under the same names. `told` hears of each segment. Raises JournalError, and what reading the
+    base of a journal raises (`history.beginning`).
     """
     check_source(source)
     parquet = ParquetArchive(target)
@@ -104,7 +105,8 @@ def archive(
         before = parquet.segments()
         _check_same(disk, parquet, before)
         waiting = _waiting(source, disk, {segment.segment for segment in before})
-        names, problems = _learn(source, disk, parquet, waiting)
+        archived_to = before[-1].last_lsn if before else 0
+        names, problems = _learn(source, disk, parquet, waiting, archived_to)
         tables = NameTables(names.addresses, names.queues)
         if waiting:
             parquet.add_names(tables)
@@ -157,13 +159,18 @@ def _waiting(source: Source, disk: Disk, there: set[str]) -> list[str]:
 
 
 def _learn(
-    source: Source, disk: Disk, parquet: ParquetArchive, waiting: Sequence[str]
+    source: Source,
+    disk: Disk,
+    parquet: ParquetArchive,
+    waiting: Sequence[str],
+    archived_to: int,
 ) -> tuple[Names, list[str]]:
     """What ids stand for, from what is archived and what waits; and what kept us from learning."""
     known = parquet.names()
     names = Names()
     problems: list[str] = []
-    if not (known.addresses or known.queues) and source.directory:
+    if source.directory and first_lsn_of(disk) > archived_to + 1:
+        # What was said in between is lost to the archive; the base still knows what is there.
         for event in beginning(Path(source.directory), disk).events:
             names.learn(event.row, event.detail)
     names.addresses.update(known.addresses)

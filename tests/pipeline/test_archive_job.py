@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,8 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from deltalake import DeltaTable
-from moto.server import ThreadedMotoServer
 
+from engine import commands as c
 from engine.events import TIME
 from journal.archive import Archive
 from journal.disk import RealDisk
@@ -42,7 +43,8 @@ from pipeline.reading import reading
 from pipeline.schema import ALL_COLUMNS, arrow_schema
 from pipeline.selection import EVERYTHING, Selection
 from tests.support.histories import some_history, write_history
-from tests.support.world import Event
+from tests.support.leaving import Leaving
+from tests.support.world import Event, World
 from tools.daybook import cli
 
 if TYPE_CHECKING:
@@ -290,6 +292,29 @@ def test_segments_that_left_for_an_archive_become_parquet_too(data: Path, tmp_pa
     assert files_of(tmp_path / "both") == files_of(tmp_path / "expected")
 
 
+def test_names_from_before_the_journal_come_from_its_base(tmp_path: Path) -> None:
+    world = World()
+    connection = world.ok(c.OpenConnection("stomp", "10.0.0.1:61613", "user"))
+    world.ok(c.Attach(connection, "orders", credit_messages=9))
+    with closing(Leaving(tmp_path / "data", world)) as leaving:
+        leaving.write()
+        for _ in range(2):
+            world.ok(c.Send(connection, "orders", b"", b"body"))
+            assert leaving.round(9)
+        assert leaving.removed_lsn > 0
+        for _ in range(60):
+            world.ok(c.Send(connection, "orders", b"", b"more"))
+        leaving.write()
+        target = str(tmp_path / "parquet")
+        report = archive(source_of(tmp_path / "data"), target)
+        assert report.ok
+        assert report.first_lsn == leaving.removed_lsn + 1
+        proven(target, source_of(tmp_path / "data"))
+        rows = archived_rows(target)
+        names = {name for name in rows.column("queue").to_pylist() if name is not None}
+        assert names == {"orders"}
+
+
 def test_an_archive_in_fsspec_memory(data: Path, tmp_path: Path) -> None:
     url = f"memory:/{tmp_path}/parquet"
     report = archive(source_of(data), url)
@@ -298,23 +323,42 @@ def test_an_archive_in_fsspec_memory(data: Path, tmp_path: Path) -> None:
     assert archived_rows(url).equals(journal_rows(data, report.last_lsn))
 
 
+S3_SERVER = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+"""
+
+
 @pytest.fixture
 def s3_url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A bucket of a local server that speaks S3."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    connection = HTTPConnection(host, port)
-    connection.request("PUT", "/parquet")
-    assert connection.getresponse().status == 200
-    connection.close()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    fsspec.get_filesystem_class("s3").clear_instance_cache()
-    yield "s3://parquet/deep/within"
-    fsspec.get_filesystem_class("s3").clear_instance_cache()
-    server.stop()
+    """A bucket of a local server that speaks S3.
+
+    It is a process of its own: deltalake keeps all threads of Python waiting while it asks.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", S3_SERVER], text=True, stderr=subprocess.DEVNULL,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as server:  # fmt: skip
+        assert server.stdin is not None
+        assert server.stdout is not None
+        address = f"127.0.0.1:{int(server.stdout.readline())}"
+        connection = HTTPConnection(address)
+        connection.request("PUT", "/parquet")
+        assert connection.getresponse().status == 200
+        connection.close()
+        for name, value in (
+            ("ENDPOINT_URL", f"http://{address}"), ("ALLOW_HTTP", "true"), ("REGION", "us-east-1"),
+            ("ACCESS_KEY_ID", "key"), ("SECRET_ACCESS_KEY", "secret"),
+        ):  # fmt: skip
+            monkeypatch.setenv(f"AWS_{name}", value)
+        fsspec.get_filesystem_class("s3").clear_instance_cache()
+        yield "s3://parquet/deep/within"
+        fsspec.get_filesystem_class("s3").clear_instance_cache()
+        server.stdin.close()
 
 
 def test_an_archive_in_s3(data: Path, s3_url: str) -> None:
@@ -323,6 +367,9 @@ def test_an_archive_in_s3(data: Path, s3_url: str) -> None:
     assert archive(source_of(data), s3_url).added == []
     assert proven(s3_url).last_lsn == report.last_lsn
     assert archived_rows(s3_url).equals(journal_rows(data, report.last_lsn))
+    assert delta.commit(ParquetArchive(s3_url)) == len(report.added)
+    assert delta.commit(ParquetArchive(s3_url)) == 0
+    assert DeltaTable(s3_url).count() == report.last_lsn
     victim = report.added[1].files[0].path
     fsspec.open(f"{s3_url}/{victim}").fs.rm(f"{s3_url}/{victim}")
     (fault,) = prove(ParquetArchive(s3_url), progress=lambda _: None).faults
@@ -403,6 +450,16 @@ class TestDelta:
         assert delta.commit(ParquetArchive(str(target))) == 1
         assert DeltaTable(target).count() == report.last_lsn
 
+    def test_a_url_that_delta_would_take_for_a_path_is_refused(
+        self, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        url = f"memory:/{tmp_path}/delta"
+        archive(source_of(data), url)
+        with pytest.raises(ArchiveError, match="Delta needs two slashes in a URL: memory://"):
+            delta.commit(ParquetArchive(url))
+        assert list(tmp_path.iterdir()) == []
+
     def test_a_log_that_makes_no_sense_is_told(self, data: Path, tmp_path: Path) -> None:
         target = tmp_path / "parquet"
         archive(source_of(data), str(target))
@@ -458,6 +515,9 @@ class TestCommand:
         assert f"{file} (LSN 1): there is no such object" in shown.output
         assert shown.output.endswith("1 faults\n")
         assert msgspec.json.decode(run("--to", target, "--verify", "--json").output)["ok"] is False
+        nothing = run("--to", tmp_path / "elsewhere", "--verify")
+        assert nothing.exit_code == 1
+        assert nothing.output == f"Error: {tmp_path / 'elsewhere'}: no segment is archived here\n"
 
     def test_bad_use_is_told(self, data: Path, tmp_path: Path) -> None:
         for arguments, told in (

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import msgspec
@@ -19,7 +19,7 @@ from journal.segment import segment_names
 from pipeline.decoding import read_plan
 from pipeline.engines import History
 from pipeline.jobs.archive import archive
-from pipeline.parquet import duck_rows, parts_of
+from pipeline.parquet import duck_rows, parts_of, spark_rows
 from pipeline.parquet_archive import ABOUT, ParquetArchive
 from pipeline.planning import Source
 from pipeline.reading import reading
@@ -27,6 +27,9 @@ from pipeline.schema import ALL_COLUMNS, PLAIN_COLUMNS, arrow_schema
 from pipeline.selection import EVERYTHING, Selection, SelectionError
 from tests.support.histories import some_history, write_history
 from tests.support.world import Event
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SEGMENT_BYTES = 1 << 14
 
@@ -142,6 +145,26 @@ def test_rows_over_parquet_are_those_over_the_journal(place: Place, data: st.Dat
         place.source, msgspec.structs.replace(selection, to_lsn=clipped), columns
     )
     assert from_parquet(alone, selection, columns).equals(archived)
+
+
+def test_spark_reads_the_same_rows(spark: "SparkSession", place: Place) -> None:
+    times = sorted(event.row[11] for event in place.journal)
+    messages = [event.row[7] for event in place.journal if event.name == "DeadLettered"]
+    schema = arrow_schema(ALL_COLUMNS)
+    alone = History(parquet=str(place.parquet))
+    for selection in (
+        EVERYTHING,
+        Selection(queues=("press", "orders"), kinds=("Routed", "Acknowledged")),
+        Selection(addresses=("größe/kg",), messages=tuple(messages[:3]), from_lsn=20),
+        Selection(since=times[400], until=times[900]),
+        Selection(from_lsn=len(place.journal) + 1),
+    ):
+        rows = spark_rows(spark, alone, ALL_COLUMNS, selection)
+        found = rows.frame.toArrow().sort_by("lsn")
+        assert found.schema.names == schema.names
+        # Names of the fields within a map differ, and nothing else.
+        assert found.cast(schema).equals(from_parquet(alone, selection, ALL_COLUMNS))
+        assert rows.parts.rest == ()
 
 
 def test_files_are_chosen_by_lsn_and_time(place: Place) -> None:
