@@ -16,6 +16,7 @@ JOBS: Final = {
     "archive": "Turn sealed segments into Parquet files that keep their proof.",
     "audit": "Account for every message: prove that nothing was lost, doubled or invented.",
     "trail": "Tell all that happened to messages: thousands at once, with their families.",
+    "latency": "Tell how long messages take, where they come back, and who is slow.",
     "replay": "Send messages of history to a broker again, each exactly once.",
 }
 """Name of each job, whose command is `command` in the module `tools.job_NAME`, and its help."""

@@ -1,0 +1,181 @@
+"""What the latency job asks of an engine, as SQL over the table `measured`, and what it answers.
+
+Only what DuckDB and Spark both understand after translation. Must never know who runs it.
+"""
+
+from typing import Final
+
+import pyarrow as pa
+
+from engine import events
+from pipeline.jobs.latency_spread import bucket
+from pipeline.schema import TIME_TYPE
+
+ROUTED_TO_DELIVERED: Final = "routed to delivered"
+DELIVERED_TO_ACKNOWLEDGED: Final = "delivered to acknowledged"
+ROUTED_TO_ACKNOWLEDGED: Final = "routed to acknowledged"
+MEASURES: Final = (ROUTED_TO_DELIVERED, DELIVERED_TO_ACKNOWLEDGED, ROUTED_TO_ACKNOWLEDGED)
+
+KINDS: Final = ("Routed", "Delivered", "Acknowledged", "Returned", "DeadLettered", "Expired")
+COLUMNS: Final = (
+    "lsn", "time", "kind_id", "reason_id", "queue_id", "message", "consumer", "related",
+    "delivery_count", "detail",
+)  # fmt: skip
+
+_ENTRY: Final = "lsn, time, kind_id, reason_id, {} AS queue_id, message, consumer, related, "
+_REST: Final = "delivery_count"
+ENTRY_EVENTS: Final = f"""
+SELECT {_ENTRY.format("queue_id")}{_REST} FROM measured WHERE queue_id <> 0
+UNION ALL
+SELECT {_ENTRY.format("CAST(each_queue AS BIGINT)")}{_REST} FROM (
+    SELECT * FROM measured WHERE queue_id = 0 AND detail IS NOT NULL
+) AS several
+CROSS JOIN UNNEST(
+    string_split(regexp_extract(detail, '"queues":\\[([0-9,]*)\\]', 1), ',')
+) AS listed(each_queue)
+"""
+"""What happened to entries; a message that was routed to several queues is there for each."""
+
+
+def _of(kind: int, value: str) -> str:
+    return f"CASE WHEN kind_id = {kind} THEN {value} END"
+
+
+ENTRIES: Final = f"""
+SELECT message, queue_id,
+    min({_of(events.ROUTED, "time")}) AS routed,
+    min({_of(events.DELIVERED, "time")}) AS first_delivered,
+    max({_of(events.DELIVERED, "time")}) AS last_delivered,
+    max({_of(events.ACKNOWLEDGED, "time")}) AS acknowledged,
+    max({_of(events.ACKNOWLEDGED, "consumer")}) AS acknowledger,
+    max(CASE WHEN kind_id = {events.ACKNOWLEDGED} AND reason_id = {events.AUTOMATIC}
+        THEN 1 ELSE 0 END) AS automatic
+FROM entry_events GROUP BY message, queue_id
+"""
+
+
+def _latency(measure: str, start: str, end: str, only: str = "true") -> str:
+    return f"""
+SELECT '{measure}' AS measure, queue_id, acknowledger,
+    date_trunc('hour', CASE WHEN routed IS NULL THEN {start} ELSE routed END) AS hour,
+    CASE WHEN {end} < {start} THEN 0 ELSE date_diff('microsecond', {start}, {end}) END AS us
+FROM spans WHERE {start} IS NOT NULL AND {end} IS NOT NULL AND {only}
+"""
+
+
+LATENCIES: Final = " UNION ALL ".join(
+    (
+        _latency(ROUTED_TO_DELIVERED, "routed", "first_delivered"),
+        # What is acknowledged by being sent says nothing about its consumer.
+        _latency(DELIVERED_TO_ACKNOWLEDGED, "last_delivered", "acknowledged", "automatic = 0"),
+        _latency(ROUTED_TO_ACKNOWLEDGED, "routed", "acknowledged"),
+    )
+)
+"""A clock that was set back makes no negative latency."""
+
+
+def histogram(key: str) -> str:
+    """How often which latencies are, for each measure, queue and one thing more."""
+    return f"""
+SELECT measure, queue_id, {key}, bucket, count(*) AS entries, max(us) AS most
+FROM (SELECT measure, queue_id, {key}, us, {bucket("us")} AS bucket FROM latencies) AS bucketed
+GROUP BY measure, queue_id, {key}, bucket
+"""
+
+
+HAPPENINGS: Final = """
+SELECT queue_id, consumer, kind_id, reason_id, redelivered, count(*) AS events,
+    max(delivery_count) AS most_deliveries
+FROM (
+    SELECT queue_id, consumer, kind_id, reason_id, delivery_count,
+        CASE WHEN delivery_count > 1 THEN 1 ELSE 0 END AS redelivered
+    FROM entry_events
+) AS counted
+GROUP BY queue_id, consumer, kind_id, reason_id, redelivered
+"""
+
+POISON: Final = f"""
+SELECT message, queue_id, max(delivery_count) AS deliveries,
+    sum(CASE WHEN kind_id = {events.RETURNED} THEN 1 ELSE 0 END) AS returns,
+    max(CASE WHEN kind_id = {events.DEAD_LETTERED} THEN 1 ELSE 0 END) AS dead_lettered,
+    max(CASE WHEN kind_id = {events.DEAD_LETTERED} THEN related ELSE 0 END) AS copy,
+    arg_max(consumer, CASE WHEN kind_id = {events.DELIVERED} THEN lsn ELSE 0 END) AS last_consumer,
+    max(time) AS last_time
+FROM entry_events GROUP BY message, queue_id
+HAVING max(delivery_count) >= {{deliveries}}
+    OR max(CASE WHEN kind_id = {events.DEAD_LETTERED} THEN 1 ELSE 0 END) = 1
+ORDER BY deliveries DESC, message, queue_id LIMIT {{most}}
+"""
+
+IN_FLIGHT: Final = f"""
+SELECT o.consumer, count(*) AS entries
+FROM (
+    SELECT message, queue_id, max(lsn) AS last_lsn,
+        max({_of(events.DELIVERED, "lsn")}) AS delivered_lsn,
+        arg_max(consumer, lsn) AS consumer
+    FROM entry_events GROUP BY message, queue_id
+) AS o
+WHERE o.last_lsn = o.delivered_lsn AND o.last_lsn > {{restart}}
+GROUP BY o.consumer
+"""
+"""Entries in flight at the end; a restart returned those before it."""
+
+_SPREAD: Final = (
+    ("count", pa.int64()), ("p50_ms", pa.float64()), ("p90_ms", pa.float64()),
+    ("p99_ms", pa.float64()), ("max_ms", pa.float64()),
+)  # fmt: skip
+_TEXT: Final = pa.string()
+SCHEMAS: Final = {
+    "latency": pa.schema([("measure", _TEXT), *_SPREAD]),
+    "latency_by_address": pa.schema([("measure", _TEXT), ("address", _TEXT), *_SPREAD]),
+    "latency_by_queue": pa.schema(
+        [("measure", _TEXT), ("queue", _TEXT), ("address", _TEXT), *_SPREAD]
+    ),
+    "latency_by_consumer": pa.schema(
+        [
+            ("measure", _TEXT), ("queue", _TEXT), ("consumer", pa.int64()), ("peer", _TEXT),
+            ("user", _TEXT), *_SPREAD,
+        ]
+    ),
+    "latency_by_hour": pa.schema([("measure", _TEXT), ("hour", TIME_TYPE), *_SPREAD]),
+    "histogram": pa.schema(
+        [
+            ("measure", _TEXT), ("queue", _TEXT), ("address", _TEXT), ("from_us", pa.int64()),
+            ("count", pa.int64()),
+        ]
+    ),
+    "hot_spots": pa.schema(
+        [
+            ("queue", _TEXT), ("address", _TEXT), ("routed", pa.int64()),
+            ("delivered", pa.int64()), ("redelivered", pa.int64()),
+            ("redelivered_percent", pa.float64()), ("nacked", pa.int64()),
+            ("disconnected", pa.int64()), ("returned_otherwise", pa.int64()),
+            ("dead_lettered", pa.int64()), ("expired", pa.int64()),
+            ("most_deliveries", pa.int64()),
+        ]
+    ),
+    "poison_messages": pa.schema(
+        [
+            ("message", pa.int64()), ("queue", _TEXT), ("deliveries", pa.int64()),
+            ("returns", pa.int64()), ("dead_lettered", pa.bool_()), ("copy", pa.int64()),
+            ("last_consumer", pa.int64()), ("last_time", TIME_TYPE), ("body_md5", _TEXT),
+            ("body_bytes", pa.int64()),
+        ]
+    ),
+    "poison_bodies": pa.schema(
+        [
+            ("body_md5", _TEXT), ("body_bytes", pa.int64()), ("messages", pa.int64()),
+            ("deliveries", pa.int64()), ("dead_lettered", pa.int64()),
+            ("example", pa.int64()),
+        ]
+    ),
+    "slow_consumers": pa.schema(
+        [
+            ("queue", _TEXT), ("consumer", pa.int64()), ("peer", _TEXT), ("user", _TEXT),
+            ("acknowledged", pa.int64()), ("p50_ms", pa.float64()), ("p99_ms", pa.float64()),
+            ("queue_p50_ms", pa.float64()), ("times_slower", pa.float64()),
+            ("redelivered", pa.int64()), ("in_flight", pa.int64()),
+        ]
+    ),
+}  # fmt: skip
+"""The tables that come out, by name; latencies are in milliseconds."""
