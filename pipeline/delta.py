@@ -7,7 +7,6 @@ changed, and reading the table as of one gives the events up to its segment.
 Fault model: as Delta's; what its package raises is an ArchiveError. Must never know the journal.
 """
 
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -43,11 +42,7 @@ def delta_schema() -> pa.Schema:
 
 
 def _opened(archive: ParquetArchive) -> DeltaTable:
-    base = archive.base
-    protocol, colon, rest = base.partition(":")
-    if colon and not rest.startswith("//") and not Path(base).exists():
-        # Delta would take it for a local path, and make it.
-        raise ArchiveError(archive.url, f"Delta needs two slashes in a URL: {protocol}://...")
+    base = archive.local_path() or archive.base
     if DeltaTable.is_deltatable(base):
         return DeltaTable(base)
     return DeltaTable.create(

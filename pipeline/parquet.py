@@ -10,7 +10,6 @@ Fault model: as `journal.archive_store`. Whether files are what was written is f
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import duckdb
@@ -230,14 +229,12 @@ def duck_rows(
 
 def _located(connection: duckdb.DuckDBPyConnection, parts: Parts) -> list[str]:
     """The files as DuckDB finds them; behind a URL by the fsspec file system of its protocol."""
+    local = ParquetArchive(parts.base).local_path()
+    if local:
+        return [f"{local}/{path}" for path in parts.paths]
     from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415
-    from fsspec.implementations.local import (  # type: ignore[import-untyped]  # noqa: PLC0415
-        LocalFileSystem,
-    )
 
     files, base = url_to_fs(parts.base)
-    if isinstance(files, LocalFileSystem):
-        return [f"{base}/{path}" for path in parts.paths]
     protocol = files.protocol if isinstance(files.protocol, str) else files.protocol[0]
     if not connection.filesystem_is_registered(protocol):
         connection.register_filesystem(files)
@@ -311,10 +308,10 @@ def spark_rows(
 
 
 def _hadoop_url(base: str) -> str:
-    protocol, separator, rest = base.partition("://")
-    if not separator:
-        return f"file:{Path(base).absolute()}"
-    return f"s3a://{rest}" if protocol == "s3" else base
+    local = ParquetArchive(base).local_path()
+    if local:
+        return f"file:{local}"
+    return f"s3a://{base.removeprefix('s3://')}" if base.startswith("s3://") else base
 
 
 def _spark_conditions(selection: Selection) -> Iterator["Column"]:

@@ -131,6 +131,16 @@ class ParquetArchive:
         """Where it is, as it was named: for those who read files by themselves."""
         return self._base
 
+    def local_path(self) -> str:
+        """Its absolute path if it is on a local file system, else "": what a URL is, all agree."""
+        from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415
+        from fsspec.implementations.local import (  # type: ignore[import-untyped]  # noqa: PLC0415
+            LocalFileSystem,
+        )
+
+        files, path = url_to_fs(self._base)
+        return str(path) if isinstance(files, LocalFileSystem) else ""
+
     def url_of(self, path: str) -> str:
         """Where an object is, without passwords."""
         return f"{self.url}/{path}"

@@ -27,7 +27,13 @@ from journal.format import Damage, SegmentHeader, manifest_name
 from journal.segment import open_segment, segment_names
 from paging.layout import LAYOUT
 from pipeline.naming import NameTables
-from pipeline.parquet_archive import ArchivedSegment, ParquetArchive, gaps_between
+from pipeline.parquet_archive import (
+    ABOUT,
+    PROOF_SUFFIX,
+    ArchivedSegment,
+    ParquetArchive,
+    gaps_between,
+)
 from pipeline.planning import Source
 from pipeline.proof import Proof, Rebuilder, RebuiltBlock, decode_proof, zstd_version
 from recovery.directory import JOURNAL
@@ -207,7 +213,7 @@ def _misfits(one: ArchivedSegment, other: ArchivedSegment) -> Iterator[str]:
 
 def _proof_of(archive: ParquetArchive, segment: ArchivedSegment) -> Proof:
     """The proof of a segment, whole and about what its manifest says; raises ArchiveError."""
-    url = archive.url_of(f"_daybook/{segment.segment}")
+    url = archive.url_of(f"{ABOUT}/{segment.segment}{PROOF_SUFFIX}")
     try:
         proof = decode_proof(archive.proof(segment))
     except Damage as damage:
