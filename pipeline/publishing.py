@@ -225,7 +225,14 @@ class Publisher:
                 unwritten.clear()
         client.send_encoded(bytes(unwritten))
         receipt = client.request_receipt("COMMIT", [transaction])
-        begun = time.monotonic()
+        self._wait_for(client, receipt, messages, give_up)
+        return True
+
+    def _wait_for(
+        self, client: StompClient, receipt: str, messages: Sequence[Message], give_up: float
+    ) -> None:
+        """Wait for a COMMIT as long as the broker lives, and say so now and then."""
+        begun, silent_for = time.monotonic(), _WAIT_SECONDS
         while not client.has_receipt(receipt, _WAIT_SECONDS):
             if client.silence > _SILENCE_SECONDS:
                 raise StompError(f"nothing was heard of {self.endpoint} for {client.silence:.0f} s")
@@ -237,8 +244,9 @@ class Publisher:
             if time.monotonic() > give_up:
                 self._drop()
                 raise PublishError(f"{sentence}; gave up")
-            self._told(sentence)
-        return True
+            if waited >= silent_for:
+                self._told(sentence)
+                silent_for *= 2
 
 
 def _numbered(

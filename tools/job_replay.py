@@ -157,35 +157,48 @@ def _run(
 ) -> None:
     """Publish, and tell what became of it."""
     _fill(state, flags["rate"])
-    found = _survey(engine, job, state)
-    report = Report()
-    if found.messages:
-        click.echo(_announced(state, found), err=True)
-        try:
-            _check(endpoint, state, found)
-            with (
-                Publisher(
-                    endpoint, rate=flags["rate"] or 0.0, timeout=flags["timeout"], told=_say
-                ) as publisher,
-                progress("replaying", found.messages) as told,
-            ):
-                publisher.connect()
-                report = replay(engine, job.history, state, found, publisher, file, told)
-        except PublishError as error:
-            raise Failure(f"{error}\n{_how_to_go_on(state, file)}") from error
-        except KeyboardInterrupt:
-            click.echo(f"stopped; {_how_to_go_on(state, file)}", err=True)
-            sys.exit(EXIT_INTERRUPTED)
+    try:
+        found = _survey(engine, job, state)
+        report = _published(engine, job, state, found, file, endpoint, flags)
+    except PublishError as error:
+        raise Failure(f"{error}\n{_how_to_go_on(state, file)}") from error
+    except KeyboardInterrupt:
+        click.echo(f"stopped; {_how_to_go_on(state, file)}", err=True)
+        sys.exit(EXIT_INTERRUPTED)
     _show_report(state, found, report, as_json)
     if report.incomplete:
         sys.exit(EXIT_WRONG)
+
+
+def _published(
+    engine: Engine,
+    job: Job,
+    state: State,
+    found: Survey,
+    file: StateFile,
+    endpoint: Endpoint,
+    flags: dict[str, Any],
+) -> Report:
+    """Publish what was found. Raises PublishError."""
+    if not found.messages:
+        return Report()
+    click.echo(_announced(state, found), err=True)
+    _check(endpoint, state, found)
+    with (
+        Publisher(
+            endpoint, rate=flags["rate"] or 0.0, timeout=flags["timeout"], told=_say
+        ) as publisher,
+        progress("replaying", found.messages) as told,
+    ):
+        publisher.connect()
+        return replay(engine, job.history, state, found, publisher, file, told)
 
 
 def _survey(engine: Engine, job: Job, state: State) -> Survey:
     """Count what there is to do; a condition that cannot be asked is bad use."""
     try:
         with working("counting"):
-            return survey(engine, job.history, state.request, state)
+            return survey(engine, job.history, state)
     except (duckdb.BinderException, duckdb.ConversionException) as error:
         said = str(error).partition("\n")[0]
         raise click.UsageError(f"--where '{state.request.where}': {said}") from error

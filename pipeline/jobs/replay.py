@@ -100,8 +100,18 @@ class Report(msgspec.Struct):
     seconds: float = 0.0
 
 
-def survey(engine: Engine, history: History, request: Request, state: State) -> Survey:
+def survey(engine: Engine, history: History, state: State) -> Survey:
     """Look at what there is still to do. Raises JournalError and SelectionError."""
+    found = _look(engine, history, state)
+    if not found.messages and state.end_lsn and not state.is_done:
+        # Killed behind the last message of its span: on to what came since.
+        state.done_lsn = state.end_lsn
+        found = _look(engine, history, state)
+    return found
+
+
+def _look(engine: Engine, history: History, state: State) -> Survey:
+    request = state.request
     condition = condition_of(request.where)
     span = _span(request, state)
     engine.load("replay_seen", history, _columns(_THIN, condition.columns), span)

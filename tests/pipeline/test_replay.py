@@ -32,6 +32,7 @@ from pipeline.publishing import Message, Publisher, PublishError
 from pipeline.selection import Selection, SelectionError
 from tests.support.histories import some_history, write_history
 from tests.support.world import Event, World
+from tools import job_replay as tool
 from tools.daybook import cli
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def run(
 ) -> job.Report:
     """One run, as the command does it."""
     kept = file.load() or state
-    found = survey(engine, history, kept.request, kept)
+    found = survey(engine, history, kept)
     return replay(engine, history, kept, found, broker, file)
 
 
@@ -177,7 +178,7 @@ def test_every_message_is_sent_as_it_was(
 
 
 def test_a_survey_counts_what_is_sent_and_what_is_not(engine: Engine, history: History) -> None:
-    found = survey(engine, history, request(), State("r", request()))
+    found = survey(engine, history, State("r", request()))
     wanted = expected(HISTORY, "r")
     assert found.messages == len(wanted)
     for each in found.addresses:
@@ -214,7 +215,7 @@ def test_windows_make_no_difference(
 ) -> None:
     monkeypatch.setattr(job, "BUCKET_LSNS", 50)
     monkeypatch.setattr(job, "WINDOW_ROWS", 20)
-    found = survey(engine, history, request(), State("r", request()))
+    found = survey(engine, history, State("r", request()))
     assert len(found.windows) > 5
     broker = Broker()
     run(engine, history, State("r", request()), broker, StateFile(tmp_path / "state"))
@@ -276,6 +277,7 @@ def test_what_came_since_is_sent_by_the_next_run_and_nothing_of_its_own(tmp_path
     world = World()
     for number in range(10):
         world.send("orders", b"%d" % number)
+    world.connect()
     file, broker, state = StateFile(tmp_path / "state"), Broker(), State("r", request(4))
 
     def next_run() -> list[bytes]:
@@ -286,6 +288,11 @@ def test_what_came_since_is_sent_by_the_next_run_and_nothing_of_its_own(tmp_path
         return [message.body for message in broker.messages[before:]]
 
     assert next_run() == [b"%d" % number for number in range(10)]
+    kept = file.load()
+    assert kept is not None
+    # As if it had been killed behind its last message, and something had followed that.
+    kept.end_lsn = kept.done_lsn + 1
+    file.save(kept)
     # What was replayed is history, too.
     for message in broker.messages:
         world.send("orders", message.body, headers=dict(message.headers))
@@ -447,3 +454,62 @@ def test_mistakes_are_told_in_a_sentence(
     shown = call(*arguments)
     assert shown.exit_code == code, shown.output
     assert words in shown.stderr
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    """What stands for the broker that the command publishes into."""
+    broker = Broker()
+    monkeypatch.setattr(Broker, "connect", lambda self: None)
+    monkeypatch.setattr(Broker, "close", lambda self: None)
+    monkeypatch.setattr(tool, "Publisher", lambda *args, **kwargs: broker)
+    monkeypatch.setattr(tool, "check_remembers", lambda *args: None)
+    return broker
+
+
+def test_a_replay_tells_what_it_did_and_does_it_once(
+    call: Callable[..., Result], taken: Broker, tmp_path: Path
+) -> None:
+    wanted = expected(HISTORY, "again")
+    shown = call("--id", "again", "--rate", "40")
+    assert shown.exit_code == 0, shown.output
+    assert f"published {len(wanted)} messages, " in shown.stdout
+    assert "into the addresses that they had at 127.0.0.1:61613" in shown.stderr
+    assert "their bodies were not journaled" in shown.stderr
+    assert taken.messages == wanted
+    assert max(len(chunk) for chunk in taken.taken.values()) == 40
+    kept = tmp_path / "daybook" / "replay" / "again.json"
+    shown = call("--state", str(kept), "--json")
+    assert msgspec.json.decode(shown.stdout)["messages"] == 0
+    assert "there is nothing new" in call("--id", "again").stdout
+    assert taken.messages == wanted
+    shown = call("--id", "another", "--state", str(kept))
+    assert shown.exit_code == 2
+    assert "is of replay again" in shown.stderr
+
+
+def test_a_replay_that_is_stopped_says_how_to_go_on(
+    call: Callable[..., Result], taken: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish, calls = Broker.publish, iter(range(100))
+
+    def interrupt(self: Broker, chunk: str, messages: Sequence[Message]) -> bool:
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        return publish(self, chunk, messages)
+
+    monkeypatch.setattr(Broker, "publish", interrupt)
+    arguments = ("--id", "again", "--transaction-messages", "20")
+    shown = call(*arguments)
+    assert shown.exit_code == 130
+    assert "stopped; 60 messages are published" in shown.stderr
+    assert "--id again goes on" in shown.stderr
+    taken.fail_at = 0
+    shown = call(*arguments)
+    assert shown.exit_code == 1
+    assert "Error: the broker went away\n60 messages are published" in shown.stderr
+    shown = call(*arguments)
+    assert shown.exit_code == 0, shown.output
+    assert "20 were there already" in shown.stdout
+    assert "replay again goes on with" in shown.stderr
+    assert taken.messages == expected(HISTORY, "again")
