@@ -1,23 +1,67 @@
-"""The embedded engine: DuckDB in this process, over the decoder's batches or Parquet files.
+"""The embedded engine: DuckDB in this process, over the decoder's batches and Parquet files.
 
-A loaded table is stored by DuckDB, in memory up to its limit and on disk above. Must never know
-what is asked.
+A table that was loaded from the journal is stored by DuckDB, in memory up to a limit and in a
+temporary directory above; Parquet files are read where they are. A table that is attached is not
+stored at all: it is decoded while it is asked, and can be asked once.
+
+Fault model: what goes wrong in the decoder while DuckDB pulls from it is raised as what it was.
+Must never know what is asked.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from typing import Final
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from tempfile import TemporaryDirectory
+from typing import Final, TypeVar
 
 import duckdb
 import pyarrow as pa
 
 from pipeline.decoding import read_plan
 from pipeline.engines import History
+from pipeline.parquet import duck_rows
+from pipeline.planning import Source
 from pipeline.reading import reading
 from pipeline.schema import NAMED_COLUMNS, arrow_schema, check_columns
 from pipeline.selection import EVERYTHING, Selection
 
 BATCH_ROWS: Final = 1 << 16
+MEMORY_SHARE: Final = 3
+"""DuckDB may take a part of the memory of the machine; it is not alone."""
+MEMORY_LEAST: Final = 256 << 20
+
+INTERRUPT_SECONDS: Final = 0.1
+"""How long to wait for a question that is to end before it is told so again."""
+
+_NUMBERED: Final = "daybook_part_"
+Answer = TypeVar("Answer")
+
+
+def memory_bytes() -> int:
+    """How much DuckDB may take before it spills to disk, if nobody says otherwise."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(whole // MEMORY_SHARE, MEMORY_LEAST)
+
+
+class Pulled:
+    """Batches on their way into DuckDB, which tells only as text what goes wrong with them."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches: Final = batches
+        self.failure: BaseException | None = None
+
+    def __iter__(self) -> "Pulled":
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        try:
+            return next(self._batches)
+        except StopIteration:
+            raise
+        except BaseException as error:
+            self.failure = error
+            raise
 
 
 class DuckEngine:
@@ -25,10 +69,22 @@ class DuckEngine:
 
     name: Final = "embedded"
 
-    def __init__(self) -> None:
+    def __init__(self, memory: int = 0) -> None:
+        """`memory` is in bytes: how much may be taken before tables and sorts go to disk."""
         self._held: Final = ExitStack()
-        self.connection: Final = self._held.enter_context(duckdb.connect())
+        # DuckDB does not see every Ctrl-C; this thread waits for another one, so it does.
+        self._runner: Final = self._held.enter_context(ThreadPoolExecutor(1, "daybook-duckdb"))
+        spill = self._held.enter_context(TemporaryDirectory(prefix="daybook-"))
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": f"{(memory or memory_bytes()) >> 10}KiB",
+            "temp_directory": spill,
+        }
+        self.connection: Final = self._held.enter_context(duckdb.connect(config=config))
         self.connection.execute("SET TimeZone = 'UTC'")
+        # What is asked names tables, not variables of this program.
+        self.connection.execute("SET python_enable_replacements = false")
+        self._made: Final[dict[str, str]] = {}
+        self._pulled: list[Pulled] = []
 
     def load(
         self,
@@ -38,38 +94,135 @@ class DuckEngine:
         selection: Selection = EVERYTHING,
     ) -> None:
         """Make a table of selected events. Raises JournalError and SelectionError."""
+        with self._parts(history, check_columns(columns), selection) as parts:
+            stored = f"{table}_of_segments"
+            segments = [part for part in parts if part.startswith(f"FROM {_NUMBERED}")]
+            if len(segments) == len(parts):
+                self._create("TABLE", table, " UNION ALL ".join(parts))
+                return
+            if segments:
+                self._create("TABLE", stored, " UNION ALL ".join(segments))
+        archived = next(part for part in parts if part not in segments)
+        # The part of the journal before the archive is empty for nearly everybody.
+        behind = [f"FROM {stored}"] if segments else []
+        self._create("VIEW", table, " UNION ALL ".join([archived, *behind]))
+
+    @contextmanager
+    def attached(
+        self,
+        table: str,
+        history: History,
+        columns: Sequence[str],
+        selection: Selection = EVERYTHING,
+    ) -> Iterator[None]:
+        """Have a table that can be asked once, in the order of LSNs, and is not stored.
+
+        Raises as `load`, and what decoding raises when it is asked.
+        """
+        with self._parts(history, check_columns(columns), selection) as parts:
+            self._create("VIEW", table, " UNION ALL ".join(parts))
+            yield
+
+    @contextmanager
+    def _parts(
+        self, history: History, columns: tuple[str, ...], selection: Selection
+    ) -> Iterator[list[str]]:
+        """What is selected as queries, in the order of LSNs; those of segments can run once."""
         history.check()
-        chosen = check_columns(columns)
-        names = not NAMED_COLUMNS.isdisjoint(chosen)
-        with reading(history.source, selection, names=names) as plan:
-            batches = pa.RecordBatchReader.from_batches(
-                arrow_schema(chosen), read_plan(plan, chosen)
-            )
-            self.connection.register("daybook_batches", batches)
-            self.connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM daybook_batches"
-            )
-            self.connection.unregister("daybook_batches")
+        with ExitStack() as held:
+            if not history.parquet:
+                yield [self._register(held, history.source, columns, selection)]
+                return
+            rows = duck_rows(self.connection, history, columns, selection)
+            parts = [f"({rows.sql})"]
+            for each in rows.parts.rest:
+                before = each.to_lsn is not None and each.to_lsn < rows.parts.archived.from_lsn
+                part = self._register(held, history.source, columns, each)
+                parts.insert(0 if before else len(parts), part)
+            rows.parts.check()
+            yield parts
+
+    def _register(
+        self, held: ExitStack, source: Source, columns: tuple[str, ...], selection: Selection
+    ) -> str:
+        """A query for what the decoder gives, as long as `held` is open."""
+        names = not NAMED_COLUMNS.isdisjoint(columns)
+        plan = held.enter_context(reading(source, selection, names=names))
+        pulled = Pulled(read_plan(plan, columns))
+        self._pulled.append(pulled)
+        name = f"{_NUMBERED}{len(self._pulled)}"
+        reader = pa.RecordBatchReader.from_batches(arrow_schema(columns), pulled)
+        self.connection.register(name, reader)
+        held.callback(self.connection.unregister, name)
+        return f"FROM {name}"
 
     def add(self, table: str, rows: pa.Table) -> None:
         """Make a table of rows that are here."""
         self.connection.register("daybook_rows", rows)
-        self.connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM daybook_rows"
-        )
+        self._create("TABLE", table, "FROM daybook_rows")
         self.connection.unregister("daybook_rows")
 
     def define(self, table: str, sql: str) -> None:
         """Give a question a name."""
-        self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS {sql}")
+        self._create("VIEW", table, sql)
+
+    def _create(self, what: str, table: str, sql: str) -> None:
+        """Make a table or a view in place of one of that name."""
+        before = self._made.pop(table, "")
+        if before:
+            self.connection.execute(f"DROP {before} {table}")
+        self._run(lambda: self.connection.execute(f"CREATE TEMP {what} {table} AS {sql}"))
+        self._made[table] = what
+
+    def close_off(self, directories: Sequence[str] = ()) -> None:
+        """From here on no question reads or writes files, but in these directories, or the net."""
+        listed = ", ".join("'" + name.replace("'", "''") + "'" for name in directories)
+        self.connection.execute(f"SET allowed_directories = [{listed}]")
+        self.connection.execute("SET enable_external_access = false")
+        self.connection.execute("SET lock_configuration = true")
 
     def ask(self, sql: str) -> pa.Table:
         """The answer to a question, in memory."""
-        return self.connection.sql(sql).to_arrow_table()
+        return self._run(lambda: self.connection.sql(sql).to_arrow_table())
 
     def stream(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The answer in pieces."""
-        yield from self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
+        yield from self.reader(sql)[1]
+
+    def reader(self, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """The same with its schema, which is known before the first piece."""
+        reader = self._run(lambda: self.connection.sql(sql).to_arrow_reader(BATCH_ROWS))
+        return reader.schema, self._told(reader)
+
+    def _told(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        while True:
+            batch = self._run(lambda: next(reader, None))
+            if batch is None:
+                return
+            yield batch
+
+    def _run(self, call: Callable[[], Answer]) -> Answer:
+        """Have DuckDB do something; KeyboardInterrupt ends it first.
+
+        Raises what went wrong in the decoder as what it was.
+        """
+        doing = self._runner.submit(call)
+        try:
+            return doing.result()
+        except KeyboardInterrupt:
+            self._end(doing)
+            raise
+        except (duckdb.Error, pa.ArrowException, RuntimeError, OSError) as error:
+            for pulled in self._pulled:
+                if pulled.failure is not None:
+                    raise pulled.failure from error
+            raise
+
+    def _end(self, doing: Future[Answer]) -> None:
+        """Have DuckDB end what it does. One that has not begun yet does not hear it at once."""
+        while not doing.done():
+            self.connection.interrupt()
+            wait([doing], INTERRUPT_SECONDS)
 
     def close(self) -> None:
         """Let go of everything."""

@@ -39,6 +39,7 @@ from tools.failures import EXIT_WRONG, Commands, Failure, run
 from tools.inspection import Inspection, Question, parse_kinds
 from tools.paths import DIRECTORY, chosen
 from tools.printing import print_line, progress, show_json, show_table
+from tools.sql import sql_command
 from tools.story import as_object, kind_name, line, moment, printable
 from tools.times import time_option
 from tools.totals import QUEUE_KINDS, Totals
@@ -58,6 +59,7 @@ def cli() -> None:
 
 
 cli.add_command(archive_group)
+cli.add_command(sql_command)
 
 
 @cli.command()

@@ -1,0 +1,224 @@
+"""Writing the answer to a question: as a table for people, as CSV, JSON or Parquet for programs.
+
+Bodies and other bytes are shown as text where they are UTF-8, else as `\\x` and hexadecimal digits.
+Answers of any size are written as they come; only a table is held whole, and is bounded. Must never
+know what was asked.
+"""
+
+import csv
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+import click
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.sql_asking import Answer
+from tools.printing import show_table
+
+TABLE_ROWS: Final = 1000
+"""Rows of a table, if nobody says how many: it is held whole, and read by people."""
+
+_SUFFIX: Final = ".unfinished"
+
+
+class _Whole(int):
+    """A number that is shown without separators, so that it can be copied into a question."""
+
+    def __format__(self, spec: str) -> str:
+        return str(int(self))
+
+
+class _Fraction(float):
+    """A number that is shown with as many digits as it has."""
+
+    def __format__(self, spec: str) -> str:
+        return format(float(self), ".15g")
+
+
+def write(answer: Answer, form: str, output: Path | None, limit: int | None) -> None:
+    """Write an answer to a file, or to standard output. Raises OSError, and what reading raises."""
+    for note in answer.notes:
+        click.echo(f"note: {note}", err=True)
+    if form == "table" and output is None:
+        _show(answer, limit)
+        return
+    rows = limited(answer.batches, limit)
+    if form == "parquet":
+        assert output is not None
+        with _finished(output) as unfinished:
+            _write_parquet(answer.schema, rows, unfinished)
+    elif output is None:
+        _WRITERS[form](answer.schema, rows, sys.stdout)
+    else:
+        with (
+            _finished(output) as unfinished,
+            unfinished.open("w", encoding="utf-8", newline="") as file,
+        ):
+            _WRITERS[form](answer.schema, rows, file)
+
+
+def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """As many rows as there may be; no more is read than that takes."""
+    left = limit
+    for batch in batches:
+        if left is None:
+            yield batch
+            continue
+        yield batch.slice(0, left)
+        left -= min(left, batch.num_rows)
+        if not left:
+            return
+
+
+@contextmanager
+def _finished(output: Path) -> Iterator[Path]:
+    """A file to write, which gets its name when it is whole."""
+    unfinished = output.with_name(output.name + _SUFFIX)
+    try:
+        yield unfinished
+        unfinished.replace(output)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _show(answer: Answer, limit: int | None) -> None:
+    most = limit or TABLE_ROWS
+    rows: list[list[Any]] = []
+    # One more, to know whether there is more.
+    for batch in limited(answer.batches, most + 1):
+        rows.extend(_rows(batch, _cell))
+    cut = len(rows) > most
+    show_table(answer.schema.names, rows[:most])
+    if cut and limit is None:
+        click.echo(
+            f"only the first {most:,} rows are shown; --limit shows more, --format csv all of them",
+            err=True,
+        )
+    elif not rows:
+        click.echo("no rows", err=True)
+
+
+def _rows(batch: pa.RecordBatch, shown: Callable[[Any], Any]) -> Iterator[list[Any]]:
+    columns = [map(shown, column.to_pylist()) for column in batch.columns]
+    yield from map(list, zip(*columns, strict=True))
+
+
+def as_text(value: bytes) -> str:
+    """Bytes as text if that is what they are, else as hexadecimal digits."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return "\\x" + value.hex()
+
+
+def iso(when: datetime) -> str:
+    """A point in time as ISO 8601 in UTC."""
+    if when.tzinfo is None:
+        return when.isoformat()
+    return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def plain(value: Any) -> Any:
+    """A value of Arrow as JSON has it."""
+    if isinstance(value, bytes):
+        return as_text(value)
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return _plain_list(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
+
+
+def _plain_list(value: list[Any]) -> Any:
+    """A list, or a map: Arrow gives its pairs as tuples."""
+    if value and all(isinstance(each, tuple) and len(each) == 2 for each in value):
+        return {str(plain(name)): plain(each) for name, each in value}
+    return [plain(each) for each in value]
+
+
+def _text(value: Any) -> Any:
+    """The same for a cell: what has parts becomes JSON."""
+    value = plain(value)
+    return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value
+
+
+def _cell(value: Any) -> Any:
+    """The same for a table."""
+    value = _text(value)
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return _Whole(value)
+    return _Fraction(value) if isinstance(value, float) else value
+
+
+def _write_csv(schema: pa.Schema, batches: Iterator[pa.RecordBatch], file: TextIO) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(schema.names)
+    for batch in batches:
+        writer.writerows(_rows(batch, _text))
+
+
+def _write_lines(schema: pa.Schema, batches: Iterator[pa.RecordBatch], file: TextIO) -> None:
+    for text in _objects(schema, batches):
+        file.write(text + "\n")
+
+
+def _write_json(schema: pa.Schema, batches: Iterator[pa.RecordBatch], file: TextIO) -> None:
+    separator = "["
+    for text in _objects(schema, batches):
+        file.write(f"{separator}\n{text}")
+        separator = ","
+    file.write("[]\n" if separator == "[" else "\n]\n")
+
+
+def _objects(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[str]:
+    """Each row as an object in JSON."""
+    names = _distinct(schema.names)
+    for batch in batches:
+        for row in _rows(batch, plain):
+            yield msgspec.json.encode(dict(zip(names, row, strict=True))).decode()
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Names of columns, with numbers where a question has one twice."""
+    found: list[str] = []
+    for name in names:
+        candidate, number = name, 1
+        while candidate in found:
+            number += 1
+            candidate = f"{name}_{number}"
+        found.append(candidate)
+    return found
+
+
+def _write_parquet(schema: pa.Schema, batches: Iterator[pa.RecordBatch], path: Path) -> None:
+    named = pa.schema(
+        [field.with_name(name) for field, name in zip(schema, _distinct(schema.names), strict=True)]
+    )
+    with pq.ParquetWriter(path, named, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=named))
+
+
+_WRITERS: Final[dict[str, Callable[[pa.Schema, Iterator[pa.RecordBatch], TextIO], None]]] = {
+    "table": _write_csv, "csv": _write_csv, "json": _write_json, "jsonl": _write_lines,
+}  # fmt: skip

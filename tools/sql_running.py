@@ -1,0 +1,58 @@
+"""Running `journal sql`: one question, or a shell. Imports Arrow and DuckDB."""
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from pipeline.engines import History
+from pipeline.planning import Source
+from pipeline.selection import SelectionError
+from pipeline.sql_asking import Asking
+from pipeline.sql_planning import SqlError
+from tools.failures import EXIT_BAD_USE
+from tools.sql_output import write
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What `journal sql` was asked to do; without a question a shell."""
+
+    data: str
+    archive: str
+    parquet: str
+    question: str
+    form: str
+    output: Path | None
+    limit: int | None
+    memory: int
+
+
+class BadQuestion(click.ClickException):
+    """A question that cannot be answered: bad use, but the usage line would not help."""
+
+    exit_code = EXIT_BAD_USE
+
+
+def run(request: Request, text: str) -> None:
+    """Answer the question of the request, or else of the text; without any run the shell.
+
+    Raises BadQuestion for a question that cannot be answered, JournalError, OSError and
+    KeyboardInterrupt.
+    """
+    history = History(Source(request.data, request.archive), request.parquet)
+    question = request.question or text
+    try:
+        with Asking(history, request.memory) as asking:
+            if question:
+                with asking.answer(question) as answer:
+                    write(answer, request.form, request.output, request.limit)
+            else:
+                # It is imported where it is used: it takes packages that questions do not.
+                from tools.sql_shell import Shell  # noqa: PLC0415
+
+                Shell(asking, request.form, request.output, request.limit).run()
+    except (SqlError, SelectionError) as error:
+        raise BadQuestion(str(error)) from error
+    finally:
+        sys.stdout.flush()
