@@ -1,0 +1,268 @@
+"""The jobs of `daybook pipeline` as commands: what they say, write, and end with."""
+
+import builtins
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from engine import events
+from tests.support.faults import appended, of_kind
+from tests.support.histories import some_history, write_history
+from tools.daybook import cli
+from tools.job_output import TABLE_ROWS, Output, write, write_file
+from tools.pipeline import EXTRA, JOBS
+
+NOTHING_IN_ENVIRONMENT = {"DAYBOOK_DATA": None, "DAYBOOK_ARCHIVE": None}
+
+
+def pipeline(*arguments: object, given: str = "") -> Result:
+    words = ["pipeline", *(str(each) for each in arguments)]
+    return CliRunner().invoke(cli, words, env=NOTHING_IN_ENVIRONMENT, input=given)
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A history with nothing wrong."""
+    return write_history(tmp_path_factory.mktemp("right"), some_history(3, 200))
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, with one acknowledgement twice."""
+    history = some_history(3, 200)
+    told = appended(history, of_kind(history, events.ACKNOWLEDGED)[0].row)
+    return write_history(tmp_path_factory.mktemp("faulty"), told)
+
+
+def test_the_jobs_are_listed() -> None:
+    result = pipeline("--help")
+    assert result.exit_code == 0
+    assert all(f"  {name} " in result.output for name in JOBS)
+
+
+@pytest.mark.parametrize("job", sorted(JOBS))
+def test_every_job_has_help(job: str) -> None:
+    result = pipeline(job, "--help")
+    assert result.exit_code == 0, result.output
+    for option in ("--data", "--archive", "--help"):
+        assert option in result.output
+
+
+def test_a_job_that_does_not_exist() -> None:
+    result = pipeline("count")
+    assert result.exit_code == 2
+    assert "No such command 'count'" in result.output
+
+
+def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
+    real = builtins.__import__
+
+    def lacking(name: str, *rest: Any) -> Any:
+        if name == "pipeline.duck":
+            raise ModuleNotFoundError("no module", name="duckdb.core")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", lacking)
+    result = pipeline("audit", "--data", data)
+    assert result.exit_code == 1
+    assert EXTRA["duckdb"] == "sql"
+    assert "this needs duckdb; install it with: pip install 'daybook-broker[sql]'" in result.output
+
+
+@pytest.mark.parametrize("job", ["audit", "latency", "trail"])
+def test_a_job_needs_a_history(job: str) -> None:
+    result = pipeline(job)
+    assert result.exit_code == 2
+    assert "name a history: --data DIR, --archive URL or --parquet DIR" in result.output
+
+
+def test_a_directory_without_a_journal(tmp_path: Path) -> None:
+    result = pipeline("audit", "--data", tmp_path)
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
+    assert str(tmp_path) in result.output
+
+
+class TestAudit:
+    def test_a_right_history(self, data: Path) -> None:
+        result = pipeline("audit", "--data", data)
+        assert result.exit_code == 0, result.output
+        assert "every message is accounted for" in result.stderr
+        assert "(total)" in result.stdout
+        assert "orders" in result.stdout
+
+    def test_a_fault_is_shown_and_ends_with_one(self, faulty: Path, tmp_path: Path) -> None:
+        file = tmp_path / "faults.csv"
+        result = pipeline("audit", "--data", faulty, "--faults", file)
+        assert result.exit_code == 1
+        assert "1 fault (settled-twice 1)" in result.stderr
+        assert "it was acknowledged by event" in result.stdout
+        (fault,) = rows_of(file)
+        assert fault["kind"] == "settled-twice"
+        assert len(json.loads(fault["lsns"])) == 2
+
+    def test_all_of_it_for_programs(self, faulty: Path) -> None:
+        result = pipeline("audit", "--data", faulty, "--format", "json")
+        told = json.loads(result.stdout)
+        assert told["fault_counts"] == {"settled-twice": 1}
+        assert told["total"]["difference"] == -1
+        assert sum(each["routed"] for each in told["queues"]) == told["total"]["routed"]
+
+    def test_accounts_as_a_file(self, data: Path, tmp_path: Path) -> None:
+        assert pipeline("audit", "--data", data, "--output", tmp_path / "a.csv").exit_code == 0
+        assert pipeline("audit", "--data", data, "--output", tmp_path / "a.parquet").exit_code == 0
+        rows = rows_of(tmp_path / "a.csv")
+        table = pq.read_table(tmp_path / "a.parquet")
+        assert [row["queue"] for row in rows] == table["queue"].to_pylist()
+
+    def test_a_span_without_events(self, data: Path) -> None:
+        result = pipeline("audit", "--data", data, "--from", 1_000_000)
+        assert result.exit_code == 0
+        assert "there is no event in this span" in result.stderr
+
+    def test_a_queue_that_is_not_there(self, data: Path) -> None:
+        result = pipeline("audit", "--data", data, "--queue", "order")
+        assert result.exit_code == 2
+        assert "history has no queue 'order'; did you mean 'orders'?" in result.output
+
+    def test_a_file_whose_ending_says_nothing(self, data: Path) -> None:
+        result = pipeline("audit", "--data", data, "--faults", "faults.xls")
+        assert result.exit_code == 2
+        assert "end it with one of .csv, .json" in result.output
+
+
+class TestTrail:
+    def messages(self, number: int) -> list[int]:
+        return [event.lsn for event in of_kind(some_history(3, 200), events.ROUTED)][:number]
+
+    def test_ids_from_all_sides(self, data: Path, tmp_path: Path) -> None:
+        first, second, third, fourth = self.messages(4)
+        file = tmp_path / "ids"
+        file.write_text(f"{second}\n{third}\n", "utf-8")
+        result = pipeline(
+            "trail", "--data", data, first, "--messages", file, "--messages", "-",
+            "--format", "csv", given=f"{fourth},",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        rows = list(csv.DictReader(result.stdout.splitlines()))
+        assert {first, second, third, fourth} <= {int(row["message"]) for row in rows}
+        assert f"in {len({row['root'] for row in rows})} families" in result.stderr
+
+    def test_ids_that_are_unknown(self, data: Path) -> None:
+        (known,) = self.messages(1)
+        result = pipeline("trail", "--data", data, f"{known},1")
+        assert result.exit_code == 0
+        assert "nothing is known of these ids: 1;" in result.stderr
+        result = pipeline("trail", "--data", data, *range(1_000_000, 1_000_012))
+        assert result.exit_code == 1
+        assert "1000009 and 2 more; a message's id is" in result.stderr
+
+    @pytest.mark.parametrize(
+        ("content", "told"),
+        [
+            (None, "is neither the id of a message nor a file"),
+            (b"12 x7", "has 'x7', which is not the id"),
+            (b"\xff\xfe", "is no text"),
+            (b"\n", "name messages"),
+        ],
+    )
+    def test_files_that_have_no_ids(
+        self, data: Path, tmp_path: Path, content: bytes | None, told: str
+    ) -> None:
+        file = tmp_path / "ids"
+        if content is not None:
+            file.write_bytes(content)
+        result = pipeline("trail", "--data", data, "--messages", file)
+        assert result.exit_code == 2
+        assert told in " ".join(result.output.split())
+
+    def test_parquet_needs_a_file(self, data: Path) -> None:
+        result = pipeline("trail", "--data", data, "5", "--format", "parquet")
+        assert result.exit_code == 2
+        assert "add --output FILE" in result.output
+
+
+class TestLatency:
+    def test_a_summary_tables_and_pictures(self, data: Path, tmp_path: Path) -> None:
+        out = tmp_path / "deep" / "out"
+        result = pipeline("latency", "--data", data, "--out", out, "--format", "parquet")
+        assert result.exit_code == 0, result.output
+        for title in ("Latency, in milliseconds", "By queue", "Hot spots", "Poison messages"):
+            assert title in result.stdout
+        assert len(list(out.glob("*.parquet"))) == 10
+        assert (out / "latency_over_hours.png").stat().st_size > 10_000
+
+    def test_tables_alone(self, data: Path, tmp_path: Path) -> None:
+        result = pipeline("latency", "--data", data, "--out", tmp_path, "--no-plots")
+        assert result.exit_code == 0
+        assert not list(tmp_path.glob("*.png"))
+        assert rows_of(tmp_path / "latency.csv")[0]["measure"] == "routed to delivered"
+
+    def test_nothing_to_measure(self, data: Path) -> None:
+        result = pipeline("latency", "--data", data, "--from", 1_000_000)
+        assert result.exit_code == 0
+        assert "there is no message in this span" in result.stderr
+
+    def test_a_directory_that_cannot_be_made(self, data: Path, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("", "utf-8")
+        result = pipeline("latency", "--data", data, "--out", tmp_path / "file" / "out")
+        assert result.exit_code == 1
+        assert "Not a directory" in result.output
+
+
+class TestOutput:
+    def rows(self, count: int) -> Any:
+        import pyarrow as pa  # noqa: PLC0415
+
+        return pa.table(
+            {
+                "id": list(range(count)),
+                "names": [["a", "b"]] * count,
+                "map": pa.array([{"k": "v"}] * count, pa.map_(pa.string(), pa.string())),
+                "body": [b"x"] * count,
+            }
+        )
+
+    def test_a_table_is_cut_and_says_so(self, capsys: pytest.CaptureFixture[str]) -> None:
+        rows = self.rows(TABLE_ROWS + 5)
+        assert write(Output("table"), rows.schema, rows.to_batches()) == TABLE_ROWS + 5
+        told = capsys.readouterr()
+        assert len(told.out.splitlines()) == TABLE_ROWS + 1
+        assert "5 more rows are not shown" in told.err
+
+    def test_what_csv_does_not_have_is_json(self, tmp_path: Path) -> None:
+        rows = self.rows(1)
+        write_file(tmp_path / "rows.csv", rows.schema, rows.to_batches(), "csv")
+        (row,) = rows_of(tmp_path / "rows.csv")
+        assert json.loads(row["names"]) == ["a", "b"]
+        assert json.loads(row["map"]) == {"k": "v"}
+
+    def test_json_is_one_object_a_line(self, tmp_path: Path) -> None:
+        rows = self.rows(3)
+        write_file(tmp_path / "rows.json", rows.schema, rows.to_batches(), "json")
+        lines = (tmp_path / "rows.json").read_text("utf-8").splitlines()
+        assert [json.loads(line)["id"] for line in lines] == [0, 1, 2]
+
+    def test_a_file_appears_whole_or_not_at_all(self, tmp_path: Path) -> None:
+        rows = self.rows(3)
+
+        def broken() -> Any:
+            yield from rows.to_batches()
+            raise OSError("the disk is full")
+
+        path = tmp_path / "rows.csv"
+        path.write_text("as before", "utf-8")
+        with pytest.raises(OSError, match="the disk is full"):
+            write_file(path, rows.schema, broken(), "csv")
+        assert [each.name for each in tmp_path.iterdir()] == ["rows.csv"]
+        assert path.read_text("utf-8") == "as before"
