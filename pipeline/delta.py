@@ -16,7 +16,12 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from journal.errors import ArchiveError
-from pipeline.parquet_archive import ArchivedSegment, ParquetArchive, ParquetFile
+from pipeline.parquet_archive import (
+    ArchivedSegment,
+    ParquetArchive,
+    ParquetFile,
+    local_path,
+)
 from pipeline.schema import ALL_COLUMNS, arrow_schema
 
 DAY: Final = "day"
@@ -42,7 +47,7 @@ def delta_schema() -> pa.Schema:
 
 
 def _opened(archive: ParquetArchive) -> DeltaTable:
-    base = archive.local_path() or archive.base
+    base = local_path(archive.base) or archive.base
     if DeltaTable.is_deltatable(base):
         return DeltaTable(base)
     return DeltaTable.create(

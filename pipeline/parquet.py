@@ -23,7 +23,7 @@ from journal.segment import open_segment, segment_names
 from paging.layout import LAYOUT
 from pipeline.engines import History
 from pipeline.naming import NameTable
-from pipeline.parquet_archive import ArchivedSegment, ParquetArchive, gaps_between
+from pipeline.parquet_archive import ArchivedSegment, ParquetArchive, gaps_between, local_path
 from pipeline.planning import Source, make_plan
 from pipeline.schema import BY_NAME, TIME_TYPE, check_columns, spark_ddl
 from pipeline.selection import EVERYTHING, Selection
@@ -128,6 +128,11 @@ def _rest(
     rest = []
     if max(selection.from_lsn, first) < before:
         to_lsn = before - 1 if selection.to_lsn is None else min(before - 1, selection.to_lsn)
+        last = make_plan(
+            source, msgspec.structs.replace(EVERYTHING, to_lsn=1), names=False
+        ).last_lsn
+        if last < to_lsn:
+            raise _missing(archive.url, last + 1, to_lsn)
         rest.append(_between(selection, max(selection.from_lsn, first), to_lsn))
     if selection.to_lsn is None or selection.to_lsn >= behind:
         from_lsn = max(selection.from_lsn, behind)
@@ -143,7 +148,7 @@ def _between(selection: Selection, from_lsn: int, to_lsn: int | None) -> Selecti
 
 def _missing(url: str, first_lsn: int, last_lsn: int) -> ArchiveError:
     return ArchiveError(
-        url, f"events {first_lsn} to {last_lsn} are neither in it nor in the history behind it; "
+        url, f"events {first_lsn} to {last_lsn} are neither in it nor in the history around it; "
         "name the archive of segments that has them, and run `daybook pipeline archive` more often",
     )  # fmt: skip
 
@@ -229,7 +234,7 @@ def duck_rows(
 
 def _located(connection: duckdb.DuckDBPyConnection, parts: Parts) -> list[str]:
     """The files as DuckDB finds them; behind a URL by the fsspec file system of its protocol."""
-    local = ParquetArchive(parts.base).local_path()
+    local = local_path(parts.base)
     if local:
         return [f"{local}/{path}" for path in parts.paths]
     from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415
@@ -308,7 +313,7 @@ def spark_rows(
 
 
 def _hadoop_url(base: str) -> str:
-    local = ParquetArchive(base).local_path()
+    local = local_path(base)
     if local:
         return f"file:{local}"
     return f"s3a://{base.removeprefix('s3://')}" if base.startswith("s3://") else base

@@ -109,6 +109,17 @@ def gaps_between(segments: Sequence[ArchivedSegment]) -> list[Gap]:
     ]
 
 
+def local_path(url: str) -> str:
+    """The absolute path of what is on a local file system, else "": what a URL is, all agree."""
+    from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415
+    from fsspec.implementations.local import (  # type: ignore[import-untyped]  # noqa: PLC0415
+        LocalFileSystem,
+    )
+
+    files, path = url_to_fs(url)
+    return str(path) if isinstance(files, LocalFileSystem) else ""
+
+
 class ParquetArchive:
     """A Parquet archive at a local path or any URL that fsspec knows.
 
@@ -130,16 +141,6 @@ class ParquetArchive:
     def base(self) -> str:
         """Where it is, as it was named: for those who read files by themselves."""
         return self._base
-
-    def local_path(self) -> str:
-        """Its absolute path if it is on a local file system, else "": what a URL is, all agree."""
-        from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415
-        from fsspec.implementations.local import (  # type: ignore[import-untyped]  # noqa: PLC0415
-            LocalFileSystem,
-        )
-
-        files, path = url_to_fs(self._base)
-        return str(path) if isinstance(files, LocalFileSystem) else ""
 
     def url_of(self, path: str) -> str:
         """Where an object is, without passwords."""

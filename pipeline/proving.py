@@ -269,8 +269,10 @@ def restore(
     disk = RealDisk(directory / JOURNAL)
     store = LocalStore(disk, str(disk.path), folder=disk)
     names = archive.name_tables()
+    segments = archive.segments()
+    _check_target(disk, {segment.segment for segment in segments})
     made = []
-    for segment in archive.segments():
+    for segment in segments:
         if segment.last_lsn < from_lsn or (to_lsn is not None and segment.first_lsn > to_lsn):
             continue
         proof = _proof_of(archive, segment)
@@ -282,6 +284,18 @@ def restore(
     if not made:
         raise ArchiveError(archive.url, "no segment of this range is archived here")
     return made
+
+
+def _check_target(disk: RealDisk, restorable: set[str]) -> None:
+    """Check that segments may be restored here: that it is no journal of its own."""
+    there = set(disk.names())
+    for name in segment_names(disk):
+        # Of a restore that broke off the last one has no manifest.
+        if manifest_name(name) not in there and name not in restorable:
+            raise JournalError(
+                f"{disk.path} holds a journal of its own ({name} has no manifest): name an empty "
+                "directory, and copy from there what is needed"
+            )
 
 
 def _check_restored(

@@ -39,6 +39,7 @@ from pipeline.parquet_archive import (
     ParquetArchive,
     ParquetFile,
     gaps_between,
+    local_path,
 )
 from pipeline.parquet_writing import Written, write_days
 from pipeline.planning import NAMING, Source, Split, check_source
@@ -100,6 +101,8 @@ def archive(
     """
     check_source(source)
     parquet = ParquetArchive(target)
+    # Executors work elsewhere than in the directory of who asks.
+    source, target = _absolute(source), local_path(target) or target
     with Pin(Path(source.directory)) if source.directory else nullcontext():
         disk = source.disk()
         before = parquet.segments()
@@ -123,6 +126,14 @@ def archive(
         parquet.url, added, len(before), problems, gaps_between(after),
         after[0].first_lsn if after else 0, after[-1].last_lsn if after else 0,
     )  # fmt: skip
+
+
+def _absolute(source: Source) -> Source:
+    directory, url = source.directory, source.archive
+    return Source(
+        str(Path(directory).absolute()) if directory else "",
+        (local_path(url) or url) if url else "",
+    )
 
 
 def _on_spark(spark: Any, tasks: list[ArchiveTask]) -> Iterator[Outcome]:

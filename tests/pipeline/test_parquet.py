@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from journal.archive import Archive
 from journal.disk import RealDisk
 from journal.errors import ArchiveError
 from journal.segment import segment_names
@@ -222,6 +223,21 @@ def test_events_before_the_archive_come_from_segments(place: Place, tmp_path: Pa
     assert from_parquet(mine.both, within, ["lsn"]).num_rows == first.last_lsn - 1
 
 
+def test_a_gap_before_the_archive_is_told(place: Place, tmp_path: Path) -> None:
+    """Of the segments that left only the first is at hand, and Parquet begins with the third."""
+    mine = copied(place, tmp_path)
+    segments = ParquetArchive(str(mine.parquet)).segments()
+    left = Archive(str(tmp_path / "left"))
+    left.put(RealDisk(mine.data / "journal"), segments[0].segment, now=0)
+    for segment in segments[:2]:
+        (mine.parquet / ABOUT / f"{segment.segment}.json").unlink()
+    history = History(Source(archive=left.url), str(mine.parquet))
+    first, last = segments[0].last_lsn + 1, segments[1].last_lsn
+    with pytest.raises(ArchiveError, match=f"events {first} to {last} are neither in it nor in"):
+        parts_of(history, EVERYTHING)
+    assert from_parquet(history, Selection(to_lsn=first - 1), ["lsn"]).num_rows == first - 1
+
+
 def test_a_gap_between_archive_and_journal_is_told(place: Place, tmp_path: Path) -> None:
     mine = copied(place, tmp_path)
     disk = RealDisk(mine.data / "journal")
@@ -231,7 +247,7 @@ def test_a_gap_between_archive_and_journal_is_told(place: Place, tmp_path: Path)
     parts.check()
     for name in segment_names(disk)[:-1]:
         disk.remove(name)
-    told = f"events {last.first_lsn} to {last.last_lsn} are neither in it nor in the history behind"
+    told = f"events {last.first_lsn} to {last.last_lsn} are neither in it nor in the history around"
     with pytest.raises(ArchiveError, match=told):
         parts_of(mine.both, EVERYTHING)
     # It left between the two.

@@ -409,6 +409,14 @@ def test_segments_are_restored_bit_for_bit(place: Place) -> None:
     assert after == before
 
 
+def test_nothing_is_restored_into_a_journal(place: Place) -> None:
+    before = segment_names(RealDisk(place.data / "journal"))
+    with pytest.raises(JournalError, match=rf"journal of its own \({before[-1]} has no manifest"):
+        restore(place.archive, place.data, now=0)
+    names = RealDisk(place.data / "journal").names()
+    assert [name for name in names if name.endswith(".json")] == []
+
+
 def test_restoring_a_range_and_over_something_else(place: Place) -> None:
     target = place.data.parent / "restored"
     one = place.segments[1]
