@@ -296,14 +296,19 @@ def remembers_ids(
     return None
 
 
-def check_remembers(endpoint: Endpoint, destination: str, routing_type: RoutingType = "") -> None:
+def check_remembers(endpoint: Endpoint, destination: str) -> None:
     """Raise PublishError if an address is known not to detect duplicates, or nobody is there."""
     try:
-        answer = remembers_ids(endpoint, destination, routing_type)
+        answer = remembers_ids(endpoint, destination)
     except StompError as error:
         raise PublishError(str(error)) from error
     if answer is False:
-        raise PublishError(
-            f"{destination!r} at {endpoint} does not detect duplicates, so nothing can be "
-            "published there exactly once: set id-cache-size in its [[address-setting]] above 0"
-        )
+        raise forgets(endpoint, destination)
+
+
+def forgets(endpoint: Endpoint, destination: str) -> PublishError:
+    """What to say of an address that does not detect duplicates."""
+    return PublishError(
+        f"{destination!r} at {endpoint} does not detect duplicates, so nothing can be published "
+        "there exactly once: set id-cache-size in its [[address-setting]] above 0"
+    )

@@ -31,7 +31,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from client.stomp import Endpoint, parse_url
+from client.stomp import Endpoint, StompError, parse_url
 from pipeline.publishing import (
     BYTES_MAX,
     DEFAULT_PRIORITY,
@@ -42,8 +42,9 @@ from pipeline.publishing import (
     Publisher,
     PublishError,
     RoutingType,
-    check_remembers,
     cut,
+    forgets,
+    remembers_ids,
 )
 from pipeline.selection import SelectionError
 
@@ -239,14 +240,22 @@ def _check_columns(types: Mapping[str, str], order: tuple[str, ...], address: st
 
 def _check_address(options: SinkOptions) -> None:
     """Refuse an address that does not detect duplicates, where one is named for all rows."""
-    if options.address:
-        _checked(parse_url(options.url), options.address, options.routing_type)
+    if not options.address:
+        return
+    endpoint = parse_url(options.url)
+    try:
+        remembers = _remembers(endpoint, options.address, options.routing_type)
+    except StompError:
+        # Tasks wait for a broker that is away, and tell what is wrong with a login.
+        return
+    if remembers is False:
+        raise forgets(endpoint, options.address)
 
 
 @cache
-def _checked(endpoint: Endpoint, address: str, routing_type: RoutingType) -> None:
+def _remembers(endpoint: Endpoint, address: str, routing_type: RoutingType) -> bool | None:
     """Asked once in each process: Spark makes two writers for every micro-batch."""
-    check_remembers(endpoint, address, routing_type)
+    return remembers_ids(endpoint, address, routing_type)
 
 
 def _context() -> TaskContext:

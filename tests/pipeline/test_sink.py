@@ -107,6 +107,11 @@ def test_modes_that_replace_are_refused() -> None:
         DaybookSink(PLAIN).streamWriter(schema("body binary"), True)
 
 
+def test_a_broker_that_is_away_is_for_tasks_to_wait_for() -> None:
+    assert DaybookSink(PLAIN).writer(schema("body binary"), False)
+    assert DaybookSink(PLAIN).streamWriter(schema("body binary"), False)
+
+
 # ---- rows
 
 
@@ -166,7 +171,8 @@ def broker(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brok
 @pytest.fixture
 def url(broker: BrokerProcess, spark: "SparkSession") -> str:
     spark.dataSource.register(DaybookSink)
-    return f"stomp://guest:guest@127.0.0.1:{broker.port}"
+    # The passcode is written so that it cannot be mistaken for the login.
+    return f"stomp://guest:%67uest@127.0.0.1:{broker.port}"
 
 
 def drained(url: str, destination: str, count: int) -> list[Frame]:
@@ -215,8 +221,12 @@ def test_an_address_that_forgets_is_refused_before_anything_is_sent(
     spark: "SparkSession", url: str
 ) -> None:
     frame = spark.range(3).selectExpr("cast(id as string) body")
-    with pytest.raises(PySparkException, match="set id-cache-size"):
+    with pytest.raises(PySparkException, match="set id-cache-size") as error:
         write(frame, url, address="/queue/forgetful")
+    assert "67uest" not in str(error.value)
+    with pytest.raises(PySparkException, match=r"refused.*composite") as error:
+        write(frame, url, address="/queue/a,b")
+    assert "67uest" not in str(error.value)
     assert drained(url, "/queue/forgetful", 0) == []
 
 
