@@ -39,6 +39,8 @@ _FILTERED: Final = frozenset(
     {"lsn", "kind", "address", "queue", "queues", "message", "related", "time"}
 )
 """Columns that conditions may ask for."""
+_LITTLE: Final = Selection(to_lsn=1)
+"""What is planned where only the whole history is asked about."""
 _GLOBBED: Final = re.compile(r"([*?\[])")
 _GLOBBED_BY_HADOOP: Final = re.compile(r"([*?\[\]{},\\])")
 _DUCK_TYPES: Final = {
@@ -128,9 +130,7 @@ def _rest(
     rest = []
     if max(selection.from_lsn, first) < before:
         to_lsn = before - 1 if selection.to_lsn is None else min(before - 1, selection.to_lsn)
-        last = make_plan(
-            source, msgspec.structs.replace(EVERYTHING, to_lsn=1), names=False
-        ).last_lsn
+        last = make_plan(source, _LITTLE, names=False).last_lsn
         if last < to_lsn:
             raise _missing(archive.url, last + 1, to_lsn)
         rest.append(_between(selection, max(selection.from_lsn, first), to_lsn))
@@ -184,7 +184,7 @@ def _with_known_names(
     there_addresses: set[str] = set()
     if _first_lsn(source):
         # What is planned does not matter: the names of all of the journal come with it.
-        names = make_plan(source, msgspec.structs.replace(EVERYTHING, to_lsn=1)).names
+        names = make_plan(source, _LITTLE).names
         there_queues, there_addresses = set(names.queues.names), set(names.addresses.names)
         queues |= dict(zip(names.queues.ids.tolist(), names.queues.names, strict=True))
         addresses |= dict(zip(names.addresses.ids.tolist(), names.addresses.names, strict=True))
