@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from engine import events
 from engine.apply import MisfitError
+from engine.commands import MULTICAST, Acknowledge, Attach, CreateAddress, OpenConnection, Send
 from pipeline.duck import DuckEngine
 from pipeline.engines import Engine, History
 from pipeline.jobs import audit as audit_job
@@ -21,7 +22,8 @@ from pipeline.planning import Source
 from pipeline.selection import EVERYTHING, Selection, SelectionError
 from tests.support.faults import PLANTERS, Found, Planter, all_planted, appended
 from tests.support.histories import some_history, write_history
-from tests.support.world import Event, fold
+from tests.support.leaving import Leaving
+from tests.support.world import Event, World, fold
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -232,3 +234,34 @@ def test_both_engines_agree(spark: "SparkSession", tmp_path: Path) -> None:
     embedded = audited(tmp_path, span)
     assert len(embedded.faults) > len(PLANTERS) // 2
     assert on_spark(tmp_path, span) == embedded
+
+
+def test_a_history_whose_beginning_left(tmp_path: Path) -> None:
+    """What was there then is known from the base: queues that do not outlive a restart, too."""
+    world = World()
+    connection = world.ok(OpenConnection("stomp", "peer", "user", room=1 << 20))
+    world.ok(CreateAddress("news", (MULTICAST,)))
+    world.ok(Attach(connection, "news", credit_messages=1))
+    for _ in range(5):
+        world.ok(Send(connection, "news", b"", b"x" * 100))
+        world.ok(Send(connection, "orders", b"", b"x" * 100))
+    leaving = Leaving(tmp_path, world)
+    leaving.write()
+    for _ in range(3):
+        assert leaving.round(2)
+    consumer = world.ok(Attach(connection, "orders"))
+    world.ok(Acknowledge(consumer, world.deliveries[-1].message))
+    news = world.ok(Attach(connection, "news", credit_messages=1))
+    world.ok(Send(connection, "news", b"", b"late"))
+    world.restart()
+    leaving.write()
+    leaving.close()
+    result = audited(tmp_path)
+    assert result.first_lsn == leaving.removed_lsn + 1
+    assert result.is_clean
+    told = {each.queue: each for each in result.queues}
+    # Five were there; the restart returned the four that were not acknowledged.
+    assert (told["orders"].opening, told["orders"].acknowledged, told["orders"].ready) == (5, 1, 4)
+    dropped = [each for name, each in told.items() if name.startswith("news.")]
+    assert [(each.address, each.routed, each.dropped) for each in dropped] == [("news", 1, 1)] * 2
+    assert world.deliveries[-1].consumer == news
