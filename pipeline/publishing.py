@@ -1,7 +1,7 @@
 """Publishing into a broker exactly once: transactions that can be repeated until they are there.
 
-A chunk of messages is one transaction, and the first message to each destination has a duplicate id
-that is made of the chunk's id. When the connection breaks nobody knows whether the COMMIT came
+A chunk of messages is one transaction, and a message to each destination has a duplicate id that is
+made of the chunk's id. When the connection breaks nobody knows whether the COMMIT came
 through; the chunk is sent again as it was, and the broker either commits it or says that it had it
 before (ADR 15). Both mean that it is there, once. This rests on two things: an id always stands for
 the same messages, and the addresses remember it (`id-cache-size`) until it has been repeated.
@@ -252,19 +252,30 @@ class Publisher:
 def _numbered(
     chunk: str, messages: Sequence[Message]
 ) -> Iterator[tuple[list[tuple[str, str]], bytes | Content]]:
-    """Headers and bodies; the first message to each destination has an id.
-
-    Not the first alone: what no queue takes is not remembered, and another destination of the
-    chunk may have queues.
-    """
-    seen: dict[tuple[str, str], int] = {}
-    for message in messages:
+    """Headers and bodies, some with an id."""
+    carriers = _carriers(messages)
+    for position, message in enumerate(messages):
         head = message.lines()
-        key = message.destination, message.routing_type
-        if key not in seen:
-            seen[key] = number = len(seen)
+        number = carriers.get(position)
+        if number is not None:
             head.append((DUPLICATE_ID, f"{chunk}/{number}" if number else chunk))
         yield head, message.body
+
+
+def _carriers(messages: Sequence[Message]) -> dict[int, int]:
+    """Positions of the messages that have an id: one to each destination, with its number.
+
+    Not one alone: the address of the first may be one that forgets, and that of another not. It is
+    a persistent message if there is one, for of others a broker may journal nothing, not even the
+    id, and would have forgotten it after a crash.
+    """
+    chosen: dict[tuple[str, str], int] = {}
+    for position, message in enumerate(messages):
+        key = message.destination, message.routing_type
+        before = chosen.get(key)
+        if before is None or (message.persistent and not messages[before].persistent):
+            chosen[key] = position
+    return {position: number for number, position in enumerate(chosen.values())}
 
 
 def remembers_ids(

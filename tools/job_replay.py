@@ -249,7 +249,9 @@ def _left_out(found: Survey) -> list[str]:
     """What is selected and not sent, in words."""
     said = []
     if found.omitted:
-        said.append(f"{_messages(found.omitted)} cannot be sent: their bodies were not journaled")
+        said.append(
+            f"{_messages(found.omitted)} cannot be sent: non-persistent bodies are not journaled"
+        )
     if found.copies:
         said.append(
             f"{_messages(found.copies)} left out that the broker made (dead letters, expired): "

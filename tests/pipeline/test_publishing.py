@@ -189,13 +189,16 @@ def test_a_refusal_is_told_and_ends_it(broker: BrokerProcess) -> None:
 
 def test_a_broker_that_is_killed_and_comes_back(tmp_path: Path) -> None:
     told: list[str] = []
-    with BrokerProcess(tmp_path / "data", config=CONFIG) as process:
+    # Where nothing of non-persistent messages is journaled, an id of theirs is not, either.
+    settings = ["journal-non-persistent=off"]
+    mixed = [Message("/queue/a", b"light", persistent=False), Message("/queue/a", b"1")]
+    with BrokerProcess(tmp_path / "data", config=CONFIG, settings=settings) as process:
         process.start()
         port = process.port
         process.listen[:] = [f"stomp://127.0.0.1:{port}"]
         endpoint = endpoint_of(process)
         with Publisher(endpoint, told=told.append) as publisher:
-            assert publisher.publish("1", messages("/queue/a", b"1"))
+            assert publisher.publish("1", mixed)
             process.kill()
             thread = threading.Thread(
                 target=lambda: publisher.publish("2", messages("/queue/a", b"2"))
@@ -204,7 +207,7 @@ def test_a_broker_that_is_killed_and_comes_back(tmp_path: Path) -> None:
             wait_for(lambda: told, "a word about the broker that is gone")
             process.start()
             thread.join(60)
-            assert not publisher.publish("1", messages("/queue/a", b"1"))
+            assert not publisher.publish("1", mixed)
         assert drained(endpoint, "/queue/a", 2) == [b"1", b"2"]
     assert "trying again" in told[0]
 
@@ -255,6 +258,31 @@ def test_a_commit_whose_receipt_was_lost_is_repeated_alike() -> None:
         assert not publisher.publish("id", messages("a", b"x", b"y"))
     assert heard[0] == heard[1]
     assert heard[0].count(b"_AMQ_DUPL_ID:id\n") == 1
+
+
+def test_ids_are_on_messages_that_are_journaled() -> None:
+    heard: list[bytes] = []
+
+    def confirm(connection: socket.socket) -> None:
+        heard.append(hear_commit(connection))
+        connection.sendall(b"RECEIPT\nreceipt-id:1\n\n\0")
+        connection.recv(1 << 16)
+
+    chunk = [
+        Message("a", b"0", persistent=False), Message("b", b"1", persistent=False),
+        Message("a", b"2"), Message("a", b"3"), Message("b", b"4", persistent=False),
+        Message("a", b"5", routing_type="multicast"),
+    ]  # fmt: skip
+    with peers(confirm) as endpoint, Publisher(endpoint) as publisher:
+        assert publisher.publish("id", chunk)
+    frames = [each for each in heard[0].split(b"\0") if each.startswith(b"SEND")]
+    ids = {
+        each[-1:]: line.partition(b":")[2]
+        for each in frames
+        for line in each.split(b"\n")
+        if line.startswith(b"_AMQ_DUPL_ID")
+    }
+    assert ids == {b"1": b"id/1", b"2": b"id", b"5": b"id/2"}
 
 
 def test_a_broker_that_falls_silent_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -429,7 +429,7 @@ def test_a_dry_run_counts_and_leaves_nothing(call: Callable[..., Result], tmp_pa
     shown = call("--dry-run", "--id", "try")
     assert shown.exit_code == 0, shown.output
     assert f"{len(wanted):,} messages would be sent" in shown.stderr
-    assert "bodies were not journaled" in shown.stderr
+    assert "bodies are not journaled" in shown.stderr
     assert "that the broker made" in shown.stderr
     told = msgspec.json.decode(call("--dry-run", "--json", "--address", "orders").stdout)
     assert [each["address"] for each in told["addresses"]] == ["orders"]
@@ -475,7 +475,7 @@ def test_a_replay_tells_what_it_did_and_does_it_once(
     assert shown.exit_code == 0, shown.output
     assert f"published {len(wanted)} messages, " in shown.stdout
     assert "into the addresses that they had at 127.0.0.1:61613" in shown.stderr
-    assert "their bodies were not journaled" in shown.stderr
+    assert "bodies are not journaled" in shown.stderr
     assert taken.messages == wanted
     assert max(len(chunk) for chunk in taken.taken.values()) == 40
     kept = tmp_path / "daybook" / "replay" / "again.json"
