@@ -44,6 +44,17 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_history(tmp_path_factory.mktemp("faulty"), told)
 
 
+@pytest.fixture(scope="module")
+def archived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A history that is long enough for sealed segments, and these as Parquet files."""
+    data = write_history(tmp_path_factory.mktemp("long"), some_history(3, 900))
+    target = tmp_path_factory.mktemp("parquet") / "archive"
+    result = pipeline("archive", "--data", data, "--to", target)
+    assert result.exit_code == 0, result.output
+    assert list(target.rglob("*.parquet"))
+    return data, target
+
+
 def test_the_jobs_are_listed() -> None:
     result = pipeline("--help")
     assert result.exit_code == 0
@@ -218,6 +229,28 @@ class TestLatency:
         result = pipeline("latency", "--data", data, "--out", tmp_path / "file" / "out")
         assert result.exit_code == 1
         assert "Not a directory" in result.output
+
+
+class TestParquet:
+    """What the jobs say of segments they say of Parquet files, with the journal behind them."""
+
+    @pytest.mark.parametrize(
+        "job",
+        [
+            ("audit", "--format", "json"),
+            ("audit", "--format", "json", "--from", "300"),
+            ("trail", "28,32,38,400", "--format", "json"),
+            ("latency",),
+        ],
+        ids=" ".join,
+    )
+    def test_the_same_is_told(self, archived: tuple[Path, Path], job: tuple[str, ...]) -> None:
+        data, target = archived
+        of_journal = pipeline(*job, "--data", data)
+        assert of_journal.exit_code == 0, of_journal.output
+        assert of_journal.stdout
+        of_both = pipeline(*job, "--data", data, "--parquet", target)
+        assert of_both.stdout == of_journal.stdout
 
 
 class TestOutput:
