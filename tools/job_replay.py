@@ -26,6 +26,7 @@ from pipeline.jobs.replay_state import (
     condition_of,
 )
 from pipeline.publishing import ROWS_MAX, Publisher, PublishError, check_remembers
+from pipeline.schema import ALL_COLUMNS, arrow_schema
 from tools.failures import EXIT_WRONG, Failure
 from tools.job_options import Job, engine_of, job_of, job_options
 from tools.job_output import working
@@ -95,7 +96,7 @@ def command(endpoint: Endpoint, dry_run: bool, as_json: bool, **flags: Any) -> N
             "--queue says which messages, not where they go: name it with --into, like "
             "--into ADDRESS::QUEUE for that queue alone"
         )
-    condition_of(flags["where"])
+    _check_where(flags["where"])
     given = _request(job, endpoint, flags)
     file, name = _state_file(flags)
     if dry_run:
@@ -108,6 +109,21 @@ def command(endpoint: Endpoint, dry_run: bool, as_json: bool, **flags: Any) -> N
         state = _state(file, name, given)
         with engine_of(job) as engine:
             _run(engine, job, state, file, endpoint, flags, as_json)
+
+
+def _check_where(where: str) -> None:
+    """Ask an empty table first: what cannot be asked is told before history is read."""
+    condition = condition_of(where)
+    with duckdb.connect() as connection:
+        connection.register("events", arrow_schema(ALL_COLUMNS).empty_table())
+        try:
+            connection.execute(f"EXPLAIN SELECT * FROM events WHERE {condition.sql}")
+        except duckdb.Error as error:
+            raise click.UsageError(f"--where '{where}': {_first_line(error)}") from error
+
+
+def _first_line(error: duckdb.Error) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _request(job: Job, endpoint: Endpoint, flags: dict[str, Any]) -> Request:
@@ -195,13 +211,13 @@ def _published(
 
 
 def _survey(engine: Engine, job: Job, state: State) -> Survey:
-    """Count what there is to do; a condition that cannot be asked is bad use."""
+    """Count what there is to do. A condition may fail on what is in a message."""
     try:
         with working("counting"):
             return survey(engine, job.history, state)
-    except (duckdb.BinderException, duckdb.ConversionException) as error:
-        said = str(error).partition("\n")[0]
-        raise click.UsageError(f"--where '{state.request.where}': {said}") from error
+    except duckdb.Error as error:
+        where = f" (--where '{state.request.where}')" if state.request.where else ""
+        raise Failure(f"history cannot be asked: {_first_line(error)}{where}") from error
 
 
 def _fill(state: State, rate: float | None) -> None:

@@ -442,6 +442,7 @@ def test_a_dry_run_counts_and_leaves_nothing(call: Callable[..., Result], tmp_pa
     [
         (["--queue", "orders"], 2, "name it with --into"),
         (["--where", "body > 1"], 2, "--where 'body > 1'"),
+        (["--where", "CAST(decode(body) AS BIGINT) = 1"], 1, "history cannot be asked: Conv"),
         (["--where", "bodi = 1"], 2, "did you mean body"),
         (["--address", "oders"], 2, "did you mean 'orders'"),
         (["--id", "a/b"], 2, "cannot name a replay"),
