@@ -271,10 +271,10 @@ class _Auditor:
             account.dropped += verdict.place == DROPPED
             self._gather(verdict.faults)
             blamed.update(fault.lsns[-1] for fault in verdict.faults)
-        for bounds, lsns, message in outside:
-            left = [lsn for lsn in lsns if lsn not in blamed]
-            if left:
-                self._gather([self._outside_fault(bounds, left, message)])
+        for each in outside:
+            each.forgive(blamed)
+            if each.count:
+                self._gather([self._outside_fault(each)])
 
     def _stories(self) -> Iterator[list[EntryEvent]]:
         """All events of each entry that is not plain."""
@@ -286,24 +286,30 @@ class _Auditor:
         for _, story in groupby(each, key=lambda event: (event.message, event.queue)):
             yield list(story)
 
-    def _outside(self) -> list[tuple[Bounds, list[int], int]]:
-        """Events of queues and consumers that were not there, with the first one's message."""
+    def _outside(self) -> list["_Outside"]:
+        """Events of queues and consumers that were not there."""
         if not self._wrong:
             return []
         self._engine.add("bounds", _bounds_table(list(self._wrong.values())))
         found = []
         for key, rows in groupby(self._rows(OUTSIDE), key=_group_of):
-            told = list(rows)
-            found.append((self._wrong[key], [row["lsn"] for row in told], told[0]["message"]))
+            outside = _Outside(self._wrong[key])
+            for row in rows:
+                outside.take(row["lsn"], row["message"])
+            found.append(outside)
         return found
 
-    def _outside_fault(self, bounds: Bounds, lsns: list[int], message: int) -> Fault:
+    def _outside_fault(self, outside: "_Outside") -> Fault:
+        bounds, count = outside.bounds, outside.count
         queue, address = self._lives.place(bounds.group.queue)
-        listed = ", ".join(str(lsn) for lsn in lsns[:LSNS_MOST])
-        more = f" and {len(lsns) - LSNS_MOST} more" if len(lsns) > LSNS_MOST else ""
-        what = "event" if len(lsns) == 1 else "events"
-        text = f"{bounds.text}, and {what} {listed}{more} of queue '{queue}' say otherwise"
-        return Fault(bounds.kind, tuple(lsns[:LSNS_MOST]), text, message, queue, address, len(lsns))
+        lsns = outside.lsns[:LSNS_MOST]
+        more = f" and {count - len(lsns):,} more" if count > len(lsns) else ""
+        listed = ", ".join(str(lsn) for lsn in lsns) + more
+        says = f"event {listed} of queue '{queue}' says otherwise"
+        if count > 1:
+            says = f"events {listed} of queue '{queue}' say otherwise"
+        text = f"{bounds.text}, and {says}"
+        return Fault(bounds.kind, tuple(lsns), text, outside.message, queue, address, count)
 
     def _check_copies(self, span: _Span) -> None:
         for row in self._rows(COPIES):
@@ -355,6 +361,29 @@ class _Auditor:
                 account.balance()
                 found.append(account)
         return found
+
+
+class _Outside:
+    """Events of a group that are not within its bounds: how many, the first ones, a message."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds: Final = bounds
+        self.lsns: list[int] = []
+        self.count = 0
+        self.message = 0
+
+    def take(self, lsn: int, message: int) -> None:
+        """Take in the next one."""
+        self.count += 1
+        self.message = self.message or message
+        if len(self.lsns) < FAULTS_MOST:
+            self.lsns.append(lsn)
+
+    def forgive(self, blamed: set[int]) -> None:
+        """Leave out those of which something else is told."""
+        left = [lsn for lsn in self.lsns if lsn not in blamed]
+        self.count -= len(self.lsns) - len(left)
+        self.lsns = left
 
 
 def _check_names(names: tuple[str, ...], known: set[str], what: str) -> None:

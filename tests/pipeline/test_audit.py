@@ -20,9 +20,10 @@ from pipeline.jobs import audit as audit_job
 from pipeline.jobs.audit import Audit, audit
 from pipeline.planning import Source
 from pipeline.selection import EVERYTHING, Selection, SelectionError
-from tests.support.faults import PLANTERS, Found, Planter, all_planted, appended
+from tests.support.faults import PLANTERS, Found, Planter, all_planted, appended, of_kind, without
 from tests.support.histories import some_history, write_history
 from tests.support.leaving import Leaving
+from tests.support.scenario import Step, play, steps
 from tests.support.world import Event, World, fold
 
 if TYPE_CHECKING:
@@ -66,6 +67,18 @@ def test_what_is_there_at_the_end_is_what_the_broker_has(seed: int) -> None:
     assert {number: counts for number, counts in told.items() if any(counts)} == held(history)
     assert all(each.opening == each.difference == 0 for each in result.queues)
     assert (result.first_lsn, result.last_lsn, result.events) == (1, len(history), len(history))
+
+
+@given(steps)
+@settings(max_examples=10, deadline=None)
+def test_whatever_clients_and_administrators_do_is_accounted_for(scenario: list[Step]) -> None:
+    world = World()
+    play(world, scenario)
+    result = audit_of(world.journal)
+    assert result.faults == []
+    assert result.is_clean
+    told = {each.queue_id: (each.ready, each.in_flight) for each in result.queues}
+    assert {number: counts for number, counts in told.items() if any(counts)} == held(world.journal)
 
 
 @given(SEEDS, st.data())
@@ -265,3 +278,21 @@ def test_a_history_whose_beginning_left(tmp_path: Path) -> None:
     dropped = [each for name, each in told.items() if name.startswith("news.")]
     assert [(each.address, each.routed, each.dropped) for each in dropped] == [("news", 1, 1)] * 2
     assert world.deliveries[-1].consumer == news
+
+
+def test_events_of_a_consumer_that_was_never_there_are_one_fault() -> None:
+    history = some_history(1, MESSAGES)
+    busy = [event.row[events.CONSUMER] for event in of_kind(history, events.DELIVERED)]
+    consumer = max(busy, key=busy.count)
+    own = (events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED)
+    told = [each.lsn for each in of_kind(history, *own) if each.row[events.CONSUMER] == consumer]
+    assert len(told) > 10
+    result = audit_of(without(history, history[consumer - 1]))
+    (fault,) = [fault for fault in result.faults if fault.events > 1]
+    assert (fault.kind, fault.lsns, fault.events) == ("no-consumer", tuple(told[:10]), len(told))
+    listed = ", ".join(str(lsn) for lsn in told[:10])
+    assert fault.text.startswith(f"consumer {consumer} was never attached, and events {listed} and")
+    assert f" and {len(told) - 10} more of queue '{fault.queue}' say otherwise" in fault.text
+    # The other one is that it was detached.
+    assert {each.kind for each in result.faults} == {"no-consumer"}
+    assert len(result.faults) <= 2
