@@ -9,9 +9,9 @@ Must never know what is asked.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from tempfile import TemporaryDirectory
 from typing import Final, TypeVar
 
@@ -63,6 +63,11 @@ class Pulled:
             self.failure = error
             raise
 
+    def close(self) -> None:
+        """End the decoding; DuckDB must have let go of it."""
+        if isinstance(self._batches, Generator):
+            self._batches.close()
+
 
 class DuckEngine:
     """An `Engine` that needs no JVM."""
@@ -85,6 +90,7 @@ class DuckEngine:
         self.connection.execute("SET python_enable_replacements = false")
         self._made: Final[dict[str, str]] = {}
         self._pulled: list[Pulled] = []
+        self._reader: pa.RecordBatchReader | None = None
 
     def load(
         self,
@@ -121,7 +127,10 @@ class DuckEngine:
         """
         with self._parts(history, check_columns(columns), selection) as parts:
             self._create("VIEW", table, " UNION ALL ".join(parts))
-            yield
+            try:
+                yield
+            finally:
+                self._put_away()
 
     @contextmanager
     def _parts(
@@ -153,6 +162,7 @@ class DuckEngine:
         name = f"{_NUMBERED}{len(self._pulled)}"
         reader = pa.RecordBatchReader.from_batches(arrow_schema(columns), pulled)
         self.connection.register(name, reader)
+        held.callback(pulled.close)
         held.callback(self.connection.unregister, name)
         return f"FROM {name}"
 
@@ -191,8 +201,16 @@ class DuckEngine:
 
     def reader(self, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """The same with its schema, which is known before the first piece."""
+        self._put_away()
         reader = self._run(lambda: self.connection.sql(sql).to_arrow_reader(BATCH_ROWS))
+        self._reader = reader
         return reader.schema, self._told(reader)
+
+    def _put_away(self) -> None:
+        """Let go of an answer that may not have been read to its end."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            self._run(reader.close)
 
     def _told(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         while True:
@@ -221,11 +239,14 @@ class DuckEngine:
     def _end(self, doing: Future[Answer]) -> None:
         """Have DuckDB end what it does. One that has not begun yet does not hear it at once."""
         while not doing.done():
-            self.connection.interrupt()
-            wait([doing], INTERRUPT_SECONDS)
+            # Whoever asks again, and terminals do, gets what was asked for at first.
+            with suppress(KeyboardInterrupt):
+                self.connection.interrupt()
+                wait([doing], INTERRUPT_SECONDS)
 
     def close(self) -> None:
         """Let go of everything."""
+        self._put_away()
         self._held.close()
 
     def __enter__(self) -> "DuckEngine":

@@ -79,18 +79,18 @@ def sql_command(ctx: click.Context, /, words: tuple[str, ...], **flags: Any) -> 
     if question and flags["file"] is not None:
         raise click.UsageError("name a question or --file, not both")
     form = _form(flags)
+    data, archive = _places(ctx, directory, flags)
     try:
         # An extra, and slow to import.
         from tools.sql_running import Request, run  # noqa: PLC0415
+
+        request = Request(
+            data=data, archive=archive, parquet=flags["parquet"] or "", question=question,
+            form=form, output=flags["output"], limit=flags["limit"], memory=flags["memory"],
+        )  # fmt: skip
+        run(request, _read(flags["file"]) if not question else "")
     except ImportError as error:
         raise needs_extra(error) from error
-    data, archive = _places(ctx, directory, flags)
-    request = Request(
-        data=data, archive=archive, parquet=flags["parquet"] or "", question=question,
-        form=form, output=flags["output"], limit=flags["limit"], memory=flags["memory"],
-    )  # fmt: skip
-    try:
-        run(request, _read(flags["file"]) if not question else "")
     except KeyboardInterrupt:
         ctx.exit(EXIT_INTERRUPTED)
 

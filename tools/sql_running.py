@@ -1,16 +1,19 @@
 """Running `journal sql`: one question, or a shell. Imports Arrow and DuckDB."""
 
+import re
 import sys
 from pathlib import Path
+from typing import Final
 
 import click
+import duckdb
 import msgspec
 
 from pipeline.engines import History
 from pipeline.planning import Source
 from pipeline.selection import SelectionError
 from pipeline.sql_asking import Asking
-from pipeline.sql_planning import SqlError
+from pipeline.sql_planning import SqlError, explained
 from tools.failures import EXIT_BAD_USE
 from tools.sql_output import write
 
@@ -26,6 +29,10 @@ class Request(msgspec.Struct, frozen=True):
     output: Path | None
     limit: int | None
     memory: int
+
+
+INTERRUPTED: Final = re.compile("KeyboardInterrupt|interrupted", re.IGNORECASE)
+"""What DuckDB says when Ctrl-C came while it called this program."""
 
 
 class BadQuestion(click.ClickException):
@@ -52,6 +59,10 @@ def run(request: Request, text: str) -> None:
                 from tools.sql_shell import Shell  # noqa: PLC0415
 
                 Shell(asking, request.form, request.output, request.limit).run()
+    except duckdb.Error as error:
+        if INTERRUPTED.search(str(error)):
+            raise KeyboardInterrupt from error
+        raise BadQuestion(explained(error)) from error
     except (SqlError, SelectionError) as error:
         raise BadQuestion(str(error)) from error
     finally:

@@ -6,10 +6,12 @@ never know how questions are answered.
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import click
+import duckdb
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
@@ -117,18 +119,23 @@ class Shell:
             complete_while_typing=False,
         )
         click.echo("SQL over history; .help explains, .quit leaves")
-        while True:
-            try:
-                text = session.prompt(PROMPT).strip()
-            except KeyboardInterrupt:
-                continue
-            except EOFError:
-                return
-            if text.startswith("."):
-                if not self.command(text):
-                    return
-            elif text.rstrip(";").strip():
-                self.ask(text)
+        going_on = True
+        while going_on:
+            # Ctrl-C at the prompt, or once more while a question is ending.
+            with suppress(KeyboardInterrupt):
+                going_on = self._next(session)
+
+    def _next(self, session: PromptSession[str]) -> bool:
+        """Ask for one question or command; False if the shell is to end."""
+        try:
+            text = session.prompt(PROMPT).strip()
+        except EOFError:
+            return False
+        if text.startswith("."):
+            return self.command(text)
+        if text.rstrip(";").strip():
+            self.ask(text)
+        return True
 
     def ask(self, text: str) -> None:
         """Answer a question; what is wrong is told, and the shell goes on."""
@@ -137,7 +144,7 @@ class Shell:
                 write(answer, self._form, self._output, self._limit)
         except KeyboardInterrupt:
             click.echo("ended", err=True)
-        except (SqlError, JournalError) as error:
+        except (SqlError, JournalError, duckdb.Error) as error:
             click.secho(str(error), fg="red", err=True)
         except OSError as error:
             click.secho(describe(error), fg="red", err=True)
