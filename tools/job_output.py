@@ -55,6 +55,8 @@ def output_options(command: Command) -> Command:
 def output_of(flags: dict[str, Any]) -> Output:
     """What the options say; takes them out of `flags`. Raises click.UsageError."""
     chosen, path = flags.pop("format_"), flags.pop("output") or ""
+    if path and chosen == "table":
+        raise click.UsageError("a table is for the terminal; with --output use csv, json, parquet")
     if path:
         return Output(chosen or format_of(path, "--output"), path)
     if chosen == "parquet":
@@ -96,12 +98,10 @@ def write(
 def write_file(
     path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], format_: str
 ) -> int:
-    """Write rows as a file; return how many. Raises OSError."""
+    """Write rows as a file, not as a table; return how many. Raises OSError."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with partial.open("wb") as file:
-            if format_ == "table":
-                raise click.UsageError("a table is for the terminal; a file is csv, json, parquet")
             count = _write_to(file, schema, batches, format_)
         partial.replace(path)
     finally:

@@ -197,6 +197,13 @@ class TestTrail:
         assert result.exit_code == 2
         assert told in " ".join(result.output.split())
 
+    def test_a_table_is_no_file(self, data: Path, tmp_path: Path) -> None:
+        result = pipeline(
+            "trail", "--data", data, "5", "--format", "table", "--output", tmp_path / "a.csv"
+        )
+        assert result.exit_code == 2
+        assert "a table is for the terminal" in result.output
+
     def test_parquet_needs_a_file(self, data: Path) -> None:
         result = pipeline("trail", "--data", data, "5", "--format", "parquet")
         assert result.exit_code == 2
