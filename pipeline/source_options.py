@@ -71,8 +71,8 @@ def read_options(options: Mapping[str, str]) -> SourceOptions:
 def options_of(source: Source, columns: Sequence[str], selection: Selection) -> dict[str, str]:
     """Options that ask for this selection of a source."""
     asked = {
-        "path": source.directory,
-        "archive": source.archive,
+        "path": _absolute(source.directory),
+        "archive": _absolute(source.archive),
         "columns": ",".join(columns),
         "selection": msgspec.json.encode(selection).decode(),
     }

@@ -5,6 +5,7 @@ never know what is asked.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from pipeline.selection import EVERYTHING, Selection
 from pipeline.session import session
 from pipeline.source_options import options_of
 from pipeline.spark_failures import told
+from pipeline.spark_interrupts import Interrupts
 from pipeline.streaming import last_lsn
 from pipeline.views import BY_NAME, EVENTS, prepare
 
@@ -42,6 +44,7 @@ class SparkEngine:
         self._ours: Final = spark is None and SparkSession.getActiveSession() is None
         with told():
             self.spark: Final = spark or session(master)
+        self._interrupts: Final = Interrupts(self.spark.sparkContext)
         self._tables: Final[set[str]] = set()
 
     def load(
@@ -54,7 +57,7 @@ class SparkEngine:
         """Make a table of selected events. Raises JournalError and SelectionError."""
         history.check()
         chosen = check_columns(columns)
-        with told():
+        with self._asking():
             if history.parquet:
                 frame = self._archived(history, chosen, selection)
             else:
@@ -81,35 +84,46 @@ class SparkEngine:
 
     def add(self, table: str, rows: pa.Table) -> None:
         """Make a table of rows that are here."""
-        with told():
+        with self._asking():
             self._name(table, self.spark.createDataFrame(rows))
 
     def define(self, table: str, sql: str) -> None:
         """Give a question a name. Raises SparkError."""
-        with told():
+        with self._asking():
             self._name(table, self._answer(sql))
 
     def ask(self, sql: str) -> pa.Table:
         """The answer to a question, in memory. Raises JournalError and SelectionError."""
-        with told():
+        with self._asking():
             return self._answer(sql).toArrow()
 
     def stream(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The answer in pieces. Raises JournalError and SelectionError."""
-        with told():
+        with self._asking():
             frame = self._answer(sql)
             schema = frame.limit(0).toArrow().schema
             rows = _plainly(frame).toLocalIterator(prefetchPartitions=True)
-            while piece := list(islice(rows, STREAM_ROWS)):
-                yield _batch(piece, schema)
+        while True:
+            with self._asking():
+                piece = list(islice(rows, STREAM_ROWS))
+            if not piece:
+                return
+            yield _batch(piece, schema)
 
     def close(self) -> None:
         """Let go of everything; of the session, if it was made here."""
+        self._interrupts.close()
         if self._ours:
             self.spark.stop()
         else:
             for table in self._tables:
                 self.spark.catalog.dropTempView(table)
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """What Spark throws is a sentence, and Ctrl-C is KeyboardInterrupt."""
+        with self._interrupts.awaited(), told():
+            yield
 
     def _name(self, table: str, frame: DataFrame) -> None:
         frame.createOrReplaceTempView(table)

@@ -25,6 +25,7 @@ from tests.support.histories import some_history, write_history
 
 SPARK = Path(sysconfig.get_path("purelib")) / "pyspark"
 LAUNCHER = tree.ROOT / "etc" / "spark" / "daybook_pipeline.py"
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 DEADLINE_SECONDS = 300.0
 """Far more than anything takes, so that what hangs is told instead of waited for."""
 
@@ -102,6 +103,8 @@ def submission(wheel: Path, master: str, *arguments: str | Path) -> list[str | P
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": QUICK_JAVA,
+        "spark.executor.extraJavaOptions": QUICK_JAVA,
         "spark.executor.memory": "512m",
         "spark.sql.shuffle.partitions": "2",
     }

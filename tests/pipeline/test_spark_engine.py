@@ -1,6 +1,7 @@
 """Spark answers what DuckDB answers, and says in a sentence what it cannot."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -208,14 +209,31 @@ def test_why_spark_did_not_start() -> None:
     assert why("WARNING: Using incubator modules\n") == ""
 
 
-def test_a_session_says_nothing_of_its_own(java: str) -> None:
+def test_a_session_says_nothing_of_its_own(java: str, tmp_path: Path) -> None:
+    """Of its start, of a question that it refuses, and of Ctrl-C in the middle of one."""
     code = (
+        "import sys\n"
         "from pipeline.spark_engine import SparkEngine\n"
         "from pipeline.session import SparkError\n"
         "with SparkEngine('local[1]') as engine:\n"
         "    try: engine.ask('SELECT two')\n"
         "    except SparkError as error: print(error)\n"
+        "    engine.spark.range(10_000_000).createOrReplaceTempView('ids')\n"
+        "    try:\n"
+        "        print('asking', flush=True)\n"
+        "        engine.ask('SELECT sum(a.id * b.id % 7) FROM ids a, ids b')\n"
+        "    except KeyboardInterrupt: print('interrupted')\n"
+        "    print(engine.ask('SELECT 1 AS one').to_pylist())\n"
     )
-    done = started(code)
-    assert "`two` cannot be resolved" in done.stdout
-    assert done.stderr == ""
+    program = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        assert "`two` cannot be resolved" in program.stdout.readline()
+        assert program.stdout.readline() == "asking\n"
+        program.send_signal(signal.SIGINT)
+        assert program.stdout.read().splitlines() == ["interrupted", "[{'one': 1}]"]
+        assert program.stderr.read() == ""
+    assert program.returncode == 0
