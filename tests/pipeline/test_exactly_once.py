@@ -8,10 +8,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 import pytest
@@ -30,7 +30,9 @@ from tests.support.world import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.crash]
 
+Job: TypeAlias = "subprocess.Popen[str]"
 ROOT: Final = Path(__file__).parents[2]
+MESSAGES: Final = 1600
 QUEUE: Final = "/queue/copies"
 CONFIG: Final = """
 [[address-setting]]
@@ -45,12 +47,12 @@ history, checkpoint, url = sys.argv[1:]
 spark = session("local[2]")
 rows = (
     spark.readStream.format("journal")
-    .options(columns="lsn,body", kinds="Routed", maxRowsPerBatch="1000", splitBytes="20000")
+    .options(columns="lsn,body", kinds="Routed", maxRowsPerBatch="800", splitBytes="3000")
     .load(history)
 )
 query = (
     rows.writeStream.format("daybook")
-    .options(url=url, id="copy", address="/queue/copies", maxRowsPerTransaction="100", rate="600")
+    .options(url=url, id="copy", address="/queue/copies", maxRowsPerTransaction="50", rate="400")
     .option("checkpointLocation", checkpoint)
     .trigger(availableNow=True)
     .start()
@@ -61,9 +63,9 @@ query.awaitTermination()
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with 3,000 messages, numbered in their bodies."""
+    """A data directory with so many messages, numbered in their bodies."""
     world = World()
-    for number in range(3000):
+    for number in range(MESSAGES):
         world.send("orders", b"%d" % number)
     directory = tmp_path_factory.mktemp("history") / "data"
     return write_history(directory, world.journal, segment_bytes=1 << 16)
@@ -91,7 +93,7 @@ def count(broker: BrokerProcess) -> int:
     return sum(row["messages"] for row in answer["addresses"] if row["address"] == "copies")
 
 
-def wait_until_there(broker: BrokerProcess, process: "subprocess.Popen[str]", least: int) -> None:
+def wait_until_there(broker: BrokerProcess, process: Job, least: int) -> None:
     """Wait until so many messages are there; whoever sends them must not end before."""
 
     def are_there() -> bool:
@@ -128,52 +130,61 @@ def refused_commits(broker: BrokerProcess) -> int:
     return reasons.count(events.REASONS[events.COMMIT_REFUSED][0])
 
 
-def start(*arguments: str, environment: dict[str, str] | None = None) -> "subprocess.Popen[str]":
-    """A process of its own, with a group of its own that can be killed whole."""
-    return subprocess.Popen(
-        [sys.executable, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | (environment or {}),
-        start_new_session=True,
-    )
+@pytest.fixture
+def start() -> Iterator[Callable[..., Job]]:
+    """Starts processes of their own, each with a group that can be killed whole."""
+    started = []
+
+    def begin(*arguments: str, environment: dict[str, str] | None = None) -> Job:
+        job = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(ROOT)} | (environment or {}),
+            start_new_session=True,
+        )
+        started.append(job)
+        return job
+
+    yield begin
+    for job in started:
+        if job.poll() is None:
+            kill(job)
 
 
-def kill(process: "subprocess.Popen[str]") -> None:
+def kill(process: Job) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
 
 
-def finish(process: "subprocess.Popen[str]") -> str:
+def finish(process: Job) -> str:
     """Wait for an end that must be good."""
-    try:
-        said, _ = process.communicate(timeout=240)
-    except subprocess.TimeoutExpired:
-        kill(process)
-        raise
+    said, _ = process.communicate(timeout=240)
     assert process.returncode == 0, said
     return said
 
 
 def test_a_stream_of_spark_whose_driver_and_broker_are_killed(
-    java: str, broker: BrokerProcess, history: Path, tmp_path: Path
+    java: str,
+    broker: BrokerProcess,
+    history: Path,
+    tmp_path: Path,
+    start: Callable[..., Job],
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
     arguments = (str(script), str(history), str(checkpoint), url_of(broker))
     driver = start(*arguments)
-    try:
-        wait_until_there(broker, driver, 300)
-        broker.kill()
-        broker.start()
-        wait_until_there(broker, driver, 1500)
-    finally:
-        # In the middle of the second micro-batch or behind it.
-        kill(driver)
+    wait_until_there(broker, driver, 200)
+    broker.kill()
+    broker.start()
+    wait_until_there(broker, driver, 1000)
+    # In the middle of the second micro-batch or behind it.
+    kill(driver)
     commits = sorted(
         (path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()),
         key=lambda path: int(path.name),
@@ -182,37 +193,37 @@ def test_a_stream_of_spark_whose_driver_and_broker_are_killed(
     commits[-1].unlink()
     commits[-1].with_name(f".{commits[-1].name}.crc").unlink(missing_ok=True)
     finish(start(*arguments))
-    numbers = [int(frame.body) for frame in drained(broker, 3000)]
-    assert sorted(numbers) == list(range(3000))
+    numbers = [int(frame.body) for frame in drained(broker, MESSAGES)]
+    assert sorted(numbers) == list(range(MESSAGES))
     before = refused_commits(broker)
     assert before > 0, "nothing was sent twice, so nothing was proved"
     print(f"{before} transactions were refused as duplicates")
 
 
 def test_a_replay_whose_job_and_broker_are_killed(
-    broker: BrokerProcess, history: Path, tmp_path: Path
+    broker: BrokerProcess, history: Path, tmp_path: Path, start: Callable[..., Job]
 ) -> None:
     chance = Random(11)
     arguments = (
         "-m", "tools.daybook", "pipeline", "replay", "--data", str(history), "--id", "again",
-        "--into", QUEUE, "--rate", "2000", "--transaction-messages", "50", "--json",
+        "--into", QUEUE, "--rate", "1000", "--transaction-messages", "50", "--json",
     )  # fmt: skip
     environment = {
         "XDG_STATE_HOME": str(tmp_path), "DAYBOOK_URL": url_of(broker), "DAYBOOK_ARCHIVE": "",
     }  # fmt: skip
-    for least in (chance.randrange(100, 800), chance.randrange(900, 1500)):
+    for least in (chance.randrange(100, 400), chance.randrange(500, 800)):
         job = start(*arguments, environment=environment)
         wait_until_there(broker, job, least)
         kill(job)
     job = start(*arguments, environment=environment)
-    wait_until_there(broker, job, 2000)
+    wait_until_there(broker, job, 1200)
     broker.kill()
     broker.start()
     report = msgspec.json.decode(finish(job).splitlines()[-1])
     assert report["omitted"] == report["incomplete"] == 0
-    assert report["published"] + report["already"] == report["messages"] < 2200
-    frames = drained(broker, 3000)
-    assert [int(frame.body) for frame in frames] == list(range(3000))
+    assert report["published"] + report["already"] == report["messages"] < 1200
+    frames = drained(broker, MESSAGES)
+    assert [int(frame.body) for frame in frames] == list(range(MESSAGES))
     ids = [int(frame.headers[FROM_HEADER]) for frame in frames]
     assert ids == sorted(set(ids))
     assert msgspec.json.decode(finish(start(*arguments, environment=environment)))["messages"] == 0
