@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
+from glob import escape
 from tempfile import TemporaryDirectory
 from typing import Final, TypeVar
 
@@ -186,7 +187,9 @@ class DuckEngine:
 
     def close_off(self, directories: Sequence[str] = ()) -> None:
         """From here on no question reads or writes files, but in these directories, or the net."""
-        listed = ", ".join("'" + name.replace("'", "''") + "'" for name in directories)
+        # What is asked for is looked at before patterns in it are resolved.
+        names = [each for name in directories for each in (name, escape(name))]
+        listed = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
         self.connection.execute(f"SET allowed_directories = [{listed}]")
         self.connection.execute("SET enable_external_access = false")
         self.connection.execute("SET lock_configuration = true")
