@@ -48,7 +48,7 @@ def test_a_process_of_its_own_answers_or_says_why(tmp_path: Path) -> None:
 def figure(work: str, what: str, events: int, seconds: float) -> Figure:
     return Figure(
         work=work, what=what, events=events, seconds=seconds, rows_per_second=events / seconds,
-        cpu=1.0, start=0.0, rss=1,
+        cpu=events / seconds, start=0.0, rss=1,
     )  # fmt: skip
 
 
