@@ -68,8 +68,7 @@ def session(
         conf.setAll(list(ON_THIS_MACHINE.items()))
     conf.setAll(list((settings or {}).items()))
     builder = SparkSession.builder.appName(app_name).config(conf=conf)
-    # Its Python side logs every refused question, too, with a Java stack trace.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    _quieten()
     spark: SparkSession = builder.getOrCreate() if submitted else _start(builder)
     if LOG_VARIABLE not in os.environ:
         spark.sparkContext.setLogLevel("OFF")
@@ -83,6 +82,17 @@ def register(spark: SparkSession) -> None:
         spark.conf.set(name, value)
     for source in (JournalSource, DaybookSink):
         spark.dataSource.register(source)
+
+
+def _quieten() -> None:
+    """Have the Python side of Spark log nothing: it adds stack traces to what it raises anyway."""
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    # Py4J logs as if it were the program itself.
+    logging.getLogger().addFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
 
 
 def _start(builder: Any) -> SparkSession:
