@@ -9,10 +9,10 @@ from engine import events
 from pipeline.jobs.audit_lives import LIFE_KINDS
 
 ENTRY_KINDS: Final = (
-    events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED, events.DEAD_LETTERED, events.EXPIRED,
-    events.REMOVED,
+    events.ROUTED, events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED, events.DEAD_LETTERED,
+    events.EXPIRED, events.REMOVED,
 )  # fmt: skip
-"""Kinds that happen to one entry; Routed may happen to several at once."""
+"""Kinds that happen to entries; Routed may happen to several at once."""
 
 
 def _listed(kinds: tuple[int, ...]) -> str:
@@ -36,21 +36,30 @@ SELECT lsn, following FROM (
 WHERE following <> lsn + 1 ORDER BY lsn, following
 """
 
-_ENTRY: Final = "lsn, kind_id, reason_id, message, {} AS queue_id, consumer, connection, "
-_ENTRY_REST: Final = "delivery_count, persistent"
 
-ENTRY_EVENTS: Final = f"""
-SELECT {_ENTRY.format("queue_id")}{_ENTRY_REST} FROM audited
-WHERE kind_id IN ({_listed(ENTRY_KINDS)}) OR (kind_id = {events.ROUTED} AND queue_id <> 0)
-UNION ALL
-SELECT {_ENTRY.format("CAST(each_queue AS BIGINT)")}{_ENTRY_REST} FROM (
-    SELECT * FROM audited WHERE kind_id = {events.ROUTED} AND queue_id = 0 AND detail IS NOT NULL
-) AS several
+def entry_events(table: str, columns: str) -> str:
+    """What happened to entries: one row for each queue that an event is about.
+
+    A message that was routed to several queues has their ids in its detail. The table, which needs
+    `kind_id`, `queue_id` and `detail`, is read once: with Spark that is what costs.
+    """
+    return f"""
+SELECT {columns},
+    CASE WHEN queue_id <> 0 THEN queue_id ELSE CAST(each_queue AS BIGINT) END AS queue_id
+FROM {table}
 CROSS JOIN UNNEST(
-    string_split(regexp_extract(detail, '"queues":\\[([0-9,]*)\\]', 1), ',')
+    CASE WHEN queue_id <> 0 THEN ['0'] ELSE string_split(
+        nullif(regexp_extract(detail, '"queues":\\[([0-9,]*)\\]', 1), ''), ','
+    ) END
 ) AS listed(each_queue)
+WHERE kind_id IN ({_listed(ENTRY_KINDS)})
 """
-"""What happened to entries; a message that was routed to several queues is there for each."""
+
+
+ENTRY_EVENTS: Final = entry_events(
+    "audited",
+    "lsn, kind_id, reason_id, message, consumer, connection, delivery_count, persistent",
+)
 
 GROUPS: Final = """
 SELECT queue_id, consumer, connection, kind_id, min(lsn) AS first, max(lsn) AS last,
@@ -145,12 +154,14 @@ COPIES: Final = f"""
 SELECT copy, origin, sum(departure) AS departures, sum(made) AS copies, min(lsn) AS lsn,
     max(queue_id) AS queue_id
 FROM (
-    SELECT related AS copy, message AS origin, 1 AS departure, 0 AS made, lsn, queue_id
+    SELECT lsn, queue_id,
+        CASE WHEN kind_id = {events.ROUTED} THEN message ELSE related END AS copy,
+        CASE WHEN kind_id = {events.ROUTED} THEN related ELSE message END AS origin,
+        CASE WHEN kind_id = {events.ROUTED} THEN 0 ELSE 1 END AS departure,
+        CASE WHEN kind_id = {events.ROUTED} THEN 1 ELSE 0 END AS made
     FROM audited
-    WHERE kind_id IN ({events.DEAD_LETTERED}, {events.EXPIRED}) AND related <> 0
-    UNION ALL
-    SELECT message, related, 0, 1, lsn, queue_id FROM audited
-    WHERE kind_id = {events.ROUTED} AND related <> 0
+    WHERE related <> 0
+        AND kind_id IN ({events.ROUTED}, {events.DEAD_LETTERED}, {events.EXPIRED})
 ) AS sides
 GROUP BY copy, origin
 HAVING sum(departure) = 0 OR sum(made) = 0

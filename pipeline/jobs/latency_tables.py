@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from engine import events
+from pipeline.jobs.audit_tables import entry_events
 from pipeline.jobs.latency_spread import bucket
 from pipeline.schema import TIME_TYPE
 
@@ -22,19 +23,10 @@ COLUMNS: Final = (
     "delivery_count", "detail",
 )  # fmt: skip
 
-_ENTRY: Final = "lsn, time, kind_id, reason_id, {} AS queue_id, message, consumer, related, "
-_REST: Final = "delivery_count"
-ENTRY_EVENTS: Final = f"""
-SELECT {_ENTRY.format("queue_id")}{_REST} FROM measured WHERE queue_id <> 0
-UNION ALL
-SELECT {_ENTRY.format("CAST(each_queue AS BIGINT)")}{_REST} FROM (
-    SELECT * FROM measured WHERE queue_id = 0 AND detail IS NOT NULL
-) AS several
-CROSS JOIN UNNEST(
-    string_split(regexp_extract(detail, '"queues":\\[([0-9,]*)\\]', 1), ',')
-) AS listed(each_queue)
-"""
-"""What happened to entries; a message that was routed to several queues is there for each."""
+ENTRY_EVENTS: Final = entry_events(
+    "measured",
+    "lsn, time, kind_id, reason_id, message, consumer, related, delivery_count",
+)
 
 
 def _of(kind: int, value: str) -> str:
