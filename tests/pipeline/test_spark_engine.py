@@ -15,6 +15,7 @@ from journal.errors import JournalError
 from pipeline import views
 from pipeline.duck import DuckEngine
 from pipeline.engines import Engine, History
+from pipeline.jobs.archive import archive
 from pipeline.planning import Source
 from pipeline.schema import PLAIN_COLUMNS
 from pipeline.selection import Selection, SelectionError
@@ -114,6 +115,25 @@ def test_a_table_is_a_snapshot_of_when_it_was_loaded(engine: SparkEngine, tmp_pa
         journal.grow(200)
         for _ in range(2):
             assert rows(engine, "SELECT count(*) AS n FROM events") == [{"n": 100}]
+
+
+def test_a_parquet_archive_and_what_goes_on_are_one_history(
+    engine: SparkEngine, tmp_path: Path
+) -> None:
+    data = write_history(tmp_path / "data", some_history(16, 200), segment_bytes=1 << 14)
+    source = Source(str(data))
+    with DuckEngine() as duck:
+        duck.load("events", History(source), THIN)
+        expected = rows(duck, "SELECT * FROM events ORDER BY lsn")
+    archive(source, str(tmp_path / "parquet"))
+    segments = sorted((data / JOURNAL).glob("*.seg"))
+    for path in segments[:-2]:
+        path.unlink()
+    engine.load("events", History(source, str(tmp_path / "parquet")), THIN)
+    assert rows(engine, "SELECT * FROM events ORDER BY lsn") == expected
+    last = int(segments[-1].stem)
+    engine.load("tail", History(Source(), str(tmp_path / "parquet")), ("lsn",))
+    assert rows(engine, "SELECT max(lsn) AS last FROM tail") == [{"last": last - 1}]
 
 
 def test_an_engine_leaves_the_session_as_it_was(spark: "SparkSession", history: History) -> None:
