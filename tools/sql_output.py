@@ -8,16 +8,17 @@ know what was asked.
 import csv
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, cast
 
 import click
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.sql_asking import Answer
@@ -107,8 +108,19 @@ def _show(answer: Answer, limit: int | None) -> None:
 
 
 def _rows(batch: pa.RecordBatch, shown: Callable[[Any], Any]) -> Iterator[list[Any]]:
-    columns = [map(shown, column.to_pylist()) for column in batch.columns]
+    columns = [_values(column, shown) for column in batch.columns]
     yield from map(list, zip(*columns, strict=True))
+
+
+def _values(column: pa.Array, shown: Callable[[Any], Any]) -> Iterable[Any]:
+    """The values of a column; what is many and simple is not looked at one by one."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.tz == "UTC":
+        return cast("list[Any]", pc.strftime(column, format="%Y-%m-%dT%H:%M:%SZ").to_pylist())
+    values: list[Any] = column.to_pylist()
+    if shown is not _cell and (pa.types.is_integer(kind) or pa.types.is_string(kind)):
+        return values
+    return map(shown, values)
 
 
 def as_text(value: bytes) -> str:
@@ -157,14 +169,16 @@ def _plain_list(value: list[Any]) -> Any:
 def _text(value: Any) -> Any:
     """The same for a cell: what has parts becomes JSON."""
     value = plain(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value
 
 
 def _cell(value: Any) -> Any:
     """The same for a table."""
-    value = _text(value)
     if isinstance(value, bool) or value is None:
         return value
+    value = _text(value)
     if isinstance(value, int):
         return _Whole(value)
     return _Fraction(value) if isinstance(value, float) else value
