@@ -47,12 +47,12 @@ history, checkpoint, url = sys.argv[1:]
 spark = session("local[2]")
 rows = (
     spark.readStream.format("journal")
-    .options(columns="lsn,body", kinds="Routed", maxRowsPerBatch="800", splitBytes="3000")
+    .options(columns="lsn,body", kinds="Routed", maxRowsPerBatch="800", splitBytes="1000")
     .load(history)
 )
 query = (
     rows.writeStream.format("daybook")
-    .options(url=url, id="copy", address="/queue/copies", maxRowsPerTransaction="50", rate="400")
+    .options(url=url, id="copy", address="/queue/copies", maxRowsPerTransaction="50", rate="200")
     .option("checkpointLocation", checkpoint)
     .trigger(availableNow=True)
     .start()
