@@ -25,7 +25,7 @@ SECONDS ?= 60
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-compiled serve lint format map bench sim fuzz wheel build-compiled clean check-python
+.PHONY: help venv demo pipeline-demo test test-compiled serve lint format map bench sim fuzz wheel build-compiled clean check-python
 
 help: ## list the targets
 	@echo "Daybook: a durable message broker. Targets:"
@@ -64,6 +64,9 @@ venv: $(STAMP) ## make the virtual environment .venv with everything below
 demo: $(STAMP) ## kill a broker twice under load and prove that nothing was lost
 	$(BIN)/python -m tools.demo $(ARGS)
 
+pipeline-demo: $(STAMP) ## ask the history of a broker that was killed with SQL, jobs and Spark
+	$(BIN)/python -m tools.pipeline_demo $(ARGS)
+
 serve: $(STAMP) ## run a broker in the foreground (ARGS="--data DIR --listen stomp://127.0.0.1:61613")
 	$(BIN)/daybook serve $(ARGS)
 
@@ -88,6 +91,7 @@ format: $(STAMP) ## format the sources
 map: $(STAMP) ## draw the map of modules and docs/events.md anew
 	$(BIN)/python -m tests.meta.rooms_map
 	$(BIN)/python -m tests.meta.events_page
+	$(BIN)/python -m tests.meta.schema_page
 
 bench: $(STAMP) $(if $(filter 1,$(COMPILE)),$(COMPILED_STAMP)) ## measure (COMPILE=1 for the compiled build; BENCH_ARGS="...")
 	$(BIN)/python -m bench.run $(if $(filter 1,$(COMPILE)),--python $(abspath $(COMPILED)/bin/python)) $(BENCH_ARGS)

@@ -33,9 +33,11 @@ POLL_SECONDS: Final = 0.01
 class Broker:
     """A broker process on a data directory; may be killed and started again."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, settings: tuple[str, ...] = ()) -> None:
+        """`settings` are KEY=VALUE, as for `daybook serve --set`."""
         self.data: Final = data
         self.port = 0
+        self._settings: Final = settings
         self._process: subprocess.Popen[str] | None = None
         self._log: Final = data.parent / "broker.log"
 
@@ -45,6 +47,7 @@ class Broker:
             sys.executable, "-m", "tools.daybook", "serve", "--data", str(self.data),
             "--listen", f"stomp://127.0.0.1:{self.port}",
         ]  # fmt: skip
+        command += [word for setting in self._settings for word in ("--set", setting)]
         with self._log.open("a", encoding="utf-8") as log:
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=_root()
@@ -103,8 +106,14 @@ def wait_until(what: str, condition: Callable[[], bool], clients: list[Client]) 
 class Demo:
     """One run, from the first order to the table."""
 
-    def __init__(self, data: Path, orders: int, say: Callable[[str], None]) -> None:
-        self.broker: Final = Broker(data)
+    def __init__(
+        self,
+        data: Path,
+        orders: int,
+        say: Callable[[str], None],
+        settings: tuple[str, ...] = (),
+    ) -> None:
+        self.broker: Final = Broker(data, settings)
         self.ledger: Final = Ledger()
         self._orders: Final = orders
         self._say: Final = say

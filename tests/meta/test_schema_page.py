@@ -1,0 +1,17 @@
+"""docs/pipeline.md says what columns events have."""
+
+from pipeline.schema import EVENT_COLUMNS
+from tests.meta import schema_page
+
+
+def test_the_page_is_what_the_schema_gives() -> None:
+    page = schema_page.PAGE.read_text("utf-8")
+    assert page.count(schema_page.BEGIN) == page.count(schema_page.END) == 1
+    assert schema_page.part(page) == schema_page.draw(), "run `make map`"
+
+
+def test_every_column_is_on_the_page() -> None:
+    drawn = schema_page.draw()
+    for column in EVENT_COLUMNS:
+        assert f"| `{column.name}` |" in drawn
+        assert column.doc in drawn
