@@ -1,6 +1,7 @@
 """Jobs by spark-submit, on this machine and on a cluster that loses a worker in the middle.
 
-What runs is the wheel, in an environment that has the dependencies and not the repository.
+What runs is the wheel, in an environment that has the dependencies and not the repository; on the
+cluster the environment is shipped, too.
 """
 
 import json
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import time
 import venv
 from collections.abc import Callable, Iterator
@@ -87,18 +89,16 @@ def answer(output: str) -> Any:
     return json.loads(line)
 
 
-def environment_of(python: Path) -> dict[str, str]:
-    kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
-    return {
-        **kept,
-        "SPARK_HOME": str(SPARK),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": str(python),
-        "PYSPARK_DRIVER_PYTHON": str(python),
-    }
+def environment_of(python: Path | str = "") -> dict[str, str]:
+    """What processes of Spark have as environment: of ours nothing that is about Python."""
+    kept = {name: text for name, text in os.environ.items() if "PYTHON" not in name}
+    chosen = {name: str(python) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON") if python}
+    return {**kept, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", **chosen}
 
 
-def submission(wheel: Path, master: str, *arguments: str | Path) -> list[str | Path]:
+def submission(
+    wheel: Path, master: str, *arguments: str | Path, archives: str = ""
+) -> list[str | Path]:
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -108,6 +108,8 @@ def submission(wheel: Path, master: str, *arguments: str | Path) -> list[str | P
         "spark.executor.memory": "512m",
         "spark.sql.shuffle.partitions": "2",
     }
+    if archives:
+        settings["spark.archives"] = archives
     conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     submit = SPARK / "bin" / "spark-submit"
     return [submit, "--master", master, "--py-files", wheel, *conf, LAUNCHER, *arguments]
@@ -125,9 +127,8 @@ def wait_for(what: str, found: Callable[[], Any]) -> Any:
 class Cluster:
     """A master and workers as processes on the loopback interface; a context manager."""
 
-    def __init__(self, folder: Path, python: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._environment = environment_of(python)
         self._ended = ExitStack()
         self.url = ""
 
@@ -170,7 +171,7 @@ class Cluster:
         with (self._folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
                 [SPARK / "bin" / "spark-class", *arguments],
-                env=self._environment,
+                env=environment_of(),
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -195,8 +196,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture
-def cluster(java: str, tmp_path: Path, python: Path) -> Iterator[Cluster]:
-    with Cluster(tmp_path, python) as made:
+def cluster(java: str, tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path) as made:
         made.start(workers=2)
         yield made
 
@@ -216,10 +217,20 @@ def test_a_job_by_spark_submit_on_this_machine(
 def test_a_worker_may_die_in_the_middle(
     cluster: Cluster, wheel: Path, python: Path, data: Path, account: Any, tmp_path: Path
 ) -> None:
-    command = submission(wheel, cluster.url, "audit", "--data", data, "--format", "json")
+    packed = tmp_path / "environment.tar.gz"
+    with tarfile.open(packed, "w:gz") as tar:
+        tar.add(python.parent.parent, ".")
+    # Workers unpack the archive where they run; the driver needs it there, too.
+    (tmp_path / "environment").symlink_to(python.parent.parent)
+    arguments = ("audit", "--data", data, "--format", "json")
+    archives = f"{packed}#environment"
     with (tmp_path / "job.log").open("wb") as log:
         job = subprocess.Popen(
-            command, env=environment_of(python), stdout=subprocess.PIPE, stderr=log, cwd="/"
+            submission(wheel, cluster.url, *arguments, archives=archives),
+            env=environment_of("./environment/bin/python"),
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=tmp_path,
         )
     with job:
         try:
@@ -241,3 +252,4 @@ def test_a_worker_may_die_in_the_middle(
     # The other one went on without it, with the code that was shipped.
     assert cluster.executor_log(1).count("Finished task") > finished
     assert wheel.name in cluster.executor_log(1)
+    assert list((tmp_path / "work1").glob("app-*/*/environment/bin/python"))
