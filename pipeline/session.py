@@ -41,6 +41,8 @@ ON_THIS_MACHINE: Final = {
     "spark.ui.enabled": "false",
     # Spark's 200 are for a cluster.
     "spark.sql.shuffle.partitions": "8",
+    # Else it makes a folder wherever one happens to be.
+    "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / f"daybook-spark-{os.getuid()}"),
 }
 
 

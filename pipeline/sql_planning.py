@@ -366,8 +366,8 @@ def widest(selections: Iterable[Selection | None]) -> tuple[Selection, ...]:
 def hull(selections: Sequence[Selection]) -> Selection:
     """The least selection that has all that any of these has; there must be one."""
     tos = [each.to_lsn for each in selections]
-    sinces = [each.since for each in selections]
-    untils = [each.until for each in selections]
+    earliest = [each.since for each in selections]
+    latest = [each.until for each in selections]
     return Selection(
         kinds=_united([each.kinds for each in selections]),
         queues=_united([each.queues for each in selections]),
@@ -375,8 +375,8 @@ def hull(selections: Sequence[Selection]) -> Selection:
         messages=_united([each.messages for each in selections]),
         from_lsn=min(each.from_lsn for each in selections),
         to_lsn=None if None in tos else max(each for each in tos if each is not None),
-        since=None if None in sinces else min(each for each in sinces if each is not None),
-        until=None if None in untils else max(each for each in untils if each is not None),
+        since=None if None in earliest else min(each for each in earliest if each is not None),
+        until=None if None in latest else max(each for each in latest if each is not None),
     )
 
 
