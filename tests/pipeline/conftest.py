@@ -18,21 +18,37 @@ if TYPE_CHECKING:
 NO_JAVA = "no Java: Spark tests are skipped; install a JRE 17"
 
 
+NEEDING_JAVA = {"java", "spark"}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        if not {"java", "spark"}.isdisjoint(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.spark)
-            if config.pluginmanager.hasplugin("xdist"):
-                item.add_marker(pytest.mark.xdist_group("spark"))
+    for item in filter(needs_java, items):
+        item.add_marker(pytest.mark.spark)
+        if config.pluginmanager.hasplugin("xdist"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    # Raised here and not by the fixture all skips have one place, and are told in one line.
+    if needs_java(item) and java_found() is None:
+        pytest.skip(NO_JAVA)
+
+
+def needs_java(item: pytest.Item) -> bool:
+    return not NEEDING_JAVA.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def java_found() -> str | None:
+    """The Java that Spark would start."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=str(Path(home) / "bin") if home else None)
 
 
 @pytest.fixture(scope="session")
 def java() -> str:
-    """Name of the Java that Spark will find."""
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home) / "bin") if home else None)
-    if found is None:
-        pytest.skip(NO_JAVA)
+    """The Java that Spark will start; without one the test is skipped."""
+    found = java_found()
+    assert found is not None
     return found
 
 
