@@ -64,7 +64,7 @@ def without(history: Sequence[Event], event: Event) -> list[Event]:
 
 
 def appended(history: Sequence[Event], row: Row) -> list[Event]:
-    """The history with one event more; a row without an own time gets that of the last."""
+    """The history with one event more at its end, at the time of the last."""
     last = history[-1]
     return [*history, Event(last.lsn + 1, changed(row, time=last.row[TIME]), b"", b"", b"")]
 
@@ -217,7 +217,7 @@ def by_another_consumer(history: list[Event], pick: Random) -> Planted | None:
     others = [
         other
         for other in of_kind(history, events.CONSUMER_ATTACHED)
-        if other.lsn not in (event.row[CONSUMER],)
+        if other.lsn != event.row[CONSUMER]
     ]
     other = _pick(pick, others)
     if other is None:
