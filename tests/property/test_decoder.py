@@ -135,27 +135,32 @@ def selections(journal: Sequence[Event]) -> st.SearchStrategy[Selection]:
         name: sorted({event.decoded.name for event in journal if event.name == f"{name}Created"})
         for name in ("Queue", "Address")
     }
-    some = st.integers(0, len(journal) + 2)
+    lsns = st.integers(0, len(journal) + 2)
     times = st.sampled_from([event.row[11] for event in journal])
-    return st.builds(
-        Selection,
-        kinds=few(sorted({event.name for event in journal} | {"AddressDeleted"})),
-        queues=few(names["Queue"]),
-        addresses=few(names["Address"]),
-        messages=few(sorted({event.row[7] for event in journal if event.row[7]})),
-        from_lsn=st.just(1) | some,
-        to_lsn=st.none() | some,
-        since=st.none() | times,
-        until=st.none() | times,
+    messages = sorted({event.row[7] for event in journal if event.row[7]})
+    # Copies and what they were made from are few, and easily missed.
+    families = sorted({event.row[10] for event in journal if event.row[10]} & set(messages))
+    filters: dict[str, st.SearchStrategy[Any]] = {
+        "kinds": some(sorted({event.name for event in journal} | {"AddressDeleted"})),
+        "queues": some(names["Queue"]),
+        "addresses": some(names["Address"]),
+        "messages": some(messages) | some(families),
+        "from_lsn": lsns,
+        "to_lsn": lsns,
+        "since": times,
+        "until": times,
+    }
+    chosen = st.lists(st.sampled_from(sorted(filters)), max_size=3, unique=True)
+    return chosen.flatmap(
+        lambda fields: st.builds(Selection, **{field: filters[field] for field in fields})
     )
 
 
-def few(options: Sequence[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
-    """None half of the time, so that selections are not empty nearly always."""
+def some(options: Sequence[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Some of the options; none where there are none."""
     if not options:
         return st.just(())
-    some = st.lists(st.sampled_from(options), min_size=1, max_size=3, unique=True).map(tuple)
-    return st.just(()) | st.just(()) | st.just(()) | some
+    return st.lists(st.sampled_from(options), min_size=1, max_size=3, unique=True).map(tuple)
 
 
 def plan_of(source: Source, selection: Selection, split_bytes: int, columns: Sequence[str]) -> Plan:
