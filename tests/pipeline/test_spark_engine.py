@@ -246,7 +246,11 @@ def test_a_session_says_nothing_of_its_own(java: str, tmp_path: Path) -> None:
         "    print(engine.ask('SELECT 1 AS one').to_pylist())\n"
     )
     program = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code],
+        env={**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     with program:
         assert program.stdout is not None
