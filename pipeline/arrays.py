@@ -39,17 +39,12 @@ Positions: TypeAlias = NDArray[np.intp]
 class Part:
     """The selected rows of one block; all of them if `positions` is None."""
 
-    __slots__ = ("_arrays", "_heaps", "block", "positions")
+    __slots__ = ("_heaps", "block", "positions")
 
     def __init__(self, block: Block, positions: Positions | None = None) -> None:
-        """Raises Corruption if the rows of the block cannot be decompressed."""
         self.block = block
         self.positions = positions
         self._heaps: list[memoryview] | None = None
-        try:
-            self._arrays = block.columns()
-        except Damage as damage:
-            raise self.corruption(str(damage)) from damage
 
     def corruption(self, what: str) -> Corruption:
         """The error that says what is wrong with the block."""
@@ -73,8 +68,14 @@ class Part:
         return self.block.count if self.positions is None else len(self.positions)
 
     def raw(self, position: int) -> NDArray[Any]:
-        """A column of the whole block, by its position in the layout."""
-        return np.frombuffer(self._arrays[position], DTYPES[position])
+        """A column of the whole block, by its position in the layout. Raises Corruption.
+
+        The rows are decompressed for the first column: who only counts needs none.
+        """
+        try:
+            return np.frombuffer(self.block.columns()[position], DTYPES[position])
+        except Damage as damage:
+            raise self.corruption(str(damage)) from damage
 
     def chosen(self, position: int) -> NDArray[Any]:
         """The same of the selected rows."""
