@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql.functions import map_entries, unix_micros
 from pyspark.sql.types import MapType, StructField, TimestampType
@@ -46,6 +47,7 @@ class SparkEngine:
             self.spark: Final = spark or session(master)
         self._interrupts: Final = Interrupts(self.spark.sparkContext)
         self._tables: Final[set[str]] = set()
+        self._kept: Final[list[DataFrame]] = []
 
     def load(
         self,
@@ -54,15 +56,32 @@ class SparkEngine:
         columns: Sequence[str],
         selection: Selection = EVERYTHING,
     ) -> None:
-        """Make a table of selected events. Raises JournalError and SelectionError."""
+        """Make a table of selected events. Raises JournalError and SelectionError.
+
+        What the first question decodes is kept for the next ones, in memory or on disk.
+        """
+        with self._asking():
+            frame = self._loaded(history, columns, selection).persist(StorageLevel.MEMORY_AND_DISK)
+            self._kept.append(frame)
+            self._name(table, frame)
+
+    def scan(
+        self,
+        table: str,
+        history: History,
+        columns: Sequence[str],
+        selection: Selection = EVERYTHING,
+    ) -> None:
+        """The same, decoded anew for each question: for who asks for little of much."""
+        with self._asking():
+            self._name(table, self._loaded(history, columns, selection))
+
+    def _loaded(self, history: History, columns: Sequence[str], selection: Selection) -> DataFrame:
         history.check()
         chosen = check_columns(columns)
-        with self._asking():
-            if history.parquet:
-                frame = self._archived(history, chosen, selection)
-            else:
-                frame = self._planned(history.source, chosen, selection)
-            self._name(table, frame)
+        if history.parquet:
+            return self._archived(history, chosen, selection)
+        return self._planned(history.source, chosen, selection)
 
     def _archived(
         self, history: History, columns: tuple[str, ...], selection: Selection
@@ -118,6 +137,8 @@ class SparkEngine:
         else:
             for table in self._tables:
                 self.spark.catalog.dropTempView(table)
+            for frame in self._kept:
+                frame.unpersist()
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
@@ -152,7 +173,7 @@ def views(spark: SparkSession, history: History, selection: Selection = EVERYTHI
     engine = SparkEngine(spark=spark)
     prepare(engine, history, BY_NAME, selection)
     # The views go on with the few columns of `events` that they were defined over.
-    engine.load(EVENTS, history, PLAIN_COLUMNS, msgspec.structs.replace(selection, queues=()))
+    engine.scan(EVENTS, history, PLAIN_COLUMNS, msgspec.structs.replace(selection, queues=()))
 
 
 def _plainly(frame: DataFrame) -> DataFrame:
