@@ -15,13 +15,14 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Final, NoReturn, Protocol
+from typing import IO, Final, Protocol
 
 from journal.archive_manifest import ArchiveEntry, describe
 from journal.archive_store import Store
 from journal.disk import Disk, File, RealFile
 from journal.errors import ArchiveError, JournalError
 from journal.format import Damage, manifest_name
+from journal.read_only import ReadOnly
 from journal.segment import check_segment
 
 
@@ -61,7 +62,7 @@ def difference(entry: ArchiveEntry, count: int, sha256: str) -> str:
     return ""
 
 
-class ArchiveDisk:
+class ArchiveDisk(ReadOnly):
     """Archived segments and their manifests by name, for reading only."""
 
     def __init__(
@@ -136,21 +137,6 @@ class ArchiveDisk:
             self._kept.close()
             self._kept = None
 
-    def open_for_writing(self, name: str) -> File:
-        """Archives are written by `Archive.put` alone."""
-        _refuse(name)
-
-    def rename(self, old: str, new: str) -> None:
-        """Archives are written by `Archive.put` alone."""
-        _refuse(old)
-
-    def remove(self, name: str) -> None:
-        """Nothing is ever removed from an archive."""
-        _refuse(name)
-
-    def sync_directory(self) -> None:
-        """Nothing to do: nothing is written."""
-
 
 class Archived(Disk, Protocol):
     """Archived segments as a disk."""
@@ -160,7 +146,7 @@ class Archived(Disk, Protocol):
         ...
 
 
-class JoinedDisk:
+class JoinedDisk(ReadOnly):
     """An archive and the live journal that goes on behind it, as one journal, for reading only.
 
     Segments that both have are read from the archive if `archive_first`.
@@ -183,25 +169,6 @@ class JoinedDisk:
     def names(self) -> list[str]:
         """Names of all files of both."""
         return sorted({*self._archived.names(), *self._live.names()})
-
-    def open_for_writing(self, name: str) -> File:
-        """History is not written here."""
-        _refuse(name)
-
-    def rename(self, old: str, new: str) -> None:
-        """History is not written here."""
-        _refuse(old)
-
-    def remove(self, name: str) -> None:
-        """History is not written here."""
-        _refuse(name)
-
-    def sync_directory(self) -> None:
-        """Nothing to do: nothing is written."""
-
-
-def _refuse(name: str) -> NoReturn:
-    raise OSError(errno.EROFS, os.strerror(errno.EROFS), name)
 
 
 def _temporary_file() -> IO[bytes]:

@@ -11,10 +11,11 @@ a file that ends, which readers of segments report. Must never know: what a colu
 import errno
 import os
 from collections.abc import Mapping
-from typing import Final, NoReturn
+from typing import Final
 
 from journal.archive_store import Store
 from journal.disk import File
+from journal.read_only import ReadOnly, refuse
 
 PIECE_BYTES_MIN: Final = 1 << 16
 PIECE_BYTES_MAX: Final = 4 << 20
@@ -61,21 +62,21 @@ class RangedFile:
 
     def pwrite(self, data: bytes, offset: int) -> int:
         """Archives are written by `Archive.put` alone."""
-        _refuse(self._name)
+        refuse(self._name)
 
     def fdatasync(self) -> None:
         """Nothing to do: nothing is written."""
 
     def truncate(self, size: int) -> None:
         """Archives are written by `Archive.put` alone."""
-        _refuse(self._name)
+        refuse(self._name)
 
     def allocate(self, size: int) -> None:
         """Archives are written by `Archive.put` alone."""
-        _refuse(self._name)
+        refuse(self._name)
 
 
-class RangedDisk:
+class RangedDisk(ReadOnly):
     """Archived segments by name, for reading only."""
 
     def __init__(self, store: Store, sizes: Mapping[str, int]) -> None:
@@ -97,22 +98,3 @@ class RangedDisk:
     def holds(self, name: str) -> bool:
         """Whether a segment is archived."""
         return name in self._sizes
-
-    def open_for_writing(self, name: str) -> File:
-        """Archives are written by `Archive.put` alone."""
-        _refuse(name)
-
-    def rename(self, old: str, new: str) -> None:
-        """Archives are written by `Archive.put` alone."""
-        _refuse(old)
-
-    def remove(self, name: str) -> None:
-        """Nothing is ever removed from an archive."""
-        _refuse(name)
-
-    def sync_directory(self) -> None:
-        """Nothing to do: nothing is written."""
-
-
-def _refuse(name: str) -> NoReturn:
-    raise OSError(errno.EROFS, os.strerror(errno.EROFS), name)
