@@ -27,10 +27,10 @@ from journal.archive_disk import JoinedDisk
 from journal.archive_ranges import RangedDisk
 from journal.block import Block, kind_bit, queue_bit
 from journal.disk import Disk
-from journal.errors import Corruption, JournalError, NoJournal
+from journal.errors import ArchiveError, Corruption, JournalError, NoJournal
 from journal.format import BLOCK_HEADER_BYTES, FOOTER_ENTRY_FIELDS, Damage, segment_first_lsn
 from journal.reader import read_blocks
-from journal.segment import Segment, left_meanwhile, open_segment, segment_names
+from journal.segment import Segment, first_lsn_of, left_meanwhile, open_segment, segment_names
 from paging.layout import LAYOUT
 from pipeline.naming import NO_NAMES, NameTables
 from pipeline.selection import Selection, SelectionError
@@ -66,10 +66,35 @@ class Source(msgspec.Struct, frozen=True):
     archive: str = ""
 
     def disk(self) -> Disk:
-        """All of its segments; raises NoJournal and ArchiveError."""
+        """All of its segments.
+
+        Raises NoJournal, and ArchiveError for an archive that has nothing of what left, or is that
+        of another data directory.
+        """
         if not self.archive:
             return journal_disk(Path(self.directory))
-        return self._with_live(Archive(self.archive).ranges())
+        archive = Archive(self.archive)
+        archived = archive.ranges()
+        wrong = self._wrong_with(archived)
+        if wrong:
+            raise ArchiveError(archive.url, wrong)
+        return self._with_live(archived)
+
+    def _wrong_with(self, archived: RangedDisk) -> str:
+        """Why an archive cannot be what was meant, "" if it can."""
+        names = segment_names(archived)
+        live = journal_disk(Path(self.directory)) if self.directory else None
+        if not names:
+            begins_whole = live is not None and first_lsn_of(live) == 1
+            return "" if begins_whole else "no segment is archived here; is it the right place?"
+        live_names = segment_names(live) if live is not None else []
+        if (
+            live is None
+            or not live_names
+            or _owner(live, live_names[-1]) == _owner(archived, names[0])
+        ):
+            return ""
+        return f"it is the archive of another data directory than {self.directory}"
 
     def disk_of(self, split: "Split") -> Disk:
         """A disk for whoever reads one split and nothing else: an archive is not listed for it.
@@ -84,6 +109,15 @@ class Source(msgspec.Struct, frozen=True):
         if not self.directory:
             return archived
         return JoinedDisk(archived, journal_disk(Path(self.directory)), archive_first=False)
+
+
+def _owner(disk: Disk, name: str) -> bytes:
+    """Id of the data directory that a segment is of."""
+    segment = open_segment(disk, name, LAYOUT)
+    try:
+        return segment.header.data_id
+    finally:
+        segment.close()
 
 
 class Split(msgspec.Struct, frozen=True):

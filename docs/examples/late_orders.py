@@ -35,4 +35,6 @@ def main(data: str, queue: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: python docs/examples/late_orders.py DATA [QUEUE]")
     main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "orders")

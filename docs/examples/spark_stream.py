@@ -44,4 +44,6 @@ def main(data: str, url: str, checkpoint: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit("usage: python docs/examples/spark_stream.py DATA URL CHECKPOINT")
     main(*sys.argv[1:4])

@@ -38,4 +38,6 @@ def main(data: str, url: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    if len(sys.argv) < 3:
+        sys.exit("usage: python docs/examples/spark_summary.py DATA URL")
+    main(*sys.argv[1:3])

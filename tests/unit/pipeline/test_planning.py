@@ -9,7 +9,7 @@ import pytest
 
 from journal.archive import Archive
 from journal.disk import RealDisk
-from journal.errors import Corruption, JournalError, NoJournal
+from journal.errors import ArchiveError, Corruption, JournalError, NoJournal
 from journal.journal import Journal
 from journal.retention import remove
 from journal.segment import open_segment, segment_names
@@ -18,6 +18,7 @@ from pipeline import planning
 from pipeline.decoding import read_plan
 from pipeline.planning import Source, check_source, durable_lsn, make_plan
 from pipeline.selection import EVERYTHING, Selection, SelectionError
+from tests.support import histories
 from tests.support.histories import HISTORY_ID, batch_of, some_history, write_history
 from tests.support.leaving import Leaving
 from tests.support.world import Event, World
@@ -88,7 +89,7 @@ def test_what_is_no_journal_is_said(tmp_path: Path) -> None:
     (tmp_path / "journal").mkdir()
     with pytest.raises(NoJournal, match="no segment to read"):
         make_plan(Source(str(tmp_path)), Selection())
-    with pytest.raises(NoJournal, match="no segment to read"):
+    with pytest.raises(ArchiveError, match="archive: no segment is archived here"):
         make_plan(Source(archive=str(tmp_path / "archive")), Selection())
     with pytest.raises(SelectionError, match="name a data directory"):
         check_source(Source())
@@ -191,6 +192,26 @@ def test_an_archive_alone_and_with_what_is_live(data: Path, tmp_path: Path) -> N
     assert table(Source(str(data), archived)) == whole
     without = make_plan(Source(str(data)), Selection(), names=False)
     assert without.first_lsn == alone.num_rows + 1
+
+
+def test_an_archive_that_is_not_there_is_told_once_something_left(
+    data: Path, tmp_path: Path
+) -> None:
+    source = Source(str(data), str(tmp_path / "nope"))
+    assert lsns(source)[0] == 1
+    remove(RealDisk(data / "journal"), names(data)[:2])
+    with pytest.raises(ArchiveError, match="nope: no segment is archived here; is it the right"):
+        make_plan(source, Selection())
+
+
+def test_the_archive_of_another_directory_is_told(
+    data: Path, tmp_path: Path, journal: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(histories, "HISTORY_ID", bytes(16))
+    other = write_history(tmp_path / "other", journal, segment_bytes=SEGMENT_BYTES)
+    archived = archive(data, tmp_path / "archive", names(data)[:3])
+    with pytest.raises(ArchiveError, match="it is the archive of another data directory than"):
+        make_plan(Source(str(other), archived), Selection())
 
 
 def test_a_gap_is_told(data: Path, tmp_path: Path) -> None:
