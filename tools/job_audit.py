@@ -1,8 +1,9 @@
 """`daybook pipeline audit`: the account of every queue, and every fault with its events.
 
-Exit code 1 if there is a fault.
+Exit code 1 if there is a fault, or history does not have what was asked for.
 """
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,10 +11,12 @@ import click
 import msgspec
 import pyarrow as pa
 
-from pipeline.jobs.audit import NUMBERS, Account, Audit, audit
+from pipeline.engines import Engine
+from pipeline.jobs.audit import NUMBERS, Account, Audit, Extent, audit, extent
 from pipeline.jobs.audit_lives import Fault
+from pipeline.selection import EPOCH, Selection
 from tools.failures import EXIT_WRONG
-from tools.job_options import engine_of, job_of, job_options
+from tools.job_options import Job, engine_of, job_of, job_options
 from tools.job_output import (
     Output,
     format_of,
@@ -24,8 +27,10 @@ from tools.job_output import (
     write_file,
 )
 from tools.printing import show_table
+from tools.story import moment
 
 FAULTS_SHOWN: Final = 20
+ELSEWHERE: Final = "name what has them: --archive URL of the segments that left, or --parquet DIR"
 ACCOUNTS: Final = pa.schema(
     [
         ("queue_id", pa.int64()), ("queue", pa.string()), ("address", pa.string()),
@@ -54,18 +59,28 @@ def command(ctx: click.Context, /, faults_file: str | None, **flags: Any) -> Non
 
     For each queue: what was there (opening) and what was routed must equal what was acknowledged,
     dead-lettered, expired, removed or dropped by a restart, and what is there at the end. Faults
-    are told with the events that show them. Exit code 1 if there are any.
+    are told with the events that show them. Exit code 1 if there are any, or if history does not
+    have the span that was asked for.
     """
     output = output_of(flags)
     faults_format = format_of(faults_file, "--faults") if faults_file else ""
     job = job_of(flags)
     with working("audit") as told, engine_of(job) as engine:
         found = audit(engine, job.history, job.selection, told)
+        missing = _missing(engine, job, found, flags["from_lsn"])
     if faults_file:
         write_file(Path(faults_file), FAULTS, [_rows(found.faults, FAULTS)], faults_format)
     _write(found, output)
-    click.echo(_summary(found), err=True)
-    if not found.is_clean:
+    if found.events or not missing:
+        click.echo(_summary(found), err=True)
+    for line in missing:
+        click.echo(line, err=True)
+    if found.first_lsn > 1 and not missing and flags["from_lsn"] is flags["since"] is None:
+        click.echo(
+            f"the account begins with event {found.first_lsn:,}, where this history begins",
+            err=True,
+        )
+    if missing or not found.is_clean:
         ctx.exit(EXIT_WRONG)
 
 
@@ -98,6 +113,47 @@ def _write(found: Audit, output: Output) -> None:
         more = sum(found.fault_counts.values()) - FAULTS_SHOWN
         if more > 0:
             click.echo(f"{more:,} more faults are not shown; --faults FILE has them", err=True)
+
+
+def _missing(engine: Engine, job: Job, found: Audit, from_lsn: int | None) -> list[str]:
+    """What was asked for and this history does not have, in words."""
+    asked = job.selection
+    if not found.events:
+        return _missing_whole(asked, extent(engine, job.history))
+    if from_lsn is not None and found.first_lsn > from_lsn:
+        gone = f"events {from_lsn:,} to {found.first_lsn - 1:,}"
+        return [f"{gone} were asked for and are not in this history; {ELSEWHERE}"]
+    if asked.since is not None and found.first_lsn > asked.from_lsn:
+        before = Selection(from_lsn=found.first_lsn - 1, to_lsn=found.first_lsn - 1)
+        if not extent(engine, job.history, before).first_lsn:
+            return [
+                f"this history begins with event {found.first_lsn:,}, so what happened from "
+                f"{_when(asked.since)} to then is not all accounted for; {ELSEWHERE}"
+            ]
+    return []
+
+
+def _missing_whole(asked: Selection, there: Extent) -> list[str]:
+    """The same of a span that has no event."""
+    if there.begins is None or there.ends is None:
+        return [f"this history has no event; {ELSEWHERE}"]
+    begins, ends = ((each - EPOCH) // timedelta(microseconds=1) for each in there[2:])
+    last = there.last_lsn if asked.to_lsn is None else asked.to_lsn
+    if last < there.first_lsn or (asked.until is not None and asked.until < begins):
+        return [
+            f"nothing of this span is in this history, which begins with event "
+            f"{there.first_lsn:,} at {_when(begins)}; {ELSEWHERE}"
+        ]
+    if asked.from_lsn > there.last_lsn or (asked.since is not None and asked.since > ends):
+        return [
+            f"there is no event in this span: this history ends with event {there.last_lsn:,} at "
+            f"{_when(ends)}; name a span that begins before"
+        ]
+    return []
+
+
+def _when(microseconds: int) -> str:
+    return f"{moment(microseconds)} UTC"
 
 
 def _summary(found: Audit) -> str:

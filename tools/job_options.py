@@ -83,6 +83,7 @@ def job_of(flags: dict[str, Any], kinds: tuple[str, ...] = ()) -> Job:
     history = History(Source(directory, flags["archive"] or ""), flags["parquet"] or "")
     if not (directory or history.source.archive or history.parquet):
         raise click.UsageError("name a history: --data DIR, --archive URL or --parquet DIR")
+    _check_span(flags)
     selection = Selection(
         kinds=parse_kinds(kinds),
         queues=flags.get("queues", ()),
@@ -93,6 +94,18 @@ def job_of(flags: dict[str, Any], kinds: tuple[str, ...] = ()) -> Job:
         until=flags.get("until"),
     )
     return Job(history, selection, flags["engine"], flags["master"])
+
+
+def _check_span(flags: dict[str, Any]) -> None:
+    """Raise click.UsageError if a span ends before it begins."""
+    for begin, end, first, last in (
+        ("--from", "--to", flags.get("from_lsn"), flags.get("to_lsn")),
+        ("--since", "--until", flags.get("since"), flags.get("until")),
+    ):
+        if first is not None and last is not None and first > last:
+            raise click.UsageError(
+                f"the span ends before it begins: {begin} must not be after {end}"
+            )
 
 
 def engine_of(job: Job) -> Engine:

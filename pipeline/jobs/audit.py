@@ -34,6 +34,7 @@ follows the number of queues and consumers. Must never know what runs the SQL.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from difflib import get_close_matches
 from itertools import groupby
 from typing import Any, Final, NamedTuple
@@ -64,6 +65,7 @@ from pipeline.jobs.audit_tables import (
     COPIES,
     ENTRIES,
     ENTRY_EVENTS,
+    EXTENT,
     GAPS,
     GROUPS,
     LIVES,
@@ -74,7 +76,7 @@ from pipeline.jobs.audit_tables import (
     classes,
 )
 from pipeline.jobs.audit_transactions import Transactions
-from pipeline.selection import Selection, SelectionError
+from pipeline.selection import EVERYTHING, Selection, SelectionError
 
 COLUMNS: Final = (
     "lsn", "kind_id", "reason_id", "queue_id", "address_id", "message", "consumer", "connection",
@@ -147,6 +149,22 @@ def audit(
     return _Auditor(engine, history, selection, told).result()
 
 
+class Extent(NamedTuple):
+    """What a history has: LSNs of its first and last event, 0 if there is none, and their times."""
+
+    first_lsn: int
+    last_lsn: int
+    begins: datetime | None
+    ends: datetime | None
+
+
+def extent(engine: Engine, history: History, selection: Selection = EVERYTHING) -> Extent:
+    """How far a history reaches, or what is selected of it. Raises JournalError, SelectionError."""
+    engine.load("extent", history, ("lsn", "time"), selection)
+    row = engine.ask(EXTENT).to_pylist()[0]
+    return Extent(row["first"] or 0, row["last"] or 0, row["begins"], row["ends"])
+
+
 class _Span(NamedTuple):
     first: int
     last: int
@@ -178,7 +196,8 @@ class _Auditor:
             self._judge_all(span)
             self._told("dead letters and expired messages")
             self._check_copies(span)
-        accounts = self._chosen_accounts()
+        # Of an empty span no names are known, so none can be called wrong.
+        accounts = self._chosen_accounts() if span.events else []
         total = Account(0, "", "")
         for name in NUMBERS:
             setattr(total, name, sum(getattr(each, name) for each in accounts))

@@ -21,6 +21,10 @@ def _listed(kinds: tuple[int, ...]) -> str:
 
 SPAN: Final = "SELECT min(lsn) AS first, max(lsn) AS last, count(*) AS events FROM audited"
 
+EXTENT: Final = """
+SELECT min(lsn) AS first, max(lsn) AS last, min(time) AS begins, max(time) AS ends FROM extent
+"""
+
 LIVES: Final = f"""
 SELECT lsn, kind_id, address_id, queue_id, message, consumer, connection, detail FROM audited
 WHERE kind_id IN ({_listed((*LIFE_KINDS, events.TRANSACTION_COMMITTED))})

@@ -11,8 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from engine import events
+from engine.commands import OpenConnection, Send
 from tests.support.faults import appended, of_kind
 from tests.support.histories import some_history, write_history
+from tests.support.leaving import Leaving
+from tests.support.world import World
 from tools.daybook import cli
 from tools.job_output import TABLE_ROWS, Output, write, write_file
 from tools.pipeline import EXTRA, JOBS
@@ -53,6 +56,35 @@ def archived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     assert result.exit_code == 0, result.output
     assert list(target.rglob("*.parquet"))
     return data, target
+
+
+@pytest.fixture(scope="module")
+def shortened(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """A history whose beginning left, and the LSN of its first event."""
+    world = World()
+    connection = world.ok(OpenConnection("stomp", "peer", "user", room=1 << 20))
+    for _ in range(5):
+        world.ok(Send(connection, "orders", b"", b"x" * 100))
+    directory = tmp_path_factory.mktemp("shortened")
+    leaving = Leaving(directory, world)
+    leaving.write()
+    for _ in range(3):
+        assert leaving.round(2)
+    world.ok(Send(connection, "orders", b"", b"late"))
+    world.ok(Send(connection, "orders", b"", b"later"))
+    leaving.write()
+    leaving.close()
+    return directory, leaving.removed_lsn + 1
+
+
+@pytest.mark.parametrize("job", ["audit", "latency", "replay"])
+def test_a_span_that_ends_before_it_begins(job: str, data: Path) -> None:
+    for begin, first, end, last in (
+        ("--from", "100", "--to", "50"), ("--since", "2026-02-02", "--until", "2026-02-01"),
+    ):  # fmt: skip
+        result = pipeline(job, "--data", data, begin, first, end, last)
+        assert result.exit_code == 2
+        assert f"{begin} must not be after {end}" in " ".join(result.output.split())
 
 
 def test_the_jobs_are_listed() -> None:
@@ -138,8 +170,41 @@ class TestAudit:
 
     def test_a_span_without_events(self, data: Path) -> None:
         result = pipeline("audit", "--data", data, "--from", 1_000_000)
-        assert result.exit_code == 0
-        assert "there is no event in this span" in result.stderr
+        assert result.exit_code == 1
+        assert "there is no event in this span: this history ends with event" in result.stderr
+        result = pipeline("audit", "--data", data, "--since", "2999-01-01")
+        assert result.exit_code == 1
+        assert "this history ends with event" in result.stderr
+        result = pipeline("audit", "--data", data, "--until", "1980-01-01", "--queue", "orders")
+        assert result.exit_code == 1
+        assert "which begins with event 1 at" in result.stderr
+
+    @pytest.mark.parametrize(
+        ("span", "told"),
+        [
+            (("--to", "3"), "nothing of this span is in this history, which begins with event"),
+            (("--from", "1"), "events 1 to {before:,} were asked for and are not in this history"),
+            (("--since", "1980-01-01"), "begins with event {first:,}, so what happened from 1980"),
+        ],
+    )
+    def test_what_left_is_missing_if_it_is_asked_for(
+        self, shortened: tuple[Path, int], span: tuple[str, str], told: str
+    ) -> None:
+        data, first = shortened
+        result = pipeline("audit", "--data", data, *span)
+        assert result.exit_code == 1, result.output
+        assert told.format(first=first, before=first - 1) in result.stderr
+        assert "--archive URL" in result.stderr
+
+    def test_an_account_begins_where_history_begins(self, shortened: tuple[Path, int]) -> None:
+        data, first = shortened
+        result = pipeline("audit", "--data", data)
+        assert result.exit_code == 0, result.output
+        assert f"the account begins with event {first:,}, where this" in result.stderr
+        for span in (("--from", first), ("--from", first + 1, "--since", "1980-01-01")):
+            result = pipeline("audit", "--data", data, *span)
+            assert result.exit_code == 0, result.output
+            assert "history" not in result.stderr
 
     def test_a_queue_that_is_not_there(self, data: Path) -> None:
         result = pipeline("audit", "--data", data, "--queue", "order")
