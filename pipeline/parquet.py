@@ -4,8 +4,9 @@ Files are chosen by what manifests say of their LSNs and times; conditions say t
 rows are exactly those that the decoder would give. An event that is in the archive is read from
 there; what is before and behind comes from segments, and nothing may be missing in between.
 
-Fault model: as `journal.archive_store`. Whether files are what was written is for
-`pipeline.proving` to say. Must never know what is asked.
+Fault model: as `journal.archive_store`. Files that are read were compared with their manifests
+before, so that a damaged one is told; whether manifests are honest is for `pipeline.proving` to
+say. Must never know what is asked.
 """
 
 import re
@@ -23,7 +24,13 @@ from journal.segment import open_segment, segment_names
 from paging.layout import LAYOUT
 from pipeline.engines import History
 from pipeline.naming import NameTable
-from pipeline.parquet_archive import ArchivedSegment, ParquetArchive, gaps_between, local_path
+from pipeline.parquet_archive import (
+    ArchivedSegment,
+    ParquetArchive,
+    ParquetFile,
+    gaps_between,
+    local_path,
+)
 from pipeline.planning import Source, make_plan
 from pipeline.schema import BY_NAME, TIME_TYPE, check_columns, spark_ddl
 from pipeline.selection import EVERYTHING, Selection
@@ -76,7 +83,8 @@ class Parts(msgspec.Struct, frozen=True):
 def parts_of(history: History, selection: Selection) -> Parts:
     """Part what is selected between a Parquet archive, which the history has, and its segments.
 
-    Raises ArchiveError, JournalError, and SelectionError for names that neither has.
+    The files are read to see that they are what was written, each once in a process. Raises
+    ArchiveError, JournalError, and SelectionError for names that neither has.
     """
     archive = ParquetArchive(history.parquet)
     segments = archive.segments()
@@ -98,10 +106,12 @@ def parts_of(history: History, selection: Selection) -> Parts:
     rest = _rest(history.source, archive, segments, selection)
     if selection.needs_names:
         rest = _with_known_names(history.source, archive, selection, rest)
-    return Parts(history, archive.base, tuple(_paths(segments, archived)), archived, rest)
+    files = tuple(_files(segments, archived))
+    archive.check(files)
+    return Parts(history, archive.base, tuple(file.path for file in files), archived, rest)
 
 
-def _paths(segments: Sequence[ArchivedSegment], wanted: Selection) -> Iterator[str]:
+def _files(segments: Sequence[ArchivedSegment], wanted: Selection) -> Iterator[ParquetFile]:
     """Files that may hold something that is wanted."""
     assert wanted.to_lsn is not None
     for segment in segments:
@@ -112,7 +122,7 @@ def _paths(segments: Sequence[ArchivedSegment], wanted: Selection) -> Iterator[s
                 continue
             if wanted.until is not None and file.time_min > wanted.until:
                 continue
-            yield file.path
+            yield file
 
 
 def _rest(

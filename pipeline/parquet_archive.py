@@ -259,6 +259,46 @@ class ParquetArchive:
         if digest.hexdigest() != file.sha256:
             raise ArchiveError(store.url_of(name), _CHANGED)
 
+    def misfits(self, files: Iterable[ParquetFile]) -> dict[str, ArchiveError]:
+        """What a look at sizes tells: files that are missing or have another size, by path.
+
+        Raises ArchiveError if a folder cannot be listed.
+        """
+        folders: dict[str, dict[str, int]] = {}
+        found = {}
+        for file in files:
+            folder, _, name = file.path.rpartition("/")
+            if folder not in folders:
+                folders[folder] = self._folder(folder).sizes()
+            size = folders[folder].get(name)
+            if size is None:
+                found[file.path] = ArchiveError(self.url_of(file.path), "there is no such file")
+            elif size != file.bytes:
+                what = f"it has {size} bytes instead of the {file.bytes} that were written"
+                found[file.path] = ArchiveError(self.url_of(file.path), what)
+        return found
+
+    def check(self, files: Sequence[ParquetFile]) -> None:
+        """Raise ArchiveError unless all of each file is what was written.
+
+        A file is read once in the life of the process, as long as size and time of change stay;
+        behind URLs, where nothing tells that time, as long as the size does.
+        """
+        try:
+            for fault in self.misfits(files).values():
+                raise fault
+            base = local_path(self._base)
+            for file in files:
+                place = f"{base}/{file.path}" if base else self.url_of(file.path)
+                seen = (place, file.sha256, Path(place).stat().st_mtime_ns if base else 0)
+                if seen not in _CHECKED:
+                    self._check(*self._placed(file.path), file.sha256, _CHANGED)
+                    _CHECKED.add(seen)
+        except FileNotFoundError as error:
+            raise ArchiveError(str(error.filename), f"there is no such file; {_MENDED}") from error
+        except ArchiveError as error:
+            raise ArchiveError(error.url, f"{error.what}; {_MENDED}") from error
+
     def unlisted(self, segments: Iterable[ArchivedSegment]) -> list[str]:
         """Paths of Parquet files, beside those of the segments, that no manifest lists."""
         listed = {file.path for segment in segments for file in segment.files}
@@ -273,6 +313,12 @@ class ParquetArchive:
 
 
 _CHANGED: Final = "it was changed since it was written: its SHA-256 is another than was listed"
+_MENDED: Final = (
+    "`daybook pipeline archive --verify` names all that is wrong; remove damaged files, and "
+    "`daybook pipeline archive` makes them again from the segments"
+)
+_CHECKED: Final[set[tuple[str, str, int]]] = set()
+"""Files that this process found to be what was written: place, SHA-256, time of change."""
 
 
 def _is_manifest(name: str) -> bool:

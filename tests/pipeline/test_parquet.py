@@ -1,5 +1,7 @@
 """Rows over a Parquet archive are those over the journal (ADR 14), alone and with what goes on."""
 
+import os
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -280,3 +282,50 @@ def test_the_archive_of_another_journal_is_refused(place: Place, tmp_path: Path)
 def test_an_empty_archive_is_told(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="no segment is archived here; `daybook pipeline arch"):
         parts_of(History(parquet=str(tmp_path)), EVERYTHING)
+
+
+def first_file(place: Place) -> Path:
+    return place.parquet / ParquetArchive(str(place.parquet)).segments()[0].files[0].path
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.6, 0.999])
+def test_a_flipped_bit_is_told_where_the_file_is_needed(
+    place: Place, tmp_path: Path, part: float
+) -> None:
+    mine = copied(place, tmp_path)
+    file = first_file(mine)
+    # What was found whole once is looked at again when it changed.
+    assert from_parquet(mine.both, EVERYTHING, ["lsn"]).num_rows == len(place.journal)
+    before = file.stat().st_mtime_ns
+    content = bytearray(file.read_bytes())
+    content[int(part * len(content))] ^= 1
+    file.write_bytes(content)
+    os.utime(file, ns=(before, before + 1))
+    told = f"{re.escape(str(file))}: it was changed since it was written: .*archive --verify` names"
+    with pytest.raises(ArchiveError, match=told):
+        from_parquet(mine.both, EVERYTHING, ["lsn"])
+    behind = ParquetArchive(str(mine.parquet)).segments()[0].last_lsn + 1
+    assert from_parquet(mine.both, Selection(from_lsn=behind), ["lsn"]).num_rows
+
+
+@pytest.mark.parametrize("size", [-1, 0, 100])
+def test_a_file_that_is_missing_or_cut_is_told(place: Place, tmp_path: Path, size: int) -> None:
+    mine = copied(place, tmp_path)
+    file = first_file(mine)
+    if size < 0:
+        shutil.rmtree(file.parent)
+        told = "there is no such file; `daybook pipeline archive --verify`"
+    else:
+        os.truncate(file, size)
+        told = f"it has {size} bytes instead of the "
+    with pytest.raises(ArchiveError, match=f"{re.escape(str(file))}: {told}"):
+        from_parquet(History(parquet=str(mine.parquet)), EVERYTHING, ["lsn"])
+
+
+def test_spark_reads_no_damaged_file(spark: "SparkSession", place: Place, tmp_path: Path) -> None:
+    mine = copied(place, tmp_path)
+    file = first_file(mine)
+    content = file.read_bytes()
+    file.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])
+    with pytest.raises(ArchiveError, match="it was changed since it was written"):
+        spark_rows(spark, mine.both, ["lsn"])
