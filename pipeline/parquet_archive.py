@@ -278,6 +278,24 @@ class ParquetArchive:
                 found[file.path] = ArchiveError(self.url_of(file.path), what)
         return found
 
+    def not_whole(self, segments: Iterable[ArchivedSegment]) -> dict[str, ArchiveError]:
+        """Segments of which something is missing or has another size: the first of it, by name.
+
+        What is in the files is not looked at. Raises ArchiveError if a folder cannot be listed.
+        """
+        there = tuple(segments)
+        sizes = self._folder(ABOUT).sizes()
+        misfits = self.misfits(file for segment in there for file in segment.files)
+        found = {}
+        for segment in there:
+            faults = [misfits[file.path] for file in segment.files if file.path in misfits]
+            proof = segment.segment + PROOF_SUFFIX
+            if not sizes.get(proof):
+                faults.append(ArchiveError(self.url_of(f"{ABOUT}/{proof}"), "there is no proof"))
+            if faults:
+                found[segment.segment] = faults[0]
+        return found
+
     def check(self, files: Sequence[ParquetFile]) -> None:
         """Raise ArchiveError unless all of each file is what was written.
 

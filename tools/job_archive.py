@@ -53,8 +53,10 @@ FORMATS: Final = ("parquet", "delta")
 def command(target: str, verify: bool, restored: Path | None, **flags: Any) -> None:
     """Turn sealed segments into Parquet files, one a segment and day, that keep their proof.
 
-    What is archived already is left alone, so this may run as often as one likes. The newest
-    segment of a live journal waits. Exit code 1 if something was left out or is wrong.
+    What is archived already is left alone, so this may run as often as one likes; where a file
+    is missing or has another size the segment is archived again, if it is still there. What is in
+    the files only --verify looks at. The newest segment of a live journal waits. Exit code 1 if
+    something was left out or is wrong.
     """
     if flags["parquet"]:
         raise click.UsageError("this job writes a Parquet archive: name it with --to")

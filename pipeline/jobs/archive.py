@@ -1,9 +1,10 @@
 """Archiving history as Parquet: sealed segments become files, and keep their proof.
 
 Each segment is verified, written to local files, read back from them row by row against its proof,
-then copied, read back again and listed. A segment that is listed is not looked at again, so the
-job may run as often as one likes; one that broke off is done anew by the next run. The newest
-segment of a live journal is still being written, and waits.
+then copied, read back again and listed. Of a segment that is listed only the sizes of its files are
+looked at again, so the job may run as often as one likes; one that broke off, or of which a file is
+missing or cut, is done anew by the next run. The newest segment of a live journal is still being
+written, and waits.
 
 Fault model: the process may die between any two steps: what is not listed does not count. A damaged
 segment is told and left out, and the others go on. Must never know who asks.
@@ -70,7 +71,10 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class ArchiveReport(msgspec.Struct):
-    """What `archive` did: segments that it added, and how many were there; problems; gaps."""
+    """What `archive` did: segments that it made, how many were there, problems and gaps.
+
+    Those that were there had all their files, in the size that was written.
+    """
 
     url: str
     added: list[ArchivedSegment]
@@ -107,7 +111,9 @@ def archive(
         disk = source.disk()
         before = parquet.segments()
         _check_same(disk, parquet, before)
-        waiting = _waiting(source, disk, {segment.segment for segment in before})
+        not_whole = parquet.not_whole(before)
+        whole = {segment.segment for segment in before} - not_whole.keys()
+        waiting = _waiting(source, disk, whole)
         archived_to = before[-1].last_lsn if before else 0
         names, problems = _learn(source, disk, parquet, waiting, archived_to)
         tables = NameTables(names.addresses, names.queues)
@@ -118,12 +124,15 @@ def archive(
         for outcome in _on_spark(spark, tasks) if spark is not None else map(run_task, tasks):
             outcomes.append(outcome)
             told(outcome)
+    problems += [
+        _not_made_again(name, fault) for name, fault in not_whole.items() if name not in waiting
+    ]
     known = set(problems)
     problems += [each.problem for each in outcomes if each.problem and each.problem not in known]
     after = parquet.segments()
     added = [outcome.archived for outcome in outcomes if outcome.archived is not None]
     return ArchiveReport(
-        parquet.url, added, len(before), problems, gaps_between(after),
+        parquet.url, added, len(whole), problems, gaps_between(after),
         after[0].first_lsn if after else 0, after[-1].last_lsn if after else 0,
     )  # fmt: skip
 
@@ -161,7 +170,7 @@ def _check_same(disk: Disk, parquet: ParquetArchive, there: Sequence[ArchivedSeg
 
 
 def _waiting(source: Source, disk: Disk, there: set[str]) -> list[str]:
-    """Sealed segments that are not archived yet."""
+    """Sealed segments that are not archived yet, or not whole."""
     names = segment_names(disk)
     if source.directory:
         # It is still being written.
@@ -211,6 +220,13 @@ def _learn_segment(disk: Disk, name: str, names: Names) -> None:
 
 def _not_archived(name: str, error: Exception) -> str:
     return f"segment {name} was not archived: {error}"
+
+
+def _not_made_again(name: str, fault: ArchiveError) -> str:
+    return (
+        f"segment {name} is not whole in the archive, and not in the history that was named: "
+        f"{fault}; name a data directory or an archive of segments that has it"
+    )
 
 
 def run_task(task: ArchiveTask) -> Outcome:

@@ -141,6 +141,43 @@ def test_a_second_run_does_nothing_and_later_ones_add_what_is_new(tmp_path: Path
     assert files_of(alone) == after
 
 
+def spoiled(file: Path, how: str) -> None:
+    if how == "removed":
+        file.unlink()
+    else:
+        os.truncate(file, {"empty": 0, "cut": 100}[how])
+
+
+@pytest.mark.parametrize("how", ["removed", "empty", "cut"])
+def test_files_that_are_not_whole_are_made_again(data: Path, tmp_path: Path, how: str) -> None:
+    target = tmp_path / "parquet"
+    first = archive(source_of(data), str(target))
+    before = files_of(target)
+    spoiled(target / first.added[1].files[0].path, how)
+    spoiled(target / ABOUT / f"{first.added[2].segment}.proof", how if how != "cut" else "empty")
+    again = archive(source_of(data), str(target))
+    assert again.ok
+    assert again.added == first.added[1:3]
+    assert again.already == len(first.added) - 2
+    assert files_of(target) == before
+
+
+@pytest.mark.parametrize("how", ["removed", "empty", "cut"])
+def test_what_cannot_be_made_again_is_told(tmp_path: Path, how: str) -> None:
+    data = write(tmp_path / "data")
+    target = tmp_path / "parquet"
+    gone = archive(source_of(data), str(target)).added[0]
+    remove(RealDisk(data / "journal"), [gone.segment])
+    file = target / gone.files[0].path
+    spoiled(file, how)
+    report = run("--data", data, "--to", target)
+    assert report.exit_code == 1
+    (told,) = report.output.splitlines()[2:]
+    assert told.startswith(f"segment {gone.segment} is not whole in the archive, and not in the h")
+    assert f"{file}: " in told
+    assert told.endswith("; name a data directory or an archive of segments that has it")
+
+
 def test_a_segment_over_midnight_becomes_a_file_for_each_day(tmp_path: Path) -> None:
     begin = HISTORY[0].row[TIME]
     stretched = [
