@@ -137,7 +137,8 @@ def _missing_whole(asked: Selection, there: Extent) -> list[str]:
     """The same of a span that has no event."""
     if there.begins is None or there.ends is None:
         return [f"this history has no event; {ELSEWHERE}"]
-    begins, ends = ((each - EPOCH) // timedelta(microseconds=1) for each in there[2:])
+    microsecond = timedelta(microseconds=1)
+    begins, ends = (there.begins - EPOCH) // microsecond, (there.ends - EPOCH) // microsecond
     last = there.last_lsn if asked.to_lsn is None else asked.to_lsn
     if last < there.first_lsn or (asked.until is not None and asked.until < begins):
         return [

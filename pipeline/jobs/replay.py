@@ -40,12 +40,15 @@ WINDOW_BYTES: Final = 64 << 20
 """A window ends with the bucket that brings it to as many messages, or bytes."""
 
 _THIN: Final = (
-    "lsn", "time", "address", "reason", "flags", "headers", "headers_bytes", "body_bytes",
+    "lsn", "time", "address", "reason", "flags", "headers", "headers_bytes", "body_bytes", "detail",
 )  # fmt: skip
 _WHOLE: Final = (
     "lsn", "address", "queue", "reason", "flags", "priority", "headers_raw", "body", "detail_raw",
 )  # fmt: skip
 _OMITTED: Final = f"(flags & {events.BODY_OMITTED}) <> 0"
+_BODY_BYTES: Final = f"""(CASE WHEN (flags & {events.LARGE}) <> 0
+    THEN CAST(json_extract_string(detail, '$.body_bytes') AS BIGINT) ELSE body_bytes END)"""
+"""A large body is in chunks, and its Routed event has the length in its detail."""
 _SENT: Final = events.REASONS[events.SENT][0]
 _PREFIXES: Final = ("/queue/", "/topic/")
 _SUBSCRIPTION: Final = "/dsub/"
@@ -54,7 +57,7 @@ _SUBSCRIPTION: Final = "/dsub/"
 class AddressCount(msgspec.Struct, frozen=True):
     """What is to be replayed of one address; `omitted` bodies were never journaled.
 
-    Times are microseconds since 1970. Of large messages `bytes` has the headers alone.
+    Times are microseconds since 1970. `bytes` are those of bodies, as `Report.bytes` are.
     """
 
     address: str
@@ -91,7 +94,10 @@ class Survey(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct):
-    """What one run did: published now, or found to be there from a run that was killed."""
+    """What one run did: published now, or found to be there from a run that was killed.
+
+    `bytes` are those of the bodies that were published now.
+    """
 
     published: int = 0
     already: int = 0
@@ -125,7 +131,7 @@ def _look(engine: Engine, history: History, state: State) -> Survey:
     counted = engine.ask(
         f"""SELECT address,
             sum(CASE WHEN {_OMITTED} THEN 0 ELSE 1 END) AS messages,
-            sum(CASE WHEN {_OMITTED} THEN 0 ELSE headers_bytes + body_bytes END) AS bytes,
+            sum(CASE WHEN {_OMITTED} THEN 0 ELSE {_BODY_BYTES} END) AS bytes,
             sum(CASE WHEN {_OMITTED} THEN 1 ELSE 0 END) AS omitted,
             min(lsn) AS first_lsn, max(lsn) AS last_lsn, min(time) AS first, max(time) AS last
         FROM replay_wanted GROUP BY address ORDER BY address"""
@@ -242,12 +248,12 @@ def _publish(
     whole = [message for message in chunk if message.key not in lost]
     report.incomplete += len(lost)
     if whole:
+        size = sum(message.body_bytes for message in whole)
         if publisher.publish(f"{state.id}:{first}-{last}", whole):
             report.published += len(whole)
+            report.bytes += size
         else:
             report.already += len(whole)
-        size = sum(message.body_bytes for message in whole)
-        report.bytes += size
         state.bytes += size
     state.published += len(whole)
     state.incomplete += len(lost)

@@ -182,7 +182,8 @@ def test_a_survey_counts_what_is_sent_and_what_is_not(engine: Engine, history: H
     wanted = expected(HISTORY, "r")
     assert found.messages == len(wanted)
     for each in found.addresses:
-        assert each.messages == sum(message.destination == each.address for message in wanted)
+        bodies = [len(message.body) for message in wanted if message.destination == each.address]
+        assert (each.messages, each.bytes) == (len(bodies), sum(bodies))
     routed = [event for event in HISTORY if event.name == "Routed"]
     originals = [event for event in routed if event.reason == events.SENT]
     omitted = [event for event in originals if event.row[events.FLAGS] & events.BODY_OMITTED]
@@ -474,7 +475,8 @@ def test_a_replay_tells_what_it_did_and_does_it_once(
     wanted = expected(HISTORY, "again")
     shown = call("--id", "again", "--rate", "40")
     assert shown.exit_code == 0, shown.output
-    assert f"published {len(wanted)} messages, " in shown.stdout
+    size = sum(len(message.body) for message in wanted)
+    assert f"published {len(wanted)} messages, {size:,} bytes in " in shown.stdout
     assert "into the addresses that they had at 127.0.0.1:61613" in shown.stderr
     assert "bodies are not journaled" in shown.stderr
     assert taken.messages == wanted
@@ -511,6 +513,8 @@ def test_a_replay_that_is_stopped_says_how_to_go_on(
     assert "Error: the broker went away\n60 messages are published" in shown.stderr
     shown = call(*arguments)
     assert shown.exit_code == 0, shown.output
-    assert "20 were there already" in shown.stdout
+    sizes = [len(message.body) for message in expected(HISTORY, "again")]
+    assert f"published {len(sizes) - 80} messages, 20 were there already" in shown.stdout
+    assert f", {sum(sizes[80:]):,} bytes in" in shown.stdout
     assert "replay again goes on with" in shown.stderr
     assert taken.messages == expected(HISTORY, "again")
