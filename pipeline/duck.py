@@ -4,8 +4,9 @@ A table that was loaded from the journal is stored by DuckDB, in memory up to a 
 temporary directory above; Parquet files are read where they are. A table that is attached is not
 stored at all: it is decoded while it is asked, and can be asked once.
 
-Fault model: what goes wrong in the decoder while DuckDB pulls from it is raised as what it was.
-Must never know what is asked.
+Fault model: what goes wrong in the decoder while DuckDB pulls from it is raised as what it was, and
+so is what became of a Parquet file; disks and memory that DuckDB lacks are a JournalError. Must
+never know what is asked.
 """
 
 import os
@@ -19,9 +20,10 @@ from typing import Final, TypeVar
 import duckdb
 import pyarrow as pa
 
+from journal.errors import JournalError
 from pipeline.decoding import read_plan
 from pipeline.engines import History
-from pipeline.parquet import duck_rows
+from pipeline.parquet import Parts, duck_rows
 from pipeline.planning import Source
 from pipeline.reading import reading
 from pipeline.schema import NAMED_COLUMNS, arrow_schema, check_columns
@@ -91,6 +93,7 @@ class DuckEngine:
         self.connection.execute("SET python_enable_replacements = false")
         self._made: Final[dict[str, str]] = {}
         self._pulled: list[Pulled] = []
+        self._archived: Final[list[Parts]] = []
         self._reader: pa.RecordBatchReader | None = None
 
     def load(
@@ -144,6 +147,7 @@ class DuckEngine:
                 yield [self._register(held, history.source, columns, selection)]
                 return
             rows = duck_rows(self.connection, history, columns, selection)
+            self._archived.append(rows.parts)
             parts = [f"({rows.sql})"]
             for each in rows.parts.rest:
                 before = each.to_lsn is not None and each.to_lsn < rows.parts.archived.from_lsn
@@ -225,7 +229,8 @@ class DuckEngine:
     def _run(self, call: Callable[[], Answer]) -> Answer:
         """Have DuckDB do something; KeyboardInterrupt ends it first.
 
-        Raises what went wrong in the decoder as what it was.
+        Raises what went wrong in the decoder as what it was, ArchiveError if a Parquet file changed
+        since it was looked at, and JournalError if there is no room.
         """
         doing = self._runner.submit(call)
         try:
@@ -237,6 +242,10 @@ class DuckEngine:
             for pulled in self._pulled:
                 if pulled.failure is not None:
                     raise pulled.failure from error
+            for parts in self._archived:
+                parts.check_files()
+            if isinstance(error, duckdb.IOException | duckdb.OutOfMemoryException):
+                raise JournalError(f"DuckDB cannot go on: {error}") from error
             raise
 
     def _end(self, doing: Future[Answer]) -> None:

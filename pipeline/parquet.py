@@ -60,15 +60,24 @@ _DUCK_TYPES: Final = {
 class Parts(msgspec.Struct, frozen=True):
     """How what is selected is read: from files of a Parquet archive, and from segments.
 
-    `base` is the archive and `paths` are files in it; of their events those of `archived` count.
+    `base` is the archive and `files` are in it; of their events those of `archived` count.
     Each selection of `rest` is to be read from the history's source.
     """
 
     history: History
     base: str
-    paths: tuple[str, ...]
+    files: tuple[ParquetFile, ...]
     archived: Selection
     rest: tuple[Selection, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where the files are in the archive."""
+        return tuple(file.path for file in self.files)
+
+    def check_files(self) -> None:
+        """Raise ArchiveError if a file is not what was written, as far as that may have changed."""
+        ParquetArchive(self.base).check(self.files)
 
     def check(self) -> None:
         """Raise ArchiveError if what is behind the archive left the journal meanwhile.
@@ -108,7 +117,7 @@ def parts_of(history: History, selection: Selection) -> Parts:
         rest = _with_known_names(history.source, archive, selection, rest)
     files = tuple(_files(segments, archived))
     archive.check(files)
-    return Parts(history, archive.base, tuple(file.path for file in files), archived, rest)
+    return Parts(history, archive.base, files, archived, rest)
 
 
 def _files(segments: Sequence[ArchivedSegment], wanted: Selection) -> Iterator[ParquetFile]:

@@ -1,6 +1,8 @@
 """The embedded engine: what it loads, what it lets go of, and what it does not let through."""
 
 import os
+import re
+import shutil
 import signal
 import threading
 from pathlib import Path
@@ -9,8 +11,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
-from journal.errors import Corruption
+from journal.errors import ArchiveError, Corruption, JournalError
 from pipeline.decoding import read_plan
 from pipeline.duck import DuckEngine, memory_bytes
 from pipeline.engines import History
@@ -19,6 +22,7 @@ from pipeline.planning import Source
 from pipeline.selection import Selection, SelectionError
 from pipeline.sql_asking import Asking
 from tests.support.histories import some_history, write_history
+from tools.daybook import cli
 
 JOURNAL = some_history(21, 300)
 LAST = JOURNAL[-1].lsn
@@ -172,6 +176,54 @@ def test_parquet_alone_is_a_history(archived: Path) -> None:
     ):
         (row,) = next(answer.batches).to_pylist()
     assert row["last"] == row["n"] < LAST
+
+
+@pytest.mark.parametrize("size", [-1, 0, 200])
+def test_a_file_that_is_spoiled_while_it_is_asked_is_told(
+    archived: Path, tmp_path: Path, size: int
+) -> None:
+    mine = Path(shutil.copytree(archived, tmp_path / "parquet"))
+    file = min(mine.rglob("*.parquet"))
+    with DuckEngine() as engine:
+        engine.load("loaded", History(parquet=str(mine)), ["lsn", "kind"])
+        if size < 0:
+            file.unlink()
+        else:
+            os.truncate(file, size)
+        with pytest.raises(ArchiveError, match=re.escape(f"{file}: ")):
+            engine.ask("SELECT * FROM loaded")
+        with pytest.raises(ArchiveError, match=re.escape(f"{file}: ")):
+            list(engine.stream("SELECT * FROM loaded"))
+
+
+@pytest.mark.parametrize("how", ["removed", "empty", "zeros", "folder"])
+@pytest.mark.parametrize("job", ["audit", "latency"])
+def test_a_job_tells_files_that_cannot_be_read_in_a_sentence(
+    archived: Path, tmp_path: Path, how: str, job: str
+) -> None:
+    mine = Path(shutil.copytree(archived, tmp_path / "parquet"))
+    file = min(mine.rglob("*.parquet"))
+    if how == "zeros":
+        file.write_bytes(bytes(file.stat().st_size))
+    elif how == "empty":
+        os.truncate(file, 0)
+    elif how == "removed":
+        file.unlink()
+    else:
+        shutil.rmtree(file.parent)
+        file.parent.write_bytes(b"")
+    environment = {"DAYBOOK_DATA": None, "DAYBOOK_ARCHIVE": None}
+    done = CliRunner(env=environment).invoke(cli, ["pipeline", job, "--parquet", str(mine)])
+    assert isinstance(done.exception, SystemExit)
+    assert done.exit_code == 1
+    assert done.output.startswith(f"Error: {file}: ")
+
+
+def test_memory_that_does_not_suffice_is_told() -> None:
+    with DuckEngine(memory=64 << 20) as engine:
+        engine.connection.execute("SET temp_directory = ''")
+        with pytest.raises(JournalError, match="DuckDB cannot go on: Out of Memory Error"):
+            engine.ask("SELECT array_agg(repeat('x', 1000) || range) FROM range(1000000)")
 
 
 def test_a_history_that_names_nothing_is_refused() -> None:
