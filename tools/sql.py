@@ -4,6 +4,7 @@ What it takes (Arrow, DuckDB) is imported when it is called: it is an extra of D
 longer to import than other commands run.
 """
 
+import re
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,8 @@ MEMORY_LEAST: Final = 64 << 20
 MEMORY_MOST: Final = 1 << 44
 EXIT_INTERRUPTED: Final = 130
 FILE: Final = PathThatIsNamed(dir_okay=False, path_type=Path)
+_PATH: Final = re.compile(r"[\w.~-]*(/[\w.~-]*)+")
+"""One word with slashes, as no question is."""
 
 EXAMPLES: Final = """\b
 Examples:
@@ -99,9 +102,22 @@ def _parted(ctx: click.Context, words: tuple[str, ...]) -> tuple[Path | None, st
     """The data directory and the question; one word alone is a directory if there is one."""
     if len(words) > 2:
         raise click.UsageError("put the question into quotes: journal sql [DATA] 'SELECT ...'")
-    if len(words) == 2 or (words and Path(words[0]).is_dir()):
+    if len(words) == 2 or (words and _is_directory(words[0])):
         return DIRECTORY.convert(words[0], None, ctx), words[1] if len(words) == 2 else ""
+    if words and _PATH.fullmatch(words[0]):
+        raise click.UsageError(
+            f"{words[0]}: there is no such directory; name a data directory, or ask a question in "
+            "SQL"
+        )
     return None, words[0] if words else ""
+
+
+def _is_directory(word: str) -> bool:
+    try:
+        return Path(word).is_dir()
+    except OSError:
+        # A question may be longer than any name, which file systems refuse to look for.
+        return False
 
 
 def _form(flags: dict[str, Any]) -> str:
@@ -109,7 +125,7 @@ def _form(flags: dict[str, Any]) -> str:
     output: Path | None = flags["output"]
     if output is None:
         if form == "parquet":
-            raise click.UsageError("Parquet is not for terminals; name a file with --output")
+            raise click.UsageError("Parquet is not for standard output; name a file with --output")
         return form or "table"
     if form == "table":
         raise click.UsageError("a table is for people; a file can be csv, json, jsonl or parquet")

@@ -135,6 +135,13 @@ def test_questions_come_from_arguments_files_and_standard_input(
     assert ask("--data", history.data, input=" ").exit_code == 2
 
 
+def test_a_question_may_be_longer_than_the_name_of_a_file(history: Any) -> None:
+    question = "SELECT " + " + ".join(["1"] * 200) + " AS sum"
+    result = ask(question, "--data", history.data)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.split() == ["sum", "200"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -144,7 +151,8 @@ def test_questions_come_from_arguments_files_and_standard_input(
         (["COPY events TO '/tmp/x'"], "--output"),
         (["SELECT * FROM read_text('/etc/passwd')"], "questions read history alone"),
         (["SELECT", "1", "2"], "into quotes"),
-        (["SELECT 1", "--format", "parquet"], "--output"),
+        (["SELECT 1", "--format", "parquet"], "not for standard output; name a file with --output"),
+        (["/nowhere/at/all"], "/nowhere/at/all: there is no such directory"),
         (["SELECT 1", "--output", "answer.txt"], "does not say which format"),
         (["SELECT 1", "--output", "a.csv", "--format", "table"], "for people"),
         (["SELECT 1", "--file", "a.sql"], "not both"),
