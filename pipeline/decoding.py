@@ -120,7 +120,11 @@ def _blocks(disk: Disk, split: Split, heaps: bool) -> Iterator[Block]:
 def _block_at(segment: Segment, codec: BlockCodec, offset: int, lsn: int, heaps: bool) -> Block:
     """The block at an offset, in which events from about this LSN on are expected."""
     try:
-        return Block(codec, segment.block_at(offset, heaps), segment.name)
+        raw = segment.block_at(offset, heaps)
+        if offset + raw.header.block_bytes > segment.file.size():
+            # A heap that is not asked for is not read; that it is not there shows all the same.
+            raise Damage("the file ends within the block")
+        return Block(codec, raw, segment.name)
     except Damage as damage:
         raise Corruption(segment.name, offset, lsn, str(damage)) from damage
     except OSError as error:

@@ -28,6 +28,7 @@ from pipeline.views import EVENTS, MILESTONE_COLUMNS, MILESTONES, VIEWS, milesto
 DECODED: Final = "daybook_events"
 """What was read of `events`, which has some of its columns."""
 _END: Final = (1 << 63) - 1
+_NOT_READ: Final = " was not read; please report this question"
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -61,16 +62,27 @@ class Asking:
         question = self.catalog.check(sql)
         need = self.catalog.need(question)
         with ExitStack() as held:
-            engine = held.enter_context(DuckEngine(self._memory))
-            notes = self._provide(held, engine, need)
-            for view in VIEWS:
-                engine.define(view.name, view.sql)
-            engine.close_off([self._history.parquet] if self._history.parquet else [])
+            engine, notes = self._engine(held, need)
+            if _takes_what_was_not_read(engine, question):
+                # Of a correlated subquery DuckDB carries all columns along, used or not.
+                held.close()
+                engine, notes = self._engine(
+                    held, msgspec.structs.replace(need, columns=ALL_COLUMNS)
+                )
             try:
                 schema, batches = engine.reader(question)
             except duckdb.Error as error:
                 raise SqlError(explained(error)) from error
             yield Answer(schema, _sentences(batches), notes)
+
+    def _engine(self, held: ExitStack, need: Need) -> tuple[DuckEngine, tuple[str, ...]]:
+        """An engine with what is needed, and nothing else in reach. Returns notes, too."""
+        engine = held.enter_context(DuckEngine(self._memory))
+        notes = self._provide(held, engine, need)
+        for view in VIEWS:
+            engine.define(view.name, view.sql)
+        engine.close_off([self._history.parquet] if self._history.parquet else [])
+        return engine, notes
 
     def _provide(self, held: ExitStack, engine: DuckEngine, need: Need) -> tuple[str, ...]:
         """Have the tables that are needed, and the others without rows. Returns notes."""
@@ -138,13 +150,15 @@ class Asking:
         else:
             _load_all(engine, history, need.columns, selections)
         # Were a column read that is said to be not needed, the answer would be wrong in silence.
-        missing = "error('column {0} was not read; please report this question')"
         columns = (
             f'"{name}"' if name in need.columns
-            else f'CAST({missing.format(name)} AS {self._types[name]}) AS "{name}"'
+            else f"CAST(error('column {name}{_NOT_READ}') AS {self._types[name]})"
             for name in ALL_COLUMNS
         )  # fmt: skip
-        engine.define(EVENTS, f"SELECT {', '.join(columns)} FROM {DECODED}")
+        # Named from outside: an explanation tells an expression that has a name by that alone.
+        named = ", ".join(f'"{name}"' for name in ALL_COLUMNS)
+        asked = f"SELECT {', '.join(columns)} FROM {DECODED}"
+        engine.define(EVENTS, f"SELECT * FROM ({asked}) AS decoded({named})")
 
     def _empty(self, columns: Sequence[str]) -> str:
         """A question whose answer has these columns and no rows."""
@@ -160,6 +174,16 @@ class Asking:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _takes_what_was_not_read(engine: DuckEngine, question: str) -> bool:
+    """Whether an engine would look at columns that the question does not need."""
+    try:
+        explanation = engine.ask("EXPLAIN (FORMAT JSON)\n" + question)
+    except duckdb.Error:
+        # What is wrong with the question is told when it is asked.
+        return False
+    return _NOT_READ in explanation.column(explanation.num_columns - 1)[-1].as_py()
 
 
 def _load_all(

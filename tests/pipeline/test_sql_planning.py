@@ -9,6 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from journal.block import Block
+from journal.errors import Corruption
+from journal.format import BLOCK_HEADER_BYTES
+from journal.reader import read_blocks
+from paging.layout import LAYOUT
+from pipeline import decoding
 from pipeline.decoding import read_plan
 from pipeline.duck import DuckEngine
 from pipeline.engines import History
@@ -18,6 +23,7 @@ from pipeline.selection import EVERYTHING, Selection
 from pipeline.sql_asking import Answer, Asking
 from pipeline.sql_planning import Catalog, Need, SqlError, hull, selection_of, widest
 from pipeline.views import VIEWS, prepare
+from recovery.readonly import journal_disk
 from tests.support.histories import some_history, write_history
 
 JOURNAL = some_history(11, 400)
@@ -108,6 +114,14 @@ QUESTIONS = (
     "SELECT lsn, sum(body_bytes) OVER (ORDER BY lsn) AS so_far FROM events WHERE lsn < 90 "
     "ORDER BY lsn",
     "SELECT count(*) FILTER (WHERE kind = 'Routed') AS n, max(lsn) AS last FROM events",
+    "SELECT count(*) FROM events e WHERE EXISTS (SELECT 1 FROM events r WHERE r.lsn = e.message)",
+    "SELECT e.lsn, r.lsn FROM events e LEFT JOIN LATERAL (SELECT lsn FROM events r "
+    "WHERE r.lsn = e.message) r ON true ORDER BY ALL",
+    "SELECT lsn, (SELECT max(r.lsn) FROM events r WHERE r.message = e.lsn) AS last FROM events e "
+    "WHERE kind = 'Routed' ORDER BY lsn",
+    "SELECT lsn, (SELECT count(*) FROM unnest(e.queues)) AS n FROM events e ORDER BY lsn",
+    "SELECT message FROM messages m WHERE NOT EXISTS (SELECT 1 FROM events r "
+    "WHERE r.message = m.message AND r.kind = 'Acknowledged') ORDER BY message",
 )
 
 
@@ -184,21 +198,21 @@ def test_a_name_that_nobody_had_is_an_empty_answer_and_a_note(
 
 
 class Counts:
-    """How many blocks were read, and heaps of blocks decompressed."""
+    """How many blocks were decoded, and heaps of blocks decompressed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.blocks = self.heaps = 0
-        columns, heaps = Block.columns, Block.heaps
+        block_at, heaps = decoding._block_at, Block.heaps
 
-        def count_columns(block: Block) -> Any:
+        def count_blocks(*args: Any) -> Block:
             self.blocks += 1
-            return columns(block)
+            return block_at(*args)
 
         def count_heaps(block: Block) -> Any:
             self.heaps += 1
             return heaps(block)
 
-        monkeypatch.setattr(Block, "columns", count_columns)
+        monkeypatch.setattr(decoding, "_block_at", count_blocks)
         monkeypatch.setattr(Block, "heaps", count_heaps)
 
 
@@ -219,6 +233,46 @@ def test_a_count_decodes_no_bodies_and_skips_blocks(
     assert everything >= blocks
     assert 0 < counts.blocks < everything / 2
     assert counts.heaps == 0
+
+
+def last_block(data: Path) -> tuple[Path, Block]:
+    """The file of the first segment, and the last block of it."""
+    blocks = list(read_blocks(journal_disk(data), LAYOUT))
+    segment = blocks[0].segment
+    return data / "journal" / segment, [each for each in blocks if each.segment == segment][-1]
+
+
+@pytest.mark.parametrize("part", ["rows", "heap"])
+def test_a_count_tells_of_a_segment_that_was_cut(tmp_path: Path, part: str) -> None:
+    data = write_history(tmp_path / "data", JOURNAL, cuts=range(20, 400, 20), segment_bytes=1 << 14)
+    file, block = last_block(data)
+    header = block.header
+    end = block.offset + BLOCK_HEADER_BYTES + header.rows_stored_bytes // 2
+    if part == "heap":
+        end = block.offset + header.block_bytes - header.heap_stored_bytes // 2
+    file.write_bytes(file.read_bytes()[:end])
+    with (
+        Asking(History(Source(str(data)))) as asking,
+        pytest.raises(Corruption) as caught,
+        asking.answer("SELECT count(*) FROM events") as answer,
+    ):
+        rows(answer)
+    assert caught.value.offset == block.offset
+
+
+def test_a_count_checks_the_rows_that_it_counts(tmp_path: Path) -> None:
+    data = write_history(tmp_path / "data", JOURNAL, cuts=range(20, 400, 20), segment_bytes=1 << 14)
+    file, block = last_block(data)
+    damaged = bytearray(file.read_bytes())
+    damaged[block.offset + BLOCK_HEADER_BYTES + block.header.rows_stored_bytes // 2] ^= 1
+    file.write_bytes(damaged)
+    with (
+        Asking(History(Source(str(data)))) as asking,
+        pytest.raises(Corruption) as caught,
+        asking.answer("SELECT count(*) FROM events") as answer,
+    ):
+        rows(answer)
+    assert caught.value.offset == block.offset
 
 
 def test_a_limit_ends_the_reading(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
