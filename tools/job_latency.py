@@ -23,7 +23,8 @@ SUMMARY: Final = (
     ("latency_by_queue", "By queue", ("measure", "queue", *_SPREAD)),
     (
         "hot_spots", "Hot spots of redelivery and dead letters",
-        ("queue", "delivered", "redelivered", "redelivered_percent", "nacked", "dead_lettered"),
+        ("queue", "delivered", "redelivered", "redelivered_percent", "nacked", "disconnected",
+         "restart", "dead_lettered"),
     ),
     (
         "slow_consumers", "Consumers that are slow for their queue",
@@ -35,7 +36,16 @@ SUMMARY: Final = (
     ),
 )  # fmt: skip
 """Tables of the summary: title and columns."""
-OPTIONAL: Final = ("count", "p90_ms", "peer", "nacked", "body_md5", "last_consumer")
+OPTIONAL: Final = (
+    "count",
+    "p90_ms",
+    "peer",
+    "nacked",
+    "disconnected",
+    "restart",
+    "body_md5",
+    "last_consumer",
+)
 
 
 @click.command("latency")

@@ -6,7 +6,8 @@
 * Percentiles are over entries (a message in one queue) with both ends in the span, exact to three
   digits; maxima are exact. The hour is that in which the message was routed (or delivered, if it
   was routed before the span); the consumer is the one that acknowledged.
-* *Hot spots* are queues by what was delivered again or dead-lettered.
+* *Hot spots* are queues by what was delivered again or dead-lettered, with why it came back: by
+  its consumer, with a connection, by a restart.
 * *Poison* is a message that was delivered at least so often, or dead-lettered; those with the same
   body are told together.
 * *Slow consumers* are told against the median of their queue, with what they have in flight at the
@@ -39,6 +40,7 @@ from pipeline.jobs.latency_tables import (
     LATENCIES,
     MEASURES,
     POISON,
+    RESTARTED,
     SCHEMAS,
     histogram,
 )
@@ -81,6 +83,7 @@ class _Queue:
         self.kinds: dict[int, int] = {}
         self.returns: dict[int, int] = {}
         self.redelivered = 0
+        self.restarted = 0
         self.most_deliveries = 0
 
     def count(self, row: Row) -> None:
@@ -105,7 +108,7 @@ class _Measuring:
         self._lives: Final = Lives(NEVER)
         self._peers: Final[dict[int, Peer]] = {}
         self._connections: Final[dict[int, int]] = {}
-        self._restart = 0
+        self._restarts: Final[list[int]] = []
         self._redelivered: Final[dict[tuple[int, int], int]] = {}
 
     def tables(self, poison_deliveries: int) -> Tables:
@@ -130,11 +133,12 @@ class _Measuring:
         """Learn names, restarts, and who consumers are."""
         for event in older_events(self._engine, self._history):
             self._lives.learn(event)
-        around = Selection(kinds=AROUND_KINDS, to_lsn=self._selection.to_lsn)
+        chosen = self._selection
+        around = Selection(kinds=AROUND_KINDS, to_lsn=chosen.to_lsn, until=chosen.until)
         self._engine.load("around", self._history, AROUND_COLUMNS, around)
         for row in self._rows("SELECT * FROM around ORDER BY lsn"):
             if row["kind_id"] == events.BROKER_STARTED:
-                self._restart = row["lsn"]
+                self._restarts.append(row["lsn"])
             elif row["kind_id"] == events.CONNECTION_OPENED:
                 peer = msgspec.json.decode(row["detail"] or "{}", type=Peer)
                 self._peers[row["connection"]] = peer
@@ -205,9 +209,29 @@ class _Measuring:
             queues.setdefault(queue_id, _Queue()).count(row)
             if row["kind_id"] == events.DELIVERED and row["redelivered"]:
                 self._redelivered[queue_id, row["consumer"]] = row["events"]
+        for row in self._restarted():
+            queues[row["queue_id"]].restarted = row["events"]
         found = [self._hot_spot(queue_id, queue) for queue_id, queue in queues.items()]
         found.sort(key=lambda row: (-row["redelivered"] - row["dead_lettered"], row["queue"]))
         yield from found
+
+    @property
+    def _last_restart(self) -> int:
+        """0 if there was none."""
+        return self._restarts[-1] if self._restarts else 0
+
+    def _restarted(self) -> Iterator[Row]:
+        """What restarts returned, by queue."""
+        if not self._restarts:
+            return
+        transient = [number for number, life in self._lives.queues.items() if not life.durable]
+        self._engine.add("restarts", pa.table({"lsn": pa.array(self._restarts, pa.int64())}))
+        self._engine.add(
+            "transient_queues", pa.table({"queue_id": pa.array(transient, pa.int64())})
+        )
+        for row in self._rows(RESTARTED.format(restart=self._last_restart)):
+            if self._is_chosen(row["queue_id"]):
+                yield row
 
     def _hot_spot(self, queue_id: int, queue: _Queue) -> Row:
         delivered = queue.kinds.get(events.DELIVERED, 0)
@@ -221,6 +245,7 @@ class _Measuring:
             "redelivered_percent": 100 * queue.redelivered / delivered if delivered else 0.0,
             "nacked": nacked,
             "disconnected": disconnected,
+            "restart": queue.restarted,
             "returned_otherwise": sum(queue.returns.values()) - nacked - disconnected,
             "dead_lettered": queue.kinds.get(events.DEAD_LETTERED, 0),
             "expired": queue.kinds.get(events.EXPIRED, 0),
@@ -241,7 +266,7 @@ class _Measuring:
                 medians.setdefault(queue_id, Spread()).add(*values)
         in_flight = {
             row["consumer"]: row["entries"]
-            for row in self._rows(IN_FLIGHT.format(restart=self._restart))
+            for row in self._rows(IN_FLIGHT.format(restart=self._last_restart))
         }
         told = [
             {"measure": measure, **self._who(queue_id, consumer), **_percentiles(spread)}

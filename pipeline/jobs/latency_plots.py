@@ -41,6 +41,7 @@ LINES: Final = (
 PARTS: Final = (
     ("nacked", "rejected by the consumer", BLUE, ""),
     ("disconnected", "connection lost", ORANGE, "//"),
+    ("restart", "restart of the broker", GREEN, "\\\\"),
     ("returned_otherwise", "returned otherwise", GREY, ".."),
     ("dead_lettered", "dead-lettered", VERMILION, "xx"),
 )  # fmt: skip

@@ -20,12 +20,12 @@ MEASURES: Final = (ROUTED_TO_DELIVERED, DELIVERED_TO_ACKNOWLEDGED, ROUTED_TO_ACK
 KINDS: Final = ("Routed", "Delivered", "Acknowledged", "Returned", "DeadLettered", "Expired")
 COLUMNS: Final = (
     "lsn", "time", "kind_id", "reason_id", "queue_id", "message", "consumer", "related",
-    "delivery_count", "detail",
+    "delivery_count", "persistent", "detail",
 )  # fmt: skip
 
 ENTRY_EVENTS: Final = entry_events(
     "measured",
-    "lsn, time, kind_id, reason_id, message, consumer, related, delivery_count",
+    "lsn, time, kind_id, reason_id, message, consumer, related, delivery_count, persistent",
 )
 
 
@@ -86,6 +86,30 @@ FROM (
 GROUP BY queue_id, consumer, kind_id, reason_id, redelivered
 """
 
+RESTARTED: Final = f"""
+SELECT d.queue_id, count(DISTINCT d.lsn) AS events
+FROM (
+    SELECT e.queue_id, e.kind_id, e.lsn, e.persistent,
+        lead(e.lsn) OVER (PARTITION BY e.message, e.queue_id ORDER BY e.lsn) AS following
+    FROM entry_events AS e
+    JOIN (
+        SELECT message, queue_id FROM entry_events GROUP BY message, queue_id
+        HAVING min({_of(events.DELIVERED, "lsn")}) < {{restart}}
+            AND (max(delivery_count) > 1 OR max({_of(events.ACKNOWLEDGED, "lsn")}) IS NULL)
+    ) AS disturbed ON e.message = disturbed.message AND e.queue_id = disturbed.queue_id
+) AS d
+JOIN restarts AS r ON r.lsn > d.lsn AND (d.following IS NULL OR r.lsn < d.following)
+LEFT JOIN transient_queues AS t ON d.queue_id = t.queue_id
+WHERE d.kind_id = {events.DELIVERED}
+    AND (d.following IS NOT NULL OR (d.persistent AND t.queue_id IS NULL))
+GROUP BY d.queue_id
+"""
+"""Deliveries that a restart returned, which has no event of its own for that.
+
+What is not persistent, and what is in a queue that is not durable, is dropped and does not return.
+The last restart is named, so that only entries are sorted that one may have disturbed.
+"""
+
 POISON: Final = f"""
 SELECT message, queue_id, max(delivery_count) AS deliveries,
     sum(CASE WHEN kind_id = {events.RETURNED} THEN 1 ELSE 0 END) AS returns,
@@ -141,9 +165,9 @@ SCHEMAS: Final = {
             ("queue", _TEXT), ("address", _TEXT), ("routed", pa.int64()),
             ("delivered", pa.int64()), ("redelivered", pa.int64()),
             ("redelivered_percent", pa.float64()), ("nacked", pa.int64()),
-            ("disconnected", pa.int64()), ("returned_otherwise", pa.int64()),
-            ("dead_lettered", pa.int64()), ("expired", pa.int64()),
-            ("most_deliveries", pa.int64()),
+            ("disconnected", pa.int64()), ("restart", pa.int64()),
+            ("returned_otherwise", pa.int64()), ("dead_lettered", pa.int64()),
+            ("expired", pa.int64()), ("most_deliveries", pa.int64()),
         ]
     ),
     "poison_messages": pa.schema(

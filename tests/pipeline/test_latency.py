@@ -195,6 +195,40 @@ def test_a_delivery_that_a_restart_returned_is_no_latency(tmp_path: Path) -> Non
     }
 
 
+def test_what_a_restart_returned_is_why_it_was_delivered_again(tmp_path: Path) -> None:
+    """And what a restart dropped, or had been acknowledged, did not come back."""
+    world = World()
+    for attempt in range(3):
+        connection = world.ok(OpenConnection("stomp", "p", "u", room=9999))
+        consumer = world.ok(Attach(connection, "q", credit_messages=9))
+        if not attempt:
+            first, _, rejected = (
+                world.ok(Send(connection, "q", b"", b"", persistent=persistent))
+                for persistent in (True, False, True)
+            )
+            world.ok(Reject(consumer, rejected))
+        else:
+            world.ok(Acknowledge(consumer, first if attempt == 1 else rejected))
+        world.turn()
+        world.restart()
+    tables = measured(write_history(tmp_path, world.journal))
+    (spot,) = tables["hot_spots"].to_pylist()
+    # The rejected one came back by its rejection, and by the two restarts before it was settled.
+    assert (spot["redelivered"], spot["nacked"], spot["restart"]) == (4, 1, 3)
+    first_restart = [event.lsn for event in world.journal if event.name == "BrokerStarted"][-3]
+    (spot,) = measured(tmp_path, Selection(to_lsn=first_restart))["hot_spots"].to_pylist()
+    assert (spot["redelivered"], spot["restart"]) == (1, 2)
+
+
+@given(st.integers(0, 1 << 32))
+@settings(max_examples=8, deadline=None)
+def test_reasons_add_up_to_what_was_delivered_again(seed: int) -> None:
+    """Of what had come back before the end, and neither waits nor was dead-lettered instead."""
+    for spot in measured_of(some_history(seed, 200))["hot_spots"].to_pylist():
+        reasons = ("nacked", "disconnected", "restart", "returned_otherwise")
+        assert sum(spot[name] for name in reasons) >= spot["redelivered"]
+
+
 def test_only_some_queues(tmp_path: Path) -> None:
     write_history(tmp_path, some_history(6, 150))
     whole, chosen = measured(tmp_path), measured(tmp_path, Selection(queues=("press",)))
