@@ -48,7 +48,7 @@ FORMATS: Final = ("parquet", "delta")
     metavar="DIR",
     help="Make segments of the archive again, bit for bit, in a data directory of their own.",
 )
-@job_options(spans=False)
+@job_options(spans=False, parquet=False)
 @click.option("--json", "as_json", is_flag=True, help="Print for programs.")
 def command(target: str, verify: bool, restored: Path | None, **flags: Any) -> None:
     """Turn sealed segments into Parquet files, one a segment and day, that keep their proof.
@@ -58,8 +58,6 @@ def command(target: str, verify: bool, restored: Path | None, **flags: Any) -> N
     the files only --verify looks at. The newest segment of a live journal waits. Exit code 1 if
     something was left out or is wrong.
     """
-    if flags["parquet"]:
-        raise click.UsageError("this job writes a Parquet archive: name it with --to")
     if verify and restored is not None:
         raise click.UsageError("--verify and --restore exclude each other")
     if verify:

@@ -26,7 +26,7 @@ class Job(msgspec.Struct, frozen=True):
     master: str
 
 
-_HISTORY: Final = (
+_SEGMENTS: Final = (
     click.option(
         "--data", envvar="DAYBOOK_DATA", type=DIRECTORY, metavar="DIR",
         help="Data directory of a broker, which may be running. Default: $DAYBOOK_DATA.",
@@ -35,10 +35,10 @@ _HISTORY: Final = (
         "--archive", envvar="DAYBOOK_ARCHIVE", metavar="URL",
         help="Archive of segments that left the journal: a directory, or like s3://bucket/path.",
     ),
-    click.option(
-        "--parquet", metavar="DIR", help="Parquet archive that `daybook pipeline archive` made."
-    ),
 )  # fmt: skip
+_PARQUET: Final = click.option(
+    "--parquet", metavar="DIR", help="Parquet archive that `daybook pipeline archive` made."
+)
 _SELECTION: Final = (
     click.option("--from", "from_lsn", type=click.IntRange(1), metavar="LSN", help="First LSN."),
     click.option("--to", "to_lsn", type=click.IntRange(1), metavar="LSN", help="Last LSN."),
@@ -65,11 +65,15 @@ _ENGINE: Final = (
 )  # fmt: skip
 
 
-def job_options(*, spans: bool = True) -> Callable[[Command], Command]:
-    """Options of a job, for `job_of`; without `spans` none that select events."""
+def job_options(*, spans: bool = True, parquet: bool = True) -> Callable[[Command], Command]:
+    """Options of a job, for `job_of`; without `spans` none that select events.
+
+    Without `parquet` history is segments alone.
+    """
+    history = (*_SEGMENTS, _PARQUET) if parquet else _SEGMENTS
 
     def decorate(command: Command) -> Command:
-        for option in reversed((*_HISTORY, *(_SELECTION if spans else ()), *_ENGINE)):
+        for option in reversed((*history, *(_SELECTION if spans else ()), *_ENGINE)):
             command = option(command)
         return command
 
@@ -80,9 +84,12 @@ def job_of(flags: dict[str, Any], kinds: tuple[str, ...] = ()) -> Job:
     """What the options say; click.UsageError or SelectionError if that makes no sense."""
     data: Path | None = flags["data"]
     directory = str(data) if data is not None else ""
-    history = History(Source(directory, flags["archive"] or ""), flags["parquet"] or "")
+    history = History(Source(directory, flags["archive"] or ""), flags.get("parquet") or "")
     if not (directory or history.source.archive or history.parquet):
-        raise click.UsageError("name a history: --data DIR, --archive URL or --parquet DIR")
+        ways = "--data DIR, --archive URL or --parquet DIR"
+        if "parquet" not in flags:
+            ways = "--data DIR or --archive URL"
+        raise click.UsageError(f"name a history: {ways}")
     _check_span(flags)
     selection = Selection(
         kinds=parse_kinds(kinds),

@@ -99,14 +99,23 @@ def write_file(
     path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], format_: str
 ) -> int:
     """Write rows as a file, not as a table; return how many. Raises OSError."""
+    with written_whole(path) as partial, partial.open("wb") as file:
+        return _write_to(file, schema, batches, format_)
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A file to write, which gets this path when it is whole; errors name this path, too."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with partial.open("wb") as file:
-            count = _write_to(file, schema, batches, format_)
+        yield partial
         partial.replace(path)
+    except OSError as error:
+        if error.filename == str(partial):
+            error.filename = str(path)
+        raise
     finally:
         partial.unlink(missing_ok=True)
-    return count
 
 
 def _write_to(

@@ -560,8 +560,8 @@ class TestCommand:
     def test_bad_use_is_told(self, data: Path, tmp_path: Path) -> None:
         for arguments, told in (
             (("--data", data), "Missing option '--to'"),
-            (("--to", tmp_path), "name a history: --data DIR, --archive URL or --parquet DIR"),
-            (("--to", tmp_path, "--parquet", "x"), "this job writes a Parquet archive"),
+            (("--to", tmp_path), "name a history: --data DIR or --archive URL\n"),
+            (("--to", tmp_path, "--parquet", "x"), "No such option '--parquet'"),
             (("--to", tmp_path, "--verify", "--restore", "x"), "exclude each other"),
         ):
             result = run(*arguments)
