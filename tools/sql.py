@@ -11,9 +11,10 @@ from typing import Any, Final
 
 import click
 
+from journal.errors import ArchiveError
 from server.kinds import Invalid, size
 from tools.archive import data_option, history_options, opened_archive
-from tools.paths import DIRECTORY, PathThatIsNamed, chosen
+from tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, chosen, opened
 from tools.pipeline import needs_extra
 
 FORMATS: Final = ("table", "csv", "json", "jsonl", "parquet")
@@ -138,15 +139,25 @@ def _form(flags: dict[str, Any]) -> str:
 
 
 def _places(ctx: click.Context, directory: Path | None, flags: dict[str, Any]) -> tuple[str, str]:
-    """Data directory and archive of segments, "" for none."""
-    if flags["parquet"] and directory is None and flags["data"] is None:
+    """Data directory and archive of segments, "" for none. Raises JournalError."""
+    unnamed = directory is None and flags["data"] is None
+    if flags["parquet"] and unnamed:
         return "", flags["url"] or ""
-    path = chosen(ctx, directory, flags["data"])
     # As for the other commands: the environment only says where an archive is.
     named = (ctx.get_parameter_source(name) for name in ("url", "config_file"))
-    if flags["with_archive"] or click.core.ParameterSource.COMMANDLINE in named:
-        return str(path), opened_archive(path, flags["url"], flags["config_file"]).url
-    return str(path), ""
+    archived = flags["with_archive"] or click.core.ParameterSource.COMMANDLINE in named
+    path = chosen(ctx, directory, flags["data"])
+    alone = archived and flags["url"] and unnamed and not DATA_DEFAULT.exists()
+    if not alone:
+        # A question that reads no history would not tell that there is none.
+        opened(path)
+    if not archived:
+        return str(path), ""
+    archive = opened_archive(path, flags["url"], flags["config_file"])
+    if flags["url"] and not archive.entries():
+        # To go on without it would answer from less than was asked for.
+        raise ArchiveError(archive.url, "no segment is archived here; is it the right place?")
+    return "" if alone else str(path), archive.url
 
 
 def _read(file: Path | None) -> str:

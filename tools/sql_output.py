@@ -9,11 +9,10 @@ import csv
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, TextIO, cast
+from typing import IO, Any, Final, TextIO, cast
 
 import click
 import msgspec
@@ -22,12 +21,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.sql_asking import Answer
+from tools.job_output import written_whole
 from tools.printing import show_table
 
 TABLE_ROWS: Final = 1000
 """Rows of a table, if nobody says how many: it is held whole, and read by people."""
-
-_SUFFIX: Final = ".unfinished"
 
 
 class _Whole(int):
@@ -54,13 +52,13 @@ def write(answer: Answer, form: str, output: Path | None, limit: int | None) -> 
     rows = limited(answer.batches, limit)
     if form == "parquet":
         assert output is not None
-        with _finished(output) as unfinished:
-            _write_parquet(answer.schema, rows, unfinished)
+        with written_whole(output) as unfinished, unfinished.open("wb") as content:
+            _write_parquet(answer.schema, rows, content)
     elif output is None:
         _WRITERS[form](answer.schema, rows, sys.stdout)
     else:
         with (
-            _finished(output) as unfinished,
+            written_whole(output) as unfinished,
             unfinished.open("w", encoding="utf-8", newline="") as file,
         ):
             _WRITERS[form](answer.schema, rows, file)
@@ -77,17 +75,6 @@ def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa
         left -= min(left, batch.num_rows)
         if not left:
             return
-
-
-@contextmanager
-def _finished(output: Path) -> Iterator[Path]:
-    """A file to write, which gets its name when it is whole."""
-    unfinished = output.with_name(output.name + _SUFFIX)
-    try:
-        yield unfinished
-        unfinished.replace(output)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _show(answer: Answer, limit: int | None) -> None:
@@ -138,6 +125,22 @@ def iso(when: datetime) -> str:
     return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
+def span(months: int, days: int, nanoseconds: int) -> str:
+    """A span of time as ISO 8601; each number in it has its own sign."""
+    minutes, rest = divmod(abs(nanoseconds), 60 * 10**9)
+    seconds = f"{rest // 10**9}.{rest % 10**9:09}".rstrip("0").rstrip(".")
+    dated = _signed(months < 0, (abs(months) // 12, "Y"), (abs(months) % 12, "M"))
+    dated += _signed(days < 0, (abs(days), "D"))
+    timed = _signed(nanoseconds < 0, (minutes // 60, "H"), (minutes % 60, "M"), (seconds, "S"))
+    return f"P{dated}T{timed}" if timed else f"P{dated or 'T0S'}"
+
+
+def _signed(negative: bool, *parts: tuple[int | str, str]) -> str:
+    """Those of these numbers that are not zero, each with its unit."""
+    sign = "-" if negative else ""
+    return "".join(f"{sign}{number}{unit}" for number, unit in parts if number not in (0, "0"))
+
+
 def plain(value: Any) -> Any:
     """A value of Arrow as JSON has it."""
     if isinstance(value, bytes):
@@ -146,6 +149,8 @@ def plain(value: Any) -> Any:
         return iso(value)
     if isinstance(value, date | time):
         return value.isoformat()
+    if isinstance(value, pa.MonthDayNano):
+        return span(*value)
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -224,11 +229,11 @@ def _distinct(names: list[str]) -> list[str]:
     return found
 
 
-def _write_parquet(schema: pa.Schema, batches: Iterator[pa.RecordBatch], path: Path) -> None:
+def _write_parquet(schema: pa.Schema, batches: Iterator[pa.RecordBatch], file: IO[bytes]) -> None:
     named = pa.schema(
         [field.with_name(name) for field, name in zip(schema, _distinct(schema.names), strict=True)]
     )
-    with pq.ParquetWriter(path, named, compression="zstd") as writer:
+    with pq.ParquetWriter(file, named, compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=named))
 

@@ -22,6 +22,10 @@ from click.testing import CliRunner, Result
 pytest.importorskip("duckdb")
 pq = pytest.importorskip("pyarrow.parquet")
 
+from journal.archive import Archive  # noqa: E402
+from journal.disk import RealDisk  # noqa: E402
+from journal.format import segment_first_lsn  # noqa: E402
+from journal.segment import segment_names  # noqa: E402
 from tools import sql as sql_module  # noqa: E402
 from tools.journal_cli import cli  # noqa: E402
 from tools.sql_output import as_text, plain  # noqa: E402
@@ -166,10 +170,64 @@ def test_bad_use_is_a_sentence(history: Any, words: list[str], said: str) -> Non
     assert "Traceback" not in result.output
 
 
-def test_a_directory_without_a_journal_is_a_sentence(tmp_path: Path) -> None:
-    result = ask(tmp_path, "SELECT count(*) FROM events")
+@pytest.mark.parametrize("question", ["SELECT count(*) FROM events", "SELECT 1"])
+@pytest.mark.parametrize("name", ["", "nowhere"])
+def test_a_directory_without_a_journal_is_a_sentence(
+    tmp_path: Path, name: str, question: str
+) -> None:
+    result = ask(tmp_path / name, question)
     assert result.exit_code == 1
     assert "no data directory" in result.stderr
+
+
+COUNT = "SELECT count(*) AS n FROM events"
+
+
+@pytest.mark.parametrize("name", ["", "nowhere"])
+def test_an_archive_without_segments_is_a_sentence(history: Any, tmp_path: Path, name: str) -> None:
+    for words in (["--data", history.data], []):
+        result = ask(COUNT, "--archive", tmp_path / name, *words)
+        assert result.exit_code == 1
+        assert str(tmp_path / name) in result.stderr
+        assert result.stdout == ""
+
+
+def test_an_archive_that_nothing_went_to_yet_is_not_missed(history: Any) -> None:
+    whole = ask(history.data, COUNT)
+    assert ask(history.data, COUNT, "--with-archive").output == whole.output
+
+
+def test_an_archive_can_be_asked_alone(
+    history: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = RealDisk(history.data / "journal")
+    first, second = segment_names(disk)[:2]
+    archive = Archive(str(tmp_path / "archive"))
+    archive.put(disk, first, now=1)
+    monkeypatch.chdir(tmp_path)
+    result = ask(COUNT, "--archive", tmp_path / "archive")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.split() == ["n", str((segment_first_lsn(second) or 0) - 1)]
+    joined = ask(COUNT, "--archive", tmp_path / "archive", "--data", history.data)
+    assert joined.output == ask(history.data, COUNT).output
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        ("1 year 2 months 3 days 04:05:06.5", "P1Y2M3DT4H5M6.5S"),
+        ("-90 minutes", "PT-1H-30M"),
+        ("-14 months", "P-1Y-2M"),
+        ("10 days", "P10D"),
+        ("20 minutes", "PT20M"),
+        ("0 seconds", "PT0S"),
+        ("30 hours 1 microsecond", "PT30H0.000001S"),
+    ],
+)
+def test_an_interval_is_a_duration(history: Any, interval: str, text: str) -> None:
+    question = f"SELECT INTERVAL '{interval}' AS span"
+    for form, expected in (("jsonl", f'{{"span":"{text}"}}'), ("csv", f"span\n{text}")):
+        assert ask(history.data, question, "--format", form).stdout == expected + "\n"
 
 
 def test_a_damaged_block_is_named(history: Any, tmp_path: Path) -> None:
