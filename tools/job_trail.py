@@ -1,4 +1,7 @@
-"""`daybook pipeline trail`: biographies of many messages at once."""
+"""`daybook pipeline trail`: biographies of many messages at once.
+
+Exit code 1 if nothing is known of one of them.
+"""
 
 import re
 import sys
@@ -13,6 +16,7 @@ from tools.job_options import engine_of, job_of, job_options
 from tools.job_output import output_of, output_options, working, write
 
 NAMED_MOST: Final = 10
+ID_MOST: Final = (1 << 63) - 1
 _SEPARATORS: Final = re.compile(r"[\s,;]+")
 _NUMBERS: Final = re.compile(r"[0-9]+(,[0-9]+)*")
 
@@ -30,7 +34,8 @@ def command(ids: tuple[str, ...], sources: tuple[str, ...], **flags: Any) -> Non
     """Tell all that happened to messages, and to what they were made from or went on as.
 
     The id of a message is the LSN of its Routed event. One row is one event, and what a restart
-    did to a message is a row, too; families are sorted by the message that they began with.
+    did to a message is a row, too; families are sorted by the message that they began with. Exit
+    code 1 if nothing is known of one of the ids.
     """
     output = output_of(flags)
     job = job_of(flags)
@@ -51,15 +56,13 @@ def command(ids: tuple[str, ...], sources: tuple[str, ...], **flags: Any) -> Non
         rest = f" and {more:,} more" if more > 0 else ""
         text = f"nothing is known of these ids: {named}{rest}; a message's id is the LSN of its "
         text += "Routed event"
-        if not found.families:
-            raise Failure(text)
-        click.echo(text, err=True)
+        raise Failure(text)
 
 
 def _ids(text: str) -> list[int]:
     """Ids that an argument names, itself or as a file."""
     if _NUMBERS.fullmatch(text):
-        return [int(part) for part in text.split(",")]
+        return [_id(part) for part in text.split(",")]
     if text == "-":
         content = sys.stdin.read()
     else:
@@ -75,4 +78,14 @@ def _ids(text: str) -> list[int]:
     for part in parts:
         if not _NUMBERS.fullmatch(part):
             raise click.UsageError(f"{text} has '{part}', which is not the id of a message")
-    return [int(part) for part in parts]
+    return [_id(part) for part in parts]
+
+
+def _id(text: str) -> int:
+    number = int(text)
+    if not 0 < number <= ID_MOST:
+        raise click.UsageError(
+            f"{text} is not the id of a message; it is the LSN of the message's Routed event, "
+            "a whole number from 1 on"
+        )
+    return number
