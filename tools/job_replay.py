@@ -38,6 +38,7 @@ EXIT_INTERRUPTED: Final = 130
 HEADINGS: Final = (
     "address", "messages", "bytes", "not journaled", "first LSN", "last LSN", "from", "to",
 )  # fmt: skip
+PREFIXES: Final = ("/queue/", "/topic/", "/dsub/")
 OPTIONAL: Final = ("not journaled", "from", "to", "first LSN")
 """Columns that a narrow terminal may leave out."""
 
@@ -96,6 +97,7 @@ def command(endpoint: Endpoint, dry_run: bool, as_json: bool, **flags: Any) -> N
             "--queue says which messages, not where they go: name it with --into, like "
             "--into ADDRESS::QUEUE for that queue alone"
         )
+    _check_into(flags["into"])
     _check_where(flags["where"])
     given = _request(job, endpoint, flags)
     file, name = _state_file(flags)
@@ -109,6 +111,19 @@ def command(endpoint: Endpoint, dry_run: bool, as_json: bool, **flags: Any) -> N
         state = _state(file, name, given)
         with engine_of(job) as engine:
             _run(engine, job, state, file, endpoint, flags, as_json)
+
+
+def _check_into(into: str) -> None:
+    """Refuse what would be the name of a queue that nobody means: the broker would create it."""
+    prefix = next((each for each in PREFIXES if into.startswith(each)), "")
+    name = into.removeprefix(prefix)
+    parts = name.split("::")
+    strange = len(parts) > 2 or not all(parts) or (not prefix and len(parts) == 1 and "/" in name)
+    if into and strange:
+        raise click.UsageError(
+            f"--into '{into}' is no destination: write /queue/NAME, /topic/NAME, ADDRESS::QUEUE, "
+            "or a NAME without slashes"
+        )
 
 
 def _check_where(where: str) -> None:

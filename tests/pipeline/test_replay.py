@@ -442,6 +442,9 @@ def test_a_dry_run_counts_and_leaves_nothing(call: Callable[..., Result], tmp_pa
     ("arguments", "code", "words"),
     [
         (["--queue", "orders"], 2, "name it with --into"),
+        (["--into", "nonsense//"], 2, "--into 'nonsense//' is no destination"),
+        (["--into", "/queue/"], 2, "--into '/queue/' is no destination"),
+        (["--into", "orders::"], 2, "--into 'orders::' is no destination"),
         (["--where", "body > 1"], 2, "--where 'body > 1'"),
         (["--where", "CAST(decode(body) AS BIGINT) = 1"], 1, "history cannot be asked: Conv"),
         (["--where", "bodi = 1"], 2, "did you mean body"),
@@ -456,6 +459,13 @@ def test_mistakes_are_told_in_a_sentence(
     shown = call(*arguments)
     assert shown.exit_code == code, shown.output
     assert words in shown.stderr
+
+
+@pytest.mark.parametrize(
+    "into", ["/queue/größe/kg", "/topic/news", "orders", "a/b::c", "/queue/a::b", "/dsub/n1"]
+)
+def test_destinations_that_are_right(call: Callable[..., Result], into: str) -> None:
+    assert call("--dry-run", "--into", into).exit_code == 0
 
 
 @pytest.fixture
