@@ -209,7 +209,7 @@ class StompClient:
         except OSError as error:
             raise StompError(
                 f"cannot connect to {endpoint}: {error.strerror or error}; is a broker running "
-                "there? `daybook serve` starts one, --url names another"
+                "there? `daybook serve` starts one; else name another URL"
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
