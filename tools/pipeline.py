@@ -30,12 +30,20 @@ EXTRA: Final = {
 """The extra of Daybook that brings a package."""
 
 
-def needs_extra(error: ImportError) -> Failure:
-    """What to say when a package is missing; raises the error again if it is none of ours."""
+_ON_SPARK: Final = "tools.pipeline.on_spark"
+
+
+def needs_extra(error: ImportError, *, on_spark: bool = False) -> Failure:
+    """What to say when a package is missing; raises the error again if it is none of ours.
+
+    Who asks for Spark is told the extra of Spark, which brings all else that a job needs.
+    """
     package = (error.name or "").partition(".")[0]
     extra = EXTRA.get(package)
     if extra is None:
         raise error
+    if on_spark and extra == "sql":
+        extra = "spark"
     return Failure(f"this needs {package}; install it with: pip install 'daybook-broker[{extra}]'")
 
 
@@ -61,13 +69,21 @@ class Jobs(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(JOBS)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Note whether Spark is asked for: a job that cannot be imported cannot say so."""
+        words = list(zip(args, [*args[1:], ""], strict=True))
+        ctx.meta[_ON_SPARK] = ("--engine", "spark") in words or "--engine=spark" in args
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in JOBS:
             return None
         try:
             return _command(cmd_name)
         except ImportError as error:
-            raise needs_extra(error) from error
+            raise needs_extra(error, on_spark=ctx.meta.get(_ON_SPARK, False)) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the jobs without importing them."""
@@ -78,7 +94,7 @@ class Jobs(click.Group):
         try:
             return super().invoke(ctx)
         except ImportError as error:
-            raise needs_extra(error) from error
+            raise needs_extra(error, on_spark=ctx.meta.get(_ON_SPARK, False)) from error
         except SelectionError as error:
             raise click.UsageError(str(error)) from error
 

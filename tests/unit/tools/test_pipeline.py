@@ -107,11 +107,14 @@ def test_a_job_that_does_not_exist() -> None:
     assert "No such command 'count'" in result.output
 
 
-def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
+@pytest.mark.parametrize("module", ["pipeline.duck", "tools.job_audit"])
+def test_a_package_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch, data: Path, module: str
+) -> None:
     real = builtins.__import__
 
     def lacking(name: str, *rest: Any) -> Any:
-        if name == "pipeline.duck":
+        if name == module:
             raise ModuleNotFoundError("no module", name="duckdb.core")
         return real(name, *rest)
 
@@ -120,6 +123,11 @@ def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch, data: Path) 
     assert result.exit_code == 1
     assert EXTRA["duckdb"] == "sql"
     assert "this needs duckdb; install it with: pip install 'daybook-broker[sql]'" in result.output
+    if module == "tools.job_audit":
+        for words in (("--engine", "spark"), ("--engine=spark",)):
+            result = pipeline("audit", "--data", data, *words)
+            assert result.exit_code == 1
+            assert "pip install 'daybook-broker[spark]'" in result.output
 
 
 @pytest.mark.parametrize("job", ["audit", "latency", "trail"])
