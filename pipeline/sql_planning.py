@@ -25,6 +25,7 @@ from pipeline.views import EVENTS, MILESTONE_COLUMNS, MILESTONES, VIEWS
 
 SCAN: Final = "PYTHON_ARROW_SCAN"
 FILTER: Final = "FILTER"
+RECURSION: Final = "REC_CTE"
 MARK: Final = "milestones_"
 """Begins the names of columns of `milestones` in explanations: scans do not name their tables."""
 _LEAST: Final = 1
@@ -47,8 +48,9 @@ class SqlError(Exception):
 class Need(msgspec.Struct, frozen=True):
     """What a question needs.
 
-    `scans` is how often it reads `events`, `columns` what of them. What it reads is what any of the
-    `selections` has; without one, nothing can fit. `milestones` says whether that table is read.
+    `scans` is how often it reads `events` (2 or more for a recursion), `columns` what of them. What
+    it reads is what any of the `selections` has; without one, nothing can fit. `milestones` says
+    whether that table is read.
     """
 
     scans: int = 0
@@ -101,11 +103,14 @@ class Catalog:
             rows = self._connection.execute(_EXPLAIN + sql).fetchall()
         except duckdb.Error as error:
             raise SqlError(explained(error, lines_before=1)) from error
-        scans = [scan for tree in json.loads(rows[-1][1]) for scan in _scans(tree, ())]
+        trees = json.loads(rows[-1][1])
+        scans = [scan for tree in trees for scan in _scans(tree, ())]
         events = [scan for scan in scans if not scan.is_milestones]
         columns = {name for scan in events for name in scan.columns}
+        # Each round of a recursion reads again what it reads.
+        rounds = 2 if any(_recurs(tree) for tree in trees) else 1
         return Need(
-            len(events),
+            len(events) * rounds,
             tuple(name for name in ALL_COLUMNS if name in columns),
             widest([selection_of(scan.conditions) for scan in events]),
             len(events) < len(scans),
@@ -173,6 +178,10 @@ def _scans(node: dict[str, Any], conditions: tuple[str, ...]) -> Iterator[_Scan]
         above = tuple(texts) if len(texts) == 1 else ()
     for child in node["children"]:
         yield from _scans(child, above)
+
+
+def _recurs(node: dict[str, Any]) -> bool:
+    return node["name"] == RECURSION or any(_recurs(child) for child in node["children"])
 
 
 def _texts(value: Any) -> list[str]:

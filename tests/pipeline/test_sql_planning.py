@@ -120,6 +120,8 @@ QUESTIONS = (
     "SELECT lsn, (SELECT max(r.lsn) FROM events r WHERE r.message = e.lsn) AS last FROM events e "
     "WHERE kind = 'Routed' ORDER BY lsn",
     "SELECT lsn, (SELECT count(*) FROM unnest(e.queues)) AS n FROM events e ORDER BY lsn",
+    "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT (SELECT min(lsn) FROM events WHERE lsn > n) "
+    "FROM c WHERE n < 20) SELECT * FROM c ORDER BY n",
     "SELECT message FROM messages m WHERE NOT EXISTS (SELECT 1 FROM events r "
     "WHERE r.message = m.message AND r.kind = 'Acknowledged') ORDER BY message",
 )
