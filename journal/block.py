@@ -6,12 +6,13 @@ is decompressed before somebody asks, and a scan of columns never touches the he
 Must never know: files, and what a column means beyond the summaries that the layout names.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import zstandard
 
+from journal import rows_frame
 from journal.batch import BatchLike
 from journal.format import (
     BLOCK_HEADER_BYTES,
@@ -87,6 +88,10 @@ class BlockCodec:
         self.salt: Final = header_salt(data_id)
         self.stored: Final = layout.stored()
         self.row_bytes: Final = layout.stored_row_bytes()
+        self.starts: Final = tuple(
+            accumulate((WIDTHS[code] for _, code, _ in self.stored), initial=0)
+        )
+        self._part_ends: Final = rows_frame.part_ends(layout)
         self.heap_count: Final = len(layout.heaps)
         self.kind: Final = layout.position(layout.kind_column)
         self.time: Final = layout.position(layout.time_column)
@@ -109,7 +114,7 @@ class BlockCodec:
         raw_heap = b"".join(heaps)
         assert len(raw_rows) == count * self.row_bytes <= FRAME_BYTES_MAX
         assert len(raw_heap) <= FRAME_BYTES_MAX, "a batch is limited to 4 GiB"
-        rows = self._compressor.compress(raw_rows)
+        rows = rows_frame.compress(self._compressor, raw_rows, count, self._part_ends)
         heap = self._compressor.compress(raw_heap) if raw_heap else b""
         header = BlockHeader(
             0, batch.first_lsn, batch.time, count,
@@ -160,6 +165,24 @@ class BlockCodec:
             start = end
         assert start == len(raw)
         return columns
+
+    def some_columns(
+        self, header: BlockHeader, rows: bytes, positions: Sequence[int]
+    ) -> list[bytes]:
+        """Copies of these columns; what is stored behind the last of them may stay compressed.
+
+        Raises Damage.
+        """
+        count = header.event_count
+        if header.rows_raw_bytes != count * self.row_bytes:
+            raise Damage("the rows frame has the wrong size for its number of events")
+        starts = self.starts
+        wanted = count * starts[max(positions, default=-1) + 1]
+        if 2 * wanted > header.rows_raw_bytes:
+            raw = self._decompress(rows, header.rows_raw_bytes)
+        else:
+            raw = rows_frame.leading(self._decompressor, rows, wanted)
+        return [raw[count * starts[each] : count * starts[each + 1]] for each in positions]
 
     def heap(self, header: BlockHeader, heap: bytes) -> bytes:
         """Decompress a heap frame: all strings of the first heap, then of the next. Damage."""
@@ -251,6 +274,12 @@ class Block:
                 else self._codec.columns(self._raw.header, self._raw.rows)
             )
         return self._columns
+
+    def some_columns(self, positions: Sequence[int]) -> list[bytes]:
+        """Some columns by their position in the layout, as bytes; no others are kept."""
+        if self.is_mark:
+            return [b"" for _ in positions]
+        return self._codec.some_columns(self._raw.header, self._raw.rows, positions)
 
     def rows(self) -> Iterator[tuple[int, ...]]:
         """The rows as tuples of their columns, without the lengths."""

@@ -39,11 +39,19 @@ Positions: TypeAlias = NDArray[np.intp]
 class Part:
     """The selected rows of one block; all of them if `positions` is None."""
 
-    __slots__ = ("_heaps", "block", "positions")
+    __slots__ = ("_arrays", "_heaps", "_wanted", "block", "positions")
 
-    def __init__(self, block: Block, positions: Positions | None = None) -> None:
+    def __init__(
+        self,
+        block: Block,
+        positions: Positions | None = None,
+        wanted: tuple[int, ...] = (),
+    ) -> None:
+        """`wanted` are positions of columns that will be asked for, if it is known that few are."""
         self.block = block
         self.positions = positions
+        self._wanted = wanted
+        self._arrays: dict[int, NDArray[Any]] = {}
         self._heaps: list[memoryview] | None = None
 
     def corruption(self, what: str) -> Corruption:
@@ -52,7 +60,8 @@ class Part:
 
     def of(self, positions: Positions) -> "Part":
         """The same block with only these rows."""
-        part = Part(self.block, positions)
+        part = Part(self.block, positions, self._wanted)
+        part._arrays = self._arrays
         part._heaps = self._heaps
         return part
 
@@ -72,10 +81,23 @@ class Part:
 
         The rows are decompressed for the first column: who only counts needs none.
         """
-        try:
-            return np.frombuffer(self.block.columns()[position], DTYPES[position])
-        except Damage as damage:
-            raise self.corruption(str(damage)) from damage
+        found = self._arrays.get(position)
+        if found is None:
+            try:
+                self._load(position)
+            except Damage as damage:
+                raise self.corruption(str(damage)) from damage
+            found = self._arrays[position]
+        return found
+
+    def _load(self, position: int) -> None:
+        arrays = self._arrays
+        if position in self._wanted:
+            found = self.block.some_columns(self._wanted)
+            for each, column in zip(self._wanted, found, strict=True):
+                arrays[each] = np.frombuffer(column, DTYPES[each])
+        else:
+            arrays[position] = np.frombuffer(self.block.columns()[position], DTYPES[position])
 
     def chosen(self, position: int) -> NDArray[Any]:
         """The same of the selected rows."""
@@ -320,3 +342,20 @@ _MAKERS: Final[dict[str, Maker]] = {
     "block_offset": _offsets,
 }
 assert _MAKERS.keys() == BY_NAME.keys()
+
+_READS: Final[dict[str, int]] = {
+    **{column.name: LAYOUT.position(column.name) for column in events.COLUMNS},
+    "kind_id": events.KIND,
+    "reason_id": events.REASON,
+    "address_id": events.ADDRESS,
+    "queue_id": QUEUE,
+    "persistent": events.FLAGS,
+    "headers_bytes": LENGTHS + HEADERS,
+    "body_bytes": LENGTHS + BODY,
+}
+"""The column of the row that a column of `events` is made of, of those that are made of one."""
+
+
+def positions_of(names: Iterable[str]) -> frozenset[int]:
+    """Positions of the columns of the row that these columns are made of, heaps left out."""
+    return frozenset(_READS[name] for name in names if name in _READS)

@@ -24,7 +24,7 @@ from journal.errors import Corruption
 from journal.format import Damage
 from journal.segment import Segment
 from pipeline.ahead import in_order
-from pipeline.arrays import Part, column
+from pipeline.arrays import Part, column, positions_of
 from pipeline.naming import NameTables
 from pipeline.planning import Plan, Split, open_planned, unreadable
 from pipeline.schema import HEAP_COLUMNS, arrow_schema
@@ -71,10 +71,11 @@ def read_split(
     JournalError.
     """
     schema = arrow_schema(columns)
-    filtering = Filter(selection, names)
     heaps = not HEAP_COLUMNS.isdisjoint(columns)
     # Of messages routed to several queues the names are in the heap.
     reads_heaps = heaps or "queues" in columns or bool(selection.queues)
+    wanted = () if reads_heaps else _wanted(selection, columns)
+    filtering = Filter(selection, names, wanted)
     gathered: list[Part] = []
     rows = size = 0
     for block in _blocks(disk, split, reads_heaps):
@@ -131,12 +132,29 @@ def _block_at(segment: Segment, codec: BlockCodec, offset: int, lsn: int, heaps:
         raise unreadable(segment.name, error) from error
 
 
+def _wanted(selection: Selection, columns: Sequence[str]) -> tuple[int, ...]:
+    """Positions of all columns that filters and rows are made of, where no heap is needed."""
+    asked = set(positions_of(columns))
+    if selection.kinds or selection.messages:
+        asked.add(events.KIND)
+    if selection.messages:
+        asked.update((events.MESSAGE, events.RELATED))
+    if selection.addresses:
+        asked.add(events.ADDRESS)
+    if selection.since is not None or selection.until is not None:
+        asked.add(events.TIME)
+    return tuple(sorted(asked))
+
+
 class Filter:
     """A selection as masks over the columns of a block."""
 
-    def __init__(self, selection: Selection, names: NameTables) -> None:
-        """Raises SelectionError for names that history does not have."""
+    def __init__(
+        self, selection: Selection, names: NameTables, wanted: tuple[int, ...] = ()
+    ) -> None:
+        """`wanted`: see `Part`. Raises SelectionError for names that history does not have."""
         self._selection: Final = selection
+        self._wanted: Final = wanted
         self._kinds: NDArray[np.bool_] | None = None
         if selection.kinds:
             self._kinds = np.zeros(KINDS, bool)
@@ -147,7 +165,7 @@ class Filter:
 
     def part(self, block: Block) -> Part | None:
         """The selected rows of a block, None if there are none. Raises Corruption."""
-        part = Part(block)
+        part = Part(block, wanted=self._wanted)
         first, count = block.first_lsn, block.count
         selection = self._selection
         start = max(selection.from_lsn - first, 0)

@@ -22,6 +22,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from engine.events import HEAPS
+from journal import rows_frame
 from journal.block import COMPRESSION_LEVEL, Block, BlockCodec, RawBlock
 from journal.errors import Corruption
 from journal.format import (
@@ -241,6 +242,7 @@ class Rebuilder:
         self._proof: Final = proof
         self._codec: Final = BlockCodec(LAYOUT, proof.header.data_id)
         self._compressor: Final = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
+        self._part_ends: Final = rows_frame.part_ends(LAYOUT)
         self._schema: Final = arrow_schema(ALL_COLUMNS)
         self._lsn = proof.header.first_lsn
         self._next = 0
@@ -327,11 +329,19 @@ class Rebuilder:
         if (len(rows), len(heap)) != (block.header.rows_raw_bytes, block.header.heap_raw_bytes):
             self._fault(block, "the header of the block speaks of another number of bytes")
             return None
-        rows = self._compressor.compress(rows)
-        heap = self._compressor.compress(heap) if heap else b""
-        exact = block_hash(block.packed, rows, heap) == block.hash
+        stored_heap = self._compressor.compress(heap) if heap else b""
+        stored_rows, exact = b"", False
+        for stored_rows in self._frames(rows, block.header.event_count):
+            exact = block_hash(block.packed, stored_rows, stored_heap) == block.hash
+            if exact:
+                break
         self._count(block, exact)
-        return RebuiltBlock(block, rows, heap, exact)
+        return RebuiltBlock(block, stored_rows, stored_heap, exact)
+
+    def _frames(self, rows: bytes, count: int) -> Iterator[bytes]:
+        """The rows frame as it is written, then as it was: in one piece."""
+        yield rows_frame.compress(self._compressor, rows, count, self._part_ends)
+        yield self._compressor.compress(rows)
 
     def _compare(
         self,
