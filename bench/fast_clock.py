@@ -5,8 +5,6 @@ time of day (retention, expiry, the times of events) sees days pass in minutes.
 """
 
 import os
-import shutil
-import subprocess
 import time
 from pathlib import Path
 from typing import Final
@@ -15,10 +13,6 @@ import msgspec
 
 SOURCE: Final = Path(__file__).with_name("fast_clock.c")
 HOUR_US: Final = 3_600_000_000
-
-
-class NoCompiler(Exception):
-    """There is no C compiler, or it cannot make the clock."""
 
 
 class FastClock(msgspec.Struct, frozen=True):
@@ -51,16 +45,3 @@ class FastClock(msgspec.Struct, frozen=True):
 def start_clock(speed: int) -> FastClock:
     """A clock that shows the right time now, and is fast from here on."""
     return FastClock(time.time_ns(), speed)
-
-
-def compile_clock(folder: Path) -> Path:
-    """Compile the library into a folder and return its path; raises NoCompiler."""
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        raise NoCompiler("no C compiler (cc, gcc, clang) on this machine")
-    library = folder / "fast_clock.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise NoCompiler(f"{compiler} cannot compile the clock: {done.stderr[:300]}")
-    return library

@@ -23,8 +23,9 @@ import click
 import msgspec
 
 from bench.backlog import Memory
-from bench.fast_clock import HOUR_US, FastClock, NoCompiler, compile_clock, start_clock
+from bench.fast_clock import HOUR_US, SOURCE, FastClock, start_clock
 from bench.frames import LoadError
+from bench.preload import NoCompiler, compile_library
 from bench.targets import Running, TargetError, free_port
 from bench.traffic import BODY_BYTES, Traffic
 from bench.wire import Endpoint
@@ -131,7 +132,7 @@ class Life:
         self.clock: Final[FastClock] = start_clock(plan.speed)
         self.said = ""
         self._directory: Final = directory
-        self._library: Final = compile_clock(directory)
+        self._library: Final = compile_library(SOURCE, directory)
         self._python: Final = python
         self._settings: Final = _settings(plan, self.archive)
         self._running: Running | None = None

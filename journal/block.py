@@ -88,10 +88,10 @@ class BlockCodec:
         self.salt: Final = header_salt(data_id)
         self.stored: Final = layout.stored()
         self.row_bytes: Final = layout.stored_row_bytes()
-        self.starts: Final = tuple(
+        self._starts: Final = tuple(
             accumulate((WIDTHS[code] for _, code, _ in self.stored), initial=0)
         )
-        self._part_ends: Final = rows_frame.part_ends(layout)
+        self.part_ends: Final = rows_frame.part_ends(layout)
         self.heap_count: Final = len(layout.heaps)
         self.kind: Final = layout.position(layout.kind_column)
         self.time: Final = layout.position(layout.time_column)
@@ -114,7 +114,7 @@ class BlockCodec:
         raw_heap = b"".join(heaps)
         assert len(raw_rows) == count * self.row_bytes <= FRAME_BYTES_MAX
         assert len(raw_heap) <= FRAME_BYTES_MAX, "a batch is limited to 4 GiB"
-        rows = rows_frame.compress(self._compressor, raw_rows, count, self._part_ends)
+        rows = rows_frame.compress(self._compressor, raw_rows, count, self.part_ends)
         heap = self._compressor.compress(raw_heap) if raw_heap else b""
         header = BlockHeader(
             0, batch.first_lsn, batch.time, count,
@@ -153,9 +153,8 @@ class BlockCodec:
 
     def columns(self, header: BlockHeader, rows: bytes) -> list[memoryview]:
         """Decompress a rows frame; one view for each column, lengths last. Raises Damage."""
+        self._check_size(header)
         count = header.event_count
-        if header.rows_raw_bytes != count * self.row_bytes:
-            raise Damage("the rows frame has the wrong size for its number of events")
         raw = memoryview(self._decompress(rows, header.rows_raw_bytes))
         columns = []
         start = 0
@@ -173,16 +172,19 @@ class BlockCodec:
 
         Raises Damage.
         """
+        self._check_size(header)
         count = header.event_count
-        if header.rows_raw_bytes != count * self.row_bytes:
-            raise Damage("the rows frame has the wrong size for its number of events")
-        starts = self.starts
+        starts = self._starts
         wanted = count * starts[max(positions, default=-1) + 1]
         if 2 * wanted > header.rows_raw_bytes:
             raw = self._decompress(rows, header.rows_raw_bytes)
         else:
             raw = rows_frame.leading(self._decompressor, rows, wanted)
         return [raw[count * starts[each] : count * starts[each + 1]] for each in positions]
+
+    def _check_size(self, header: BlockHeader) -> None:
+        if header.rows_raw_bytes != header.event_count * self.row_bytes:
+            raise Damage("the rows frame has the wrong size for its number of events")
 
     def heap(self, header: BlockHeader, heap: bytes) -> bytes:
         """Decompress a heap frame: all strings of the first heap, then of the next. Damage."""

@@ -113,7 +113,7 @@ class Source(msgspec.Struct, frozen=True):
 
 def _owner(disk: Disk, name: str) -> bytes:
     """Id of the data directory that a segment is of."""
-    segment = open_segment(disk, name, LAYOUT)
+    segment = open_planned(disk, name)
     try:
         return segment.header.data_id
     finally:

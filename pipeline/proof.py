@@ -242,7 +242,6 @@ class Rebuilder:
         self._proof: Final = proof
         self._codec: Final = BlockCodec(LAYOUT, proof.header.data_id)
         self._compressor: Final = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
-        self._part_ends: Final = rows_frame.part_ends(LAYOUT)
         self._schema: Final = arrow_schema(ALL_COLUMNS)
         self._lsn = proof.header.first_lsn
         self._next = 0
@@ -340,7 +339,7 @@ class Rebuilder:
 
     def _frames(self, rows: bytes, count: int) -> Iterator[bytes]:
         """The rows frame as it is written, then as it was: in one piece."""
-        yield rows_frame.compress(self._compressor, rows, count, self._part_ends)
+        yield rows_frame.compress(self._compressor, rows, count, self._codec.part_ends)
         yield self._compressor.compress(rows)
 
     def _compare(

@@ -6,6 +6,7 @@ Spark are left out, and that is said.
 """
 
 import logging
+import shlex
 import shutil
 import subprocess
 import sys
@@ -119,16 +120,11 @@ def _command(words: tuple[str, ...]) -> list[str]:
 
 def show(*words: str) -> None:
     """Show a command and run it; Failure if it fails."""
-    click.secho(f"\n$ {' '.join(quoted(word) for word in words)}", bold=True)
+    click.secho(f"\n$ {shlex.join(words)}", bold=True)
     sys.stdout.flush()
     code = subprocess.run(_command(words), check=False).returncode
     if code:
         raise Failure(f"{words[0]} {words[1]} ended with exit code {code}")
-
-
-def quoted(word: str) -> str:
-    """A word of a command line as one would write it."""
-    return f'"{word}"' if " " in word else word
 
 
 def told(*words: str) -> bytes:

@@ -9,7 +9,6 @@ rebuilt from what the black box noted.
 
 import random
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
@@ -20,23 +19,6 @@ LOCK_FILE: Final = "lock.mdb"
 SOURCE: Final = Path(__file__).with_name("blackbox.c")
 _RECORD: Final = Struct("=B7xQQQ")
 CREATE, WRITE, SYNC, SIZE, RENAME, REMOVE, SYNC_FOLDER, SYNCED_WRITE = range(1, 9)
-
-
-class NoCompiler(Exception):
-    """There is no C compiler, or it cannot make the black box."""
-
-
-def compile_black_box(folder: Path) -> Path:
-    """Compile the library; raises NoCompiler."""
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        raise NoCompiler("no C compiler (cc, gcc, clang) on this machine")
-    library = folder / "blackbox.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise NoCompiler(f"{compiler} cannot compile the black box: {done.stderr[:300]}")
-    return library
 
 
 class Record(NamedTuple):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.preload import NoCompiler, compile_library
 from journal.disk import RealDisk
 from paging.judging import check_apart, judge
 from paging.tables import DATA_FILE
@@ -19,10 +20,9 @@ from tests.crash.campaign import Campaign
 from tests.crash.clients import Connect, Receipt, StompPy
 from tests.crash.paged import PagedCampaign
 from tests.crash.power import (
+    SOURCE,
     SYNCED_WRITE,
-    NoCompiler,
     Platter,
-    compile_black_box,
     read_records,
 )
 from tests.crash.workload import ORDERS
@@ -110,7 +110,7 @@ class TotalLoss(PowerCuts):
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The black box."""
     try:
-        return compile_black_box(tmp_path_factory.mktemp("blackbox"))
+        return compile_library(SOURCE, tmp_path_factory.mktemp("blackbox"))
     except NoCompiler as error:
         pytest.skip(str(error))
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
+from bench.preload import NoCompiler, compile_library
 from client.control import ask
 from engine.events import BY_NUMBER
 from journal.disk import RealDisk
@@ -20,7 +21,7 @@ from journal.reader import read_blocks
 from paging.layout import LAYOUT
 from recovery.directory import JOURNAL
 from recovery.readonly import read_state
-from tests.crash.power import NoCompiler, compile_black_box
+from tests.crash.power import SOURCE
 from tests.interop.conftest import NO_LIMIT
 from tests.interop.wire import Closed, Wire, frame
 from tests.support.process import BrokerProcess, wait_for
@@ -211,7 +212,7 @@ def test_hang_up_reloads_settings_and_users(broker: BrokerProcess) -> None:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The black box below a process, which also makes disks full, broken and slow."""
     try:
-        return compile_black_box(tmp_path_factory.mktemp("blackbox"))
+        return compile_library(SOURCE, tmp_path_factory.mktemp("blackbox"))
     except NoCompiler as error:
         pytest.skip(str(error))
 

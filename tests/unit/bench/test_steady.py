@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench.fast_clock import HOUR_US, NoCompiler, compile_clock, start_clock
+from bench.fast_clock import HOUR_US, SOURCE, start_clock
+from bench.preload import NoCompiler, compile_library
 from bench.steady import MIB, Hour, Plan, faults, line_through, lines_through, main
 
 CLOCKS = "import time; print(time.time_ns(), int(time.time() * 1e9), time.monotonic_ns())"
@@ -27,7 +28,7 @@ def hour_of(hour: int, **figures: float) -> Hour:
 
 def test_wall_clocks_are_fast_and_others_are_not(tmp_path: Path) -> None:
     try:
-        library = compile_clock(tmp_path)
+        library = compile_library(SOURCE, tmp_path)
     except NoCompiler as missing:
         pytest.skip(str(missing))
     clock = start_clock(100_000)
