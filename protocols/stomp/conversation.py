@@ -150,9 +150,11 @@ class Conversation:
         self.next_deadline = self._heart_beats.deadline(now)
 
     def listen_again(self, now: int) -> None:
-        """What the peer says is read again; its silence begins now."""
+        """What the peer says is read again; its silence and its time to log in begin now."""
         self.is_unheard = False
         self._heard = now
+        if self._connect_by:
+            self._await_login(now)
 
     def is_taking(self, now: int) -> None:
         """The peer takes what it is sent: it is alive, and it hears the broker."""
@@ -185,7 +187,7 @@ class Conversation:
         if step > 0 or self._heard > now:
             self._heard = min(self._heard + step, now)
         if self._connect_by:
-            self._connect_by = now + self.options.connect_timeout_ms * _US_PER_MS
+            self._await_login(now)
             self.next_deadline = self._connect_by
         if self.state == states.CONNECTED:
             self._heart_beats.clock_stepped(now)
@@ -195,13 +197,17 @@ class Conversation:
         timeout_ms = self.options.connect_timeout_ms
         if not timeout_ms:
             return
-        if not self._connect_by:
-            self._connect_by = now + timeout_ms * _US_PER_MS
+        if self.is_unheard or not self._connect_by:
+            # Of whom nothing is read, nothing can be expected.
+            self._await_login(now)
         elif now >= self._connect_by:
             self._head = b""
             self._fail(never_connected(timeout_ms), TIMEOUT, now)
             return
         self.next_deadline = self._connect_by
+
+    def _await_login(self, now: int) -> None:
+        self._connect_by = now + self.options.connect_timeout_ms * _US_PER_MS
 
     def connection_lost(self, now: int, reason: int = DISCONNECTED, text: str = "") -> None:
         """The connection is gone; the broker is told unless the session had ended before."""

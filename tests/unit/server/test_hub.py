@@ -513,6 +513,27 @@ def test_the_time_to_log_in_begins_anew_when_the_clock_was_set() -> None:
     assert b"not connected within" in client.transport.take()
 
 
+def test_who_is_not_read_may_log_in_later() -> None:
+    """What a broker that is behind with its disk left unread is not held against the peer."""
+    bench = Bench(max_pending_bytes=10_000)
+    bench.connect().message(bytes(20_000))
+    bench.turn()
+    late = bench.open()
+    late.send(b"CONN")
+    assert not late.transport.reading
+    for _ in range(3):
+        bench.now += 10_000_000
+        bench.hub.tick()
+        bench.turn()
+    bench.run()
+    assert late.transport.reading
+    bench.hub.tick()
+    late.send(b"ECT\nlogin:u\n\n\0")
+    bench.logins.pop()[1]("u", "")
+    bench.run()
+    assert late.transport.take().startswith(b"CONNECTED")
+
+
 def test_messages_expire_by_the_scan() -> None:
     bench = Bench(expiry_scan_us=1_000_000)
     client = bench.connect()

@@ -233,9 +233,27 @@ def test_the_time_to_log_in_is_limited() -> None:
     assert b"raise connect-timeout in" in peer.taken()
 
 
+def test_the_time_to_log_in_stands_still_while_nothing_is_read() -> None:
+    peer = Peer(StompOptions(connect_timeout_ms=1000))
+    peer.send(b"C")
+    peer.session.is_unheard = True
+    for _ in range(20):
+        peer.now += SECOND
+        peer.session.tick(peer.now)
+        assert peer.session.next_deadline > peer.now
+    peer.now += SECOND
+    peer.session.listen_again(peer.now)
+    peer.session.tick(peer.now)
+    assert not peer.session.closing
+    peer.session.tick(peer.now + SECOND)
+    assert b"not connected within" in peer.taken()
+
+
 def test_without_a_limit_to_log_in() -> None:
     peer = Peer(StompOptions(connect_timeout_ms=0))
     peer.session.tick(peer.now + 1000 * SECOND)
+    peer.session.listen_again(peer.now + 1000 * SECOND)
+    peer.session.tick(peer.now + 2000 * SECOND)
     assert not peer.session.closing
     assert peer.session.next_deadline == 0
 
