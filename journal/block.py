@@ -7,6 +7,7 @@ Must never know: files, and what a column means beyond the summaries that the la
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import accumulate, pairwise
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
@@ -17,6 +18,7 @@ from journal.batch import BatchLike
 from journal.format import (
     BLOCK_HEADER_BYTES,
     FLAG_MARK,
+    FLAG_NARROW_FIRST,
     FRAME_BYTES_MAX,
     BlockHeader,
     Damage,
@@ -34,6 +36,7 @@ _BLOOM_FACTOR: Final = 0x9E3779B97F4A7C15
 _Code: TypeAlias = Literal["B", "H", "I", "Q", "q"]
 _U64: Final = (1 << 64) - 1
 
+Buffer: TypeAlias = bytes | memoryview
 Event: TypeAlias = tuple[Any, ...]
 """(LSN, row as a tuple of its columns, one byte string for each heap)."""
 
@@ -88,11 +91,11 @@ class BlockCodec:
         self.salt: Final = header_salt(data_id)
         self.stored: Final = layout.stored()
         self.row_bytes: Final = layout.stored_row_bytes()
-        self._starts: Final = tuple(
-            accumulate((WIDTHS[code] for _, code, _ in self.stored), initial=0)
-        )
-        self.part_ends: Final = rows_frame.part_ends(layout)
+        self._plain: Final = rows_frame.plain(layout)
+        self._narrow_first: Final = rows_frame.narrow_first(layout)
         self.heap_count: Final = len(layout.heaps)
+        # Positions of the lengths of heaps.
+        self.lengths: Final = tuple(range(len(layout.columns), len(self.stored)))
         self.kind: Final = layout.position(layout.kind_column)
         self.time: Final = layout.position(layout.time_column)
         self.message: Final = layout.position(layout.message_column)
@@ -110,14 +113,15 @@ class BlockCodec:
         lengths = columns[len(columns) - self.heap_count :]
         for heap, column in zip(heaps, lengths, strict=True):
             assert len(heap) == sum(column), "the rows claim another length than their strings have"
-        raw_rows = b"".join(columns)
+        order = self._narrow_first
+        raw_rows = b"".join([columns[position] for position in order.positions])
         raw_heap = b"".join(heaps)
         assert len(raw_rows) == count * self.row_bytes <= FRAME_BYTES_MAX
         assert len(raw_heap) <= FRAME_BYTES_MAX, "a batch is limited to 4 GiB"
-        rows = rows_frame.compress(self._compressor, raw_rows, count, self.part_ends)
+        rows = rows_frame.compress(self._compressor, raw_rows, count, order)
         heap = self._compressor.compress(raw_heap) if raw_heap else b""
         header = BlockHeader(
-            0, batch.first_lsn, batch.time, count,
+            FLAG_NARROW_FIRST, batch.first_lsn, batch.time, count,
             len(raw_rows), len(rows), len(raw_heap), len(heap),
             frame_crc(rows), frame_crc(heap), previous_hash,
         )  # fmt: skip
@@ -143,54 +147,54 @@ class BlockCodec:
         row_bytes = self.layout.row_bytes
         assert len(joined) > 0, "a block without events is a mark"
         assert len(joined) % row_bytes == 0, "rows of the wrong size"
-        views = {code: _typed(memoryview(joined), code) for code in WIDTHS}
+        views = {code: typed(memoryview(joined), code) for code in WIDTHS}
         columns = []
         for _, code, offset in self.stored:
             width = WIDTHS[code]
             strided = views[code][offset // width :: row_bytes // width]
-            columns.append(_typed(memoryview(strided.tobytes()), code))
+            columns.append(typed(memoryview(strided.tobytes()), code))
         return columns
 
     def columns(self, header: BlockHeader, rows: bytes) -> list[memoryview]:
         """Decompress a rows frame; one view for each column, lengths last. Raises Damage."""
-        self._check_size(header)
+        self.check_size(header)
         count = header.event_count
-        raw = memoryview(self._decompress(rows, header.rows_raw_bytes))
-        columns = []
-        start = 0
-        for _, code, _ in self.stored:
-            end = start + count * WIDTHS[code]
-            columns.append(_typed(raw[start:end], code))
-            start = end
-        assert start == len(raw)
-        return columns
+        raw = memoryview(self.decompress(rows, header.rows_raw_bytes))
+        order = self.order(header)
+        return [
+            typed(raw[count * start : count * end], code)
+            for (_, code, _), start, end in zip(self.stored, order.starts, order.ends, strict=True)
+        ]
 
-    def some_columns(
-        self, header: BlockHeader, rows: bytes, positions: Sequence[int]
-    ) -> list[bytes]:
-        """Copies of these columns; what is stored behind the last of them may stay compressed.
+    def order(self, header: BlockHeader) -> rows_frame.Order:
+        """In which order the rows frame of a block has the columns."""
+        return self._narrow_first if header.flags & FLAG_NARROW_FIRST else self._plain
 
-        Raises Damage.
-        """
-        self._check_size(header)
-        count = header.event_count
-        starts = self._starts
-        wanted = count * starts[max(positions, default=-1) + 1]
-        if 2 * wanted > header.rows_raw_bytes:
-            raw = self._decompress(rows, header.rows_raw_bytes)
-        else:
-            raw = rows_frame.leading(self._decompressor, rows, wanted)
-        return [raw[count * starts[each] : count * starts[each + 1]] for each in positions]
-
-    def _check_size(self, header: BlockHeader) -> None:
+    def check_size(self, header: BlockHeader) -> None:
+        """Raise Damage if rows and events of a block do not fit together."""
         if header.rows_raw_bytes != header.event_count * self.row_bytes:
             raise Damage("the rows frame has the wrong size for its number of events")
 
     def heap(self, header: BlockHeader, heap: bytes) -> bytes:
         """Decompress a heap frame: all strings of the first heap, then of the next. Damage."""
-        return self._decompress(heap, header.heap_raw_bytes)
+        return self.decompress(heap, header.heap_raw_bytes)
 
-    def _decompress(self, frame: bytes, raw_bytes: int) -> bytes:
+    def decompress_all(self, frames: Sequence[tuple[bytes, int]]) -> Sequence[Buffer]:
+        """What frames hold, which must be so many bytes each. Raises Damage.
+
+        All in one call, which leaves other threads alone for long: with one for each frame threads
+        wait for each other more than they work.
+        """
+        together = getattr(self._decompressor, "multi_decompress_to_buffer", None)
+        if together is not None and len(frames) > 1:
+            with suppress(zstandard.ZstdError, ValueError):
+                if all(zstandard.frame_content_size(frame) == size for frame, size in frames):
+                    return [memoryview(each) for each in together([frame for frame, _ in frames])]
+        # Now it shows what is wrong.
+        return [self.decompress(frame, size) for frame, size in frames]
+
+    def decompress(self, frame: bytes, raw_bytes: int) -> bytes:
+        """What a frame holds, which must be so many bytes. Raises Damage."""
         if not frame and not raw_bytes:
             return b""
         try:
@@ -231,10 +235,10 @@ class Block:
     a count of 0 and no events.
     """
 
-    __slots__ = ("_codec", "_columns", "_raw", "count", "first_lsn", "segment", "time")
+    __slots__ = ("_columns", "_raw", "codec", "count", "first_lsn", "segment", "time")
 
     def __init__(self, codec: BlockCodec, raw: RawBlock, segment: str) -> None:
-        self._codec = codec
+        self.codec = codec
         self._raw = raw
         self._columns: list[memoryview] | None = None
         self.segment = segment
@@ -251,6 +255,16 @@ class Block:
     def header(self) -> BlockHeader:
         """The header as it stands on disk."""
         return self._raw.header
+
+    @property
+    def rows_frame(self) -> bytes:
+        """The rows, as compressed as they stand on disk."""
+        return self._raw.rows
+
+    @property
+    def heap_frame(self) -> bytes:
+        """The strings, compressed as well; empty when read without heap."""
+        return self._raw.heap
 
     @property
     def hash(self) -> bytes:
@@ -271,28 +285,26 @@ class Block:
         """One typed view for each column in layout order, then one for the lengths of each heap."""
         if self._columns is None:
             self._columns = (
-                [_typed(memoryview(b""), code) for _, code, _ in self._codec.stored]
+                [typed(memoryview(b""), code) for _, code, _ in self.codec.stored]
                 if self.is_mark
-                else self._codec.columns(self._raw.header, self._raw.rows)
+                else self.codec.columns(self._raw.header, self._raw.rows)
             )
         return self._columns
-
-    def some_columns(self, positions: Sequence[int]) -> list[bytes]:
-        """Some columns by their position in the layout, as bytes; no others are kept."""
-        if self.is_mark:
-            return [b"" for _ in positions]
-        return self._codec.some_columns(self._raw.header, self._raw.rows, positions)
 
     def rows(self) -> Iterator[tuple[int, ...]]:
         """The rows as tuples of their columns, without the lengths."""
         columns = self.columns()
-        shared = columns[: len(columns) - self._codec.heap_count]
+        shared = columns[: len(columns) - self.codec.heap_count]
         return zip(*[column.tolist() for column in shared], strict=True)
 
+    def heap(self) -> bytes:
+        """All strings of the first heap, then of the next; not for a block read without heap."""
+        return self.codec.heap(self._raw.header, self._raw.heap)
+
     def heaps(self) -> list[memoryview]:
-        """For each heap, all its strings one after the other; not for a block read without heap."""
-        raw = memoryview(self._codec.heap(self._raw.header, self._raw.heap))
-        lengths = self.columns()[-self._codec.heap_count :]
+        """The strings of each heap, one after the other."""
+        raw = memoryview(self.heap())
+        lengths = self.columns()[-self.codec.heap_count :]
         ends = list(accumulate((sum(column.tolist()) for column in lengths), initial=0))
         if ends[-1] != len(raw):
             raise Damage("the rows claim more or fewer bytes than the heap has")
@@ -301,11 +313,11 @@ class Block:
     def strings(self, position: int) -> Iterator[bytes]:
         """The strings of one heap, one for each event, most of them often empty."""
         heap = bytes(self.heaps()[position])
-        return _cut(heap, self.columns()[position - self._codec.heap_count])
+        return _cut(heap, self.columns()[position - self.codec.heap_count])
 
     def events(self) -> Iterator[Event]:
         """(LSN, row, a byte string for each heap) for each event."""
-        lengths = self.columns()[-self._codec.heap_count :]
+        lengths = self.columns()[-self.codec.heap_count :]
         strings = [
             _cut(bytes(heap), column) for heap, column in zip(self.heaps(), lengths, strict=True)
         ]
@@ -313,7 +325,7 @@ class Block:
         return zip(lsns, self.rows(), *strings, strict=True)
 
 
-def _typed(view: memoryview, code: str) -> memoryview:
+def typed(view: memoryview, code: str) -> memoryview:
     """A view of bytes as native integers."""
     return view.cast(cast(_Code, code))
 

@@ -33,6 +33,8 @@ TRAILER_MAGIC: Final = b"dbTR"
 
 FLAG_MARK: Final = 1
 """Flag of a block without events."""
+FLAG_NARROW_FIRST: Final = 2
+"""Flag of a block whose rows frame begins with what questions are asked of most."""
 
 SEGMENT_HEADER_FIELDS: Final = (
     ("magic", "8s"),
@@ -324,7 +326,7 @@ def unpack_block_header(packed: bytes, salt: int) -> BlockHeader:
         raise Damage("the crc of the block header does not match")
     header = BlockHeader(fields[1], *fields[3:13])
     if (
-        header.flags & ~FLAG_MARK
+        header.flags not in (0, FLAG_MARK, FLAG_NARROW_FIRST)
         or fields[2]
         or (header.event_count == 0) != (header.flags == FLAG_MARK)
     ):

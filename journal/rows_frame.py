@@ -1,90 +1,130 @@
 """The rows frame of a block: one zstd frame whose first columns can be had without the others.
 
-The columns before the message, and the message, end a zstd block each, and zstd gives what a block
-holds without the blocks behind it. It is a frame like all others to every reader; one that was
-written in one piece reads as well, only no part of it is had for less. Columns are alike within
-themselves more than with others, so that frames in parts are smaller, too.
+Narrow columns come first, with the lengths and the time: most questions need no more. Then comes
+the message, then the other wide ones. Each of these parts ends a zstd block, so that the first
+ones, in a frame header of their own, are a frame by themselves. Blocks of before have the columns
+in the order of the layout, and no parts.
 
-Must never know what a column means.
+Fault model: a frame that is cut otherwise than here is not decompressed as less than it is; see
+`shortened`. Must never know what a column means beyond the ones that the layout names.
 """
 
-from collections.abc import Iterator
-from itertools import pairwise
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from struct import Struct
 from typing import Final
 
 import zstandard
 
-from journal.format import Damage
 from journal.layout import WIDTHS, RowLayout
 
 PARTED_COUNT_MIN: Final = 64
 """Events from which on a frame is in parts; below, what parts cost is more than they bring."""
+NARROW_BYTES: Final = 4
+"""Widest of the columns that come first."""
 
-_MAGIC_BYTES: Final = 4
-_BLOCK_HEADER_BYTES: Final = 3
+ZSTD_BLOCK_BYTES: Final = 128 << 10
+"""What a zstd block holds at most (RFC 8878, section 3.1.1.2.3)."""
+_BLOCK_HEADER: Final = 3
 _RUN: Final = 1
-"""Type of a zstd block that is one byte repeated (RFC 8878, section 3.1.1.2.2)."""
+"""Type of a zstd block that is one byte repeated (section 3.1.1.2.2)."""
+_MAGIC: Final = zstandard.MAGIC_NUMBER
+_SINGLE_SEGMENT: Final = 0b10_1_00000
+"""Frame header descriptor: a content size of four bytes, and a window as large (3.1.1.1.1)."""
+_FRAME_HEADER: Final = Struct("<IBI")
 _DICTIONARY_ID_BYTES: Final = (0, 1, 2, 4)
 _CONTENT_SIZE_BYTES: Final = (0, 2, 4, 8)
 
 
-def part_ends(layout: RowLayout) -> tuple[int, ...]:
-    """Where parts end, in bytes of a row: before the column of the message, and behind it."""
+class Order:
+    """In which order rows frames have the columns of a layout.
+
+    `positions` are those of the layout in the order of the frame. The column at a position of the
+    layout is in `starts` to `ends`, and parts end at `part_ends`, in bytes of a row: times the
+    number of events they are places in the frame.
+    """
+
+    __slots__ = ("ends", "part_ends", "positions", "starts")
+
+    def __init__(self, layout: RowLayout, parts: list[list[int]]) -> None:
+        widths = [WIDTHS[code] for _, code, _ in layout.stored()]
+        places = [place for part in parts for place in part]
+        ends = dict(zip(places, accumulate(widths[place] for place in places), strict=True))
+        self.positions: Final = tuple(places)
+        self.starts: Final = tuple([ends[place] - width for place, width in enumerate(widths)])
+        self.ends: Final = tuple([ends[place] for place in range(len(widths))])
+        self.part_ends: Final = tuple([ends[part[-1]] for part in parts])
+
+
+@lru_cache(maxsize=16)
+def plain(layout: RowLayout) -> Order:
+    """The order of the layout, in one part."""
+    return Order(layout, [list(range(len(layout.stored())))])
+
+
+@lru_cache(maxsize=16)
+def narrow_first(layout: RowLayout) -> Order:
+    """Narrow columns, lengths and the time; then the message; then the others."""
+    stored = layout.stored()
     message = layout.position(layout.message_column)
-    widths = [WIDTHS[code] for _, code, _ in layout.stored()]
-    ends = {sum(widths[:message]), sum(widths[: message + 1])}
-    return tuple(sorted(ends - {0, sum(widths)}))
+    time = layout.position(layout.time_column)
+    narrow = [place for place, (_, code, _) in enumerate(stored) if WIDTHS[code] <= NARROW_BYTES]
+    first = [place for place in narrow if place not in (message, time)]
+    first.append(time)
+    rest = [place for place in range(len(stored)) if place != message and place not in first]
+    parts = [first, [message], rest]
+    return Order(layout, [part for part in parts if part])
 
 
-def compress(
-    compressor: zstandard.ZstdCompressor, raw: bytes, count: int, ends: tuple[int, ...]
-) -> bytes:
-    """The frame of the columns of `count` events."""
-    if count < PARTED_COUNT_MIN:
+@lru_cache(maxsize=256)
+def parts_with(order: Order, positions: tuple[int, ...]) -> int:
+    """How many parts one needs for these columns."""
+    end = max((order.ends[place] for place in positions), default=0)
+    return next(place for place, part_end in enumerate(order.part_ends, 1) if part_end >= end)
+
+
+def compress(compressor: zstandard.ZstdCompressor, raw: bytes, count: int, order: Order) -> bytes:
+    """The frame of the columns of `count` events, which are in this order."""
+    if count < PARTED_COUNT_MIN or len(order.part_ends) == 1:
         return compressor.compress(raw)
     work = compressor.compressobj(size=len(raw))
     pieces = []
-    for start, end in pairwise((0, *(count * each for each in ends))):
+    for start, end in pairwise((0, *(count * each for each in order.part_ends))):
         pieces.append(work.compress(raw[start:end]))
-        pieces.append(work.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
-    pieces.append(work.compress(raw[count * ends[-1] if ends else 0 :]))
+        if end < len(raw):
+            pieces.append(work.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
     pieces.append(work.flush())
     return b"".join(pieces)
 
 
-def leading(decompressor: zstandard.ZstdDecompressor, frame: bytes, wanted: int) -> bytes:
-    """At least the first `wanted` bytes of what a frame holds, and little more. Raises Damage."""
-    work = decompressor.decompressobj()
-    pieces = []
-    size = 0
-    try:
-        for start, end in pairwise((0, *_block_ends(frame))):
-            piece = work.decompress(frame[start:end])
-            pieces.append(piece)
-            size += len(piece)
-            if size >= wanted:
-                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    except zstandard.ZstdError as error:
-        raise Damage(f"a frame cannot be decompressed: {error}") from error
-    raise Damage("a frame decompressed to fewer bytes than the block header says")
+def zstd_blocks(order: Order, parts: int, count: int) -> int:
+    """How many zstd blocks the first parts of the frame of `count` events take."""
+    if count * order.part_ends[parts - 1] <= ZSTD_BLOCK_BYTES:
+        return parts
+    sizes = (end - start for start, end in pairwise((0, *order.part_ends[:parts])))
+    return sum(-(-size * count // ZSTD_BLOCK_BYTES) for size in sizes)
 
 
-def _block_ends(frame: bytes) -> Iterator[int]:
-    """Where the zstd blocks of a frame end (RFC 8878, section 3.1.1). Raises Damage."""
-    try:
-        descriptor = frame[_MAGIC_BYTES]
-        is_single = descriptor >> 5 & 1
-        content_size = _CONTENT_SIZE_BYTES[descriptor >> 6] or is_single
-        position = _MAGIC_BYTES + 1 + (1 - is_single)
-        position += _DICTIONARY_ID_BYTES[descriptor & 3] + content_size
-        is_last = False
-        while not is_last:
-            header = int.from_bytes(frame[position : position + _BLOCK_HEADER_BYTES], "little")
-            is_last = bool(header & 1)
-            stored = 1 if header >> 1 & 3 == _RUN else header >> 3
-            position += _BLOCK_HEADER_BYTES + stored
-            if position > len(frame):
-                raise Damage("a frame ends within a zstd block")
-            yield position
-    except IndexError as error:
-        raise Damage("a frame ends within its header") from error
+def shortened(frame: bytes, blocks: int, size: int) -> bytes | None:
+    """The first zstd blocks of a frame as a frame of their own, which must hold `size` bytes.
+
+    None if there are no more than these. If they hold something else, the result is no sound frame.
+    """
+    start = stop = last = _first_block(frame)
+    for _ in range(blocks):
+        last = stop
+        header = int.from_bytes(frame[last : last + _BLOCK_HEADER], "little")
+        stop += _BLOCK_HEADER + (1 if header >> 1 & 3 == _RUN else header >> 3)
+    if stop >= len(frame):
+        return None
+    header_bytes = _FRAME_HEADER.pack(_MAGIC, _SINGLE_SEGMENT, size)
+    is_last = bytes((frame[last] | 1,))
+    return b"".join((header_bytes, frame[start:last], is_last, frame[last + 1 : stop]))
+
+
+def _first_block(frame: bytes) -> int:
+    """Where the first zstd block of a frame begins (section 3.1.1.1)."""
+    descriptor = frame[4] if len(frame) > 4 else 0
+    is_single = descriptor >> 5 & 1
+    content_size = _CONTENT_SIZE_BYTES[descriptor >> 6] or is_single
+    return 5 + (1 - is_single) + _DICTIONARY_ID_BYTES[descriptor & 3] + content_size

@@ -39,6 +39,8 @@ from journal.format import (
 from journal.layout import RowLayout, decode_layout
 
 CHUNK_BYTES: Final = 1 << 18
+HEAP_SKIPPED_MIN: Final = 1 << 14
+"""A heap from which on skipping it is cheaper than reading it along with what is around it."""
 _ZEROS: Final = bytes(CHUNK_BYTES)
 
 
@@ -55,13 +57,16 @@ class Window:
         self._start = 0
         self._chunk = b""
 
-    def take(self, count: int, offset: int) -> bytes:
-        """Up to `count` bytes at `offset`; fewer only at the end of the file."""
+    def take(self, count: int, offset: int, ahead: int = CHUNK_BYTES) -> bytes:
+        """Up to `count` bytes at `offset`; fewer only at the end of the file.
+
+        If they have to be read, so are as many as `ahead`: what follows is thought to be next.
+        """
         start = offset - self._start
         if start < 0 or start + count > len(self._chunk):
             if count > CHUNK_BYTES:
                 return self._file.pread(count, offset)
-            self._chunk = self._file.pread(CHUNK_BYTES, offset)
+            self._chunk = self._file.pread(max(count, ahead), offset)
             self._start = offset
             start = 0
         return self._chunk[start : start + count]
@@ -80,22 +85,27 @@ class Segment:
         self.header: Final = header
         self.salt: Final = header_salt(header.data_id)
         self.window: Final = Window(file)
+        self._ahead = CHUNK_BYTES
 
     @property
     def first_offset(self) -> int:
         """Offset of the first block."""
         return self.header.header_bytes
 
-    def block_at(self, offset: int, with_heap: bool) -> RawBlock:
+    def block_at(self, offset: int, with_heap: bool, with_hash: bool = True) -> RawBlock:
         """Read and check the block at this offset; raises Damage.
 
         Without the heap neither its crc nor the block's hash can be known; the hash is empty.
         """
         take = self.window.take
-        packed = take(BLOCK_HEADER_BYTES, offset)
+        packed = take(BLOCK_HEADER_BYTES, offset, self._ahead)
         header = unpack_block_header(packed, self.salt)
         offset_rows = offset + BLOCK_HEADER_BYTES
-        rows = take(header.rows_stored_bytes, offset_rows)
+        rows = take(header.rows_stored_bytes, offset_rows, self._ahead)
+        self._ahead = CHUNK_BYTES
+        if not with_heap and header.heap_stored_bytes > HEAP_SKIPPED_MIN:
+            # The next block is probably like this one.
+            self._ahead = BLOCK_HEADER_BYTES + 2 * header.rows_stored_bytes
         if len(rows) != header.rows_stored_bytes or frame_crc(rows) != header.rows_crc:
             raise Damage("the crc of the rows frame does not match")
         if not with_heap:
@@ -103,7 +113,8 @@ class Segment:
         heap = take(header.heap_stored_bytes, offset_rows + header.rows_stored_bytes)
         if len(heap) != header.heap_stored_bytes or frame_crc(heap) != header.heap_crc:
             raise Damage("the crc of the heap frame does not match")
-        return RawBlock(header, offset, rows, heap, block_hash(packed, rows, heap))
+        hashed = block_hash(packed, rows, heap) if with_hash else b""
+        return RawBlock(header, offset, rows, heap, hashed)
 
     def is_blank_at(self, offset: int) -> bool:
         """Whether no block was ever begun here: zeros, or the end of the file."""

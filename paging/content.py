@@ -32,6 +32,7 @@ from journal.format import (
     unpack_block_header,
 )
 from journal.layout import RowLayout
+from journal.leading_rows import leading_rows
 from journal.segment import Segment, open_segment, segment_names
 
 CACHE_BYTES: Final = 16 * 1024 * 1024
@@ -82,7 +83,7 @@ class DecodedBlock:
 
     def __init__(self, codec: BlockCodec, header: BlockHeader, rows: bytes, heap: bytes) -> None:
         """Decode frames whose crcs were checked; raises Damage."""
-        columns = codec.columns(header, rows)
+        [leading] = leading_rows(codec, [(header, rows)], codec.lengths)
         self.first_lsn = header.first_lsn
         self.next_lsn = header.next_lsn
         self._codec = codec
@@ -93,7 +94,8 @@ class DecodedBlock:
         # string at a position ends where the next begins.
         count = header.event_count
         ends = np.zeros(3 * count + 1, np.int64)
-        lengths = np.concatenate([np.frombuffer(column, np.uint32) for column in columns[-3:]])
+        start = count * codec.order(header).starts[codec.lengths[0]]
+        lengths = np.frombuffer(leading, np.uint32, 3 * count, start)
         lengths.cumsum(dtype=np.int64, out=ends[1:])
         if int(ends[-1]) != len(self._strings):
             raise Damage("the rows claim more or fewer bytes than the heap has")

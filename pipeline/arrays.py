@@ -8,26 +8,28 @@ offset. Must never know files, or which rows are selected.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from engine import events
 from engine.events import HEAPS, PERSISTENT, QUEUE
-from journal.block import Block
+from journal.block import Block, Buffer
 from journal.errors import Corruption
 from journal.format import Damage
+from journal.leading_rows import leading_rows
 from paging.layout import LAYOUT
 from pipeline.header_maps import header_maps
-from pipeline.naming import NameTables
-from pipeline.schema import BY_NAME, TIME_TYPE
+from pipeline.naming import NameTables, encoded
+from pipeline.schema import BY_NAME, ENCODED_COLUMNS, TIME_TYPE
 
 DTYPES: Final = tuple(np.dtype("<" + code) for _, code, _ in LAYOUT.stored())
 LENGTHS: Final = len(DTYPES) - len(HEAPS)
 """Position of the first length: that of details."""
+ALL_LENGTHS: Final = tuple(range(LENGTHS, len(DTYPES)))
 DETAIL: Final = 0
 HEADERS: Final = 1
 BODY: Final = 2
@@ -39,7 +41,7 @@ Positions: TypeAlias = NDArray[np.intp]
 class Part:
     """The selected rows of one block; all of them if `positions` is None."""
 
-    __slots__ = ("_arrays", "_heaps", "_wanted", "block", "positions")
+    __slots__ = ("arrays", "block", "heaps", "positions", "wanted")
 
     def __init__(
         self,
@@ -47,12 +49,12 @@ class Part:
         positions: Positions | None = None,
         wanted: tuple[int, ...] = (),
     ) -> None:
-        """`wanted` are positions of columns that will be asked for, if it is known that few are."""
+        """`wanted` are positions of columns that will be asked for; others take longer."""
         self.block = block
         self.positions = positions
-        self._wanted = wanted
-        self._arrays: dict[int, NDArray[Any]] = {}
-        self._heaps: list[memoryview] | None = None
+        self.wanted = wanted
+        self.arrays: dict[int, NDArray[Any]] = {}
+        self.heaps: Buffer | None = None
 
     def corruption(self, what: str) -> Corruption:
         """The error that says what is wrong with the block."""
@@ -60,16 +62,10 @@ class Part:
 
     def of(self, positions: Positions) -> "Part":
         """The same block with only these rows."""
-        part = Part(self.block, positions, self._wanted)
-        part._arrays = self._arrays
-        part._heaps = self._heaps
+        part = Part(self.block, positions, self.wanted)
+        part.arrays = self.arrays
+        part.heaps = self.heaps
         return part
-
-    def held_bytes(self, heaps: bool) -> int:
-        """How much memory the block takes, with its heap if that was or will be decompressed."""
-        header = self.block.header
-        heaps = heaps or self._heaps is not None
-        return header.rows_raw_bytes + (header.heap_raw_bytes if heaps else 0)
 
     @property
     def count(self) -> int:
@@ -81,23 +77,21 @@ class Part:
 
         The rows are decompressed for the first column: who only counts needs none.
         """
-        found = self._arrays.get(position)
+        found = self.arrays.get(position)
         if found is None:
             try:
                 self._load(position)
             except Damage as damage:
                 raise self.corruption(str(damage)) from damage
-            found = self._arrays[position]
+            found = self.arrays[position]
         return found
 
     def _load(self, position: int) -> None:
-        arrays = self._arrays
-        if position in self._wanted:
-            found = self.block.some_columns(self._wanted)
-            for each, column in zip(self._wanted, found, strict=True):
-                arrays[each] = np.frombuffer(column, DTYPES[each])
+        if position in self.wanted:
+            load([self])
         else:
-            arrays[position] = np.frombuffer(self.block.columns()[position], DTYPES[position])
+            column = self.block.columns()[position]
+            self.arrays[position] = np.frombuffer(column, DTYPES[position])
 
     def chosen(self, position: int) -> NDArray[Any]:
         """The same of the selected rows."""
@@ -111,23 +105,32 @@ class Part:
             return np.arange(first, first + self.block.count, dtype=np.int64)
         return self.positions + first
 
+    def has_strings(self, heap: int) -> bool:
+        """Whether a selected row has a string in this heap. Raises Corruption."""
+        return bool(self.chosen(LENGTHS + heap).any())
+
     def strings(self, heap: int) -> pa.Array:
         """The strings of one heap, of the selected rows. Raises Corruption."""
-        data = self._heap(heap)
-        offsets = self._offsets(heap)
-        if offsets[-1] > _OFFSET_MAX:
-            raise self.corruption(f"the {HEAPS[heap]} of the block are longer than 2 GiB")
-        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
-        whole = pa.Array.from_buffers(pa.binary(), self.block.count, buffers)
+        if not self.has_strings(heap):
+            return pa.repeat(pa.scalar(b"", pa.binary()), self.count)
+        whole = joined_strings([self], heap)
         return whole if self.positions is None else whole.take(pa.array(self.positions))
 
-    def _heap(self, heap: int) -> memoryview:
-        if self._heaps is None:
+    def heap(self, heap: int) -> memoryview:
+        """The strings of one heap of the whole block, one after the other. Raises Corruption."""
+        sizes = [int(self.raw(LENGTHS + each).sum(dtype=np.int64)) for each in range(len(HEAPS))]
+        if not sizes[heap]:
+            return memoryview(b"")
+        data = self.heaps
+        if data is None:
             try:
-                self._heaps = self.block.heaps()
+                data = self.heaps = self.block.heap()
             except Damage as damage:
                 raise self.corruption(str(damage)) from damage
-        return self._heaps[heap]
+        if sum(sizes) != len(data):
+            raise self.corruption("the rows claim more or fewer bytes than the heap has")
+        start = sum(sizes[:heap])
+        return memoryview(data)[start : start + sizes[heap]]
 
     def _offsets(self, heap: int) -> NDArray[np.int64]:
         """Where the strings of the whole block begin in a heap, and where the last one ends."""
@@ -150,7 +153,7 @@ class Part:
         if not len(positions):
             return []
         offsets = self._offsets(DETAIL)
-        data = self._heap(DETAIL)
+        data = self.heap(DETAIL)
         found = []
         for position in positions.tolist():
             detail = self.detail(events.ROUTED, bytes(data[slice(*offsets[position:][:2])]))
@@ -170,60 +173,99 @@ class Part:
 
 
 Parts: TypeAlias = Sequence[Part]
+
+
+def load(parts: Parts) -> None:
+    """Have what these parts want, all of them the same, at once. Raises Damage."""
+    wanted = parts[0].wanted
+    codec = parts[0].block.codec
+    blocks = [(part.block.header, part.block.rows_frame) for part in parts]
+    for part, rows in zip(parts, leading_rows(codec, blocks, wanted), strict=True):
+        count = part.block.count
+        starts = codec.order(part.block.header).starts
+        part.arrays = {
+            each: np.frombuffer(rows, DTYPES[each], count, count * starts[each]) for each in wanted
+        }
+
+
+def load_heaps(parts: Parts, columns: Iterable[str]) -> None:
+    """Have the heaps that these columns need at once. Raises Corruption and Damage."""
+    needed = {_RECIPES[name].heap for name in columns} - {None}
+    missing = [
+        part
+        for part in parts
+        if part.heaps is None and any(part.has_strings(cast("int", heap)) for heap in needed)
+    ]
+    if missing:
+        blocks = [part.block for part in missing]
+        frames = [(block.heap_frame, block.header.heap_raw_bytes) for block in blocks]
+        for part, heaps in zip(missing, blocks[0].codec.decompress_all(frames), strict=True):
+            part.heaps = heaps
+
+
 Maker: TypeAlias = Callable[[Parts, NameTables], pa.Array]
 
 
-def column(name: str, parts: Parts, names: NameTables) -> pa.Array:
-    """A column of `events` for all selected rows of these parts. Raises Corruption."""
-    return _MAKERS[name](parts, names)
+class Recipe(NamedTuple):
+    """How a column of `events` is made, and what of: columns of the row by position, and a heap."""
+
+    make: Maker
+    reads: tuple[int, ...] = ()
+    heap: int | None = None
 
 
-def _joined(parts: Parts, position: int) -> NDArray[Any]:
-    return np.concatenate([part.chosen(position) for part in parts])
+def column(name: str, parts: Parts, names: NameTables, *, encoded: bool = False) -> pa.Array:
+    """A column of `events` for all selected rows of these parts. Raises Corruption.
+
+    If it may be `encoded`, names come as `arrow_schema` has them then.
+    """
+    made = _RECIPES[name].make(parts, names)
+    return made if encoded or name not in ENCODED_COLUMNS else made.dictionary_decode()
 
 
-def _of_row(name: str, source: str = "") -> Maker:
+def positions_of(names: Iterable[str]) -> frozenset[int]:
+    """Positions of the columns of the row that these columns are made of."""
+    return frozenset(position for name in names for position in _RECIPES[name].reads)
+
+
+def _joined(parts: Parts, position: int, dtype: DTypeLike | None = None) -> NDArray[Any]:
+    return np.concatenate([part.chosen(position) for part in parts], dtype=dtype)
+
+
+def _of_row(name: str, source: str = "") -> Recipe:
     """Make a column as it is in the row."""
     position = LAYOUT.position(source or name)
     to = BY_NAME[name].type
 
     def make(parts: Parts, names: NameTables) -> pa.Array:
-        values = _joined(parts, position)
         if to == TIME_TYPE:
-            return pa.array(values, pa.int64()).view(to)
-        return pa.array(values.astype(to.to_pandas_dtype()), to)
+            return pa.array(_joined(parts, position, np.int64), pa.int64()).view(to)
+        return pa.array(_joined(parts, position, to.to_pandas_dtype()), to)
 
-    return make
+    return Recipe(make, (position,))
 
 
-def _table(texts: Iterable[tuple[int, str]]) -> pa.Array:
-    """Texts by number, for numbers that a byte can have."""
+def _of_table(position: int, texts: Iterable[tuple[int, str]]) -> Recipe:
+    """Make texts of the numbers of a column, which has one byte."""
     found = {number: f"#{number}" for number in range(256)} | dict(texts)
-    return pa.array([found[number] for number in range(256)], pa.string())
+    table = pa.array([found[number] for number in range(256)], pa.string())
 
+    def make(parts: Parts, names: NameTables) -> pa.Array:
+        return encoded(_joined(parts, position, np.int32), table)
 
-_KINDS: Final = _table((entry.number, entry.name) for entry in events.EVENT_TYPES)
-_REASONS: Final = _table((number, name) for number, (name, _) in events.REASONS.items())
+    return Recipe(make, (position,))
 
 
 def _lsns(parts: Parts, names: NameTables) -> pa.Array:
     return pa.array(np.concatenate([part.lsns() for part in parts]), pa.int64())
 
 
-def _kinds(parts: Parts, names: NameTables) -> pa.Array:
-    return _KINDS.take(pa.array(_joined(parts, events.KIND)))
-
-
-def _reasons(parts: Parts, names: NameTables) -> pa.Array:
-    return _REASONS.take(pa.array(_joined(parts, events.REASON)))
-
-
 def _addresses(parts: Parts, names: NameTables) -> pa.Array:
-    return names.addresses.of(_joined(parts, events.ADDRESS))
+    return names.addresses.encoded(_joined(parts, events.ADDRESS))
 
 
 def _queues(parts: Parts, names: NameTables) -> pa.Array:
-    return names.queues.of(_joined(parts, QUEUE))
+    return names.queues.encoded(_joined(parts, QUEUE))
 
 
 def _all_queues(parts: Parts, names: NameTables) -> pa.Array:
@@ -246,7 +288,7 @@ def _all_queues(parts: Parts, names: NameTables) -> pa.Array:
         ids.append(queue)
         counts.append(count)
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int32)
-    values = names.queues.of(np.concatenate(ids))
+    values = names.queues.encoded(np.concatenate(ids)).dictionary_decode()
     return pa.ListArray.from_arrays(pa.array(offsets), values)
 
 
@@ -268,18 +310,33 @@ def _persistent(parts: Parts, names: NameTables) -> pa.Array:
     return pa.array((_joined(parts, events.FLAGS) & PERSISTENT) != 0, pa.bool_())
 
 
-def _strings(heap: int) -> Maker:
+def joined_strings(parts: Parts, heap: int) -> pa.Array:
+    """The strings of one heap, of all rows of these blocks. Raises Corruption."""
+    lengths = [part.raw(LENGTHS + heap) for part in parts]
+    offsets = np.zeros(sum(map(len, lengths)) + 1, np.int64)
+    np.cumsum(np.concatenate(lengths), out=offsets[1:])
+    if offsets[-1] > _OFFSET_MAX:
+        raise parts[0].corruption(f"the {HEAPS[heap]} of the block are longer than 2 GiB")
+    data = [part.heap(heap) for part in parts]
+    whole = data[0] if len(data) == 1 else b"".join(data)
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(whole)]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def _strings(heap: int) -> Recipe:
     def make(parts: Parts, names: NameTables) -> pa.Array:
+        if all(part.positions is None for part in parts):
+            return joined_strings(parts, heap)
         return pa.concat_arrays([part.strings(heap) for part in parts])
 
-    return make
+    return Recipe(make, ALL_LENGTHS, heap)
 
 
-def _lengths(heap: int) -> Maker:
+def _lengths(heap: int) -> Recipe:
     def make(parts: Parts, names: NameTables) -> pa.Array:
-        return pa.array(_joined(parts, LENGTHS + heap).astype(np.int64), pa.int64())
+        return pa.array(_joined(parts, LENGTHS + heap, np.int64), pa.int64())
 
-    return make
+    return Recipe(make, (LENGTHS + heap,))
 
 
 def _details(parts: Parts, names: NameTables) -> pa.Array:
@@ -297,7 +354,7 @@ def _details(parts: Parts, names: NameTables) -> pa.Array:
 
 
 def _headers(parts: Parts, names: NameTables) -> pa.Array:
-    return header_maps(_strings(HEADERS)(parts, names))
+    return header_maps(_HEADERS.make(parts, names))
 
 
 def _segments(parts: Parts, names: NameTables) -> pa.Array:
@@ -311,23 +368,24 @@ def _offsets(parts: Parts, names: NameTables) -> pa.Array:
     return pa.array(np.repeat([part.block.offset for part in parts], counts), pa.int64())
 
 
-_MAKERS: Final[dict[str, Maker]] = {
-    "lsn": _lsns,
+_HEADERS: Final = _strings(HEADERS)
+_RECIPES: Final[dict[str, Recipe]] = {
+    "lsn": Recipe(_lsns),
     "time": _of_row("time"),
-    "kind": _kinds,
-    "reason": _reasons,
-    "address": _addresses,
-    "queue": _queues,
-    "queues": _all_queues,
+    "kind": _of_table(events.KIND, ((entry.number, entry.name) for entry in events.EVENT_TYPES)),
+    "reason": _of_table(events.REASON, ((n, name) for n, (name, _) in events.REASONS.items())),
+    "address": Recipe(_addresses, (events.ADDRESS,)),
+    "queue": Recipe(_queues, (QUEUE,)),
+    "queues": Recipe(_all_queues, (events.KIND, QUEUE, *ALL_LENGTHS)),
     "message": _of_row("message"),
     "consumer": _of_row("consumer"),
     "connection": _of_row("connection"),
     "related": _of_row("related"),
     "delivery_count": _of_row("delivery_count"),
     "priority": _of_row("priority"),
-    "persistent": _persistent,
-    "detail": _details,
-    "headers": _headers,
+    "persistent": Recipe(_persistent, (events.FLAGS,)),
+    "detail": Recipe(_details, (events.KIND, *ALL_LENGTHS), DETAIL),
+    "headers": Recipe(_headers, ALL_LENGTHS, HEADERS),
     "body": _strings(BODY),
     "headers_bytes": _lengths(HEADERS),
     "body_bytes": _lengths(BODY),
@@ -337,25 +395,8 @@ _MAKERS: Final[dict[str, Maker]] = {
     "queue_id": _of_row("queue_id", "queue"),
     "flags": _of_row("flags"),
     "detail_raw": _strings(DETAIL),
-    "headers_raw": _strings(HEADERS),
-    "segment": _segments,
-    "block_offset": _offsets,
+    "headers_raw": _HEADERS,
+    "segment": Recipe(_segments),
+    "block_offset": Recipe(_offsets),
 }
-assert _MAKERS.keys() == BY_NAME.keys()
-
-_READS: Final[dict[str, int]] = {
-    **{column.name: LAYOUT.position(column.name) for column in events.COLUMNS},
-    "kind_id": events.KIND,
-    "reason_id": events.REASON,
-    "address_id": events.ADDRESS,
-    "queue_id": QUEUE,
-    "persistent": events.FLAGS,
-    "headers_bytes": LENGTHS + HEADERS,
-    "body_bytes": LENGTHS + BODY,
-}
-"""The column of the row that a column of `events` is made of, of those that are made of one."""
-
-
-def positions_of(names: Iterable[str]) -> frozenset[int]:
-    """Positions of the columns of the row that these columns are made of, heaps left out."""
-    return frozenset(_READS[name] for name in names if name in _READS)
+assert _RECIPES.keys() == BY_NAME.keys()

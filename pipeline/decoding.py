@@ -9,9 +9,10 @@ that refuses to read, are a JournalError. Must never know who reads.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,18 +25,27 @@ from journal.errors import Corruption
 from journal.format import Damage
 from journal.segment import Segment
 from pipeline.ahead import in_order
-from pipeline.arrays import Part, column, positions_of
+from pipeline.arrays import Part, Parts, column, load, load_heaps, positions_of
 from pipeline.naming import NameTables
 from pipeline.planning import Plan, Split, open_planned, unreadable
 from pipeline.schema import HEAP_COLUMNS, arrow_schema
 from pipeline.selection import Selection
 
-BATCH_ROWS: Final = 1 << 16
-BATCH_BYTES: Final = 32 << 20
-"""A batch ends when it has as many rows, or bytes in heaps."""
+
+class Limits(NamedTuple):
+    """A batch ends when it has as many rows, or when it would take more bytes to make."""
+
+    rows: int = 1 << 16
+    bytes: int = 32 << 20
+
+
+LIMITS: Final = Limits()
 
 THREADS: Final = min(4, len(os.sched_getaffinity(0)))
 """How many splits are decoded at once where one process reads a plan."""
+
+AHEAD_BYTES: Final = 16 << 20
+"""Batches of one split that wait for their reader."""
 
 KINDS: Final = 256
 _FAMILY: Final = np.zeros(KINDS, bool)
@@ -43,57 +53,94 @@ _FAMILY[[events.ROUTED, events.DEAD_LETTERED, events.EXPIRED]] = True
 """Kinds whose `related` is a message, too: the one it was made from, or went on as."""
 
 
-def read_plan(plan: Plan, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read_plan(
+    plan: Plan, columns: Sequence[str], *, encoded: bool = False, limits: Limits = LIMITS
+) -> Iterator[pa.RecordBatch]:
     """All rows of a plan in the order of their LSNs. Raises JournalError.
 
-    Splits are decoded ahead, in threads; smaller ones than Spark's keep these busy evenly.
+    Batches have the schema that `arrow_schema` gives, with dictionaries of texts if `encoded`.
+    Splits are decoded ahead, in threads.
     """
-    disk = plan.source.disk()
-    works = (
-        partial(read_split, disk, split, plan.selection, columns, plan.names)
-        for split in plan.splits
-    )
+    read = partial(
+        read_split, plan.source.disk(), selection=plan.selection, columns=columns,
+        names=plan.names, encoded=encoded, limits=limits,
+    )  # fmt: skip
+    works = (partial(read, split) for split in plan.splits)
     # A store of objects is not to be shared between threads.
     threads = 1 if plan.source.archive else min(THREADS, len(plan.splits))
     if threads > 1:
-        yield from in_order(works, threads)
+        yield from in_order(works, threads, _size_of, AHEAD_BYTES)
         return
     for work in works:
         yield from work()
 
 
+def _size_of(batch: pa.RecordBatch) -> int:
+    return cast("int", batch.nbytes)
+
+
 def read_split(
-    disk: Disk, split: Split, selection: Selection, columns: Sequence[str], names: NameTables
+    disk: Disk,
+    split: Split,
+    selection: Selection,
+    columns: Sequence[str],
+    names: NameTables,
+    *,
+    encoded: bool = False,
+    limits: Limits = LIMITS,
 ) -> Iterator[pa.RecordBatch]:
-    """The selected rows of one split, in the order of their LSNs.
+    """The selected rows of one split, in the order of their LSNs; as `read_plan` has them.
 
     `names` must be those of the plan if the columns or the selection have names. Raises
     JournalError.
     """
-    schema = arrow_schema(columns)
-    heaps = not HEAP_COLUMNS.isdisjoint(columns)
+    batch = partial(_batch, arrow_schema(columns, encoded=encoded), names, encoded)
     # Of messages routed to several queues the names are in the heap.
-    reads_heaps = heaps or "queues" in columns or bool(selection.queues)
-    wanted = () if reads_heaps else _wanted(selection, columns)
-    filtering = Filter(selection, names, wanted)
+    heaps = bool(selection.queues) or not {*HEAP_COLUMNS, "queues"}.isdisjoint(columns)
+    wanted = _wanted(selection, columns)
+    filtering = Filter(selection, names)
     gathered: list[Part] = []
     rows = size = 0
-    for block in _blocks(disk, split, reads_heaps):
-        part = filtering.part(block)
-        if part is None:
+    for run, run_bytes in _runs(_blocks(disk, split, heaps), heaps, limits):
+        parts = filtering.parts([Part(block, wanted=wanted) for block in run])
+        if not parts:
             continue
-        gathered.append(part)
-        rows += part.count
-        size += part.held_bytes(heaps)
-        if rows >= BATCH_ROWS or size >= BATCH_BYTES:
-            yield _batch(schema, gathered, names)
+        if gathered and (rows >= limits.rows or size + run_bytes > limits.bytes):
+            yield batch(gathered)
             gathered, rows, size = [], 0, 0
+        gathered += parts
+        rows += sum(part.count for part in parts)
+        size += run_bytes
     if gathered:
-        yield _batch(schema, gathered, names)
+        yield batch(gathered)
 
 
-def _batch(schema: pa.Schema, parts: list[Part], names: NameTables) -> pa.RecordBatch:
-    arrays = [column(name, parts, names) for name in schema.names]
+def _runs(
+    blocks: Iterable[Block], heaps: bool, limits: Limits
+) -> Iterator[tuple[list[Block], int]]:
+    """Blocks that are decompressed together, and the bytes that they take then."""
+    run: list[Block] = []
+    rows = size = 0
+    for block in blocks:
+        header = block.header
+        held = header.rows_raw_bytes + (header.heap_raw_bytes if heaps else 0)
+        if run and (rows >= limits.rows or size + held > limits.bytes):
+            yield run, size
+            run, rows, size = [], 0, 0
+        run.append(block)
+        rows += block.count
+        size += held
+    if run:
+        yield run, size
+
+
+def _batch(
+    schema: pa.Schema, names: NameTables, encoded: bool, parts: list[Part]
+) -> pa.RecordBatch:
+    # Whatever is damaged says so by itself, when it is asked.
+    with suppress(Damage):
+        load_heaps(parts, schema.names)
+    arrays = [column(name, parts, names, encoded=encoded) for name in schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -101,16 +148,21 @@ def _blocks(disk: Disk, split: Split, heaps: bool) -> Iterator[Block]:
     """Blocks of a split that have events."""
     segment = open_planned(disk, split.segment)
     try:
+        size = segment.file.size()
         codec = segment.codec()
         lsn = split.first_lsn
         for start, end in split.ranges:
             offset = start
             while offset < end:
                 block = _block_at(segment, codec, offset, lsn, heaps)
+                end_of_block = offset + block.header.block_bytes
+                if end_of_block > size:
+                    # A heap that is not asked for is not read; it is missed all the same.
+                    raise Corruption(segment.name, offset, lsn, "the file ends within the block")
                 if offset > start and block.first_lsn != lsn:
                     what = f"the block begins with LSN {block.first_lsn} instead of {lsn}"
                     raise Corruption(segment.name, offset, lsn, what)
-                offset += block.header.block_bytes
+                offset = end_of_block
                 lsn = block.first_lsn + block.count
                 if block.count:
                     yield block
@@ -121,11 +173,7 @@ def _blocks(disk: Disk, split: Split, heaps: bool) -> Iterator[Block]:
 def _block_at(segment: Segment, codec: BlockCodec, offset: int, lsn: int, heaps: bool) -> Block:
     """The block at an offset, in which events from about this LSN on are expected."""
     try:
-        raw = segment.block_at(offset, heaps)
-        if offset + raw.header.block_bytes > segment.file.size():
-            # A heap that is not asked for is not read; that it is not there shows all the same.
-            raise Damage("the file ends within the block")
-        return Block(codec, raw, segment.name)
+        return Block(codec, segment.block_at(offset, heaps, with_hash=False), segment.name)
     except Damage as damage:
         raise Corruption(segment.name, offset, lsn, str(damage)) from damage
     except OSError as error:
@@ -133,7 +181,7 @@ def _block_at(segment: Segment, codec: BlockCodec, offset: int, lsn: int, heaps:
 
 
 def _wanted(selection: Selection, columns: Sequence[str]) -> tuple[int, ...]:
-    """Positions of all columns that filters and rows are made of, where no heap is needed."""
+    """Positions of all columns that filters and rows are made of."""
     asked = set(positions_of(columns))
     if selection.kinds or selection.messages:
         asked.add(events.KIND)
@@ -143,18 +191,17 @@ def _wanted(selection: Selection, columns: Sequence[str]) -> tuple[int, ...]:
         asked.add(events.ADDRESS)
     if selection.since is not None or selection.until is not None:
         asked.add(events.TIME)
+    if selection.queues:
+        asked.update(positions_of(("queues",)))
     return tuple(sorted(asked))
 
 
 class Filter:
     """A selection as masks over the columns of a block."""
 
-    def __init__(
-        self, selection: Selection, names: NameTables, wanted: tuple[int, ...] = ()
-    ) -> None:
-        """`wanted`: see `Part`. Raises SelectionError for names that history does not have."""
+    def __init__(self, selection: Selection, names: NameTables) -> None:
+        """Raises SelectionError for names that history does not have."""
         self._selection: Final = selection
-        self._wanted: Final = wanted
         self._kinds: NDArray[np.bool_] | None = None
         if selection.kinds:
             self._kinds = np.zeros(KINDS, bool)
@@ -163,15 +210,26 @@ class Filter:
         self._addresses = names.addresses.ids_of(selection.addresses, "address")
         self._messages = np.array(sorted(selection.messages), np.int64)
 
-    def part(self, block: Block) -> Part | None:
-        """The selected rows of a block, None if there are none. Raises Corruption."""
-        part = Part(block, wanted=self._wanted)
-        first, count = block.first_lsn, block.count
+    def parts(self, parts: Parts) -> list[Part]:
+        """What is selected of parts, without those of which nothing is. Raises Corruption."""
+        inside = [part for part in parts if self._has_lsns_of(part.block)]
+        if inside and inside[0].wanted:
+            # Whatever is damaged says so by itself, when it is asked.
+            with suppress(Damage):
+                load(inside)
+        return [found for part in inside if (found := self._part(part)) is not None]
+
+    def _has_lsns_of(self, block: Block) -> bool:
+        to_lsn = self._selection.to_lsn
+        return self._selection.from_lsn <= block.last_lsn and (
+            to_lsn is None or to_lsn >= block.first_lsn
+        )
+
+    def _part(self, part: Part) -> Part | None:
+        first, count = part.block.first_lsn, part.block.count
         selection = self._selection
         start = max(selection.from_lsn - first, 0)
         stop = count if selection.to_lsn is None else min(selection.to_lsn - first + 1, count)
-        if start >= stop:
-            return None
         mask = self._mask(part)
         if start > 0 or stop < count:
             inside = np.zeros(count, bool)

@@ -162,10 +162,11 @@ class DuckEngine:
         """A query for what the decoder gives, as long as `held` is open."""
         names = not NAMED_COLUMNS.isdisjoint(columns)
         plan = held.enter_context(reading(source, selection, names=names))
-        pulled = Pulled(read_plan(plan, columns))
+        pulled = Pulled(read_plan(plan, columns, encoded=True))
         self._pulled.append(pulled)
         name = f"{_NUMBERED}{len(self._pulled)}"
-        reader = pa.RecordBatchReader.from_batches(arrow_schema(columns), pulled)
+        schema = arrow_schema(columns, encoded=True)
+        reader = pa.RecordBatchReader.from_batches(schema, pulled)
         self.connection.register(name, reader)
         held.callback(pulled.close)
         held.callback(self.connection.unregister, name)

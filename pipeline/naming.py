@@ -17,6 +17,11 @@ IDS_MAX: Final = 1 << 24
 """Ids count up from 1; larger ones are looked up one by one."""
 
 
+def encoded(places: NDArray[Any], texts: pa.Array) -> pa.DictionaryArray:
+    """Texts by their places in a table of them, without writing each one out."""
+    return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32, copy=False)), texts)
+
+
 class NameTable:
     """Names by id; can be pickled."""
 
@@ -36,7 +41,7 @@ class NameTable:
         self._array = None
         self._places = np.empty(0, np.int32)
 
-    def of(self, ids: NDArray[Any]) -> pa.Array:
+    def encoded(self, ids: NDArray[Any]) -> pa.DictionaryArray:
         """Names of ids; null for 0."""
         if self._array is None:
             # The last one stands for none.
@@ -47,7 +52,7 @@ class NameTable:
         places = self._places[ids]
         if places.min() < 0:
             return self._named_one_by_one(ids)
-        return self._array.take(pa.array(places))
+        return encoded(places, self._array)
 
     def _make_places(self) -> NDArray[np.int32]:
         """Place of each id's name; -1 for those without, and nothing where ids are too large."""
@@ -58,10 +63,10 @@ class NameTable:
             places[0] = len(self.names)
         return places
 
-    def _named_one_by_one(self, ids: NDArray[Any]) -> pa.Array:
+    def _named_one_by_one(self, ids: NDArray[Any]) -> pa.DictionaryArray:
         by_id = dict(zip(self.ids.tolist(), self.names, strict=True))
         named = [by_id.get(number, f"#{number}") if number else None for number in ids.tolist()]
-        return pa.array(named, pa.string())
+        return pa.array(named, pa.string()).dictionary_encode()
 
     def ids_of(self, names: tuple[str, ...], what: str) -> NDArray[np.int64]:
         """Ids that these names ever stood for; raises SelectionError for a name nobody had."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from client.control import is_running
 from engine import events
-from engine.events import COLUMNS, KIND, MESSAGE, TIME, Row
+from engine.events import KIND, MESSAGE, TIME, Row
 from history.beginning import beginning
 from history.names import Names
 from history.scan import events_of, kinds_mask
@@ -32,6 +32,7 @@ from journal.format import BLOCK_HEADER_BYTES, FOOTER_ENTRY_FIELDS, Damage, segm
 from journal.reader import read_blocks
 from journal.segment import Segment, first_lsn_of, left_meanwhile, open_segment, segment_names
 from paging.layout import LAYOUT
+from pipeline.arrays import Part
 from pipeline.naming import NO_NAMES, NameTables
 from pipeline.selection import Selection, SelectionError
 from recovery.readonly import journal_disk
@@ -426,11 +427,8 @@ def _summarised(block: Block) -> tuple[int, ...]:
     if not block.count:
         return _measured(block)
     stored = _measured(block)[:6]
-    columns = block.columns()
-    kinds, messages, times = (
-        np.frombuffer(columns[position], "<" + COLUMNS[position].code)
-        for position in (KIND, MESSAGE, TIME)
-    )
+    rows = Part(block, wanted=(KIND, MESSAGE, TIME))
+    kinds, messages, times = rows.raw(KIND), rows.raw(MESSAGE), rows.raw(TIME)
     named = messages[messages > 0]
     lowest, highest = (int(named.min()), int(named.max())) if len(named) else (0, 0)
     kind_bits = 0

@@ -39,6 +39,7 @@ from journal.format import (
     unpack_footer,
     unpack_segment_header,
 )
+from journal.rows_frame import Order
 from journal.segment import CHUNK_BYTES, Segment
 from paging.layout import LAYOUT
 from pipeline.arrays import DTYPES, Part, column
@@ -121,8 +122,8 @@ def make_proof(segment: Segment) -> Proof:
         raw = segment.block_at(offset, with_heap=True)
         digest = hashlib.sha256()
         if raw.header.event_count:
-            for part in codec.columns(raw.header, raw.rows):
-                digest.update(part)
+            codec.check_size(raw.header)
+            digest.update(codec.decompress(raw.rows, raw.header.rows_raw_bytes))
             digest.update(codec.heap(raw.header, raw.heap))
         packed = pack_block_header(raw.header, segment.salt)
         blocks.append(BlockProof(packed, raw.header, offset, raw.hash, digest.digest()))
@@ -315,7 +316,8 @@ class Rebuilder:
         self, block: BlockProof, raw: "_RawRows", start: int, end: int
     ) -> RebuiltBlock | None:
         """Make a block again; None if its rows are not those that it had."""
-        rows, heap = raw.rows(start, end), raw.heap(start, end)
+        order = self._codec.order(block.header)
+        rows, heap = raw.rows(order, start, end), raw.heap(start, end)
         digest = hashlib.sha256(rows)
         digest.update(heap)
         if digest.digest() != block.digest:
@@ -330,16 +332,16 @@ class Rebuilder:
             return None
         stored_heap = self._compressor.compress(heap) if heap else b""
         stored_rows, exact = b"", False
-        for stored_rows in self._frames(rows, block.header.event_count):
+        for stored_rows in self._frames(order, rows, block.header.event_count):
             exact = block_hash(block.packed, stored_rows, stored_heap) == block.hash
             if exact:
                 break
         self._count(block, exact)
         return RebuiltBlock(block, stored_rows, stored_heap, exact)
 
-    def _frames(self, rows: bytes, count: int) -> Iterator[bytes]:
-        """The rows frame as it is written, then as it was: in one piece."""
-        yield rows_frame.compress(self._compressor, rows, count, self._codec.part_ends)
+    def _frames(self, order: Order, rows: bytes, count: int) -> Iterator[bytes]:
+        """The rows frame as it is written, then in one piece, in case that others write so."""
+        yield rows_frame.compress(self._compressor, rows, count, order)
         yield self._compressor.compress(rows)
 
     def _compare(
@@ -395,11 +397,11 @@ class _RawRows:
         ]
         self._heaps: Final = [_Strings(table.column(name)) for name in _HEAP_COLUMNS]
 
-    def rows(self, start: int, end: int) -> bytes:
+    def rows(self, order: Order, start: int, end: int) -> bytes:
         """The rows frame of these rows, uncompressed."""
         parts = [each[start:end].tobytes() for each in self._columns]
         parts += [each.lengths(start, end).tobytes() for each in self._heaps]
-        return b"".join(parts)
+        return b"".join([parts[position] for position in order.positions])
 
     def heap(self, start: int, end: int) -> bytes:
         """The heap frame of these rows, uncompressed."""

@@ -14,8 +14,8 @@ from journal.pins import Pin
 from pipeline.planning import Plan, Source, check_source, make_plan
 from pipeline.selection import EVERYTHING, Selection
 
-SPLIT_BYTES: Final = 3 << 20
-"""About two batches, which are decoded ahead of their reader."""
+SPLIT_BYTES: Final = 8 << 20
+"""Several batches, yet so few that short histories keep all threads busy, too."""
 
 
 @contextmanager

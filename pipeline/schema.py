@@ -20,6 +20,8 @@ WIDENED: Final = {
 }  # fmt: skip
 """Signed Arrow types that hold every value of a column, by its struct code."""
 
+DICTIONARY: Final = pa.dictionary(pa.int32(), pa.string())
+
 _SPARK_NAMES: Final = {
     pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint", pa.bool_(): "boolean",
     pa.string(): "string", pa.binary(): "binary", TIME_TYPE: "timestamp",
@@ -89,6 +91,8 @@ PLAIN_COLUMNS: Final = tuple(column.name for column in EVENT_COLUMNS if not colu
 ALL_COLUMNS: Final = tuple(BY_NAME)
 NAMED_COLUMNS: Final = frozenset({"address", "queue", "queues"})
 """Columns that need the names of addresses or queues."""
+ENCODED_COLUMNS: Final = frozenset({"kind", "reason", "address", "queue"})
+"""Columns of few texts that are repeated, for those who can read dictionaries of them."""
 HEAP_COLUMNS: Final = frozenset({"detail", "headers", "body", "detail_raw", "headers_raw"})
 """Columns for which the heap of a block must be decompressed."""
 
@@ -109,9 +113,14 @@ def check_columns(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def arrow_schema(names: Iterable[str]) -> pa.Schema:
-    """The Arrow schema of these columns, in this order."""
-    return pa.schema([pa.field(name, BY_NAME[name].type) for name in names])
+def arrow_schema(names: Iterable[str], *, encoded: bool = False) -> pa.Schema:
+    """The Arrow schema of these columns, in this order; texts as dictionaries if `encoded`."""
+    return pa.schema(
+        [
+            pa.field(name, DICTIONARY if encoded and name in ENCODED_COLUMNS else column.type)
+            for name, column in ((name, BY_NAME[name]) for name in names)
+        ]
+    )
 
 
 def spark_ddl(names: Iterable[str]) -> str:

@@ -1,4 +1,6 @@
-"""Writes the golden journal of format version 1; what it wrote must stay readable for ever.
+"""Writes a golden journal of format version 1; what it wrote must stay readable for ever.
+
+`v1` was written when blocks had the order of the layout, `v1-narrow-first` with that flag.
 
 Run once:
 
@@ -20,7 +22,7 @@ from journal.format import RESERVE_NAME
 from journal.journal import Journal
 from journal.layout import RowLayout
 
-FOLDER: Final = Path(__file__).parent / "v1"
+FOLDER: Final = Path(__file__).parent / "v1-narrow-first"
 DATA_ID: Final = b"golden journal 1"
 LAYOUT: Final = RowLayout(
     columns=(
@@ -43,11 +45,15 @@ ROW: Final = Struct("<BBHIQqIII4x")
 BLOCKS: Final = 14
 
 
-def block(number: int, first_lsn: int) -> list[tuple[tuple[int, ...], list[bytes]]]:
+LONG: Final = 9
+"""Number of the block that may be long."""
+
+
+def block(number: int, first_lsn: int, count: int) -> list[tuple[tuple[int, ...], list[bytes]]]:
     """Rows and strings of a block: some empty, some compressible, some not."""
     chance = random.Random(number)
     events: list[tuple[tuple[int, ...], list[bytes]]] = []
-    for position in range(1 + number % 5):
+    for position in range(count):
         lsn = first_lsn + position
         row = (lsn % 70, number % 9, lsn % 3, lsn % 4, lsn // 2, 1_760_000_000_000_000 + lsn)
         detail = b"" if lsn % 3 else msgspec.msgpack.encode({"lsn": lsn})
@@ -57,13 +63,14 @@ def block(number: int, first_lsn: int) -> list[tuple[tuple[int, ...], list[bytes
     return events
 
 
-def write(folder: Path) -> dict[str, Any]:
-    """Write the journal; answers what reading it must give."""
+def write(folder: Path, longest: int) -> dict[str, Any]:
+    """Write the journal, one block with so many events; answers what reading it must give."""
     disk = RealDisk(folder)
     journal = Journal.create(disk, LAYOUT, data_id=DATA_ID, segment_bytes=8192)
     expected: list[Any] = []
     for number in range(BLOCKS):
-        events = block(number, journal.next_lsn)
+        count = longest if number == LONG else 1 + number % 5
+        events = block(number, journal.next_lsn, count)
         rows = [ROW.pack(*row, *map(len, strings)) for row, strings in events]
         heaps = [[strings[k] for _, strings in events if strings[k]] for k in range(3)]
         for position, (row, strings) in enumerate(events):
@@ -84,10 +91,14 @@ def write(folder: Path) -> dict[str, Any]:
     }
 
 
+LONGEST: Final = {"v1": 5, "v1-narrow-first": 200}
+"""Events of the longest block of each golden journal: from 64 on a block is in parts."""
+
+
 def main() -> None:
     """Write the golden files."""
     FOLDER.mkdir()
-    expected = write(FOLDER)
+    expected = write(FOLDER, LONGEST[FOLDER.name])
     lines = ",\n".join(msgspec.json.encode(event).decode() for event in expected.pop("events"))
     head = msgspec.json.encode(expected).decode().removesuffix("}")
     (FOLDER / "expected.json").write_text(f'{head},\n"events": [\n{lines}\n]}}\n')

@@ -37,6 +37,7 @@ def read_segment(path: Path, previous_hash: bytes) -> Iterator[tuple[bytes, list
         _, flags, _, first_lsn, _, count, rows_raw, rows_stored, heap_raw, heap_stored = head[:10]
         assert crc32c(data_id + data[offset : offset + 68]) == head[13]
         assert (first_lsn, head[12], flags == 1) == (lsn, previous_hash, count == 0)
+        assert flags in (0, 1, 2)
         rows_end = offset + 72 + rows_stored
         end = rows_end + heap_stored
         rows, heap = data[offset + 72 : rows_end], data[rows_end:end]
@@ -45,21 +46,40 @@ def read_segment(path: Path, previous_hash: bytes) -> Iterator[tuple[bytes, list
         rows = zstandard.decompress(rows) if rows else b""
         heap = zstandard.decompress(heap) if heap else b""
         assert (len(rows), len(heap)) == (rows_raw, heap_raw)
-        yield previous_hash, events_of(layout, first_lsn, count, rows, heap)
+        order = narrow_first(layout) if flags == 2 else None
+        yield previous_hash, events_of(layout, order, first_lsn, count, rows, heap)
         lsn += count
         offset = end
     if any(data[offset:]):
         check_footer(data, offset, data_id, previous_hash, lsn - 1)
 
 
-def events_of(layout: Any, first_lsn: int, count: int, rows: bytes, heap: bytes) -> list[Any]:
+def codes_of(layout: Any) -> list[str]:
+    """Codes of the columns, then those of the lengths."""
+    return [code for _, code, _ in layout["columns"]] + ["I"] * len(layout["heaps"])
+
+
+def narrow_first(layout: Any) -> list[int]:
+    """Places of the columns in the order of a block with that flag."""
+    names = [name for name, _, _ in layout["columns"]] + [None] * len(layout["heaps"])
+    message, time = names.index(layout["message_column"]), names.index(layout["time_column"])
+    narrow, wide = [], []
+    for place, code in enumerate(codes_of(layout)):
+        if place not in (message, time):
+            (narrow if CODES[code] < 8 else wide).append(place)
+    return [*narrow, time, message, *wide]
+
+
+def events_of(
+    layout: Any, order: list[int] | None, first_lsn: int, count: int, rows: bytes, heap: bytes
+) -> list[Any]:
     """The events of a block."""
-    codes = [code for _, code, _ in layout["columns"]] + ["I"] * len(layout["heaps"])
-    columns = []
+    codes = codes_of(layout)
+    columns: list[Any] = [None] * len(codes)
     start = 0
-    for code in codes:
-        columns.append(struct.unpack_from(f"<{count}{code}", rows, start))
-        start += count * CODES[code]
+    for place in order or range(len(codes)):
+        columns[place] = struct.unpack_from(f"<{count}{codes[place]}", rows, start)
+        start += count * CODES[codes[place]]
     assert start == len(rows)
     width = len(layout["columns"])
     strings: list[list[str]] = []

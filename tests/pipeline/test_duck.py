@@ -77,8 +77,8 @@ def test_an_answer_that_is_left_half_read_is_let_go_of(history: History) -> None
 def test_what_goes_wrong_in_the_decoder_is_raised_as_what_it_was(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def damaged(*args: Any) -> Any:
-        yield from list(read_plan(*args))[:1]
+    def damaged(*args: Any, **options: Any) -> Any:
+        yield from list(read_plan(*args, **options))[:1]
         raise Corruption("00000000000000000001.seg", 4096, 1, "the crc is wrong")
 
     monkeypatch.setattr("pipeline.duck.read_plan", damaged)

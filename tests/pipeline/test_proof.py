@@ -20,8 +20,10 @@ from hypothesis import strategies as st
 from journal.disk import RealDisk
 from journal.errors import ArchiveError, JournalError
 from journal.format import Damage
+from journal.rows_frame import narrow_first
 from journal.segment import open_segment, segment_names
 from journal.verify import verify
+from paging.layout import LAYOUT
 from pipeline import proof as proof_module
 from pipeline import proving
 from pipeline.jobs.archive import archive
@@ -38,6 +40,7 @@ from pipeline.proof import (
 )
 from pipeline.proving import ProofReport, prove, restore
 from tests.support.histories import some_history, write_history
+from tests.support.older import write_as_before
 
 PAGE = (Path(__file__).parents[2] / "docs" / "journal-format.md").read_text("utf-8")
 BLOCK_EVENTS = 40
@@ -141,6 +144,22 @@ def test_everything_is_proven_by_hash(place: Place) -> None:
         assert segment.last_hash == opened.footer().last_hash.hex()
         opened.close()
     assert report.last_hash == segments[-1].last_hash
+
+
+def test_blocks_as_they_were_written_once_are_proven_and_restored(
+    place: Place, tmp_path: Path
+) -> None:
+    older = Place(tmp_path / "older")
+    shutil.copytree(place.data, older.data)
+    write_as_before(older.data / "journal", segments=2)
+    assert archive(Source(str(older.data)), str(older.folder)).ok
+    report = older.prove(Source(str(older.data)))
+    assert report.ok
+    assert report.exact == report.blocks == place.prove().blocks
+    restore(older.archive, tmp_path / "restored", now=0)
+    for segment in older.segments:
+        restored = (tmp_path / "restored" / "journal" / segment.segment).read_bytes()
+        assert restored == (older.data / "journal" / segment.segment).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -349,7 +368,7 @@ def test_rows_and_proof_changed_together_are_found_by_the_chain(place: Place) ->
     forged = with_cell(table, "body", row, forged_body)
     raw = proof_module._RawRows(forged.combine_chunks())
     end = start + block.header.event_count
-    content = raw.rows(start, end) + raw.heap(start, end)
+    content = raw.rows(narrow_first(LAYOUT), start, end) + raw.heap(start, end)
     digest = hashlib.sha256(content).digest()
     blocks = tuple(each._replace(digest=digest) if each is block else each for each in proof.blocks)
     pq.write_table(forged, place.file(1))

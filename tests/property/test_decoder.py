@@ -19,11 +19,14 @@ from engine.events import REASONS
 from engine.headers import as_dict
 from journal.disk import RealDisk
 from journal.reader import read_blocks
+from journal.verify import verify
 from pipeline.decoding import read_plan, read_split
 from pipeline.planning import Plan, Source, make_plan
 from pipeline.schema import ALL_COLUMNS, NAMED_COLUMNS, arrow_schema
 from pipeline.selection import Selection
+from recovery.directory import JOURNAL
 from tests.support.histories import some_history, write_history
+from tests.support.older import write_as_before
 from tests.support.scenario import play, steps
 from tests.support.world import Event, World
 
@@ -203,6 +206,22 @@ def test_every_scenario_comes_out_as_it_was_journaled(
         assert (plan.first_lsn, plan.last_lsn) == (1, len(journal))
         expected = Plainly(directory, journal).rows(Selection())
         assert rows_of(list(read_plan(plan, ALL_COLUMNS)), ALL_COLUMNS) == expected
+
+
+@given(st.integers(1, 4), st.integers(0, 4), st.sets(st.sampled_from(ALL_COLUMNS), min_size=1))
+def test_blocks_as_they_were_written_once_give_the_same(
+    seed: int, older: int, chosen: set[str]
+) -> None:
+    journal = history(seed, 200)
+    columns = sorted(chosen - {"block_offset"} | {"lsn"})
+    with TemporaryDirectory() as folder:
+        directory = write_history(Path(folder), journal, segment_bytes=1 << 15)
+        source = Source(str(directory))
+        expected = rows_of(list(read_plan(make_plan(source, Selection()), columns)), columns)
+        write_as_before(directory / JOURNAL, older)
+        assert verify(RealDisk(directory / JOURNAL)).ok
+        found = rows_of(list(read_plan(make_plan(source, Selection()), columns)), columns)
+        assert found == expected
 
 
 @given(st.data())

@@ -8,6 +8,7 @@ from crc32c import crc32c
 from journal import format as journal_format
 from journal.format import (
     FLAG_MARK,
+    FLAG_NARROW_FIRST,
     NO_HASH,
     PAGE_BYTES,
     BlockHeader,
@@ -134,9 +135,11 @@ def test_blocks_of_another_journal_are_not_ours() -> None:
 @pytest.mark.parametrize(
     "header",
     [
-        BLOCK._replace(flags=2),
+        BLOCK._replace(flags=4),
         BLOCK._replace(flags=FLAG_MARK),
+        BLOCK._replace(flags=FLAG_MARK | FLAG_NARROW_FIRST),
         BLOCK._replace(event_count=0),
+        BLOCK._replace(event_count=0, flags=FLAG_NARROW_FIRST),
     ],
 )
 def test_impossible_block_headers_are_damage(header: BlockHeader) -> None:

@@ -7,7 +7,7 @@ from journal.errors import Corruption
 from journal.format import Damage, segment_name
 from journal.segment import CHUNK_BYTES, Behind, Window, look_behind, open_segment, segment_names
 from tests.simulation.disk import FaultyDisk
-from tests.suites.journal_rows import append_some, create, noise
+from tests.suites.journal_rows import append_some, create, make_batch, noise
 
 
 def test_a_window_gives_what_the_file_holds() -> None:
@@ -32,28 +32,56 @@ def test_a_window_may_be_stale_until_it_is_refreshed() -> None:
     assert window.take(3, 0) == b"new"
 
 
+class CountedFile(MemoryFile):
+    """A file that keeps what was read of it."""
+
+    reads: list[int]
+
+    def pread(self, count: int, offset: int) -> bytes:
+        found = super().pread(count, offset)
+        self.reads.append(len(found))
+        return found
+
+
+class CountedDisk(MemoryDisk):
+    def open(self, name: str) -> CountedFile:
+        file = CountedFile(self.files[name])
+        file.reads = []
+        return file
+
+
 def test_many_small_blocks_cost_few_calls() -> None:
-    calls: list[int] = []
-
-    class CountedFile(MemoryFile):
-        def pread(self, count: int, offset: int) -> bytes:
-            calls.append(offset)
-            return super().pread(count, offset)
-
-    class CountedDisk(MemoryDisk):
-        def open(self, name: str) -> CountedFile:
-            return CountedFile(self.files[name])
-
     disk = CountedDisk()
     journal = create(disk, segment_bytes=1 << 20)
     append_some(journal, 500, count=1)
+    for with_heap in (True, False):
+        segment = open_segment(disk, segment_name(1))
+        offset = segment.first_offset
+        reads = segment.file.reads  # type: ignore[attr-defined]
+        reads.clear()
+        for _ in range(500):
+            offset += segment.block_at(offset, with_heap).header.block_bytes
+        assert 0 < len(reads) < 5
+        assert segment.is_blank_at(offset)
+
+
+def test_large_heaps_that_are_not_asked_for_are_not_read() -> None:
+    disk = CountedDisk()
+    journal = create(disk, segment_bytes=64 << 20)
+    bodies = [noise(100_000 + number) for number in range(40)]
+    row = (1, 2, 3, 4, 5)
+    for body in bodies:
+        journal.append(make_batch(journal.next_lsn, [(row, b"", body)]))
     segment = open_segment(disk, segment_name(1))
-    calls.clear()
     offset = segment.first_offset
-    for _ in range(500):
-        offset += segment.block_at(offset, with_heap=True).header.block_bytes
-    assert 0 < len(calls) < 5
-    assert segment.is_blank_at(offset)
+    reads = segment.file.reads  # type: ignore[attr-defined]
+    reads.clear()
+    for body in bodies:
+        header = segment.block_at(offset, with_heap=False).header
+        assert header.heap_raw_bytes == len(body)
+        offset += header.block_bytes
+    # One window, and then little more than headers and rows.
+    assert sum(reads) < CHUNK_BYTES + len(bodies) * 2000
 
 
 def test_only_names_of_segments_are_segments() -> None:

@@ -51,7 +51,7 @@ def spoiled(tmp_path: Path, *, heap: bool) -> Block:
         b"nonsense" if heap else raw.heap,
         raw.hash,
     )
-    return Block(sound._codec, broken, "00000000000000000001.seg")
+    return Block(sound.codec, broken, "00000000000000000001.seg")
 
 
 def test_a_frame_that_cannot_be_read_is_corruption_with_its_place(tmp_path: Path) -> None:

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ahead import WAITING, in_order
+from pipeline.ahead import in_order
+
+ROOM = 3
+
+
+def weighed(results: int) -> int:
+    return 1
+
 
 DEADLINE = 60.0
 """For what must happen at once; reached only where a test fails."""
@@ -21,7 +28,7 @@ def test_results_come_in_order(counts: list[int], threads: int) -> None:
 
     works = [partial(work, number) for number in range(len(counts))]
     expected = [(number, place) for number, count in enumerate(counts) for place in range(count)]
-    assert list(in_order(works, threads)) == expected
+    assert list(in_order(works, threads, lambda _: 1, ROOM)) == expected
 
 
 def test_so_many_run_at_once() -> None:
@@ -31,7 +38,7 @@ def test_so_many_run_at_once() -> None:
         # Each waits for the two others.
         yield together.wait(DEADLINE)
 
-    assert sorted(in_order([work] * 3, 3)) == [0, 1, 2]
+    assert sorted(in_order([work] * 3, 3, weighed, ROOM)) == [0, 1, 2]
 
 
 def test_an_error_comes_behind_what_was_before_it() -> None:
@@ -39,7 +46,7 @@ def test_an_error_comes_behind_what_was_before_it() -> None:
         yield 1
         raise ValueError("the disk is gone")
 
-    results = in_order([lambda: iter([0]), fails, lambda: iter([2])], 2)
+    results = in_order([lambda: iter([0]), fails, lambda: iter([2])], 2, weighed, ROOM)
     assert [next(results), next(results)] == [0, 1]
     with pytest.raises(ValueError, match="the disk is gone"):
         next(results)
@@ -61,13 +68,18 @@ def test_memory_is_bounded_and_who_stops_leaves_nothing_behind() -> None:
     def works() -> Iterator[Callable[[], Iterator[int]]]:
         yield from (partial(work, number) for number in range(100))
 
-    results = in_order(works(), 3)
+    results = in_order(works(), 3, weighed, ROOM)
     assert [next(results) for _ in range(5)] == [0] * 5
     results.close()  # type: ignore[attr-defined]
     for _ in set(made):
         assert closed.acquire(timeout=DEADLINE)
     # What was taken, what waits, and what is in the making.
-    assert made.count(0) <= 5 + WAITING + 2
-    assert made.count(1) <= WAITING + 2
-    assert max(made) <= 2
+    assert made.count(0) <= 5 + ROOM + 2
+    assert made.count(1) <= ROOM + 2
+    assert max(made) <= 3
     assert not [each for each in threading.enumerate() if each.name.startswith("decoding")]
+
+
+def test_a_result_larger_than_the_room_is_given_all_the_same() -> None:
+    works = [lambda: iter([10, 20]), lambda: iter([30])]
+    assert list(in_order(works, 2, lambda size: size, 5)) == [10, 20, 30]

@@ -20,9 +20,9 @@ def test_each_id_has_its_name(names: dict[int, str], data: st.DataObject) -> Non
     expected = [names.get(number, f"#{number}") if number else None for number in wanted]
     table = NameTable(names)
     for each in (table, copy.copy(table)):
-        assert each.of(np.array(wanted, np.uint64)).to_pylist() == expected
+        assert each.encoded(np.array(wanted, np.uint64)).to_pylist() == expected
         # A table may be asked again.
-        assert each.of(np.array(wanted, np.uint64)).to_pylist() == expected
+        assert each.encoded(np.array(wanted, np.uint64)).to_pylist() == expected
 
 
 def test_a_name_may_have_had_several_ids() -> None:

@@ -1,0 +1,81 @@
+"""Journals as they were written once: blocks in the order of the layout, in one piece."""
+
+from pathlib import Path
+
+import zstandard
+
+from journal.block import COMPRESSION_LEVEL, BlockCodec, RawBlock
+from journal.disk import RealDisk
+from journal.format import (
+    NO_HASH,
+    Damage,
+    Footer,
+    block_hash,
+    frame_crc,
+    pack_block_header,
+    pack_footer,
+    pack_footer_entry,
+    pack_segment_header,
+)
+from journal.segment import Segment, open_segment, segment_names
+
+
+def as_before(codec: BlockCodec, raw: RawBlock) -> RawBlock:
+    """The same block without the flag; its hash is that of the block that it was."""
+    header = raw.header
+    if not header.event_count:
+        return raw
+    plain = b"".join(bytes(column) for column in codec.columns(header, raw.rows))
+    rows = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(plain)
+    older = header._replace(flags=0, rows_stored_bytes=len(rows), rows_crc=frame_crc(rows))
+    return raw._replace(header=older, rows=rows)
+
+
+def write_as_before(journal: Path, segments: int) -> None:
+    """Write the blocks of the first segments as before; the chain goes on through all of them."""
+    disk = RealDisk(journal)
+    last_hash = NO_HASH
+    for number, name in enumerate(segment_names(disk)):
+        segment = open_segment(disk, name)
+        content, last_hash = _rewritten(segment, last_hash, older=number < segments)
+        segment.close()
+        (journal / name).write_bytes(content)
+
+
+def _rewritten(segment: Segment, last_hash: bytes, *, older: bool) -> tuple[bytes, bytes]:
+    header, codec = segment.header, segment.codec()
+    content = bytearray(
+        pack_segment_header(
+            first_lsn=header.first_lsn, data_id=header.data_id, previous_hash=last_hash,
+            segment_bytes=header.segment_bytes, layout=header.layout,
+        )
+    )  # fmt: skip
+    footer = _footer_of(segment)
+    entries = bytearray()
+    offset = segment.first_offset
+    while footer.footer_offset > offset if footer else not segment.is_blank_at(offset):
+        raw = segment.block_at(offset, with_heap=True)
+        offset += raw.header.block_bytes
+        found = as_before(codec, raw) if older else raw
+        packed = pack_block_header(found.header._replace(previous_hash=last_hash), segment.salt)
+        last_hash = block_hash(packed, found.rows, found.heap)
+        if footer:
+            entry = footer.entry(len(entries) // len(pack_footer_entry(footer.entry(0))))
+            entries += pack_footer_entry(
+                entry._replace(offset=len(content), rows_stored_bytes=len(found.rows))
+            )
+        content += packed + found.rows + found.heap
+    if footer is None:
+        return bytes(content).ljust(segment.file.size(), b"\0"), last_hash
+    content += pack_footer(
+        entries, footer_offset=len(content), last_lsn=footer.last_lsn, last_hash=last_hash,
+        salt=segment.salt,
+    )  # fmt: skip
+    return bytes(content), last_hash
+
+
+def _footer_of(segment: Segment) -> Footer | None:
+    try:
+        return segment.footer()
+    except Damage:
+        return None
