@@ -9,6 +9,7 @@ Must never know: files, and what a column means beyond the summaries that the la
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate, pairwise
+from threading import local
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import zstandard
@@ -84,7 +85,7 @@ def queue_bit(queue: int) -> int:
 
 
 class BlockCodec:
-    """What encoding and decoding blocks of one layout need; not to be shared between threads."""
+    """What encoding and decoding blocks of one layout need; threads may share it for decoding."""
 
     def __init__(self, layout: RowLayout, data_id: bytes) -> None:
         self.layout: Final = layout
@@ -101,7 +102,7 @@ class BlockCodec:
         self.message: Final = layout.position(layout.message_column)
         self.queue: Final = layout.position(layout.queue_column)
         self._compressor: Final = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
-        self._decompressor: Final = zstandard.ZstdDecompressor()
+        self._of_thread: Final = local()
 
     def encode(self, batch: BatchLike, previous_hash: bytes) -> EncodedBlock:
         """Make the block of a batch; AssertionError if rows and heaps do not fit together."""
@@ -179,13 +180,20 @@ class BlockCodec:
         """Decompress a heap frame: all strings of the first heap, then of the next. Damage."""
         return self.decompress(heap, header.heap_raw_bytes)
 
+    def _decompressor(self) -> zstandard.ZstdDecompressor:
+        """The one of this thread: no two may use one at once."""
+        found = getattr(self._of_thread, "decompressor", None)
+        if found is None:
+            found = self._of_thread.decompressor = zstandard.ZstdDecompressor()
+        return cast("zstandard.ZstdDecompressor", found)
+
     def decompress_all(self, frames: Sequence[tuple[bytes, int]]) -> Sequence[Buffer]:
         """What frames hold, which must be so many bytes each. Raises Damage.
 
         All in one call, which leaves other threads alone for long: with one for each frame threads
         wait for each other more than they work.
         """
-        together = getattr(self._decompressor, "multi_decompress_to_buffer", None)
+        together = getattr(self._decompressor(), "multi_decompress_to_buffer", None)
         if together is not None and len(frames) > 1:
             with suppress(zstandard.ZstdError, ValueError):
                 if all(zstandard.frame_content_size(frame) == size for frame, size in frames):
@@ -200,7 +208,7 @@ class BlockCodec:
         try:
             if zstandard.frame_content_size(frame) != raw_bytes:
                 raise Damage("a frame has another size than the block header says")
-            raw = self._decompressor.decompress(frame)
+            raw = self._decompressor().decompress(frame)
         except zstandard.ZstdError as error:
             raise Damage(f"a frame cannot be decompressed: {error}") from error
         if len(raw) != raw_bytes:

@@ -324,7 +324,7 @@ def unpack_block_header(packed: bytes, salt: int) -> BlockHeader:
         raise Damage("no block begins here")
     if crc32c(packed[:BLOCK_CRC_OFFSET], salt) != fields[-1]:
         raise Damage("the crc of the block header does not match")
-    header = BlockHeader(fields[1], *fields[3:13])
+    header = BlockHeader._make(fields[1:2] + fields[3:13])
     if (
         header.flags not in (0, FLAG_MARK, FLAG_NARROW_FIRST)
         or fields[2]

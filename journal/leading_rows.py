@@ -7,9 +7,16 @@ Damage. Must never know what a column means.
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from journal import rows_frame
 from journal.block import BlockCodec, Buffer
 from journal.format import BlockHeader, Damage
+from journal.rows_frame import (
+    PARTED_COUNT_MIN,
+    ZSTD_BLOCK_BYTES,
+    Order,
+    parts_with,
+    shortened,
+    zstd_blocks,
+)
 
 Stored: TypeAlias = tuple[BlockHeader, bytes]
 """Header and rows frame of a block that has events."""
@@ -22,25 +29,29 @@ def leading_rows(
 
     Raises Damage.
     """
-    for header, _ in blocks:
+    frames = []
+    parts: dict[Order, int] = {}
+    for header, rows in blocks:
         codec.check_size(header)
+        order = codec.order(header)
+        if order not in parts:
+            parts[order] = parts_with(order, positions)
+        frames.append(_first_parts(header, rows, order, parts[order]))
     try:
-        return codec.decompress_all([_frame(codec, *block, positions) for block in blocks])
+        return codec.decompress_all(frames)
     except Damage:
         # Another compressor may have cut parts otherwise than ours.
         return codec.decompress_all([(rows, header.rows_raw_bytes) for header, rows in blocks])
 
 
-def _frame(
-    codec: BlockCodec, header: BlockHeader, rows: bytes, positions: tuple[int, ...]
-) -> tuple[bytes, int]:
-    """A frame that has these columns, and how much it must hold."""
+def _first_parts(header: BlockHeader, rows: bytes, order: Order, parts: int) -> tuple[bytes, int]:
+    """A frame of so many parts, and how much it must hold."""
     count = header.event_count
-    order = codec.order(header)
-    parts = rows_frame.parts_with(order, positions)
-    if parts < len(order.part_ends) and count >= rows_frame.PARTED_COUNT_MIN:
+    if parts < len(order.part_ends) and count >= PARTED_COUNT_MIN:
         size = count * order.part_ends[parts - 1]
-        shortened = rows_frame.shortened(rows, rows_frame.zstd_blocks(order, parts, count), size)
-        if shortened is not None:
-            return shortened, size
+        # A zstd block for each part is what nearly all have.
+        blocks = parts if size <= ZSTD_BLOCK_BYTES else zstd_blocks(order, parts, count)
+        found = shortened(rows, blocks, size)
+        if found is not None:
+            return found, size
     return rows, header.rows_raw_bytes

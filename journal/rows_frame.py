@@ -34,6 +34,20 @@ _SINGLE_SEGMENT: Final = 0b10_1_00000
 _FRAME_HEADER: Final = Struct("<IBI")
 _DICTIONARY_ID_BYTES: Final = (0, 1, 2, 4)
 _CONTENT_SIZE_BYTES: Final = (0, 2, 4, 8)
+_DESCRIPTOR: Final = 4
+"""Place of the frame header descriptor."""
+
+
+def _first_block(descriptor: int) -> int:
+    """Where the first zstd block of a frame begins (section 3.1.1.1)."""
+    is_single = descriptor >> 5 & 1
+    content_size = _CONTENT_SIZE_BYTES[descriptor >> 6] or is_single
+    window = 1 - is_single
+    return _DESCRIPTOR + 1 + window + _DICTIONARY_ID_BYTES[descriptor & 3] + content_size
+
+
+_FIRST_BLOCK: Final = tuple([_first_block(descriptor) for descriptor in range(256)])
+_WITH_FIRST_BIT: Final = tuple([bytes([value | 1]) for value in range(256)])
 
 
 class Order:
@@ -76,7 +90,6 @@ def narrow_first(layout: RowLayout) -> Order:
     return Order(layout, [part for part in parts if part])
 
 
-@lru_cache(maxsize=256)
 def parts_with(order: Order, positions: tuple[int, ...]) -> int:
     """How many parts one needs for these columns."""
     end = max((order.ends[place] for place in positions), default=0)
@@ -99,8 +112,6 @@ def compress(compressor: zstandard.ZstdCompressor, raw: bytes, count: int, order
 
 def zstd_blocks(order: Order, parts: int, count: int) -> int:
     """How many zstd blocks the first parts of the frame of `count` events take."""
-    if count * order.part_ends[parts - 1] <= ZSTD_BLOCK_BYTES:
-        return parts
     sizes = (end - start for start, end in pairwise((0, *order.part_ends[:parts])))
     return sum(-(-size * count // ZSTD_BLOCK_BYTES) for size in sizes)
 
@@ -110,21 +121,16 @@ def shortened(frame: bytes, blocks: int, size: int) -> bytes | None:
 
     None if there are no more than these. If they hold something else, the result is no sound frame.
     """
-    start = stop = last = _first_block(frame)
+    if len(frame) <= _DESCRIPTOR:
+        return None
+    start = stop = last = _FIRST_BLOCK[frame[_DESCRIPTOR]]
     for _ in range(blocks):
         last = stop
         header = int.from_bytes(frame[last : last + _BLOCK_HEADER], "little")
         stop += _BLOCK_HEADER + (1 if header >> 1 & 3 == _RUN else header >> 3)
     if stop >= len(frame):
         return None
+    # What is the last block says so in its first bit.
+    is_last = _WITH_FIRST_BIT[frame[last]]
     header_bytes = _FRAME_HEADER.pack(_MAGIC, _SINGLE_SEGMENT, size)
-    is_last = bytes((frame[last] | 1,))
     return b"".join((header_bytes, frame[start:last], is_last, frame[last + 1 : stop]))
-
-
-def _first_block(frame: bytes) -> int:
-    """Where the first zstd block of a frame begins (section 3.1.1.1)."""
-    descriptor = frame[4] if len(frame) > 4 else 0
-    is_single = descriptor >> 5 & 1
-    content_size = _CONTENT_SIZE_BYTES[descriptor >> 6] or is_single
-    return 5 + (1 - is_single) + _DICTIONARY_ID_BYTES[descriptor & 3] + content_size

@@ -98,14 +98,16 @@ class Segment:
         Without the heap neither its crc nor the block's hash can be known; the hash is empty.
         """
         take = self.window.take
-        packed = take(BLOCK_HEADER_BYTES, offset, self._ahead)
+        ahead = self._ahead
+        packed = take(BLOCK_HEADER_BYTES, offset, ahead)
         header = unpack_block_header(packed, self.salt)
         offset_rows = offset + BLOCK_HEADER_BYTES
-        rows = take(header.rows_stored_bytes, offset_rows, self._ahead)
-        self._ahead = CHUNK_BYTES
+        rows = take(header.rows_stored_bytes, offset_rows, ahead)
         if not with_heap and header.heap_stored_bytes > HEAP_SKIPPED_MIN:
             # The next block is probably like this one.
             self._ahead = BLOCK_HEADER_BYTES + 2 * header.rows_stored_bytes
+        else:
+            self._ahead = CHUNK_BYTES
         if len(rows) != header.rows_stored_bytes or frame_crc(rows) != header.rows_crc:
             raise Damage("the crc of the rows frame does not match")
         if not with_heap:

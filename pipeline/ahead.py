@@ -1,112 +1,123 @@
 """Working ahead of whoever takes the results: several works at once, their results in order.
 
-Decompressing leaves other threads of Python alone, so that a second processor is of use. Each work
-has a lane that has room for some of its results, so memory is bounded however slowly they are
-taken. Must never know what the works are.
+Threads take turns in advancing the source, and then work on what they got. A turn is a burst of
+small reads, each of which would wake a thread that waits for the interpreter and not let it in;
+who waits for a turn sleeps. Must never know what the works are.
 """
 
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from collections.abc import Callable, Generator, Iterator
 from typing import Final, Generic, TypeVar
 
+AHEAD: Final = 1
+"""Results that may wait to be taken while every thread is at work on another."""
+
+S = TypeVar("S")
 T = TypeVar("T")
 
 
-class _Lane(Generic[T]):
-    """The results of one work on their way; at most `room` of them wait, but always one may."""
+class _Failure:
+    """Stands for a result where there is none."""
 
-    def __init__(
-        self, work: Callable[[], Iterable[T]], size_of: Callable[[T], int], room: int
-    ) -> None:
+    def __init__(self, error: BaseException) -> None:
+        self.error: Final = error
+
+
+class _Crew(Generic[S, T]):
+    """Threads, and the results that wait to be taken, by number.
+
+    `_turn` is held to advance the source, `_changed` to look at or change what follows it.
+    """
+
+    def __init__(self, source: Iterator[S], work: Callable[[S], T], threads: int) -> None:
+        self._source: Final = source
         self._work: Final = work
-        self._size_of: Final = size_of
-        self._room: Final = room
+        self._room: Final = threading.Semaphore(threads + AHEAD)
+        self._turn: Final = threading.Lock()
         self._changed: Final = threading.Condition()
-        self._waiting: Final[deque[tuple[T, int]]] = deque()
-        self._held = 0
+        self._results: Final[dict[int, T | _Failure]] = {}
+        self._begun = 0
         self._is_over = False
-        self._is_unwanted = False
-        self._error: BaseException | None = None
-
-    def run(self) -> None:
-        """Do the work, as far as somebody wants its results."""
-        error: BaseException | None = None
-        try:
-            # A work that is not begun has nothing to put away.
-            for result in () if self._is_unwanted else self._work():
-                if not self._put(result):
-                    break
-        except BaseException as caught:
-            error = caught
-        with self._changed:
-            self._is_over, self._error = True, error
-            self._changed.notify()
-
-    def _put(self, result: T) -> bool:
-        """Have a result wait to be taken; whether more are wanted."""
-        size = self._size_of(result)
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._is_unwanted or not self._waiting or self._held + size <= self._room
-            )
-            self._waiting.append((result, size))
-            self._held += size
-            self._changed.notify()
-            return not self._is_unwanted
+        self._threads: Final = [
+            threading.Thread(target=self._run, name=f"decoding_{number}", daemon=True)
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def results(self) -> Iterator[T]:
-        """What the work gives, in order; raises what the work raised."""
+        """What works give, in order; raises what one raised, or the source, in its place."""
+        number = 0
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._is_over)
-                if not self._waiting:
-                    break
-                result, size = self._waiting.popleft()
-                self._held -= size
-                self._changed.notify()
+                while number not in self._results:
+                    if self._is_over and number == self._begun:
+                        return
+                    self._changed.wait()
+                result = self._results.pop(number)
+            if isinstance(result, _Failure):
+                raise result.error
+            self._room.release()
+            number += 1
             yield result
-        if self._error is not None:
-            raise self._error
 
-    def abandon(self) -> None:
-        """Tell the work that nobody wants its results."""
+    def stop(self) -> None:
+        """Have the threads end, and wait until they did."""
         with self._changed:
-            self._is_unwanted = True
+            self._is_over = True
+        for _ in self._threads:
+            self._room.release()
+        for thread in self._threads:
+            thread.join()
+        if isinstance(self._source, Generator):
+            self._source.close()
+
+    def _run(self) -> None:
+        while True:
+            self._room.acquire()
+            with self._turn:
+                if self._is_over:
+                    return
+                try:
+                    item = next(self._source)
+                except StopIteration:
+                    self._end()
+                    return
+                except BaseException as error:
+                    self._put(self._begin(), _Failure(error))
+                    return
+                number = self._begin()
+            try:
+                self._put(number, self._work(item))
+            except BaseException as error:
+                self._put(number, _Failure(error))
+
+    def _begin(self) -> int:
+        with self._changed:
+            self._begun += 1
+            return self._begun - 1
+
+    def _put(self, number: int, result: "T | _Failure") -> None:
+        with self._changed:
+            self._results[number] = result
+            if isinstance(result, _Failure):
+                self._is_over = True
+            self._changed.notify()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._is_over = True
             self._changed.notify()
 
 
-def in_order(
-    works: Iterable[Callable[[], Iterable[T]]],
-    threads: int,
-    size_of: Callable[[T], int],
-    room: int,
-) -> Iterator[T]:
-    """What the first work gives, then what the next one gives, and so on.
+def in_order(source: Iterator[S], work: Callable[[S], T], threads: int) -> Iterator[T]:
+    """What `work` makes of each item of the source, in the order of the items.
 
-    So many of them run at once, and have `room` each for results that nobody took, by their size.
-    Raises what a work raises, behind all results that come before it.
+    So many threads work at once, and a few results wait. Raises what a work raises, or the source,
+    behind all results that come before it. The source is closed at the end.
     """
-    upcoming = iter(works)
-    lanes: deque[_Lane[T]] = deque()
-    pool = ThreadPoolExecutor(threads, "decoding")
-
-    def begin(count: int) -> None:
-        for work in islice(upcoming, count):
-            lane = _Lane(work, size_of, room)
-            lanes.append(lane)
-            pool.submit(lane.run)
-
+    crew = _Crew(source, work, threads)
     try:
-        # One more, for the thread that is done before its results are taken.
-        begin(threads + 1)
-        while lanes:
-            yield from lanes[0].results()
-            lanes.popleft()
-            begin(1)
+        yield from crew.results()
     finally:
-        for lane in lanes:
-            lane.abandon()
-        pool.shutdown(cancel_futures=True)
+        crew.stop()

@@ -11,8 +11,7 @@ that refuses to read, are a JournalError. Must never know who reads.
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -29,23 +28,20 @@ from pipeline.arrays import Part, Parts, column, load, load_heaps, positions_of
 from pipeline.naming import NameTables
 from pipeline.planning import Plan, Split, open_planned, unreadable
 from pipeline.schema import HEAP_COLUMNS, arrow_schema
-from pipeline.selection import Selection
+from pipeline.selection import EVERYTHING, Selection
 
 
 class Limits(NamedTuple):
     """A batch ends when it has as many rows, or when it would take more bytes to make."""
 
-    rows: int = 1 << 16
+    rows: int = 1 << 17
     bytes: int = 32 << 20
 
 
 LIMITS: Final = Limits()
 
 THREADS: Final = min(4, len(os.sched_getaffinity(0)))
-"""How many splits are decoded at once where one process reads a plan."""
-
-AHEAD_BYTES: Final = 16 << 20
-"""Batches of one split that wait for their reader."""
+"""How many batches are decoded at once where one process reads a plan."""
 
 KINDS: Final = 256
 _FAMILY: Final = np.zeros(KINDS, bool)
@@ -59,24 +55,14 @@ def read_plan(
     """All rows of a plan in the order of their LSNs. Raises JournalError.
 
     Batches have the schema that `arrow_schema` gives, with dictionaries of texts if `encoded`.
-    Splits are decoded ahead, in threads.
+    Blocks are read one after the other and decoded ahead, in threads.
     """
-    read = partial(
-        read_split, plan.source.disk(), selection=plan.selection, columns=columns,
-        names=plan.names, encoded=encoded, limits=limits,
-    )  # fmt: skip
-    works = (partial(read, split) for split in plan.splits)
-    # A store of objects is not to be shared between threads.
-    threads = 1 if plan.source.archive else min(THREADS, len(plan.splits))
-    if threads > 1:
-        yield from in_order(works, threads, _size_of, AHEAD_BYTES)
-        return
-    for work in works:
-        yield from work()
-
-
-def _size_of(batch: pa.RecordBatch) -> int:
-    return cast("int", batch.nbytes)
+    disk = plan.source.disk()
+    decoder = Decoder(plan.selection, columns, plan.names, encoded=encoded)
+    runs = (run for split in plan.splits for run, _ in decoder.runs(disk, split, limits))
+    for batch in in_order(runs, decoder.decode, THREADS):
+        if batch is not None:
+            yield batch
 
 
 def read_split(
@@ -86,39 +72,80 @@ def read_split(
     columns: Sequence[str],
     names: NameTables,
     *,
-    encoded: bool = False,
     limits: Limits = LIMITS,
 ) -> Iterator[pa.RecordBatch]:
-    """The selected rows of one split, in the order of their LSNs; as `read_plan` has them.
+    """The selected rows of one split, in the order of their LSNs, in this thread.
 
     `names` must be those of the plan if the columns or the selection have names. Raises
     JournalError.
     """
-    batch = partial(_batch, arrow_schema(columns, encoded=encoded), names, encoded)
-    # Of messages routed to several queues the names are in the heap.
-    heaps = bool(selection.queues) or not {*HEAP_COLUMNS, "queues"}.isdisjoint(columns)
-    wanted = _wanted(selection, columns)
-    filtering = Filter(selection, names)
+    decoder = Decoder(selection, columns, names)
     gathered: list[Part] = []
     rows = size = 0
-    for run, run_bytes in _runs(_blocks(disk, split, heaps), heaps, limits):
-        parts = filtering.parts([Part(block, wanted=wanted) for block in run])
+    for run, run_bytes in decoder.runs(disk, split, limits):
+        parts = decoder.parts(run)
         if not parts:
             continue
         if gathered and (rows >= limits.rows or size + run_bytes > limits.bytes):
-            yield batch(gathered)
+            yield decoder.batch(gathered)
             gathered, rows, size = [], 0, 0
         gathered += parts
         rows += sum(part.count for part in parts)
         size += run_bytes
     if gathered:
-        yield batch(gathered)
+        yield decoder.batch(gathered)
 
 
-def _runs(
-    blocks: Iterable[Block], heaps: bool, limits: Limits
-) -> Iterator[tuple[list[Block], int]]:
-    """Blocks that are decompressed together, and the bytes that they take then."""
+Run: TypeAlias = tuple[list[Block], int]
+"""Blocks that are decompressed together, and the bytes that they take then."""
+
+
+class Decoder:
+    """What is asked for, and how runs of blocks become batches of it; threads may share it."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        columns: Sequence[str],
+        names: NameTables,
+        *,
+        encoded: bool = False,
+    ) -> None:
+        """Raises SelectionError for names that history does not have."""
+        self._schema: Final = arrow_schema(columns, encoded=encoded)
+        self._names: Final = names
+        self._encoded: Final = encoded
+        # Of messages routed to several queues the names are in the heap.
+        needed = {*HEAP_COLUMNS, "queues"}
+        self._heaps: Final = bool(selection.queues) or not needed.isdisjoint(columns)
+        self._wanted: Final = _wanted(selection, columns)
+        self._filter: Final = Filter(selection, names)
+
+    def runs(self, disk: Disk, split: Split, limits: Limits) -> Iterator[Run]:
+        """The blocks of a split, as many together as make a batch; Raises JournalError."""
+        return _runs(_blocks(disk, split, self._heaps), self._heaps, limits)
+
+    def decode(self, run: list[Block]) -> pa.RecordBatch | None:
+        """A batch of what is selected of these blocks. Raises Corruption."""
+        parts = self.parts(run)
+        return self.batch(parts) if parts else None
+
+    def parts(self, run: list[Block]) -> list[Part]:
+        """What is selected of these blocks. Raises Corruption."""
+        return self._filter.parts([Part(block, wanted=self._wanted) for block in run])
+
+    def batch(self, parts: list[Part]) -> pa.RecordBatch:
+        """The batch of these parts. Raises Corruption."""
+        # Whatever is damaged says so by itself, when it is asked.
+        with suppress(Damage):
+            load_heaps(parts, self._schema.names)
+        arrays = [
+            column(name, parts, self._names, encoded=self._encoded) for name in self._schema.names
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _runs(blocks: Iterable[Block], heaps: bool, limits: Limits) -> Iterator[Run]:
     run: list[Block] = []
     rows = size = 0
     for block in blocks:
@@ -132,16 +159,6 @@ def _runs(
         size += held
     if run:
         yield run, size
-
-
-def _batch(
-    schema: pa.Schema, names: NameTables, encoded: bool, parts: list[Part]
-) -> pa.RecordBatch:
-    # Whatever is damaged says so by itself, when it is asked.
-    with suppress(Damage):
-        load_heaps(parts, schema.names)
-    arrays = [column(name, parts, names, encoded=encoded) for name in schema.names]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _blocks(disk: Disk, split: Split, heaps: bool) -> Iterator[Block]:
@@ -202,6 +219,7 @@ class Filter:
     def __init__(self, selection: Selection, names: NameTables) -> None:
         """Raises SelectionError for names that history does not have."""
         self._selection: Final = selection
+        self._takes_all: Final = selection == EVERYTHING
         self._kinds: NDArray[np.bool_] | None = None
         if selection.kinds:
             self._kinds = np.zeros(KINDS, bool)
@@ -212,11 +230,17 @@ class Filter:
 
     def parts(self, parts: Parts) -> list[Part]:
         """What is selected of parts, without those of which nothing is. Raises Corruption."""
-        inside = [part for part in parts if self._has_lsns_of(part.block)]
+        inside = (
+            list(parts)
+            if self._takes_all
+            else [part for part in parts if self._has_lsns_of(part.block)]
+        )
         if inside and inside[0].wanted:
             # Whatever is damaged says so by itself, when it is asked.
             with suppress(Damage):
                 load(inside)
+        if self._takes_all:
+            return inside
         return [found for part in inside if (found := self._part(part)) is not None]
 
     def _has_lsns_of(self, block: Block) -> bool:

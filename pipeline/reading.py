@@ -8,14 +8,10 @@ segment that leaves is told as such. Must never know who asks.
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Final
 
 from journal.pins import Pin
 from pipeline.planning import Plan, Source, check_source, make_plan
 from pipeline.selection import EVERYTHING, Selection
-
-SPLIT_BYTES: Final = 8 << 20
-"""Several batches, yet so few that short histories keep all threads busy, too."""
 
 
 @contextmanager
@@ -25,7 +21,7 @@ def reading(
     """A plan whose segments stay until the end of the context. Raises as `make_plan`."""
     check_source(source)
     with Pin(Path(source.directory)) if source.directory else nullcontext() as pin:
-        plan = make_plan(source, selection, names=names, split_bytes=SPLIT_BYTES)
+        plan = make_plan(source, selection, names=names)
         if pin is not None:
             held = plan.splits[0].first_lsn if plan.splits else plan.last_lsn + 1
             pin.advance(held)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,7 +31,7 @@ from journal.errors import ArchiveError, NoJournal
 from journal.retention import remove
 from journal.segment import segment_names
 from pipeline import delta, parquet_writing
-from pipeline.decoding import read_plan
+from pipeline.decoding import Limits, read_plan, read_split
 from pipeline.duck import DuckEngine
 from pipeline.engines import Engine, History
 from pipeline.jobs.archive import ArchiveReport, archive
@@ -202,7 +203,8 @@ def test_files_are_encoded_for_scans(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet_writing, "GROUP_ROWS", 50)
-    monkeypatch.setattr("pipeline.decoding.BATCH_ROWS", 1)
+    small = partial(read_split, limits=Limits(rows=1))
+    monkeypatch.setattr("pipeline.jobs.archive.read_split", small)
     (added, *_) = archive(source_of(data), str(tmp_path / "parquet")).added
     metadata = pq.ParquetFile(tmp_path / "parquet" / added.files[0].path).metadata
     assert metadata.num_row_groups > 1

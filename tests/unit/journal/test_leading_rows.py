@@ -95,5 +95,5 @@ def test_a_library_without_the_call_for_many_does_as_well(monkeypatch: pytest.Mo
         def decompress(self, frame: bytes) -> bytes:
             return zstandard.decompress(frame)
 
-    monkeypatch.setattr(CODEC, "_decompressor", OneByOne())
+    monkeypatch.setattr(CODEC._of_thread, "decompressor", OneByOne())
     assert [bytes(raw) for raw in leading_rows(CODEC, blocks, ALL)] == expected
