@@ -40,8 +40,8 @@ class Limits(NamedTuple):
 
 LIMITS: Final = Limits()
 
-THREADS: Final = min(4, len(os.sched_getaffinity(0)))
-"""How many batches are decoded at once where one process reads a plan."""
+PROCESSORS: Final = min(4, len(os.sched_getaffinity(0)))
+"""How many threads are of use where one process reads a plan."""
 
 KINDS: Final = 256
 _FAMILY: Final = np.zeros(KINDS, bool)
@@ -55,12 +55,12 @@ def read_plan(
     """All rows of a plan in the order of their LSNs. Raises JournalError.
 
     Batches have the schema that `arrow_schema` gives, with dictionaries of texts if `encoded`.
-    Blocks are read one after the other and decoded ahead, in threads.
+    Blocks are read by whoever takes the batches, and decoded ahead, in threads.
     """
     disk = plan.source.disk()
     decoder = Decoder(plan.selection, columns, plan.names, encoded=encoded)
     runs = (run for split in plan.splits for run, _ in decoder.runs(disk, split, limits))
-    for batch in in_order(runs, decoder.decode, THREADS):
+    for batch in in_order(runs, decoder.decode, decoder.threads):
         if batch is not None:
             yield batch
 
@@ -120,6 +120,14 @@ class Decoder:
         self._heaps: Final = bool(selection.queues) or not needed.isdisjoint(columns)
         self._wanted: Final = _wanted(selection, columns)
         self._filter: Final = Filter(selection, names)
+
+    @property
+    def threads(self) -> int:
+        """How many threads decoding keeps busy beside the one that reads.
+
+        Heaps are much to decompress, for which threads do not need the interpreter.
+        """
+        return PROCESSORS if self._heaps else max(1, PROCESSORS - 1)
 
     def runs(self, disk: Disk, split: Split, limits: Limits) -> Iterator[Run]:
         """The blocks of a split, as many together as make a batch; Raises JournalError."""
