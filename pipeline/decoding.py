@@ -130,7 +130,7 @@ class Decoder:
         return PROCESSORS if self._heaps else max(1, PROCESSORS - 1)
 
     def runs(self, disk: Disk, split: Split, limits: Limits) -> Iterator[Run]:
-        """The blocks of a split, as many together as make a batch; Raises JournalError."""
+        """The blocks of a split, as many together as make a batch. Raises JournalError."""
         return _runs(_blocks(disk, split, self._heaps), self._heaps, limits)
 
     def decode(self, run: list[Block]) -> pa.RecordBatch | None:
