@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from protocols.stomp import conversation
 from protocols.stomp.options import StompOptions, key
 from server.options import ACCEPTOR
 
@@ -73,7 +74,8 @@ def test_the_documentation_lists_every_key_as_the_configuration_spells_it() -> N
 
 
 def test_texts_name_the_keys_that_the_configuration_has() -> None:
-    folder = ROOT / "protocols" / "stomp"
+    # Where the package is: a compiled build is tested away from the checkout's.
+    folder = Path(conversation.__file__).parent
     texts = "".join(path.read_text() for path in folder.glob("*.py"))
     texts += (ROOT / "docs" / "stomp.md").read_text()
     advised = re.findall(r"or raise ([a-z-]+) in the broker's configuration", texts)
