@@ -24,7 +24,7 @@ from journal.leading_rows import leading_rows
 from paging.layout import LAYOUT
 from pipeline.header_maps import header_maps
 from pipeline.naming import NameTables, encoded
-from pipeline.schema import BY_NAME, ENCODED_COLUMNS, TIME_TYPE
+from pipeline.schema import BY_NAME, ENCODED_COLUMNS, HEAP_COLUMNS, TIME_TYPE
 
 DTYPES: Final = tuple(np.dtype("<" + code) for _, code, _ in LAYOUT.stored())
 LENGTHS: Final = len(DTYPES) - len(HEAPS)
@@ -400,3 +400,4 @@ _RECIPES: Final[dict[str, Recipe]] = {
     "block_offset": Recipe(_offsets),
 }
 assert _RECIPES.keys() == BY_NAME.keys()
+assert {name for name, recipe in _RECIPES.items() if recipe.heap is not None} == HEAP_COLUMNS

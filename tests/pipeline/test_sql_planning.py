@@ -244,6 +244,17 @@ def last_block(data: Path) -> tuple[Path, Block]:
     return data / "journal" / segment, [each for each in blocks if each.segment == segment][-1]
 
 
+def offset_that_a_count_tells(data: Path) -> int:
+    """Where the damage is, as who counts events is told."""
+    with (
+        Asking(History(Source(str(data)))) as asking,
+        pytest.raises(Corruption) as caught,
+        asking.answer("SELECT count(*) FROM events") as answer,
+    ):
+        rows(answer)
+    return caught.value.offset
+
+
 @pytest.mark.parametrize("part", ["rows", "heap"])
 def test_a_count_tells_of_a_segment_that_was_cut(tmp_path: Path, part: str) -> None:
     data = write_history(tmp_path / "data", JOURNAL, cuts=range(20, 400, 20), segment_bytes=1 << 14)
@@ -253,13 +264,7 @@ def test_a_count_tells_of_a_segment_that_was_cut(tmp_path: Path, part: str) -> N
     if part == "heap":
         end = block.offset + header.block_bytes - header.heap_stored_bytes // 2
     file.write_bytes(file.read_bytes()[:end])
-    with (
-        Asking(History(Source(str(data)))) as asking,
-        pytest.raises(Corruption) as caught,
-        asking.answer("SELECT count(*) FROM events") as answer,
-    ):
-        rows(answer)
-    assert caught.value.offset == block.offset
+    assert offset_that_a_count_tells(data) == block.offset
 
 
 def test_a_count_checks_the_rows_that_it_counts(tmp_path: Path) -> None:
@@ -268,13 +273,7 @@ def test_a_count_checks_the_rows_that_it_counts(tmp_path: Path) -> None:
     damaged = bytearray(file.read_bytes())
     damaged[block.offset + BLOCK_HEADER_BYTES + block.header.rows_stored_bytes // 2] ^= 1
     file.write_bytes(damaged)
-    with (
-        Asking(History(Source(str(data)))) as asking,
-        pytest.raises(Corruption) as caught,
-        asking.answer("SELECT count(*) FROM events") as answer,
-    ):
-        rows(answer)
-    assert caught.value.offset == block.offset
+    assert offset_that_a_count_tells(data) == block.offset
 
 
 def test_a_limit_ends_the_reading(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import zstandard
 from journal.block import COMPRESSION_LEVEL, BlockCodec, RawBlock
 from journal.disk import RealDisk
 from journal.format import (
+    FOOTER_ENTRY_BYTES,
     NO_HASH,
     Damage,
     Footer,
@@ -60,7 +61,7 @@ def _rewritten(segment: Segment, last_hash: bytes, *, older: bool) -> tuple[byte
         packed = pack_block_header(found.header._replace(previous_hash=last_hash), segment.salt)
         last_hash = block_hash(packed, found.rows, found.heap)
         if footer:
-            entry = footer.entry(len(entries) // len(pack_footer_entry(footer.entry(0))))
+            entry = footer.entry(len(entries) // FOOTER_ENTRY_BYTES)
             entries += pack_footer_entry(
                 entry._replace(offset=len(content), rows_stored_bytes=len(found.rows))
             )
