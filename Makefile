@@ -22,10 +22,11 @@ BENCH_ARGS ?=
 SEED ?=
 STEPS ?= 2000
 SECONDS ?= 60
+TIMES ?= 10
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo pipeline-demo test test-compiled serve lint format map bench sim fuzz wheel build-compiled clean check-python
+.PHONY: help venv demo pipeline-demo test test-compiled serve lint format map bench sim attack fuzz wheel build-compiled clean check-python
 
 help: ## list the targets
 	@echo "Daybook: a durable message broker. Targets:"
@@ -98,6 +99,9 @@ bench: $(STAMP) $(if $(filter 1,$(COMPILE)),$(COMPILED_STAMP)) ## measure (COMPI
 
 sim: $(STAMP) ## simulate the whole broker with faults (SEED=n STEPS=m)
 	$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED)) --steps $(STEPS)
+
+attack: $(STAMP) ## attack brokers beside an honest client, longer than `make test` (TIMES=n)
+	DAYBOOK_ATTACK=$(TIMES) $(BIN)/python -m pytest $(PYTEST_ARGS) tests/attack
 
 fuzz: $(STAMP) ## feed each parser with anything (SECONDS=n for each, SEED=n to repeat)
 	@set -e; for target in $(FUZZERS); do \

@@ -202,6 +202,8 @@ class StompClient:
         self._buffer = bytearray()
         self._incoming: _Incoming | None = None
         self._receipts: set[str] = set()
+        self.outcomes: dict[str, dict[str, str]] = {}
+        """Headers of receipts that say what became of a message, until somebody takes them."""
         self._messages: deque[Frame] = deque()
         self._serial = 0
         try:
@@ -327,7 +329,10 @@ class StompClient:
 
     def _note(self, frame: Frame) -> None:
         if frame.command == "RECEIPT":
-            self._receipts.add(frame.headers.get("receipt-id", ""))
+            receipt = frame.headers.get("receipt-id", "")
+            self._receipts.add(receipt)
+            if "routed" in frame.headers or "dropped" in frame.headers:
+                self.outcomes[receipt] = frame.headers
         elif frame.command == "MESSAGE":
             self._messages.append(frame)
 

@@ -12,10 +12,11 @@ from engine.commands import (
 )
 from engine.core import Core
 from engine.queues import Queue
-from engine.refusals import Code, Refusal
+from engine.refusals import UNFINISHED, Code, Refusal
 from engine.topology import (
     ROUTING_TYPES,
     check_name,
+    check_reserved,
     compile_filter,
     create_queue,
     find_address,
@@ -74,6 +75,11 @@ def delete_address(core: Core, command: DeleteAddress) -> int | Refusal:
             return refusal
     for queue in queues:
         delete_unused_queue(core, queue, events.ADMINISTRATION, 0)
+        if core.budget.is_spent:
+            return UNFINISHED
+    if any(each.queue.address is address for each in core.emptying.values()):
+        # Their events name the address.
+        return UNFINISHED
     delete_empty_address(core, address, events.ADMINISTRATION, 0)
     return core.next_lsn - 1
 
@@ -84,6 +90,7 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
         check_name("queue", command.queue)
         or check_name("address", command.address)
         or _check_types((command.routing_type,))
+        or check_reserved(core, command.queue, command.address)
     )
     if wrong is not None:
         return wrong
@@ -173,7 +180,7 @@ def _set_paused(core: Core, name: str, *, paused: bool) -> int | Refusal:
 
 
 def purge_queue(core: Core, command: PurgeQueue) -> int | Refusal:
-    """Remove what is ready in a queue, a part at a time; 0 says that nothing was left to remove."""
+    """Remove what is ready or held in a queue, a part at a time; 0 says that nothing was left."""
     queue = _find_queue(core, command.queue)
     if isinstance(queue, Refusal):
         return queue

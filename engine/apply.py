@@ -24,13 +24,14 @@ from engine.events import (
     PERSISTENT,
     PRIORITY,
     QUEUE,
+    REDELIVERED,
     Row,
 )
 from engine.id_cache import IdCache, key_of
-from engine.message import GONE, IN_FLIGHT, READY, Entry, Message
+from engine.message import GONE, HELD_LEVEL, IN_FLIGHT, READY, Entry, Message
 from engine.queues import Queue
 from engine.settings import Settings
-from engine.state import Address, Connection, Consumer, State
+from engine.state import Address, Connection, Consumer, State, count_down
 
 
 class MisfitError(Exception):
@@ -53,6 +54,7 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
     if decoded is not None and decoded.chunks:
         message.enlarge(events.chunk_lsns(decoded), decoded.body_bytes)
     if queue_ids:
+        message.share(len(queue_ids))
         for queue_id in queue_ids:
             enter(state, lsn, state.queues[queue_id], message)
     else:
@@ -69,6 +71,7 @@ def enter(state: State, lsn: int, queue: Queue, message: Message) -> None:
         queue.remember_place(message.id)
     queue.entries[message.id] = entry
     queue.bytes += message.size
+    queue.weight += message.weight
     queue.put(entry)
     if not message.flags & PERSISTENT:
         queue.transient_count += 1
@@ -90,7 +93,11 @@ def take_off(lsn: int, queue: Queue, entry: Entry, consumer: Consumer, delivery_
     queue.withdraw(entry, IN_FLIGHT)
     entry.delivery_count = delivery_count
     entry.consumer = consumer
-    consumer.unacked[entry.message.id] = entry
+    message = entry.message
+    consumer.unacked[message.id] = entry
+    consumer.connection.unacked_bytes += message.weight
+    if consumer.index is not None:
+        consumer.index.add(consumer, entry)
 
 
 def acknowledged(
@@ -109,8 +116,10 @@ def settle(lsn: int, queue: Queue, message_id: int) -> None:
 
 def _leave(lsn: int, queue: Queue, message_id: int) -> None:
     entry = queue.get(message_id)
+    message = entry.message
     del queue.entries[message_id]
-    queue.bytes -= entry.message.size
+    queue.bytes -= message.size
+    queue.weight -= message.weight
     if entry.state == READY:
         queue.withdraw(entry, GONE)
     else:
@@ -118,11 +127,14 @@ def _leave(lsn: int, queue: Queue, message_id: int) -> None:
         if consumer is None:
             raise MisfitError(f"message {message_id} is in flight to nobody")
         del consumer.unacked[message_id]
+        consumer.connection.unacked_bytes -= message.weight
+        if consumer.index is not None:
+            consumer.index.remove(consumer, message_id)
         entry.consumer = None
         entry.state = GONE
     if queue.store is not None:
         queue.note_gone(entry, lsn)
-    if not entry.message.flags & PERSISTENT:
+    if not message.flags & PERSISTENT:
         queue.transient_count -= 1
         queue.unjournaled_after.pop(message_id, None)
 
@@ -130,7 +142,10 @@ def _leave(lsn: int, queue: Queue, message_id: int) -> None:
 def returned(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
     """An entry in flight is ready again, in its place, with the count that the event says."""
     queue = state.queues[row[QUEUE]]
-    _come_back(state, lsn, queue, queue.get(row[MESSAGE]), row[DELIVERY_COUNT])
+    entry = queue.get(row[MESSAGE])
+    if row[FLAGS] & REDELIVERED:
+        entry.redelivered = True
+    _come_back(state, lsn, queue, entry, row[DELIVERY_COUNT])
 
 
 def _come_back(state: State, lsn: int, queue: Queue, entry: Entry, delivery_count: int) -> None:
@@ -139,6 +154,9 @@ def _come_back(state: State, lsn: int, queue: Queue, entry: Entry, delivery_coun
     if consumer is None:
         raise MisfitError(f"message {message.id} was returned and is in flight to nobody")
     del consumer.unacked[message.id]
+    consumer.connection.unacked_bytes -= message.weight
+    if consumer.index is not None:
+        consumer.index.remove(consumer, message.id)
     entry.consumer = None
     entry.delivery_count = delivery_count
     entry.changed = lsn
@@ -146,6 +164,34 @@ def _come_back(state: State, lsn: int, queue: Queue, entry: Entry, delivery_coun
     queue.put_back(entry)
     if message.expires:
         state.expires(message, queue)
+
+
+def held(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
+    """A ready entry is set aside in its queue."""
+    queue = state.queues[row[QUEUE]]
+    entry = queue.get(row[MESSAGE])
+    if entry.state != READY or entry.held:
+        raise MisfitError(f"event {lsn}: message {entry.message.id} held while not ready")
+    queue.withdraw(entry, GONE)
+    aside = entry.moved_to(HELD_LEVEL, lsn)
+    queue.entries[aside.message.id] = aside
+    queue.set_aside(aside)
+    state.holding[queue.id] = queue
+
+
+def released(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
+    """An entry that was set aside is ready again, in its place."""
+    queue = state.queues[row[QUEUE]]
+    entry = queue.get(row[MESSAGE])
+    if not entry.held:
+        raise MisfitError(f"event {lsn}: message {entry.message.id} released and is not held")
+    queue.withdraw(entry, GONE)
+    ready = entry.moved_to(entry.message.priority, lsn)
+    queue.entries[ready.message.id] = ready
+    state.look_again(queue, ready)
+    queue.put_back(ready)
+    if ready.message.expires:
+        state.expires(ready.message, queue)
 
 
 def dead_lettered(
@@ -175,17 +221,6 @@ def nothing(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, bod
     """Events that are there to be known and change nothing."""
 
 
-def carried(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
-    """The content of a message is elsewhere: of what is resident that is the chunks' LSNs."""
-    if not detail:
-        return
-    decoded = cast(events.CarriedDetail, events.decode_detail(events.CARRIED, detail))
-    for queue in state.queues.values():
-        entry = queue.entries.get(row[MESSAGE])
-        if entry is not None and entry.message.chunks:
-            entry.message.chunks = events.chunk_lsns(decoded)
-
-
 def connection_opened(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
@@ -193,7 +228,7 @@ def connection_opened(
     decoded = cast(events.ConnectionDetail, events.decode_detail(events.CONNECTION_OPENED, detail))
     connection = Connection(row[CONNECTION], decoded.protocol, decoded.peer, decoded.user)
     connection.client_id = decoded.client_id
-    state.connections[connection.id] = connection
+    state.add_connection(connection)
 
 
 def connection_closed(
@@ -203,6 +238,7 @@ def connection_closed(
     connection = state.connections.pop(row[CONNECTION])
     if connection.consumers:
         raise MisfitError(f"event {lsn}: connection {connection.id} closed with consumers")
+    count_down(state.connections_of, connection.user)
 
 
 def consumer_attached(
@@ -242,8 +278,7 @@ def address_created(
     address = Address(row[ADDRESS], decoded.host, decoded.name)
     address.routing_types = decoded.routing_types
     address.auto_created = decoded.auto_created
-    state.addresses[address.id] = address
-    state.address_by_name[address.host, address.name] = address
+    state.add_address(address)
     state.next_address = address.id + 1
 
 
@@ -259,10 +294,10 @@ def address_deleted(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
     """An address goes; its queues went before."""
-    address = state.addresses.pop(row[ADDRESS])
+    address = state.addresses[row[ADDRESS]]
     if address.anycast or address.multicast:
         raise MisfitError(f"event {lsn}: address {address.name} deleted with queues")
-    del state.address_by_name[address.host, address.name]
+    state.remove_address(address)
 
 
 def queue_created(
@@ -277,17 +312,26 @@ def queue_created(
     queue.temporary = decoded.temporary
     queue.auto_created = decoded.auto_created
     queue.owner = decoded.owner
+    queue.user = decoded.user
+    # Only where history is told from its middle on.
+    queue.deleting = decoded.deleting
     state.add_queue(queue)
     state.next_queue = queue.id + 1
-    queue.address.bind(queue)
+    if not queue.deleting:
+        queue.address.bind(queue)
 
 
 def queue_updated(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
-    """A queue is bound to another address or gets another filter."""
+    """A queue is bound to another address, gets another filter, or begins to be deleted."""
     decoded = cast(events.QueueDetail, events.decode_detail(events.QUEUE_UPDATED, detail))
     queue = state.queues[row[QUEUE]]
+    if decoded.deleting:
+        if queue.deleting:
+            raise MisfitError(f"event {lsn}: queue {queue.name} is being deleted already")
+        state.hide_queue(queue)
+        return
     queue.address.unbind(queue)
     queue.address = state.addresses[row[ADDRESS]]
     queue.routing_type = decoded.routing_type
@@ -303,13 +347,7 @@ def queue_deleted(
     queue = state.queues[row[QUEUE]]
     if queue.message_count or queue.consumers:
         raise MisfitError(f"event {lsn}: queue {queue.name} deleted while in use")
-    _unbind(state, queue)
-
-
-def _unbind(state: State, queue: Queue) -> None:
-    del state.queues[queue.id]
-    del state.queue_by_name[queue.name]
-    queue.address.unbind(queue)
+    state.remove_queue(queue)
 
 
 def queue_paused(
@@ -389,13 +427,14 @@ def broker_started(
     state.consumers.clear()
     for queue in list(state.queues.values()):
         if not queue.durable:
-            _unbind(state, queue)
+            state.remove_queue(queue)
         elif queue.transient_count:
             queue.drop_paged_transients(lsn)
             for entry in list(queue.entries.values()):
                 if not entry.message.flags & PERSISTENT:
                     _leave(lsn, queue, entry.message.id)
     state.connections.clear()
+    state.connections_of.clear()
 
 
 APPLY: Final[dict[int, Apply]] = {
@@ -427,12 +466,15 @@ APPLY: Final[dict[int, Apply]] = {
     events.TRANSACTION_ROLLED_BACK: nothing,
     events.PAGING_STARTED: paging_started,
     events.PAGING_STOPPED: paging_stopped,
-    events.CARRIED: carried,
+    events.CARRIED: nothing,
     events.CHECKPOINT: nothing,
     events.SEGMENTS_REMOVED: nothing,
     events.CHUNK_RECEIVED: nothing,
     events.DUPLICATE_ID_RECORDED: duplicate_id_recorded,
     events.DUPLICATE_IDS_CLEARED: duplicate_ids_cleared,
+    events.HELD: held,
+    events.RELEASED: released,
+    events.SKIPPED: nothing,
 }
 assert APPLY.keys() == events.BY_NUMBER.keys()
 

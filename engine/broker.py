@@ -5,6 +5,7 @@ deliverable, `take` gives the events decided since the last `take` to whoever wr
 ADR 2.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
@@ -16,17 +17,24 @@ from engine import (
     delivery,
     duplicates,
     expiry,
+    holding,
     limits,
     routing,
     settling,
+    slices,
     subscriptions,
     transactions,
+    unreadable,
 )
 from engine.core import Core, Options
+from engine.outcomes import Outcome, outcome_of
 from engine.pending import Pending
 from engine.refusals import Refusal
 from engine.residency import relieve
-from engine.state import State
+from engine.state import Address, State
+
+EVICT_LEAST: Final = 100
+"""How many entries leave memory at least, each time that it is gone on with."""
 
 Handler: TypeAlias = Callable[[Core, Any], int | Refusal]
 
@@ -47,6 +55,9 @@ def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
         transaction = transactions.find(core, send.connection, send.transaction)
         if isinstance(transaction, Refusal):
             return transaction
+        ended = transactions.check_open(transaction)
+        if ended is not None:
+            return ended
     return routing.take_chunk(core, command)
 
 
@@ -72,6 +83,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.Chunk: _chunk,
     commands.Acknowledge: _acknowledge,
     commands.Reject: _reject,
+    commands.Withhold: settling.withhold,
     commands.OpenConnection: connections.open_connection,
     commands.RefuseConnection: connections.refuse_connection,
     commands.CloseConnection: connections.close_connection,
@@ -83,7 +95,10 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.Begin: transactions.begin,
     commands.Commit: transactions.commit,
     commands.Rollback: transactions.rollback,
+    commands.ExpireTransactions: transactions.expire,
     commands.ExpireDue: _expire_due,
+    commands.RetryHeld: holding.retry,
+    commands.ReleaseHeld: holding.release,
     commands.CreateAddress: administration.create_address,
     commands.DeleteAddress: administration.delete_address,
     commands.CreateQueue: administration.create_queue_by_command,
@@ -108,6 +123,7 @@ class Broker(Core):
     def __init__(self, state: State, next_lsn: int = 1, options: Options | None = None) -> None:
         super().__init__(state, next_lsn, options if options is not None else Options())
         self.sizes.count_all(state)
+        self._to_relieve: deque[Address] = deque()
 
     def configure(self, options: Options) -> None:
         """Put other options in force."""
@@ -120,6 +136,23 @@ class Broker(Core):
         self.disk_full = text
         limits.guard_all(self)
 
+    def report_memory(self, text: str) -> None:
+        """Take note that memory is full, by what people are to be told; empty: it is not."""
+        self.memory_full = text
+        limits.guard_all(self)
+
+    def report_objects(self, full: str, over: str) -> None:
+        """Take note that no more queues, addresses and ids fit, or (`over`) no consumers either."""
+        self.objects_full = full
+        self.objects_over = over
+
+    def hold(self, text: str, policy: str) -> None:
+        """Take no messages for what `text` says, empty: take them again. The policy is BLOCK, or
+        FAIL, whatever the addresses say; consumers go on."""
+        self.held = text
+        self.held_policy = policy
+        limits.guard_all(self)
+
     def handle(self, command: commands.Command, now: int) -> int | Refusal:
         """Decide on a command; `now` is microseconds since 1970, as the clock says it, even if it
         went back: order is told by LSNs, and what expires goes by one clock.
@@ -128,7 +161,18 @@ class Broker(Core):
         to wait for). For OpenConnection and Attach that LSN is also the new id.
         """
         self.now = now
+        self.budget.spent += 1
         return HANDLERS[type(command)](self, command)
+
+    def holders(self, connection: int, message: int) -> list[int]:
+        """Return the ids of a connection's consumers that have a message in flight.
+
+        None if the connection was not opened with `finds_holders`.
+        """
+        known = self.state.connections.get(connection)
+        if known is None or known.holders is None:
+            return []
+        return [consumer.id for consumer in known.holders.get(message, ())]
 
     def dispatch(self, now: int) -> None:
         """Deliver what can be delivered; deliveries are appended to `effects`."""
@@ -136,13 +180,53 @@ class Broker(Core):
         if self.touched or self.resized or self.review_due:
             delivery.dispatch(self)
 
+    def look_again(self, now: int) -> None:
+        """Have the next dispatch look at queues that could not be read a while ago."""
+        if self.unreadable:
+            self.now = now
+            unreadable.wake(self)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `go_on` has anything to do."""
+        return slices.has_more(self)
+
+    def go_on(self, now: int) -> None:
+        """Do a slice of what goes on by itself."""
+        self.now = now
+        slices.go_on(self)
+
     def page_out(self) -> int:
         """Leave to the store what need not be in memory, as far as it is indexed; return how many.
 
-        No event and no decision: nothing shows of it.
+        No event and no decision: nothing shows of it. What is left to do when others are to have
+        their turn is done by `page_out_more`.
         """
+        self._to_relieve = deque(each for each in self.state.addresses.values() if each.paging)
+        return self.page_out_more()
+
+    def page_out_more(self) -> int:
+        """Go on with `page_out`; return how many entries left memory."""
         store = self.state.store
-        return relieve(self.state, store.indexed_lsn) if store is not None else 0
+        evicted = 0
+        while store is not None and self._to_relieve:
+            address = self._to_relieve[0]
+            most = max(self.budget.left, EVICT_LEAST)
+            count = relieve(self.state, address, store.indexed_lsn, most) if address.paging else 0
+            evicted += count
+            if count:
+                self.sizes.count_address(address)
+            if count < most:
+                self._to_relieve.popleft()
+            self.budget.spent += count + 1
+            if self.budget.is_spent:
+                break
+        return evicted
+
+    @property
+    def pages_out(self) -> bool:
+        """Whether `page_out` has left something to do."""
+        return bool(self._to_relieve)
 
     def take(self) -> Pending | None:
         """Close the open batch and return it; None if it has no events."""
@@ -152,6 +236,18 @@ class Broker(Core):
         batch.time = self.now
         self.pending = Pending(self.next_lsn)
         return batch
+
+    def outcome(self, since: int) -> Outcome | None:
+        """Say what became of the message that events behind `since` are about.
+
+        To be asked right after `handle`. None if nothing tells: it is not journaled.
+        """
+        return outcome_of(self.state, self.pending, since)
+
+    @property
+    def retry_due(self) -> bool:
+        """Whether some of what is held is to be tried again."""
+        return self.held_changed or bool(self.held_walk)
 
     @property
     def lsn(self) -> int:

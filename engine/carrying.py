@@ -4,11 +4,17 @@ A carried message keeps its id, its places and its count; only where its content
 which is no part of the logical state. Must never know segments, or what is to be carried.
 """
 
+from collections.abc import Iterator
+from typing import Final
+
 from engine import events
 from engine.commands import Carry, CarryChunk, NoteSegmentsRemoved
 from engine.core import Core
 from engine.message import Message
 from engine.state import State
+
+SLICE_ENTRIES: Final = 2_000
+"""How many entries are looked at in one go."""
 
 
 def carry(core: Core, command: Carry) -> int:
@@ -55,15 +61,39 @@ def note_segments_removed(core: Core, command: NoteSegmentsRemoved) -> int:
     )
 
 
-def with_chunks_before(state: State, last_lsn: int) -> list[Message]:
-    """Resident large messages that have chunks at an event or before it.
+def large_before(state: State, last_lsn: int) -> Iterator[list[Message]]:
+    """Find the large messages in memory that have chunks at an event or before it.
 
-    Some may have come into memory between their `Carried` event and its commit in the index: what
-    they say of their chunks is then to be set again.
+    Each list is what a slice of all queues has, often empty, so that a caller with clients to serve
+    can pause in between. What moves meanwhile may be missed: it is a new message then, whose own
+    event says where its chunks are.
     """
-    return [
-        entry.message
-        for queue in state.queues.values()
-        for entry in queue.entries.values()
-        if entry.message.chunks and entry.message.chunks[0] <= last_lsn
-    ]
+    found: list[Message] = []
+    looked = 0
+    for queue_id in list(state.queues):
+        queue = state.queues.get(queue_id)
+        entries = list(queue.entries.values()) if queue is not None else []
+        looked += 1
+        for start in range(0, len(entries), SLICE_ENTRIES):
+            part = entries[start : start + SLICE_ENTRIES]
+            looked += len(part)
+            for entry in part:
+                chunks = entry.message.chunks
+                if chunks and chunks[0] <= last_lsn:
+                    found.append(entry.message)
+            if looked >= SLICE_ENTRIES:
+                yield found
+                found = []
+                looked = 0
+    if found:
+        yield found
+
+
+def relocate(message: Message, kind: int, detail: bytes) -> None:
+    """Give a message in memory the chunks that an event of this kind lists.
+
+    Where content is found is no part of the logical state, so no event says that it is done.
+    """
+    decoded = events.decode_detail(kind, detail)
+    if isinstance(decoded, events.RoutedDetail | events.CarriedDetail):
+        message.chunks = events.chunk_lsns(decoded)

@@ -20,6 +20,7 @@ class OpenConnection(Command):
     """A peer logged in. Answered with the connection's id.
 
     `room` is how many bytes of deliveries may be on their way between engine and socket.
+    `finds_holders` is for protocols that settle by a message's id alone (`Broker.holders`).
     """
 
     protocol: str
@@ -27,16 +28,21 @@ class OpenConnection(Command):
     user: str
     client_id: str = ""
     room: int = 1 << 20
+    finds_holders: bool = False
 
 
 class RefuseConnection(Command):
-    """A peer was not let in; journaled, so that attempts can be counted afterwards."""
+    """A peer was not let in; journaled, so that attempts can be counted afterwards.
+
+    `count` is how many such refusals there were, of one peer or of several.
+    """
 
     reason: int
     protocol: str
     peer: str
     user: str
     text: str
+    count: int = 1
 
 
 class CloseConnection(Command):
@@ -59,8 +65,9 @@ class Attach(Command, gc=True):
     named `durable_name` if given (created, or rebound to `address` and `filter`); else an anycast
     queue named as the address (`routing_type` ANYCAST) or a temporary queue on the address
     (MULTICAST). `acknowledges` false means that a delivery counts as acknowledged when it is sent.
-    Deliveries go on while one of the two credits is positive; both may be given back by `Credit`
-    and by acks. `receiver` is handed back in effects and means nothing to the engine.
+    Deliveries go on while one of the two credits, of messages and of bytes of bodies, is positive;
+    `is_metered` false means that they use up none. Both are given back by acks, and by `Credit`.
+    `receiver` is handed back in effects and means nothing to the engine.
     """
 
     connection: int
@@ -72,6 +79,7 @@ class Attach(Command, gc=True):
     filter: str = ""
     acknowledges: bool = True
     ack_mode: str = "client-individual"
+    is_metered: bool = True
     credit_messages: int = 655_360
     credit_bytes: int = 655_360
     receiver: Any = None
@@ -171,6 +179,12 @@ class Rollback(Command):
     transaction: str
 
 
+class ExpireTransactions(Command):
+    """Roll back what has been open for longer than `timeout_us` microseconds."""
+
+    timeout_us: int
+
+
 class Credit(Command):
     """Give a consumer more credit."""
 
@@ -190,6 +204,12 @@ class ExpireDue(Command):
     """Expire what is due, at most `limit` entries; `Broker.more_due` says if some are left."""
 
     limit: int = 1000
+
+
+class RetryHeld(Command):
+    """Try again to move what is held, at most `limit`; `Broker.retry_due` says if it is wanted."""
+
+    limit: int = 500
 
 
 class CreateAddress(Command):
@@ -242,11 +262,19 @@ class ResumeQueue(Command):
 
 
 class PurgeQueue(Command):
-    """Remove messages of a queue that are not in flight, at most `limit`.
+    """Remove messages of a queue that are ready or held, at most `limit`.
 
     `through` (LSN, 0 for all there are) leaves alone what came later. The answer is 0 when there
     was nothing to remove.
     """
+
+    queue: str
+    through: int = 0
+    limit: int = 10_000
+
+
+class ReleaseHeld(Command):
+    """Make held messages of a queue ready again, at most `limit`; else like PurgeQueue."""
 
     queue: str
     through: int = 0
@@ -261,12 +289,27 @@ class ChangeSettings(Command, gc=True):
 
 
 class Start(Command):
-    """The broker starts to serve; what recovery found goes into `BrokerStarted`."""
+    """The broker starts to serve; what recovery found goes into `BrokerStarted`.
+
+    `skipped` is how many LSNs nobody may get, because they may have been told before they were
+    lost.
+    """
 
     version: str
     cut_bytes: int = 0
     cut_segment: str = ""
     cut_offset: int = 0
+    skipped: int = 0
+
+
+class Withhold(Command):
+    """Deliver a message of a queue no more until the broker starts again; it stays in the queue.
+
+    Nothing is journaled: whether its content can be read is for the next broker to find out.
+    """
+
+    queue: int
+    message: int
 
 
 class Carry(Command, kw_only=True):

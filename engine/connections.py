@@ -1,6 +1,7 @@
 """Deciding about connections and about the broker's own start and stop."""
 
-from engine import events
+from engine import events, quotas
+from engine.budget import NO_LIMIT
 from engine.commands import (
     ChangeSettings,
     Checkpoint,
@@ -11,20 +12,24 @@ from engine.commands import (
     Start,
     Stop,
 )
-from engine.core import Core
+from engine.core import Closing, Core, Emptying
 from engine.digest import digest
 from engine.duplicates import resize
+from engine.handing import touch_queues_of
 from engine.limits import guard_all
-from engine.refusals import Code, Refusal
+from engine.refusals import UNFINISHED, Code, Refusal
 from engine.residency import set_window
 from engine.settings import problems
 from engine.state import Connection
-from engine.subscriptions import detach_consumer, touch_queues_of
+from engine.subscriptions import detach_consumer, retire
 from engine.transactions import end
 
 
-def open_connection(core: Core, command: OpenConnection) -> int:
+def open_connection(core: Core, command: OpenConnection) -> int | Refusal:
     """Open a connection; its id is the LSN of the event."""
+    refusal = quotas.check_connection(core, command.user)
+    if refusal is not None:
+        return refusal
     detail = events.ConnectionDetail(
         protocol=command.protocol,
         peer=command.peer,
@@ -36,14 +41,22 @@ def open_connection(core: Core, command: OpenConnection) -> int:
         events.row(events.CONNECTION_OPENED, connection=lsn, time=core.now),
         events.encode_detail(detail),
     )
-    core.state.connections[lsn].room = command.room
+    connection = core.state.connections[lsn]
+    connection.room = command.room
+    connection.unacked_max = core.unacked_max
+    if command.finds_holders:
+        connection.holders = {}
     return lsn
 
 
 def refuse_connection(core: Core, command: RefuseConnection) -> int:
     """Record that somebody was not let in."""
     detail = events.ConnectionDetail(
-        protocol=command.protocol, peer=command.peer, user=command.user, text=command.text
+        protocol=command.protocol,
+        peer=command.peer,
+        user=command.user,
+        text=command.text,
+        count=command.count,
     )
     return core.emit(
         events.row(events.CONNECTION_REFUSED, reason=command.reason, time=core.now),
@@ -52,26 +65,49 @@ def refuse_connection(core: Core, command: RefuseConnection) -> int:
 
 
 def close_connection(core: Core, command: CloseConnection) -> int | Refusal:
-    """End a connection with everything that hangs on it."""
-    connection = core.state.connections.get(command.connection)
-    if connection is None:
-        return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
-    return _close(core, connection, command.reason, command.text)
+    """End a connection with everything that hangs on it, as far as this turn allows.
+
+    A connection that was lost is closed to the end without being asked for again.
+    """
+    closing = core.closing.get(command.connection)
+    if closing is None:
+        connection = core.state.connections.get(command.connection)
+        if connection is None:
+            return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
+        closing = _begin_close(core, connection, command.reason, command.text)
+    closing.is_left = closing.is_left or command.reason != events.CLOSED
+    return close(core, closing) or UNFINISHED
 
 
-def _close(core: Core, connection: Connection, reason: int, text: str) -> int:
+def _begin_close(core: Core, connection: Connection, reason: int, text: str) -> Closing:
+    closing = core.closing[connection.id] = Closing(connection, reason, text)
     core.line.leave(connection.id)
+    for consumer in connection.consumers.values():
+        retire(core, consumer)
+    return closing
+
+
+def close(core: Core, closing: Closing) -> int:
+    """Go on with the end of a connection; return its LSN, 0 if there is more to do."""
+    connection = closing.connection
     for transaction in list(connection.transactions.values()):
-        end(core, connection, transaction, reason, "")
+        end(core, connection, transaction, closing.reason, "")
+        if core.budget.is_spent:
+            return 0
     for consumer in list(connection.consumers.values()):
-        detach_consumer(core, consumer, reason)
-    detail = events.ConnectionClosedDetail(text=text)
+        if not detach_consumer(core, consumer, closing.reason):
+            return 0
+        if core.budget.is_spent:
+            return 0
+    del core.closing[connection.id]
+    detail = events.ConnectionClosedDetail(text=closing.text)
     return core.emit(
         events.row(
-            events.CONNECTION_CLOSED, reason=reason, connection=connection.id, time=core.now
+            events.CONNECTION_CLOSED,
+            reason=closing.reason, connection=connection.id, time=core.now,
         ),
         events.encode_detail(detail),
-    )
+    )  # fmt: skip
 
 
 def room(core: Core, command: Room) -> int | Refusal:
@@ -95,7 +131,13 @@ def start(core: Core, command: Start) -> int:
         cut_offset=command.cut_offset,
     )
     core.review_due = True
-    return core.emit(events.row(events.BROKER_STARTED, time=core.now), events.encode_detail(detail))
+    core.skip(command.skipped)
+    row = events.row(events.BROKER_STARTED, time=core.now)
+    core.unjournaled_base = core.emit(row, events.encode_detail(detail))
+    for queue in core.state.queues.values():
+        if queue.deleting:
+            core.emptying[queue.id] = Emptying(queue, events.RESTART, 0)
+    return core.unjournaled_base
 
 
 def checkpoint(core: Core, command: Checkpoint) -> int | Refusal:
@@ -110,8 +152,11 @@ def checkpoint(core: Core, command: Checkpoint) -> int | Refusal:
 
 def stop(core: Core, command: Stop) -> int:
     """Stop cleanly. Deliveries in flight return and count: nobody knows how far they got."""
+    core.budget.limit = NO_LIMIT
+    for closing in list(core.closing.values()):
+        close(core, closing)
     for connection in list(core.state.connections.values()):
-        _close(core, connection, events.SHUTDOWN, "")
+        close(core, _begin_close(core, connection, events.SHUTDOWN, ""))
     core.touched.clear()
     core.later.clear()
     core.resized.clear()
@@ -150,6 +195,7 @@ def change_settings(core: Core, command: ChangeSettings) -> int | Refusal:
     guard_all(core)
     resize(core)
     core.review_due = True
+    core.held_changed = True
     for consumer in state.consumers.values():
         set_window(state, consumer.queue)
     return lsn

@@ -12,17 +12,31 @@ import msgspec
 
 from engine import apply, events
 from engine.apply import APPLY
+from engine.budget import Budget
 from engine.events import ROW_STRUCT, Row
 from engine.line import Line
 from engine.message import UNJOURNALED, Entry, Filter, Message
+from engine.open_transactions import OpenTransactions
 from engine.pending import Pending
 from engine.queues import Queue
 from engine.settings import BLOCK
 from engine.sizes import Sizes
-from engine.state import Address, Consumer, State
+from engine.state import (
+    NOTHING_PASSED,
+    UNLIMITED,
+    Address,
+    Connection,
+    Consumer,
+    Place,
+    State,
+)
 
 PACK: Final = ROW_STRUCT.pack
 DELIVERY_COUNT_MAX: Final = 65_535
+LSNS_RESERVED: Final = 16_384
+"""How far behind the last durable LSN one may be told of before it is durable itself (ADR 23)."""
+UNJOURNALED_BITS: Final = 16
+"""How many ids outside the journal, as a power of two, are made from one LSN."""
 
 
 class Options(msgspec.Struct):
@@ -30,17 +44,47 @@ class Options(msgspec.Struct):
 
     `compile_filter` turns the text of a filter into a `Filter` and raises ValueError with a
     sentence if it cannot; None means that there is no filter language. `global_max_*` are the
-    limits of the broker, 0 or less for none. Without `persist_id_cache` the ids of messages are
-    remembered in memory only.
+    limits of the broker, 0 or less for none; so is `max_transactions_memory`, the limit of all open
+    transactions together, and so are limits by user. Without `persist_id_cache` the ids of messages
+    are remembered in memory only. `lsns_reserved` is how many LSNs a start after a crash skips.
     """
 
     persist_delivery_count_before_delivery: bool = True
     max_transaction_bytes: int = 100 * 1024 * 1024
+    max_transactions_memory: int = 0
+    max_open_transactions: int = 1000
+    max_connections_per_user: int = 0
+    max_queues_per_user: int = 0
+    max_transaction_entries: int = 5_000
     compile_filter: Callable[[str], Filter] | None = None
     global_max_size: int = 0
     global_max_messages: int = 0
     disk_full_policy: str = BLOCK
     persist_id_cache: bool = True
+    lsns_reserved: int = LSNS_RESERVED
+
+
+class Closing:
+    """A connection that is being closed. `is_left` says that nobody asks for it again."""
+
+    __slots__ = ("connection", "is_left", "reason", "text")
+
+    def __init__(self, connection: Connection, reason: int, text: str) -> None:
+        self.connection = connection
+        self.reason = reason
+        self.text = text
+        self.is_left = False
+
+
+class Emptying:
+    """A queue that was deleted and still holds messages, and why and by whom."""
+
+    __slots__ = ("connection", "queue", "reason")
+
+    def __init__(self, queue: Queue, reason: int, connection: int) -> None:
+        self.queue = queue
+        self.reason = reason
+        self.connection = connection
 
 
 class Core:
@@ -50,17 +94,41 @@ class Core:
         self.state = state
         self.options = options
         self.next_lsn = next_lsn
-        self.next_unjournaled = UNJOURNALED
+        # Ids outside the journal are made of an LSN that no other broker gets, and a count.
+        self.unjournaled_base = 0
+        self.unjournaled_count = 0
         self.now = 0
         self.pending = Pending(next_lsn)
         self.touched: dict[int, Queue] = {}
         self.later: dict[int, Queue] = {}
-        self.effects: list[tuple[Consumer, Message, int, int]] = []
+        # Consumer, message, delivery count, whether it may have been delivered before, gate.
+        self.effects: list[tuple[Consumer, Message, int, bool, int]] = []
         self.more_due = False
+        # Whether what is held may have somewhere to go by now, and the walk over it: ids of queues
+        # to go, and how far it is in the last of them.
+        self.held_changed = bool(state.holding)
+        self.held_walk: list[int] = []
+        self.held_place: Place = NOTHING_PASSED
+        self._last_detail = "", b""
+        # How much is done before others have their turn, and what then goes on by itself
+        # (`engine.slices`): connections to close, and queues to empty and delete.
+        self.budget = Budget()
+        self.closing: dict[int, Closing] = {}
+        self.emptying: dict[int, Emptying] = {}
         # What is full, and what that means to addresses (`engine.limits`).
         self.sizes = Sizes()
         self.line = Line()
+        self.transactions = OpenTransactions()
+        # What a connection may have in flight, in bytes.
+        self.unacked_max = UNLIMITED
         self.disk_full = ""
+        # What the broker is short of memory for, as sentences for who is refused; empty if it is
+        # not: messages; queues, addresses and ids; and even consumers.
+        self.memory_full = ""
+        self.objects_full = ""
+        self.objects_over = ""
+        self.held = ""
+        self.held_policy = BLOCK
         self.is_full = False
         self.is_over = False
         self.was_high = False
@@ -68,6 +136,8 @@ class Core:
         self.resized: dict[int, Address] = {}
         self.opened: dict[int, Address] = {}
         self.notices: list[str] = []
+        # Queues whose next messages cannot be read: until when they are let alone, and why.
+        self.unreadable: dict[int, tuple[int, str]] = {}
 
     def emit(self, row: Row, detail: bytes = b"", headers: bytes = b"", body: bytes = b"") -> int:
         """Record an event and apply it; return its LSN, 0 for one that is not journaled.
@@ -104,33 +174,48 @@ class Core:
         connection: int,
         headers: bytes,
         body: bytes,
+        transaction: str | None,
     ) -> int:
-        """Emit the Routed of a journaled message to one queue, without any detail.
+        """Emit the Routed of a journaled message to one queue, with no detail but a transaction.
 
         The same as `emit`, written out because it is done for every message.
         """
         lsn = self.next_lsn
         self.next_lsn = lsn + 1
         address_id = queue.address.id
-        headers_bytes = body_bytes = 0
+        headers_bytes = body_bytes = detail_bytes = 0
+        pending = self.pending
+        if transaction is not None:
+            detail = self._transaction_detail(transaction)
+            detail_bytes = len(detail)
+            if detail:
+                pending.details.append(detail)
+                pending.heap_bytes += detail_bytes
         if not flags & events.BODY_OMITTED:
             headers_bytes = len(headers)
             body_bytes = len(body)
-            pending = self.pending
             if headers_bytes:
                 pending.headers.append(headers)
             if body_bytes:
                 pending.bodies.append(body)
             pending.heap_bytes += headers_bytes + body_bytes
-        self.pending.rows.append(
+        pending.rows.append(
             PACK(
                 events.ROUTED, events.SENT, 0, address_id, queue.id, priority, flags,
-                lsn, 0, connection, 0, self.now, 0, headers_bytes, body_bytes,
+                lsn, 0, connection, 0, self.now, detail_bytes, headers_bytes, body_bytes,
             )
         )  # fmt: skip
         message = Message(lsn, address_id, priority, flags, 0, headers, body)
         apply.enter(self.state, lsn, queue, message)
         return lsn
+
+    def _transaction_detail(self, transaction: str) -> bytes:
+        """The detail of a Routed that says nothing but its transaction; the last one is kept."""
+        name, detail = self._last_detail
+        if name != transaction:
+            detail = events.encode_detail(events.RoutedDetail(transaction=transaction))
+            self._last_detail = transaction, detail
+        return detail
 
     def emit_delivery(
         self, kind: int, reason: int, delivery_count: int, entry: Entry, consumer: Consumer
@@ -184,5 +269,23 @@ class Core:
 
     def next_unjournaled_id(self) -> int:
         """Return a fresh id for a message whose events are not journaled."""
-        self.next_unjournaled += 1
-        return self.next_unjournaled
+        self.unjournaled_count += 1
+        if self.unjournaled_count >> UNJOURNALED_BITS:
+            self.unjournaled_base = self.emit(events.row(events.SKIPPED, time=self.now))
+            self.unjournaled_count = 1
+        return UNJOURNALED | self.unjournaled_base << UNJOURNALED_BITS | self.unjournaled_count
+
+    def skip(self, count: int) -> None:
+        """Use up LSNs for nothing: they may have been told to clients before they were lost."""
+        packed = PACK(*events.row(events.SKIPPED, time=self.now), 0, 0, 0)
+        self.pending.rows.extend([packed] * count)
+        self.next_lsn += count
+
+    def early_gate(self, message: Message) -> int:
+        """Return what must be durable before clients learn the id of a non-persistent message.
+
+        That is not its own event, but one so near that a start after a crash skips its id.
+        """
+        lsn = message.id if message.id < UNJOURNALED else self.unjournaled_base
+        reserved = self.options.lsns_reserved
+        return lsn - reserved if lsn > reserved else 0

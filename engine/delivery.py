@@ -5,27 +5,54 @@ have credit (messages or bytes: one positive is enough, as in Apollo) and room i
 A delivery is decided, applied and counted here, before any byte of it exists.
 """
 
+from typing import Final
+
 from engine.core import Core
-from engine.expiry import expire, is_expired
+from engine.departing import expire
+from engine.expiry import is_expired
 from engine.handing import can_take, deliver
 from engine.limits import review, review_all
-from engine.queues import Queue
+from engine.queues import ContentError, Queue
 from engine.selective import dispatch_selectively
+from engine.unreadable import let_rest, read_again, rests
+
+DELIVERY_UNITS: Final = 2
+"""What a delivery costs with its encoding, in units of the budget."""
+CONSUMERS_SHIFT: Final = 6
+"""Asking consumers whether they can take costs one unit for 2 to this power."""
+TOUCHED_SHIFT: Final = 3
+"""Looking at queues that were touched costs one unit for 2 to this power."""
 
 
 def dispatch(core: Core) -> None:
-    """Look at every queue touched, and at those that this touches in turn; then at sizes."""
-    sizes = core.sizes
+    """Look at every queue touched, and at those that this touches in turn; then at sizes.
+
+    When others are to have their turn, what is left is looked at by the next dispatch.
+    """
     while core.touched:
         touched = core.touched
         core.touched = {}
+        core.budget.spent += len(touched) >> TOUCHED_SHIFT
+        is_cut = False
+        last = 0
         for queue in touched.values():
             if queue.consumers and queue.ready_count and not queue.paused:
-                dispatch_queue(core, queue)
-            sizes.count(queue)
-            address = queue.address
-            if address.guarded or address.paging:
-                core.resized[address.id] = address
+                if is_cut:
+                    core.later[queue.id] = queue
+                else:
+                    _dispatch_readable(core, queue)
+                    is_cut = core.budget.is_spent
+                    last = queue.id
+            _count(core, queue)
+        if is_cut:
+            if last in core.later:
+                # The one that was cut short comes behind the others.
+                core.later[last] = core.later.pop(last)
+            break
+    # What was touched meanwhile waits as well.
+    if core.touched:
+        core.later.update(core.touched)
+        core.touched = {}
     if core.later:
         core.touched, core.later = core.later, {}
     if core.review_due:
@@ -38,8 +65,31 @@ def dispatch(core: Core) -> None:
     review(core, resized.values())
 
 
+def _count(core: Core, queue: Queue) -> None:
+    core.sizes.count(queue)
+    address = queue.address
+    if address.guarded or address.paging:
+        core.resized[address.id] = address
+
+
+def _dispatch_readable(core: Core, queue: Queue) -> None:
+    """Deliver from a queue, unless what is next in it cannot be read."""
+    if core.unreadable and rests(core, queue):
+        return
+    try:
+        dispatch_queue(core, queue)
+    except ContentError as error:
+        let_rest(core, queue, error)
+    else:
+        if core.unreadable:
+            read_again(core, queue)
+
+
 def dispatch_queue(core: Core, queue: Queue) -> None:
-    """Deliver from a queue until nothing is ready or nobody can take it."""
+    """Deliver from a queue until nothing is ready or nobody can take it.
+
+    If others are to have their turn before that, the queue is then among `core.later`.
+    """
     consumers = queue.consumers
     for consumer in consumers:
         if consumer.filter:
@@ -48,6 +98,7 @@ def dispatch_queue(core: Core, queue: Queue) -> None:
     count = len(consumers)
     position = queue.next_consumer % count
     unable = 0
+    left = most = max(core.budget.left // DELIVERY_UNITS, 1)
     while unable < count:
         consumer = consumers[position]
         position += 1
@@ -61,6 +112,11 @@ def dispatch_queue(core: Core, queue: Queue) -> None:
             # Nobody was served in this step: the same consumer is next when something comes.
             position = (position - 1) % count
             break
+        if left == 0:
+            position = (position - 1) % count
+            core.later[queue.id] = queue
+            break
+        left -= 1
         unable = 0
         if entry.message.expires and is_expired(core, queue, entry):
             expire(core, queue, entry)
@@ -68,3 +124,4 @@ def dispatch_queue(core: Core, queue: Queue) -> None:
             continue
         deliver(core, entry, consumer)
     queue.next_consumer = position
+    core.budget.spent += (most - left) * DELIVERY_UNITS + (count >> CONSUMERS_SHIFT)

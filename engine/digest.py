@@ -7,18 +7,26 @@ out: volatile inputs, derived data, messages that are not journaled, and content
 changes and is proven by the journal's chain.
 """
 
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Final
 
 import msgspec
 
-from engine.message import UNJOURNALED, Entry
+from engine.events import REDELIVERED
+from engine.message import HELD_LEVEL, UNJOURNALED, Entry
 from engine.queues import Queue
-from engine.state import Address, State
+from engine.state import Address, Connection, Consumer, State
 
+PARTS: Final = 7
+"""Addresses, queues, connections, consumers, settings, counters, sums."""
 U64: Final = (1 << 64) - 1
+HELD: Final = 3
+"""What stands for the state of an entry that is set aside."""
 HASH_START: Final = 0x9E3779B97F4A7C15
 HASH_FACTORS: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+
+_encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def digest(state: State) -> str:
@@ -27,9 +35,29 @@ def digest(state: State) -> str:
 
 
 def combine(state: State, sums: dict[int, tuple[int, int]]) -> str:
-    """Return the digest of a state whose entries are known: by queue how many, and their sum."""
-    encoded = msgspec.msgpack.encode([*_topology(state), sorted(sums.items())])
-    return sha256(encoded).hexdigest()[:32]
+    """Return the digest of a state whose entries are known: by queue how many, and their sum.
+
+    What is hashed is one MessagePack array, encoded a piece at a time: an address that remembers
+    ids is large, and a thousand of them must not be in memory twice.
+    """
+    hasher = sha256(_array_of(PARTS))
+    for count, rows in _topology(state):
+        hasher.update(_array_of(count))
+        for row in rows:
+            hasher.update(_encode(row))
+    hasher.update(_encode([state.settings.to_dict(), state.journal_non_persistent]))
+    hasher.update(_encode([state.next_address, state.next_queue]))
+    hasher.update(_encode(sorted(sums.items())))
+    return hasher.hexdigest()[:32]
+
+
+def _array_of(count: int) -> bytes:
+    """How MessagePack begins an array of so many items."""
+    if count < 1 << 4:
+        return bytes((0x90 | count,))
+    if count < 1 << 16:
+        return b"\xdc" + count.to_bytes(2, "big")
+    return b"\xdd" + count.to_bytes(4, "big")
 
 
 def entry_sum(queue: Queue) -> tuple[int, int]:
@@ -52,7 +80,10 @@ def entry_hash(queue_id: int, entry: Entry) -> int:
     message = entry.message
     value = _mix((message.id + HASH_START) & U64)
     value = _mix(value ^ (queue_id << 32 | message.address_id))
-    known = entry.delivery_count << 32 | message.priority << 16 | message.flags << 8 | entry.state
+    # The flag only where it is so: digests from before there was one stay as they were.
+    flags = message.flags | REDELIVERED if entry.redelivered else message.flags
+    state = HELD if entry.level == HELD_LEVEL else entry.state
+    known = entry.delivery_count << 32 | message.priority << 16 | flags << 8 | state
     value = _mix(value ^ known)
     return _mix(value ^ message.expires)
 
@@ -70,31 +101,42 @@ def _remembered(address: Address) -> list[object]:
     return [[ids.recorded, ids.joined()]] if ids is not None and ids.recorded else []
 
 
-def _topology(state: State) -> list[object]:
-    """Everything but entries, in a canonical order."""
-    addresses = [
-        [a.id, a.host, a.name, sorted(a.routing_types), a.auto_created]
-        + [[q.id for q in a.anycast], [q.id for q in a.multicast]]
+def _topology(state: State) -> Iterator[tuple[int, Iterator[list[object]]]]:
+    """All that there may be many of, but entries: how many, and each in a canonical order."""
+    addresses = sorted(state.addresses.values(), key=lambda a: a.id)
+    queues = sorted(state.queues.values(), key=lambda q: q.id)
+    connections = sorted(state.connections.values(), key=lambda c: c.id)
+    consumers = sorted(state.consumers.values(), key=lambda c: c.id)
+    yield len(addresses), map(_address, addresses)
+    yield len(queues), map(_queue, queues)
+    yield len(connections), map(_connection, connections)
+    yield len(consumers), map(_consumer, consumers)
+
+
+def _address(a: Address) -> list[object]:
+    return [
+        *(a.id, a.host, a.name, sorted(a.routing_types), a.auto_created),
+        *([q.id for q in a.anycast], [q.id for q in a.multicast]),
         # These only where it is so: digests from before there was such a thing stay as they were.
-        + [True] * a.paging
-        + _remembered(a)
-        for a in sorted(state.addresses.values(), key=lambda a: a.id)
+        *([True] * a.paging),
+        *_remembered(a),
     ]
-    queues = [
-        [q.id, q.name, q.address.id, q.routing_type, q.filter, q.durable, q.temporary]
-        + [q.auto_created, q.owner, q.paused, q.added, q.acknowledged, q.dead_lettered, q.expired]
-        + [[c.id for c in q.consumers]]
-        for q in sorted(state.queues.values(), key=lambda q: q.id)
+
+
+def _queue(q: Queue) -> list[object]:
+    return [
+        *(q.id, q.name, q.address.id, q.routing_type, q.filter, q.durable, q.temporary),
+        *(q.auto_created, q.owner, q.paused, q.added, q.acknowledged, q.dead_lettered, q.expired),
+        [c.id for c in q.consumers],
+        *([q.user] * bool(q.user)),
+        *([True] * q.deleting),
     ]
-    connections = [
-        [c.id, c.protocol, c.peer, c.user, c.client_id]
-        for c in sorted(state.connections.values(), key=lambda c: c.id)
-    ]
-    consumers = [
-        [c.id, c.connection_id, c.queue.id, c.subscription, c.ack_mode, c.filter]
-        + [[message_id for message_id in c.unacked if message_id < UNJOURNALED]]
-        for c in sorted(state.consumers.values(), key=lambda c: c.id)
-    ]
-    settings = [state.settings.to_dict(), state.journal_non_persistent]
-    counters = [state.next_address, state.next_queue]
-    return [addresses, queues, connections, consumers, settings, counters]
+
+
+def _connection(c: Connection) -> list[object]:
+    return [c.id, c.protocol, c.peer, c.user, c.client_id]
+
+
+def _consumer(c: Consumer) -> list[object]:
+    unacked = [message_id for message_id in c.unacked if message_id < UNJOURNALED]
+    return [c.id, c.connection_id, c.queue.id, c.subscription, c.ack_mode, c.filter, unacked]

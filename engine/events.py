@@ -40,7 +40,8 @@ COLUMNS: Final = (
         "B",
         13,
         "bits: 1 persistent, 2 headers and body not journaled, 4 large: the body is in the chunks "
-        "that the detail of Routed lists",
+        "that the detail of Routed lists, 8 (of Returned) redelivered: the delivery that ended may "
+        "have reached its consumer, whether or not the attempt counts",
     ),
     Column("message", "Q", 16, "id of the message: the LSN of its Routed event"),
     Column("consumer", "Q", 24, "id of the consumer: the LSN of its ConsumerAttached event"),
@@ -75,6 +76,10 @@ TIME: Final = 11
 PERSISTENT: Final = 1
 BODY_OMITTED: Final = 2
 LARGE: Final = 4
+REDELIVERED: Final = 8
+MESSAGE_FLAGS: Final = PERSISTENT | BODY_OMITTED | LARGE
+"""What messages have of the flags; the rest belongs to entries."""
+"""Of an entry, not of its message: set by Returned."""
 
 # Numbers of the kinds. Gaps belong to kinds that the design names and that are not built yet.
 BROKER_STARTED: Final = 1
@@ -111,6 +116,9 @@ CHUNK_RECEIVED: Final = 34
 SEGMENTS_REMOVED: Final = 35
 DUPLICATE_ID_RECORDED: Final = 36
 DUPLICATE_IDS_CLEARED: Final = 37
+HELD: Final = 38
+RELEASED: Final = 39
+SKIPPED: Final = 40
 
 # Numbers of the reasons; one list for all kinds, so that a query needs no second table.
 NO_REASON: Final = 0
@@ -149,19 +157,20 @@ GLOBAL_MAX_SIZE: Final = 32
 GLOBAL_MAX_MESSAGES: Final = 33
 DISK_FULL: Final = 34
 DUPLICATE: Final = 35
+UNREADABLE: Final = 36
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
     SENT: ("sent", "a producer sent it"),
-    DEAD_LETTER: ("dead-letter", "it took the way to the dead letter address"),
-    EXPIRY: ("expiry", "it took the way to the expiry address"),
+    DEAD_LETTER: ("dead-letter", "on the way to the dead letter address"),
+    EXPIRY: ("expiry", "on the way to the expiry address"),
     NO_BINDING: ("no-binding", "the address has no queue of a fitting routing type"),
     NO_MATCHING_FILTER: ("no-matching-filter", "every filter on the address refused it"),
     BY_CONSUMER: ("by-consumer", "the consumer acknowledged it"),
     AUTOMATIC: ("automatic", "acknowledged by being sent to a consumer that does not acknowledge"),
     NACK: ("nack", "the consumer rejected it"),
     ROLLBACK: ("rollback", "the client rolled back"),
-    CLOSED: ("closed", "the client closed it cleanly; the attempt does not count"),
+    CLOSED: ("closed", "the client closed it cleanly; a prefetched delivery does not count"),
     DISCONNECTED: ("disconnected", "the connection was lost; the attempt counts"),
     TIMEOUT: ("timeout", "nothing was heard from the peer in time"),
     PROTOCOL_ERROR: ("protocol-error", "the peer broke the protocol"),
@@ -190,6 +199,10 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     GLOBAL_MAX_MESSAGES: ("global-max-messages", "the broker is full by its messages"),
     DISK_FULL: ("disk-full", "the disk is full"),
     DUPLICATE: ("duplicate", "the address had a message with its duplicate id before"),
+    UNREADABLE: (
+        "unreadable",
+        "the broker could not read a body for this connection; no attempt counts",
+    ),
 }
 
 
@@ -234,13 +247,17 @@ class CheckpointDetail(Detail, frozen=True):
 
 
 class ConnectionDetail(Detail, frozen=True):
-    """Who connected, or tried to: protocol with version, peer address, user, client id."""
+    """Who connected, or tried to: protocol with version, peer address, user, client id.
+
+    `count` is how many refusals the event stands for.
+    """
 
     protocol: str = ""
     peer: str = ""
     user: str = ""
     client_id: str = ""
     text: str = ""
+    count: int = 1
 
 
 class ConnectionClosedDetail(Detail, frozen=True):
@@ -267,7 +284,8 @@ class AddressDetail(Detail, frozen=True):
 
 
 class QueueDetail(Detail, frozen=True):
-    """A queue: name, routing type, filter and how long it lives."""
+    """A queue: name, routing type, filter and how long it lives; who made it, if it stays; whether
+    it is being deleted."""
 
     name: str = ""
     routing_type: str = "anycast"
@@ -276,6 +294,8 @@ class QueueDetail(Detail, frozen=True):
     temporary: bool = False
     auto_created: bool = False
     owner: int = 0
+    user: str = ""
+    deleting: bool = False
 
 
 class SettingsDetail(Detail, frozen=True):
@@ -310,6 +330,12 @@ class DuplicateIdDetail(Detail, frozen=True):
     """The id that the sender gave the message, to have it known again."""
 
     duplicate_id: str = ""
+
+
+class HeldDetail(Detail, frozen=True):
+    """Why the message has nowhere to go, in words."""
+
+    text: str = ""
 
 
 class PagingDetail(Detail, frozen=True):
@@ -372,7 +398,8 @@ EVENT_TYPES: Final = (
     EventType(QUEUE_UPDATED, "QueueUpdated", ("reason", "address", "queue", "connection"),
               QueueDetail,
               "The queue is bound to this address with this filter from here on; its messages "
-              "stay."),
+              "stay. Or, if it is being deleted: its name and its binding are gone, its messages "
+              "are removed by events to come, and the queue by the one behind them."),
     EventType(QUEUE_DELETED, "QueueDeleted", ("reason", "address", "queue", "connection"), None,
               "The queue is gone; its messages were removed before this event."),
     EventType(QUEUE_PAUSED, "QueuePaused", ("reason", "address", "queue"), None,
@@ -435,6 +462,15 @@ EVENT_TYPES: Final = (
               "its id-cache-size."),
     EventType(DUPLICATE_IDS_CLEARED, "DuplicateIdsCleared", ("reason", "address"), None,
               "The address has forgotten all ids that it remembered."),
+    EventType(HELD, "Held", _ENTRY, HeldDetail,
+              "The message was ready and should have gone to the dead letter address or the expiry"
+              " address (see the reason), where nothing takes it. It is set aside in its queue, and"
+              " is not delivered until it is released."),
+    EventType(RELEASED, "Released", _ENTRY, None,
+              "The message was held, and is ready again, in its place in the queue."),
+    EventType(SKIPPED, "Skipped", (), None,
+              "Nothing happened. The broker before may have given this LSN to a message, connection"
+              " or consumer, and ended before that was durable; so nothing else ever gets it."),
 )  # fmt: skip
 
 BY_NUMBER: Final[dict[int, EventType]] = {entry.number: entry for entry in EVENT_TYPES}

@@ -1,36 +1,25 @@
 """Deciding that a message's time has passed, at delivery and by a scan over what is due.
 
-The way out of a queue (expiry or dead letter) is one: the entry leaves, and a copy with a new id
-and headers that tell where it came from goes to the target address (fact sheet of Artemis, sections
-4 and 5). A queue of the target address itself is exempt, else a message could go round for ever.
+How it then leaves is `engine.departing`. A queue of the target address itself is exempt, else a
+message could go round for ever; what is held is left to `engine.holding`.
 """
 
 from collections import deque
 from collections.abc import Iterator
-from heapq import heappop
+from heapq import heappop, heappush
 from typing import Final
 
-from engine import events
-from engine.commands import ANYCAST
 from engine.core import Core
-from engine.headers import build, without
-from engine.message import IN_FLIGHT, READY, Entry, Message
-from engine.queues import Due, Queue
-from engine.routing import route, select
+from engine.departing import expire, expiry_address
+from engine.message import IN_FLIGHT, READY, Entry
+from engine.queues import ContentError, Due, Queue
 from engine.state import State
-from engine.topology import check_queue, find_address, require_queue
+from engine.unreadable import let_rest
 
 DUE_AT_A_TIME: Final = 1000
 """How much of what is due is read from the store at once."""
-
-_REPLACED: Final = (
-    "expires",
-    "_AMQ_ORIG_ADDRESS",
-    "_AMQ_ORIG_QUEUE",
-    "_AMQ_ORIG_MESSAGE_ID",
-    "_AMQ_ACTUAL_EXPIRY",
-)
-"""Headers of the original that would be wrong in a copy."""
+EXPIRE_UNITS: Final = 4
+"""What taking an entry out costs beyond looking at it, in units of the budget."""
 
 
 def is_expired(core: Core, queue: Queue, entry: Entry) -> bool:
@@ -38,121 +27,54 @@ def is_expired(core: Core, queue: Queue, entry: Entry) -> bool:
     expires = entry.message.expires
     if not 0 < expires * 1000 <= core.now:
         return False
-    target = core.state.settings.resolve(_sent_to(core, queue, entry)).expiry_address
-    return target != queue.address.name
-
-
-def _sent_to(core: Core, queue: Queue, entry: Entry) -> str:
-    """Expiry goes by the address that the message was sent to, if it still exists."""
-    address = core.state.addresses.get(entry.message.address_id, queue.address)
-    return address.name
-
-
-def expire(core: Core, queue: Queue, entry: Entry) -> None:
-    """Take a ready entry out of its queue because its time has passed."""
-    target = core.state.settings.resolve(_sent_to(core, queue, entry)).expiry_address
-    extra = [("_AMQ_ACTUAL_EXPIRY", str(core.now // 1000))]
-    move_out(
-        core, queue, entry, target, extra,
-        kind=events.EXPIRED, reason_without_target=events.NO_EXPIRY_ADDRESS,
-        routed_reason=events.EXPIRY,
-    )  # fmt: skip
-
-
-def dead_letter(core: Core, queue: Queue, entry: Entry) -> None:
-    """Take an entry out of its queue because its attempts are used up."""
-    target = core.state.settings.resolve(queue.address.name).dead_letter_address
-    move_out(
-        core, queue, entry, target, [],
-        kind=events.DEAD_LETTERED, reason_without_target=events.NO_DEAD_LETTER_ADDRESS,
-        routed_reason=events.DEAD_LETTER,
-    )  # fmt: skip
-
-
-def move_out(
-    core: Core,
-    queue: Queue,
-    entry: Entry,
-    target: str,
-    extra: list[tuple[str, str]],
-    *,
-    kind: int,
-    reason_without_target: int,
-    routed_reason: int,
-) -> None:
-    """Emit the event that takes an entry out, and the Routed of its copy right behind it."""
-    message = entry.message
-    queues: list[Queue] = []
-    copy = message
-    reason = reason_without_target
-    if target:
-        copy, queues = _copy_for(core, queue, message, target, extra)
-        reason = events.NO_REASON if queues else events.UNROUTABLE
-    related = copy.id if queues else 0
-    core.emit(
-        events.row(
-            kind,
-            reason=reason, delivery_count=entry.delivery_count, address=queue.address.id,
-            queue=queue.id, priority=message.priority, flags=message.flags, message=message.id,
-            related=related, time=core.now,
-        )
-    )  # fmt: skip
-    route(core, copy, queues, reason=routed_reason, related=message.id)
-    core.touch(queue)
-
-
-def _copy_for(
-    core: Core, queue: Queue, message: Message, target: str, extra: list[tuple[str, str]]
-) -> tuple[Message, list[Queue]]:
-    """Return the copy of a message for a target address, and the queues that take it.
-
-    A target that does not exist yet is created with an anycast queue of its name: dropping what
-    nobody asked to drop would be worse than a queue more.
-    """
-    address = find_address(core, target)
-    if (address is None or not (address.anycast or address.multicast)) and (
-        check_queue(core, target, target, ANYCAST) is None
-    ):
-        require_queue(core, target, target, ANYCAST, 0)
-        address = find_address(core, target)
-    if address is None:
-        return message, []
-    origin = core.state.addresses.get(message.address_id, queue.address)
-    if not message.resident:
-        core.fill(message)
-    headers = without(message.headers, _REPLACED) + build(
-        [
-            ("_AMQ_ORIG_ADDRESS", origin.name),
-            ("_AMQ_ORIG_QUEUE", queue.name),
-            ("_AMQ_ORIG_MESSAGE_ID", str(message.id)),
-            *extra,
-        ]
-    )
-    # The event that takes the entry out comes first, so the copy is the event after it.
-    copy_id = core.next_lsn + 1 if core.is_journaled(message.id) else core.next_unjournaled_id()
-    copy = Message(copy_id, address.id, message.priority, message.flags, 0, headers, message.body)
-    if message.chunks:
-        # Not copied: both refer to the same chunks.
-        copy.enlarge(message.chunks, message.body_bytes)
-    return copy, select(core, address, None, copy)
+    return expiry_address(core, queue, entry) != queue.address.name
 
 
 def expire_due(core: Core, limit: int) -> bool:
-    """Expire ready entries whose time has passed, at most `limit`; return whether some are left."""
+    """Expire ready entries whose time has passed, at most `limit`; return whether some are left.
+
+    Some are also left when others are to have their turn.
+    """
+    unread: list[Due] = []
+    try:
+        return _expire_due(core, limit, unread)
+    finally:
+        # They are given again by a later scan.
+        for item in unread:
+            heappush(core.state.expiring, item)
+
+
+def _expire_due(core: Core, limit: int, unread: list[Due]) -> bool:
+    """The same; adds to `unread` what cannot be moved because its content cannot be read."""
     expired = 0
-    for _, message_id, queue_id in _due(core):
-        queue = core.state.queues.get(queue_id)
-        entry = queue.find(message_id) if queue is not None else None
-        if queue is None or entry is None or entry.state == IN_FLIGHT:
-            # What is in flight is put on the heap again when it comes back.
-            continue
-        assert entry.state == READY
-        if is_expired(core, queue, entry):
-            expire(core, queue, entry)
+    for item in _due(core):
+        core.budget.spent += 1
+        if _expire_one(core, item, unread):
+            core.budget.spent += EXPIRE_UNITS
             expired += 1
-            if expired == limit:
-                return True
+        if expired == limit or core.budget.is_spent:
+            return True
     return False
+
+
+def _expire_one(core: Core, item: Due, unread: list[Due]) -> bool:
+    """Expire an entry that is due; answers whether that was done."""
+    _, message_id, queue_id = item
+    queue = core.state.queues.get(queue_id)
+    entry = queue.find(message_id) if queue is not None and not queue.deleting else None
+    if queue is None or entry is None or entry.state == IN_FLIGHT or entry.held:
+        # What is in flight or held is put on the heap again when it comes back.
+        return False
+    assert entry.state == READY
+    if not is_expired(core, queue, entry):
+        return False
+    try:
+        expire(core, queue, entry)
+    except ContentError as error:
+        let_rest(core, queue, error)
+        unread.append(item)
+        return False
+    return True
 
 
 def _due(core: Core) -> Iterator[Due]:

@@ -3,15 +3,43 @@
 from engine import events
 from engine.core import DELIVERY_COUNT_MAX, Core
 from engine.events import PERSISTENT
-from engine.message import Entry
-from engine.state import Consumer
+from engine.message import MESSAGE_OVERHEAD_BYTES, Entry
+from engine.state import Connection, Consumer
 
 
 def can_take(consumer: Consumer) -> bool:
-    """Say whether a consumer has credit and its connection room."""
+    """Say whether a consumer has credit, and its connection room and not too much in flight."""
+    connection = consumer.connection
     return (
-        consumer.credit_messages > 0 or consumer.credit_bytes > 0
-    ) and consumer.connection.room > 0
+        (consumer.credit_messages > 0 or consumer.credit_bytes > 0)
+        and connection.room > 0
+        and not connection.sated
+    )
+
+
+def limit_unacked(core: Core, connection: Connection, limit: int) -> None:
+    """Put another limit in force for what a connection may have in flight."""
+    connection.unacked_max = limit
+    connection.sated = connection.unacked_bytes >= limit
+    if not connection.sated:
+        touch_queues_of(core, connection)
+
+
+def wake(core: Core, connection: Connection) -> None:
+    """Let a connection that was sated have deliveries again once enough of them were settled.
+
+    A quarter of the limit must be free, so that waking it, which looks at all of its queues, is
+    rare.
+    """
+    if 4 * connection.unacked_bytes <= 3 * connection.unacked_max:
+        connection.sated = False
+        touch_queues_of(core, connection)
+
+
+def touch_queues_of(core: Core, connection: Connection) -> None:
+    """Have dispatch look at every queue that the connection consumes from."""
+    for consumer in connection.consumers.values():
+        core.touch(consumer.queue)
 
 
 def deliver(core: Core, entry: Entry, consumer: Consumer) -> None:
@@ -20,20 +48,27 @@ def deliver(core: Core, entry: Entry, consumer: Consumer) -> None:
     if not message.resident:
         core.fill(message)
     delivery_count = entry.delivery_count + 1
+    # As `Entry.was_delivered`, written out because it is done for every message.
+    redelivered = entry.redelivered or delivery_count > 1
     if delivery_count > DELIVERY_COUNT_MAX:
         delivery_count = DELIVERY_COUNT_MAX
     lsn = core.emit_delivery(events.DELIVERED, 0, delivery_count, entry, consumer)
+    consumer.handed += 1
     size = message.size
-    if consumer.acknowledges:
+    if consumer.is_metered:
         consumer.credit_messages -= 1
-        consumer.credit_bytes -= size
+        consumer.credit_bytes -= size - len(message.headers) - MESSAGE_OVERHEAD_BYTES
+    if consumer.acknowledges:
+        connection = consumer.connection
+        if connection.unacked_bytes >= connection.unacked_max:
+            connection.sated = True
     else:
         lsn = core.emit_delivery(
             events.ACKNOWLEDGED, events.AUTOMATIC, delivery_count, entry, consumer
         )
     consumer.connection.room -= size
     if not message.flags & PERSISTENT:
-        lsn = 0
+        lsn = core.early_gate(message)
     elif consumer.acknowledges and not core.options.persist_delivery_count_before_delivery:
         lsn = message.id
-    core.effects.append((consumer, message, delivery_count, lsn))
+    core.effects.append((consumer, message, delivery_count, redelivered, lsn))

@@ -1,9 +1,10 @@
 """The canonical header block: the one form in which headers of a message are kept.
 
-A block is lines `name:value`, each ended by a line feed, in UTF-8 with the escapes of STOMP 1.2:
-`\\\\` for a backslash, `\\n` and `\\r` for line feed and carriage return, `\\c` for a colon. A
-colon inside a value may also stand for itself; the first bare colon ends the name. Lines are in
-the order of the sender; of repeated names the first one counts. The empty block is `b""`.
+A block is lines `name:value`, each ended by a line feed, in UTF-8 with the escapes of STOMP 1.2
+("Value Encoding"): `\\\\` for a backslash, `\\n` and `\\r` for line feed and carriage return,
+`\\c` for a colon. The one bare colon of a line ends its name. Older journals have blocks with
+bare colons in values, too; they mean the same, and `explicit` escapes them. Lines are in the order
+of the sender; of repeated names the first one counts. The empty block is `b""`.
 
 Protocols pass blocks through untouched where they can; only who asks for a header pays for
 parsing. This module must never know a protocol's frames or versions.
@@ -29,14 +30,23 @@ def unescape(text: bytes) -> bytes:
     return _BACKSLASH.join(pieces)
 
 
-def escape_value(text: bytes) -> bytes:
-    """Escape a value: backslash, line feed, carriage return. A colon may stand for itself."""
-    return text.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\r", b"\\r")
+def escape(text: bytes) -> bytes:
+    """Escape a name or value: backslash, line feed, carriage return, colon."""
+    text = text.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\r", b"\\r")
+    return text.replace(b":", b"\\c")
 
 
-def escape_name(text: bytes) -> bytes:
-    """Escape a name: as a value, and the colon too, because a bare one would end the name."""
-    return escape_value(text).replace(b":", b"\\c")
+def explicit_line(line: bytes) -> bytes:
+    """Escape the bare colons in the value of a line, which are those behind the first one."""
+    name, colon, value = line.partition(b":")
+    return name + colon + value.replace(b":", b"\\c")
+
+
+def explicit(block: bytes) -> bytes:
+    """Escape the bare colons in the values of a block."""
+    if block.count(b":") == block.count(b"\n"):
+        return block
+    return b"".join(explicit_line(line) for line in block.splitlines(keepends=True))
 
 
 def build(pairs: Iterable[tuple[str, str]]) -> bytes:
@@ -44,7 +54,7 @@ def build(pairs: Iterable[tuple[str, str]]) -> bytes:
     lines = []
     for name, value in pairs:
         assert name, "a header has a name"
-        lines.append(escape_name(name.encode()) + b":" + escape_value(value.encode()) + b"\n")
+        lines.append(escape(name.encode()) + b":" + escape(value.encode()) + b"\n")
     return b"".join(lines)
 
 
@@ -73,7 +83,7 @@ def as_dict(block: bytes) -> dict[str, str]:
 
 def first(block: bytes, name: str) -> str | None:
     """The value that counts for this name, or None; only the one line is parsed."""
-    start = escape_name(name.encode()) + b":"
+    start = escape(name.encode()) + b":"
     if block.startswith(start):
         at = 0
     else:
@@ -86,7 +96,7 @@ def first(block: bytes, name: str) -> str | None:
 
 def without(block: bytes, names: Iterable[str]) -> bytes:
     """The block without any line of these names."""
-    starts = tuple(escape_name(name.encode()) + b":" for name in names)
+    starts = tuple(escape(name.encode()) + b":" for name in names)
     kept = [line for line in block.splitlines(keepends=True) if not line.startswith(starts)]
     return b"".join(kept)
 

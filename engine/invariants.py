@@ -4,17 +4,25 @@ Reads a `State` and nothing else, changes nothing, and costs time proportional t
 not say why something is wrong: an event that did so was decided or applied wrongly.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 from engine.events import PERSISTENT
-from engine.message import IN_FLIGHT, PRIORITIES, READY, Entry
-from engine.queues import PAST_ALL, Gap, Queue
+from engine.gap import Gap
+from engine.message import HELD_LEVEL, IN_FLIGHT, READY, Entry
+from engine.queues import PAST_ALL, Queue
 from engine.state import HOST, Address, Consumer, State
 
 
 def check(state: State) -> list[str]:
     """Name everything that contradicts itself in a state, a sentence each; empty if nothing."""
-    found = [*_names(state), *_bindings(state), *_peers(state), *_remembered(state)]
+    found = [
+        *_names(state),
+        *_bindings(state),
+        *_peers(state),
+        *_remembered(state),
+        *_weights(state),
+    ]
     for queue in state.queues.values():
         found.extend(_entries(queue))
         found.extend(_order(queue))
@@ -28,8 +36,9 @@ def _names(state: State) -> Iterator[str]:
     addresses = {(address.host, address.name): address for address in state.addresses.values()}
     if addresses != state.address_by_name or len(addresses) != len(state.addresses):
         yield "the addresses by name are not the addresses by id"
-    queues = {queue.name: queue for queue in state.queues.values()}
-    if queues != state.queue_by_name or len(queues) != len(state.queues):
+    named = [queue for queue in state.queues.values() if not queue.deleting]
+    queues = {queue.name: queue for queue in named}
+    if queues != state.queue_by_name or len(queues) != len(named):
         yield "the queues by name are not the queues by id"
     if any(number >= state.next_address or number < 1 for number in state.addresses):
         yield f"the next address would be {state.next_address}, and there is a later one"
@@ -57,6 +66,10 @@ def _bindings(state: State) -> Iterator[str]:
         if address.open_queue is not (None if address.guarded else address.only_queue):
             yield f"address '{address.name}' is open although it is guarded, or the reverse"
     for queue in state.queues.values():
+        if queue.deleting:
+            if bound.get(queue.id):
+                yield f"queue '{queue.name}' is being deleted and still bound"
+            continue
         if state.addresses.get(queue.address.id) is not queue.address:
             yield f"queue '{queue.name}' is on address '{queue.address.name}', which does not exist"
         if bound.get(queue.id, 0) != 1:
@@ -100,7 +113,7 @@ def _peers(state: State) -> Iterator[str]:
     for queue in state.queues.values():
         if any(consumer.queue is not queue for consumer in queue.consumers):
             yield f"queue '{queue.name}' has a consumer that takes from another"
-        if queue.temporary and queue.owner not in state.connections:
+        if queue.temporary and not queue.deleting and queue.owner not in state.connections:
             yield f"queue '{queue.name}' is temporary, and its owner {queue.owner} is gone"
 
 
@@ -111,16 +124,17 @@ def _same_consumers(where: str, found: list[Consumer], state: State) -> Iterator
 
 def _entries(queue: Queue) -> Iterator[str]:
     """Every entry is either ready or in flight to one consumer, and the counts say how many."""
-    ready = transient = 0
+    ready = held = transient = 0
     for message_id, entry in queue.entries.items():
         where = f"message {message_id} in queue '{queue.name}'"
         if entry.message.id != message_id:
             yield f"{where} is message {entry.message.id}"
         if entry.state == READY:
-            ready += 1
+            ready += not entry.held
+            held += entry.held
             if entry.consumer is not None:
                 yield f"{where} is ready and in flight to consumer {entry.consumer.id}"
-            if not entry.linked:
+            if entry.linked == (message_id in queue.withheld):
                 yield f"{where} is ready and has no place in the queue"
         elif entry.state == IN_FLIGHT:
             yield from _held_by_its_consumer(where, queue, entry)
@@ -129,13 +143,16 @@ def _entries(queue: Queue) -> Iterator[str]:
         if not entry.message.flags & PERSISTENT:
             transient += 1
     size = sum(entry.message.size for entry in queue.entries.values())
-    for gap in queue.gaps or ():
+    for level, gap in enumerate(queue.gaps or ()):
         if gap is not None:
-            ready += gap.count
+            ready += gap.count if level != HELD_LEVEL else 0
+            held += gap.count if level == HELD_LEVEL else 0
             transient += gap.transients
             size += gap.bytes
     if ready != queue.ready_count:
         yield f"queue '{queue.name}' counts {queue.ready_count} ready messages and has {ready}"
+    if held != queue.held_count:
+        yield f"queue '{queue.name}' counts {queue.held_count} held messages and has {held}"
     if size != queue.bytes:
         yield f"queue '{queue.name}' counts {queue.bytes} bytes and has {size}"
     if transient != queue.transient_count:
@@ -157,23 +174,24 @@ def _held_by_its_consumer(where: str, queue: Queue, entry: Entry) -> Iterator[st
 
 def _order(queue: Queue) -> Iterator[str]:
     """Levels hold entries of their priority in the order of arrival, and tombstones are counted."""
-    linked = len(queue.returned)
+    linked = len(queue.returned) + len(queue.withheld)
     tombstones = 0
     if any(queue.entries.get(entry.message.id) is not entry for entry in queue.returned):
         yield f"something that returned to queue '{queue.name}' is not in the queue"
-    for priority in range(PRIORITIES):
+    for priority in range(len(queue.levels)):
         parts = _parts(queue, priority)
         for part in parts:
             yield from _part(queue, priority, part)
             linked += sum(entry.state == READY for entry in part)
             tombstones += sum(entry.state != READY for entry in part)
         gap = queue.gap(priority)
-        if any(parts) or (gap is not None and gap.count):
+        if priority != HELD_LEVEL and (any(parts) or (gap is not None and gap.count)):
             yield from _is_occupied(queue, priority)
         if gap is not None:
             yield from _gap(queue, priority, gap)
-    if linked + queue.gap_count != queue.ready_count:
-        yield f"queue '{queue.name}' counts {queue.ready_count} ready messages and lists {linked}"
+    known = queue.ready_count + queue.held_count
+    if linked + queue.gap_count != known:
+        yield f"queue '{queue.name}' counts {known} ready and held messages and lists {linked}"
     if tombstones != queue.tombstones:
         yield f"queue '{queue.name}' counts {queue.tombstones} tombstones and has {tombstones}"
     counted = sum(gap.count for gap in queue.gaps or () if gap is not None)
@@ -198,7 +216,7 @@ def _part(queue: Queue, priority: int, part: list[Entry]) -> Iterator[str]:
     for entry in part:
         message = entry.message
         where = f"message {message.id} in level {priority} of queue '{queue.name}'"
-        if message.priority != priority or not entry.linked:
+        if entry.level != priority or not entry.linked:
             yield f"{where} does not belong there"
         if entry.state != READY:
             continue
@@ -228,6 +246,33 @@ def _gap(queue: Queue, priority: int, gap: Gap) -> Iterator[str]:
         for entry in part:
             if entry.state == READY and not low <= queue.place_of(entry)[0] <= high:
                 yield f"{where}: message {entry.message.id} is in the {name}, out of its place"
+
+
+def _weights(state: State) -> Iterator[str]:
+    """What is counted of users, names, and what is in memory is what there is."""
+    # A queue that is being deleted has no name any more, and is nobody's.
+    queues = [queue for queue in state.queues.values() if not queue.deleting]
+    names = [queue.name for queue in queues]
+    names += [address.name for address in state.addresses.values()]
+    if state.names_length != sum(map(len, names)):
+        yield f"the names of all addresses and queues have not {state.names_length} characters"
+    if state.queues_of != Counter(queue.user for queue in queues if queue.user):
+        yield "the counts of queues by user are not those of the queues there are"
+    if state.connections_of != Counter(peer.user for peer in state.connections.values()):
+        yield "the counts of connections by user are not those of the connections there are"
+    for queue in state.queues.values():
+        weight = sum(entry.message.weight for entry in queue.entries.values())
+        if queue.weight != weight:
+            yield f"queue '{queue.name}' counts {queue.weight} bytes in memory, not {weight}"
+    for connection in state.connections.values():
+        weight = sum(
+            entry.message.weight
+            for consumer in connection.consumers.values()
+            for entry in consumer.unacked.values()
+        )
+        if connection.unacked_bytes != weight:
+            wrong = f"{connection.unacked_bytes} bytes in flight, not {weight}"
+            yield f"connection {connection.id} counts {wrong}"
 
 
 def _in_flight(consumer: Consumer) -> Iterator[str]:

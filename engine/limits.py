@@ -80,11 +80,11 @@ def check(core: Core, connection: int, name: str, address: Address | None) -> Re
 
 
 def check_piece(core: Core, connection: int, name: str, address: Address | None) -> Refusal | None:
-    """The same for a piece of a large message while the disk is full.
+    """The same for a piece of a large message while no messages are taken at all.
 
     It cannot be dropped: the message that it belongs to may be taken when there is room again.
     """
-    if core.options.disk_full_policy == DROP:
+    if core.disk_full and core.options.disk_full_policy == DROP:
         return Refusal(Code.LIMIT, core.disk_full)
     return check(core, connection, name, address)
 
@@ -159,11 +159,18 @@ def _blocked(core: Core, connection: int, name: str, text: str) -> Refusal:
 
 
 def _find_full(core: Core, name: str, address: Address | None) -> Full | None:
-    """Say what is full for a message to an address; None also where the answer is to page."""
+    """Say what is full for a message to an address; None also where the answer is to page.
+
+    Without memory nothing helps but to hold producers, unless the address says otherwise.
+    """
+    if core.held:
+        return Full(events.NO_REASON, core.held_policy)
     if core.disk_full:
         return Full(events.DISK_FULL, core.options.disk_full_policy)
     settings = core.state.settings.resolve(name)
     policy = settings.address_full_policy
+    if core.memory_full:
+        return Full(events.GLOBAL_MAX_SIZE, BLOCK if policy == PAGE else policy)
     reason = 0
     if settings.has_max_size() or settings.has_page_limit():
         size, messages = size_of(address) if address is not None else (0, 0)
@@ -209,8 +216,12 @@ def _over_global(core: Core) -> int:
 
 def _sentence(core: Core, full: Full, name: str, address: Address | None) -> str:
     """Say to people what is full: address, size, limit and key."""
+    if full.reason == events.NO_REASON:
+        return core.held
     if full.reason == events.DISK_FULL:
         return core.disk_full
+    if core.memory_full:
+        return core.memory_full
     settings = core.state.settings.resolve(name)
     key = KEYS_OF[full.reason]
     if full.reason == events.GLOBAL_MAX_SIZE:
@@ -259,9 +270,14 @@ def _open_if_free(core: Core, address: Address, settings: AddressSettings) -> No
         core.opened[address.id] = address
 
 
+def _is_closed(core: Core) -> bool:
+    """Whether no address takes messages, whatever its own limits are."""
+    return bool(core.disk_full or core.memory_full or core.held)
+
+
 def guard_all(core: Core) -> None:
     """Have every address look at its limits again before it takes a message."""
-    core.is_full = bool(core.disk_full) or _over_global(core) != 0
+    core.is_full = _is_closed(core) or _over_global(core) != 0
     for address in core.opened.values():
         address.guard(True)
     core.opened.clear()
@@ -297,7 +313,7 @@ def review(core: Core, addresses: Collection[Address]) -> None:
     core.was_high = not _is_low_globally(core, 0, 0)
     if was_high and not core.was_high:
         _stop_what_fits(core)
-    if (bool(core.disk_full) or reason != 0) != core.is_full:
+    if (_is_closed(core) or reason != 0) != core.is_full:
         guard_all(core)
 
 

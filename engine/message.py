@@ -9,12 +9,27 @@ if TYPE_CHECKING:
     from engine.state import Consumer
 
 PRIORITIES: Final = 10
+HELD_LEVEL: Final = PRIORITIES
+"""The level of entries that are set aside: one for all priorities, and never delivered from."""
+LEVELS: Final = PRIORITIES + 1
 DEFAULT_PRIORITY: Final = 4
 MESSAGE_OVERHEAD_BYTES: Final = 128
 """What a message weighs in windows beyond its headers and body."""
 
 UNJOURNALED: Final = 1 << 63
 """Bit in the id of a message whose events are not journaled; such an id is no LSN."""
+
+ENTRY_BYTES: Final = 512
+"""What an entry and its message take in memory beyond `Message.size`, measured."""
+
+ENTRY_ALONE_BYTES: Final = 256
+"""The part of that which is the entry alone, without the message, which others may share."""
+
+LARGE_BYTES: Final = 1024
+"""What a large message takes in memory at most, whatever its size."""
+
+LARGE: Final = 4
+"""Flag of a message whose body is in the journal only; the same as `events.LARGE`."""
 
 # States of an entry.
 READY: Final = 0
@@ -36,7 +51,8 @@ class Message:
     `resident` is false as long as headers and body are only in the journal (`Store.fill`); all
     else is always known. `size` is in bytes, with the overhead. The body of a large message (flag
     LARGE) is never in memory: `chunks` are the LSNs of its pieces in the journal, and `size` counts
-    it.
+    it. `weight` is what an entry of it takes in memory, an estimate: without what is in the
+    journal only, or counted with the entries of other queues.
     """
 
     __slots__ = (
@@ -50,6 +66,7 @@ class Message:
         "priority",
         "resident",
         "size",
+        "weight",
     )
 
     def __init__(
@@ -69,7 +86,9 @@ class Message:
         self.expires = expires
         self.headers = headers
         self.body = body
-        self.size = len(headers) + len(body) + MESSAGE_OVERHEAD_BYTES
+        size = len(headers) + len(body) + MESSAGE_OVERHEAD_BYTES
+        self.size = size
+        self.weight = size + ENTRY_BYTES
         self.resident = True
         self.chunks: tuple[int, ...] = ()
 
@@ -77,6 +96,14 @@ class Message:
         """Make it a large message whose body is in these chunks; `resident` speaks of headers."""
         self.chunks = chunks
         self.size = len(self.headers) + body_bytes + MESSAGE_OVERHEAD_BYTES
+        self.weight = min(self.size, LARGE_BYTES) + ENTRY_BYTES
+
+    def share(self, queue_count: int) -> None:
+        """Have entries in so many queues count a part of the content each."""
+        if not self.chunks:
+            content = self.size - MESSAGE_OVERHEAD_BYTES
+            content += MESSAGE_OVERHEAD_BYTES + ENTRY_BYTES - ENTRY_ALONE_BYTES
+            self.weight = content // queue_count + ENTRY_ALONE_BYTES
 
     @property
     def body_bytes(self) -> int:
@@ -97,6 +124,7 @@ def message_without_content(
     """Make a message whose headers and body are in the journal only."""
     message = Message(message_id, address_id, priority, flags, expires, b"", b"")
     message.size = size
+    message.weight = (min(size, LARGE_BYTES) if flags & LARGE else size) + ENTRY_BYTES
     message.resident = False
     return message
 
@@ -107,15 +135,47 @@ class Entry:
     `linked` says whether it stands in one of the queue's levels; an entry that is linked and not
     READY is a tombstone, which keeps the place for the case that the entry comes back. `changed`
     is the LSN at which it last came back, 0 if it never did: until that is indexed, the store knows
-    it otherwise.
+    it otherwise. `redelivered` records that a delivery of it ended, whatever that did to the count.
+
+    READY says that it stands in a level: in that of its priority, or set aside in HELD_LEVEL.
     """
 
-    __slots__ = ("changed", "consumer", "delivery_count", "linked", "message", "state")
+    __slots__ = (
+        "changed", "consumer", "delivery_count", "level", "linked", "message", "redelivered",
+        "state",
+    )  # fmt: skip
 
     def __init__(self, message: Message) -> None:
         self.message = message
+        self.level = message.priority
         self.delivery_count = 0
         self.state = READY
         self.linked = False
         self.consumer: Consumer | None = None
         self.changed = 0
+        self.redelivered = False
+
+    @property
+    def held(self) -> bool:
+        """Whether it is set aside: not to be delivered until it is released."""
+        return self.level == HELD_LEVEL
+
+    @property
+    def was_delivered(self) -> bool:
+        """Whether a delivery before the next one may have reached a consumer.
+
+        A broker before this fact was recorded left it to the count alone.
+        """
+        return self.redelivered or self.delivery_count > 0
+
+    def moved_to(self, level: int, lsn: int) -> "Entry":
+        """Return an entry like this one for another level.
+
+        This one may stay behind as a tombstone.
+        """
+        moved = Entry(self.message)
+        moved.level = level
+        moved.delivery_count = self.delivery_count
+        moved.redelivered = self.redelivered
+        moved.changed = lsn
+        return moved

@@ -1,9 +1,10 @@
 """A queue: entries in the order in which they are to be delivered, in memory and out of it.
 
 A level, the ready entries of one priority, is a head, a gap that only the store holds, and a tail
-(ADR 7). A level without a gap is its head alone. What is resident never shows in what the methods
-answer. Must never know what brings the store its entries, or when they leave memory
-(`engine.residency` decides that).
+(ADR 7). A level without a gap is its head alone. Entries that are set aside (ADR 25) have a level
+of their own, which is paged like the others and never delivered from. What is resident never shows
+in what the methods answer. Must never know what brings the store its entries, or when they leave
+memory (`engine.residency` decides that).
 """
 
 from collections import deque
@@ -11,7 +12,18 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-from engine.message import GONE, PRIORITIES, READY, UNJOURNALED, Entry, Filter, Message
+from engine.gap import Gap
+from engine.message import (
+    GONE,
+    HELD_LEVEL,
+    LEVELS,
+    PRIORITIES,
+    READY,
+    UNJOURNALED,
+    Entry,
+    Filter,
+    Message,
+)
 
 if TYPE_CHECKING:
     from engine.state import Address, Consumer
@@ -28,7 +40,15 @@ Due: TypeAlias = tuple[int, int, int]
 
 
 class StoreError(Exception):
-    """The store does not have what it must have: it does not agree with the journal."""
+    """The store cannot give what it must have, for now or for good."""
+
+
+class StoreDamaged(StoreError):
+    """What the store itself holds is wrong: it is to be made anew from the journal."""
+
+
+class ContentError(StoreError):
+    """The journal does not give the content of a message: the store is right, and no help."""
 
 
 class Loaded(NamedTuple):
@@ -50,15 +70,16 @@ class Store(Protocol):
         """The LSN whose state the store holds."""
         ...
 
-    def load(self, queue: "Queue", priority: int, after: int, window: "Window") -> Loaded:
-        """Return the next ready entries of a level with ids above `after`, with content.
+    def load(self, queue: "Queue", level: int, after: int, window: "Window") -> Loaded:
+        """Return the next entries of a level with ids above `after`.
 
-        As many as the window says, but one at least; if there are no more, `reached` is PAST_ALL.
+        As many as the window says, but one at least, with content if it says so; if there are no
+        more, `reached` is PAST_ALL.
         """
         ...
 
     def find(self, queue: "Queue", message_id: int) -> Entry | None:
-        """Return one ready entry, without content."""
+        """Return one entry that is ready or held, without content."""
         ...
 
     def fill(self, messages: list[Message]) -> None:
@@ -66,7 +87,7 @@ class Store(Protocol):
         ...
 
     def gap_sum(self, queue: "Queue") -> tuple[int, int]:
-        """Return how many ready entries only the store has, and the sum of their hashes."""
+        """Return how many entries only the store has, and the sum of their hashes."""
         ...
 
     def due(
@@ -80,101 +101,42 @@ class Store(Protocol):
 
 
 class Window:
-    """How much of a level comes into memory at a time; one for all queues of a broker."""
+    """How much of a level comes into memory at a time; one for all queues of a broker.
 
-    __slots__ = ("bytes", "messages")
-
-    def __init__(self, messages: int = 1000, size: int = 1024 * 1024) -> None:
-        self.messages = messages
-        self.bytes = size
-
-
-class Gap:
-    """The part of a level that only the store has: `count` entries with after < id <= until.
-
-    `islands` are resident entries in between, in no order. `transients` and `transient_bytes` are
-    the part of `count` and `bytes` that is non-persistent.
+    Without content for those who only want to be rid of the messages.
     """
 
-    __slots__ = (
-        "after", "bytes", "count", "islands", "transient_bytes", "transients", "until",
-    )  # fmt: skip
+    __slots__ = ("bytes", "messages", "with_content")
 
-    def __init__(self, after: int, until: int) -> None:
-        self.after = after
-        self.until = until
-        self.count = 0
-        self.bytes = 0
-        self.transients = 0
-        self.transient_bytes = 0
-        self.islands: list[Entry] = []
-
-    def add(self, message: Message) -> None:
-        """Count an entry that is from here on in the store only."""
-        self.count += 1
-        self.bytes += message.size
-        if not message.persistent:
-            self.transients += 1
-            self.transient_bytes += message.size
-
-    def subtract(self, message: Message) -> None:
-        """Count an entry no more that came into memory."""
-        self.count -= 1
-        self.bytes -= message.size
-        if not message.persistent:
-            self.transients -= 1
-            self.transient_bytes -= message.size
+    def __init__(
+        self, messages: int = 1000, size: int = 1024 * 1024, *, with_content: bool = True
+    ) -> None:
+        self.messages = messages
+        self.bytes = size
+        self.with_content = with_content
 
 
 class Queue:
     """A named, ordered store of entries, bound to one address.
 
     `entries` holds everything that is resident, ready or in flight, by message id. `levels` holds
-    the heads, oldest first, one deque a priority, `tails` what stands behind the gap, the same
-    deque if there is none; `occupied` has a bit for each level that may have some. What came back
+    the heads, oldest first, one deque a priority and, once something was held, one for that;
+    `tails` what stands behind the gap, the same deque if there is none; `occupied` has a bit for
+    each level to deliver from that may have some. What came back
     waits in `returned` until somebody looks at the order: one by one, thousands that come back at
     once would each search for their place.
 
-    `ready_count` and `bytes` count everything, wherever it is.
+    `ready_count`, `held_count` and `bytes` count everything, wherever it is.
     """
 
     __slots__ = (
-        "acknowledged",
-        "added",
-        "address",
-        "auto_created",
-        "bytes",
-        "consumers",
-        "dead_lettered",
-        "durable",
-        "entries",
-        "expired",
-        "filter",
-        "gap_count",
-        "gaps",
-        "gone",
-        "gone_max",
-        "id",
-        "levels",
-        "matcher",
-        "name",
-        "newest",
-        "next_consumer",
-        "occupied",
-        "owner",
-        "paused",
-        "ready_count",
-        "returned",
-        "routing_type",
-        "store",
-        "tails",
-        "temporary",
-        "tombstones",
-        "transient_count",
-        "transients_from",
-        "unjournaled_after",
-        "window",
-    )
+        "acknowledged", "added", "address", "auto_created", "bytes", "consumers", "dead_lettered",
+        "deleting", "durable", "entries", "expired", "filter", "gap_count", "gaps", "gone",
+        "gone_max", "held_count", "id", "levels", "matcher", "name", "newest", "next_consumer",
+        "next_notice", "occupied", "owner", "paused", "ready_count", "returned", "routing_type",
+        "store", "tails", "temporary", "tombstones", "transient_count", "transients_from",
+        "unjournaled_after", "user", "weight", "window", "withheld",
+    )  # fmt: skip
 
     def __init__(self, queue_id: int, name: str, address: "Address") -> None:
         self.id = queue_id
@@ -186,7 +148,10 @@ class Queue:
         self.temporary = False
         self.auto_created = False
         self.owner = 0
+        self.user = ""
         self.paused = False
+        # Deleted, and not empty yet: it has an id, and neither a name nor a binding.
+        self.deleting = False
         self.entries: dict[int, Entry] = {}
         self.levels: list[deque[Entry]] = [deque() for _ in range(PRIORITIES)]
         self.tails: list[deque[Entry]] = list(self.levels)
@@ -194,8 +159,11 @@ class Queue:
         self.occupied = 0
         self.tombstones = 0
         self.ready_count = 0
+        self.held_count = 0
         self.transient_count = 0
         self.bytes = 0
+        # What the entries take in memory that are there.
+        self.weight = 0
         self.consumers: list[Consumer] = []
         self.added = 0
         self.acknowledged = 0
@@ -209,8 +177,11 @@ class Queue:
         self.gone_max = PRUNE_GONE_MIN
         self.transients_from = 0
         self.window = Window()
-        # Volatile.
+        # Volatile. What is ready and not delivered, because it cannot be read, stands in no level.
+        self.withheld: dict[int, Entry] = {}
+        # When people are told again of what is held (microseconds).
         self.next_consumer = 0
+        self.next_notice = 0
         self.matcher: Filter | None = None
         # Id of the journaled message that entered last, and by id of an unjournaled message, whose
         # number says nothing about its place among the others, the journaled one before it.
@@ -219,7 +190,7 @@ class Queue:
 
     @property
     def message_count(self) -> int:
-        """How many messages are in the queue, ready or in flight."""
+        """How many messages are in the queue, ready, held or in flight."""
         return len(self.entries) + self.gap_count
 
     def remember_place(self, message_id: int) -> None:
@@ -258,7 +229,7 @@ class Queue:
         entry = self.store.find(self, message_id)
         if entry is None:
             raise KeyError(message_id)
-        gap = self.gap(entry.message.priority)
+        gap = self.gap(entry.level)
         if gap is None or not gap.after < message_id <= gap.until:
             raise KeyError(message_id)
         self._adopt(entry)
@@ -271,10 +242,11 @@ class Queue:
 
     def _adopt(self, entry: Entry) -> None:
         """Make an entry of a gap resident, where it stands."""
-        gap = self.gap(entry.message.priority)
+        gap = self.gap(entry.level)
         assert gap is not None
         self.entries[entry.message.id] = entry
         gap.subtract(entry.message)
+        self.weight += entry.message.weight
         self.gap_count -= 1
         entry.linked = True
         gap.islands.append(entry)
@@ -288,9 +260,11 @@ class Queue:
         message_id = entry.message.id
         if self.store is None or message_id >= UNJOURNALED:
             return
-        if not (self.returned or self.unjournaled_after):
-            level = self.levels[entry.message.priority]
-            gap = self.gap(entry.message.priority)
+        # What changed its level since the store looked is still in the other one there.
+        is_moved = entry.changed > 0 and entry.changed > self.store.indexed_lsn
+        if not (self.returned or self.unjournaled_after or is_moved):
+            level = self.levels[entry.level]
+            gap = self.gap(entry.level)
             behind_head = bool(level) and level[0].message.id < message_id
             if not behind_head and (gap is None or message_id <= gap.after):
                 return
@@ -324,12 +298,25 @@ class Queue:
         """Make an entry ready again, in its original place among those of its priority."""
         entry.state = READY
         self.ready_count += 1
-        self.occupied |= 1 << entry.message.priority
+        self.occupied |= 1 << entry.level
         if entry.linked:
             self.tombstones -= 1
             return
         entry.linked = True
         self.returned.append(entry)
+
+    def set_aside(self, entry: Entry) -> None:
+        """Take in an entry that is held, in its place among those."""
+        if len(self.levels) == PRIORITIES:
+            self._add_held_level()
+        self.held_count += 1
+        entry.linked = True
+        self.returned.append(entry)
+
+    def _add_held_level(self) -> None:
+        level: deque[Entry] = deque()
+        self.levels.append(level)
+        self.tails.append(level)
 
     def order_returned(self) -> None:
         """Put what came back into its original place among those of its priority."""
@@ -337,25 +324,30 @@ class Queue:
         self.returned = []
         parts: dict[tuple[int, int], list[Entry]] = {}
         for entry in returned:
-            priority = entry.message.priority
-            gap = self.gap(priority)
+            level = entry.level
+            gap = self.gap(level)
             number = self._place(entry.message.id)[0]
             if gap is None or number <= gap.after:
-                parts.setdefault((priority, 0), []).append(entry)
+                parts.setdefault((level, 0), []).append(entry)
             elif number <= gap.until:
                 gap.islands.append(entry)
             else:
-                parts.setdefault((priority, 1), []).append(entry)
-        for (priority, behind), entries in parts.items():
+                parts.setdefault((level, 1), []).append(entry)
+        for (level, behind), entries in parts.items():
             side = self.tails if behind else self.levels
             if len(entries) < MERGE_RETURNED_MIN:
                 for entry in entries:
-                    self._insert(side[priority], entry)
+                    self._insert(side[level], entry)
             else:
-                self._merge(side[priority], entries)
+                self._merge(side[level], entries)
 
     def _insert(self, level: deque[Entry], entry: Entry) -> None:
         place = self._place(entry.message.id)
+        last = level[-1] if level else None
+        if last is None or (last.state != GONE and self._place(last.message.id) < place):
+            # Where nearly everything that is set aside belongs.
+            level.append(entry)
+            return
         position = 0
         for other in level:
             if other.state != GONE and self._place(other.message.id) > place:
@@ -383,18 +375,39 @@ class Queue:
         if self.returned:
             self.order_returned()
         entry.state = state
-        self.ready_count -= 1
-        level = self.levels[entry.message.priority]
+        if entry.level == HELD_LEVEL:
+            self.held_count -= 1
+        else:
+            self.ready_count -= 1
+        level = self.levels[entry.level]
         if level and level[0] is entry:
             level.popleft()
             entry.linked = False
             return
+        if self.withheld.pop(entry.message.id, None) is not None:
+            return
         self.tombstones += 1
         if (
             self.tombstones > COMPACT_TOMBSTONES_MIN
-            and self.tombstones > self.ready_count - self.gap_count
+            and self.tombstones > self.ready_count + self.held_count - self.gap_count
         ):
             self._compact()
+
+    def withhold(self, entry: Entry) -> None:
+        """Deliver a READY entry that is resident no more; it stays in the queue and counts."""
+        assert entry.state == READY
+        if self.returned:
+            self.order_returned()
+        if entry.message.id in self.withheld:
+            return
+        priority = entry.message.priority
+        gap = self.gap(priority)
+        for part in (self.levels[priority], self.tails[priority], gap.islands if gap else []):
+            if entry in part:
+                part.remove(entry)
+                break
+        entry.linked = False
+        self.withheld[entry.message.id] = entry
 
     def head(self) -> Entry | None:
         """Return the entry that is to be delivered next, None if nothing is ready."""
@@ -414,45 +427,55 @@ class Queue:
         return None
 
     def ready(self) -> Iterator[Entry]:
-        """Iterate over what is ready, in order of delivery, paged or not.
+        """Iterate over what is ready, in order of delivery, paged or not; then what is withheld.
 
         Entries of a gap do not become resident by it: see `make_resident`. What was given may
         leave meanwhile; nothing may come.
         """
         if self.returned:
             self.order_returned()
-        for priority in range(PRIORITIES - 1, -1, -1):
-            for entry in list(self.levels[priority]):
+        for level in range(PRIORITIES - 1, -1, -1):
+            yield from self._standing(level)
+        yield from list(self.withheld.values())
+
+    def held(self) -> Iterator[Entry]:
+        """Iterate over what is held, in the order in which it came, as `ready` does."""
+        if self.returned:
+            self.order_returned()
+        if self.held_count:
+            yield from self._standing(HELD_LEVEL)
+
+    def _standing(self, level: int) -> Iterator[Entry]:
+        for entry in list(self.levels[level]):
+            if entry.state == READY:
+                yield entry
+        gap = self.gap(level)
+        if gap is not None:
+            yield from self._in_gap(level, gap)
+            for entry in list(self.tails[level]):
                 if entry.state == READY:
                     yield entry
-            gap = self.gap(priority)
-            if gap is not None:
-                yield from self._in_gap(priority, gap)
-                for entry in list(self.tails[priority]):
-                    if entry.state == READY:
-                        yield entry
 
-    def _in_gap(self, priority: int, gap: Gap) -> Iterator[Entry]:
+    def _in_gap(self, level: int, gap: Gap) -> Iterator[Entry]:
         islands = [entry for entry in gap.islands if entry.state == READY]
         islands.sort(key=self.place_of)
-        yield from merge(islands, self._stored(priority, gap), key=self.place_of)
+        yield from merge(islands, self._stored(level, gap), key=self.place_of)
 
-    def _stored(self, priority: int, gap: Gap) -> Iterator[Entry]:
+    def _stored(self, level: int, gap: Gap) -> Iterator[Entry]:
         after = gap.after
         assert self.store is not None
         while after < gap.until:
-            loaded = self.store.load(self, priority, after, self.window)
+            loaded = self.store.load(self, level, after, self.window)
             yield from (entry for entry in loaded.entries if entry.message.id <= gap.until)
             after = loaded.reached
 
     def _compact(self) -> None:
-        for priority in range(PRIORITIES):
-            level = self.levels[priority]
+        for number, level in enumerate(self.levels):
             self._compact_level(level)
-            tail = self.tails[priority]
+            tail = self.tails[number]
             if tail is not level:
                 self._compact_level(tail)
-            gap = self.gap(priority)
+            gap = self.gap(number)
             if gap is not None:
                 for entry in gap.islands:
                     entry.linked = entry.state == READY
@@ -471,17 +494,19 @@ class Queue:
 
     # ---- gaps
 
-    def open_gap(self, priority: int, after: int, until: int) -> Gap:
+    def open_gap(self, level: int, after: int, until: int) -> Gap:
         """Begin a gap behind the head of a level, or return the one there is.
 
         From here on new entries go to the tail.
         """
-        gap = self.gap(priority)
+        gap = self.gap(level)
         if gap is None:
+            if level == HELD_LEVEL and len(self.levels) == PRIORITIES:
+                self._add_held_level()
             if self.gaps is None:
-                self.gaps = [None] * PRIORITIES
-            gap = self.gaps[priority] = Gap(after, until)
-            self.tails[priority] = deque()
+                self.gaps = [None] * LEVELS
+            gap = self.gaps[level] = Gap(after, until)
+            self.tails[level] = deque()
         return gap
 
     def _close_gap(self, priority: int) -> None:
@@ -522,9 +547,10 @@ class Queue:
             self.entries[entry.message.id] = entry
             entry.linked = True
             gap.subtract(entry.message)
+            self.weight += entry.message.weight
         self.gap_count -= len(entries)
         if gap.count < 0 or (gap.count and loaded.reached >= gap.until):
-            raise StoreError(
+            raise StoreDamaged(
                 f"queue '{self.name}' has {gap.count} messages more in the journal than in the "
                 "index"
             )
@@ -551,12 +577,15 @@ class Queue:
     def drop_paged_transients(self, lsn: int) -> None:
         """Count no more what is non-persistent in the gaps: it went with the broker's start."""
         self.transients_from = lsn
-        for gap in self.gaps or ():
+        for level, gap in enumerate(self.gaps or ()):
             if gap is not None and gap.transients:
                 gap.count -= gap.transients
                 gap.bytes -= gap.transient_bytes
                 self.gap_count -= gap.transients
-                self.ready_count -= gap.transients
+                if level == HELD_LEVEL:
+                    self.held_count -= gap.transients
+                else:
+                    self.ready_count -= gap.transients
                 self.transient_count -= gap.transients
                 self.bytes -= gap.transient_bytes
                 gap.transients = gap.transient_bytes = 0

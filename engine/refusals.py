@@ -5,6 +5,7 @@ translate the code; people read the text, which says what is wrong and what woul
 """
 
 from enum import Enum
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,8 @@ class Code(Enum):
     BLOCKED is no error: the same command is to be given again when its turn comes (`engine.line`),
     and until then nothing else of its connection. DUPLICATE says for certain that a message with an
     id of the transaction was routed before: protocols must have it understood by programs.
+    UNFINISHED is no error either: a part of what was asked for is done, and others have their turn;
+    the same command is to be given again soon, and until then nothing else of its connection.
     """
 
     NOT_FOUND = "not-found"
@@ -25,6 +28,7 @@ class Code(Enum):
     UNSUPPORTED = "unsupported"
     BLOCKED = "blocked"
     DUPLICATE = "duplicate-id"
+    UNFINISHED = "unfinished"
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -32,3 +36,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
     code: Code
     text: str
+
+
+UNFINISHED: Final = Refusal(Code.UNFINISHED, "a part of it is done; give the command again")
+"""The answer to a command that takes longer than one turn."""

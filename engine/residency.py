@@ -9,10 +9,12 @@ from collections import deque
 from typing import Final
 
 from engine.events import BODY_OMITTED
-from engine.message import GONE, PRIORITIES, READY, Entry
-from engine.queues import Gap, Queue, Window
-from engine.state import State
+from engine.gap import Gap
+from engine.message import GONE, HELD_LEVEL, PRIORITIES, READY, Entry
+from engine.queues import Queue, Window
+from engine.state import Address, State
 
+ALL: Final = (1 << 63) - 1
 WINDOW_BYTES_MIN: Final = 32 * 1024
 WINDOW_BYTES_MAX: Final = 1024 * 1024
 WINDOWS_BYTES: Final = 32 * 1024 * 1024
@@ -35,27 +37,28 @@ def set_window(state: State, queue: Queue) -> None:
         queue.window = Window(min(messages, shared.messages), min(size, WINDOW_BYTES_MAX))
 
 
-def relieve(state: State, indexed_lsn: int) -> int:
-    """Page out of every address that pages; return how many entries left memory.
+def relieve(state: State, address: Address, indexed_lsn: int, most: int) -> int:
+    """Page out of an address that pages, up to about `most` entries; return how many left memory.
 
     A queue that nobody consumes from keeps nothing, one with consumers what they take next.
     """
     evicted = 0
-    for address in state.addresses.values():
-        if not address.paging:
-            continue
-        messages, size = state.settings.resolve(address.name).kept_at_head()
-        size = min(size, 2 * state.window.bytes)
-        for queue in (*address.anycast, *address.multicast):
-            if queue.entries and queue.consumers:
-                evicted += page_out(queue, indexed_lsn, messages, size)
-            elif queue.entries:
-                evicted += page_out(queue, indexed_lsn, 0, 0)
+    messages, size = state.settings.resolve(address.name).kept_at_head()
+    size = min(size, 2 * state.window.bytes)
+    for queue in (*address.anycast, *address.multicast):
+        if queue.entries and queue.consumers:
+            evicted += page_out(queue, indexed_lsn, messages, size, most - evicted)
+        elif queue.entries:
+            evicted += page_out(queue, indexed_lsn, 0, 0, most - evicted)
+        if evicted >= most:
+            break
     return evicted
 
 
-def page_out(queue: Queue, indexed_lsn: int, keep_messages: int, keep_bytes: int) -> int:
-    """Leave to the store what a queue holds beyond a window; return how many entries.
+def page_out(
+    queue: Queue, indexed_lsn: int, keep_messages: int, keep_bytes: int, most: int = ALL
+) -> int:
+    """Leave to the store what a queue holds beyond a window, up to `most`; return how many entries.
 
     The window is about `keep_messages`, or fewer if they weigh more than `keep_bytes`. The store
     must answer for `indexed_lsn` or later.
@@ -67,12 +70,26 @@ def page_out(queue: Queue, indexed_lsn: int, keep_messages: int, keep_bytes: int
     for priority in range(PRIORITIES - 1, -1, -1):
         level = queue.levels[priority]
         if len(level) > keep:
-            _shorten_head(queue, priority, indexed_lsn, keep)
+            left = most - (queue.gap_count - before)
+            _shorten_head(queue, priority, indexed_lsn, keep, left)
         keep = max(0, keep - len(queue.levels[priority]))
         gap = queue.gap(priority)
         if gap is not None:
-            _shorten_tail(queue, priority, gap, indexed_lsn)
+            _shorten_tail(queue, priority, gap, indexed_lsn, before + most)
+        if queue.gap_count - before >= most:
+            break
+    if queue.held_count and queue.gap_count - before < most:
+        _page_out_held(queue, indexed_lsn, before + most)
     return queue.gap_count - before
+
+
+def _page_out_held(queue: Queue, indexed_lsn: int, gap_count_max: int) -> None:
+    """Leave to the store all that is held, up to a count of all gaps: nobody takes it."""
+    if queue.levels[HELD_LEVEL]:
+        _shorten_head(queue, HELD_LEVEL, indexed_lsn, 0, gap_count_max - queue.gap_count)
+    gap = queue.gap(HELD_LEVEL)
+    if gap is not None:
+        _shorten_tail(queue, HELD_LEVEL, gap, indexed_lsn, gap_count_max)
 
 
 def _window(queue: Queue, keep_messages: int, keep_bytes: int) -> int:
@@ -98,13 +115,16 @@ def _evict(queue: Queue, gap: Gap, entry: Entry) -> None:
     del queue.entries[entry.message.id]
     entry.linked = False
     gap.add(entry.message)
+    queue.weight -= entry.message.weight
     queue.gap_count += 1
 
 
-def _shorten_tail(queue: Queue, priority: int, gap: Gap, indexed_lsn: int) -> None:
-    """Let the gap grow over what is indexed at the front of the tail."""
+def _shorten_tail(
+    queue: Queue, priority: int, gap: Gap, indexed_lsn: int, gap_count_max: int
+) -> None:
+    """Let the gap grow over what is indexed at the front of the tail, up to a count of all gaps."""
     tail = queue.tails[priority]
-    while tail:
+    while tail and queue.gap_count < gap_count_max:
         entry = tail[0]
         number = queue.place_of(entry)[0] if entry.state == READY else 0
         if number > indexed_lsn:
@@ -120,8 +140,8 @@ def _shorten_tail(queue: Queue, priority: int, gap: Gap, indexed_lsn: int) -> No
             gap.islands.append(entry)
 
 
-def _shorten_head(queue: Queue, priority: int, indexed_lsn: int, keep: int) -> None:
-    """Let the gap grow over the end of the head, or begin one there."""
+def _shorten_head(queue: Queue, priority: int, indexed_lsn: int, keep: int, most: int) -> None:
+    """Let the gap grow over the end of the head, or begin one there, by `most` entries."""
     level = queue.levels[priority]
     gap = queue.gap(priority)
     unindexed: deque[Entry] = deque()
@@ -131,6 +151,7 @@ def _shorten_head(queue: Queue, priority: int, indexed_lsn: int, keep: int) -> N
         # What comes behind them would be in the gap, and is not in the store yet.
         while len(level) > keep and _place_number(queue, level[-1]) > indexed_lsn:
             unindexed.appendleft(level.pop())
+    keep = max(keep, len(level) - most)
     taken: deque[Entry] = deque()
     while len(level) > keep:
         entry = level.pop()

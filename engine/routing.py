@@ -7,7 +7,7 @@ unless the sender said which (fact sheet of Artemis, section 1.1).
 
 from typing import Final
 
-from engine import duplicates, events, limits
+from engine import duplicates, events, limits, quotas
 from engine.commands import ANYCAST, MULTICAST, Chunk, Send
 from engine.core import Core
 from engine.events import PERSISTENT
@@ -30,6 +30,10 @@ def send(core: Core, command: Send) -> int | Refusal:
             return _drop_known(core, command, known)
         if command.chunks and not command.chunks[0]:
             return _not_known_any_more(command)
+        if core.objects_full and command.transaction is None:
+            refusal = quotas.check_id(core, *target_of(core, command))
+            if refusal is not None:
+                return refusal
     address = core.state.address_by_name.get((HOST, command.address))
     if address is None or command.queue is not None:
         return _send_on_demand(core, command)
@@ -93,13 +97,13 @@ def check_send(core: Core, command: Send) -> Refusal | None:
         )
     if command.queue is not None:
         routing_type = command.routing_type or ANYCAST
-        return check_queue(core, command.queue, command.address, routing_type)
+        return check_queue(core, command.queue, command.address, routing_type, command.connection)
     address = core.state.address_by_name.get((HOST, command.address))
     if address is not None and _serves(address, command.routing_type):
         return None
     if _default_type(core, command) == ANYCAST:
-        return check_queue(core, command.address, command.address, ANYCAST)
-    return check_address(core, command.address, MULTICAST)
+        return check_queue(core, command.address, command.address, ANYCAST, command.connection)
+    return check_address(core, command.address, MULTICAST, command.connection)
 
 
 def take_chunk(core: Core, command: Chunk) -> int | Refusal:
@@ -109,7 +113,7 @@ def take_chunk(core: Core, command: Chunk) -> int | Refusal:
     if refusal is None and _is_passed_over(core, command):
         return 0
     is_asked = not command.previous and send.transaction is None
-    if refusal is None and core.disk_full:
+    if refusal is None and (core.disk_full or core.held):
         refusal = limits.check_piece(core, send.connection, *target_of(core, send))
     elif refusal is None and is_asked:
         refusal = limits.check(core, send.connection, *target_of(core, send))
@@ -201,11 +205,12 @@ def _send_to(core: Core, command: Send, address: Address, queue: Queue | None) -
 
 
 def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
-    if flags < 0 or command.expires or command.transaction is not None or command.chunks:
+    if flags < 0 or command.expires or command.chunks:
         return _send_with_detail(core, command, queue, flags)
     lsn = core.emit_routed(
-        queue, command.priority, flags, command.connection, command.headers, command.body
-    )
+        queue, command.priority, flags, command.connection, command.headers, command.body,
+        command.transaction,
+    )  # fmt: skip
     core.touched[queue.id] = queue
     if command.duplicate_id:
         lsn = duplicates.remember(core, queue.address, command.duplicate_id, lsn)
@@ -261,12 +266,13 @@ def _send_to_several(core: Core, command: Send, address: Address, flags: int) ->
 def _flags(core: Core, command: Send, address: Address) -> int:
     """Return the flags of a message, -1 if it is not to be journaled at all.
 
-    What may leave memory must be in the journal whole.
+    What may leave memory must be in the journal whole. The body of a large message is never in
+    memory, so the journal has all of it: else retention could not know who needs the chunks.
     """
     if command.persistent:
         return PERSISTENT
     mode = core.state.journal_non_persistent
-    if mode == "full" or address.paging:
+    if mode == "full" or address.paging or command.chunks:
         return 0
     return events.BODY_OMITTED if mode == "decisions" else -1
 
@@ -322,6 +328,8 @@ def route(
         ),
         detail, message.headers, message.body,
     )  # fmt: skip
+    if several:
+        core.budget.spent += len(several)
     for queue in queues:
         core.touch(queue)
     return lsn

@@ -10,10 +10,12 @@ from itertools import islice
 from typing import Final
 
 from engine.core import Core
-from engine.expiry import expire, is_expired
+from engine.departing import expire
+from engine.expiry import is_expired
+from engine.gap import Gap
 from engine.handing import can_take, deliver
 from engine.message import PRIORITIES, READY, Entry
-from engine.queues import Gap, Queue
+from engine.queues import Queue
 from engine.state import NOTHING_PASSED, Consumer, Place
 
 SCAN_ENTRIES: Final = 500
@@ -24,7 +26,9 @@ TURN_ENTRIES: Final = 5_000
 
 def dispatch_selectively(core: Core, queue: Queue) -> None:
     """Deliver from a queue some of whose consumers have filters."""
-    left = TURN_ENTRIES
+    # Each entry is shown to each consumer.
+    shown = max(1, len(queue.consumers))
+    left = min(TURN_ENTRIES, max(SCAN_ENTRIES, core.budget.left // shown))
     for priority in range(PRIORITIES - 1, -1, -1):
         while True:
             able = [consumer for consumer in queue.consumers if can_take(consumer)]
@@ -38,6 +42,7 @@ def dispatch_selectively(core: Core, queue: Queue) -> None:
                 core.later[queue.id] = queue
                 return
             left -= len(entries)
+            core.budget.spent += len(entries) * shown
             _hand_out(core, queue, priority, entries)
 
 

@@ -31,6 +31,11 @@ BLOCK: Final = "BLOCK"
 FAIL: Final = "FAIL"
 FULL_POLICIES: Final = (PAGE, DROP, BLOCK, FAIL)
 PAGE_FULL_POLICIES: Final = (DROP, FAIL)
+NOTIFY: Final = "NOTIFY"
+KILL: Final = "KILL"
+SLOW_CONSUMER_POLICIES: Final = (NOTIFY, KILL)
+HOLD: Final = "HOLD"
+DEAD_LETTER_POLICIES: Final = (HOLD, DROP)
 
 NO_LIMIT: Final = -1
 LIMIT_MAX: Final = (1 << 53) - 1
@@ -39,6 +44,8 @@ PAGE_SIZE_BYTES_MIN: Final = 4096
 ID_CACHE_SIZE_DEFAULT: Final = 20_000
 """Part of what a journal means, like a kind of event: folds of old journals rely on it."""
 ID_CACHE_SIZE_MAX: Final = 10_000_000
+
+PERIOD_SECONDS_MAX: Final = 86_400
 
 CACHED_ADDRESSES_MAX: Final = 10_000
 _TYPE_NAMES: Final[dict[type, str]] = {
@@ -96,8 +103,23 @@ def _check_full_policy(value: Value) -> str | None:
     return None if value in FULL_POLICIES else f"it must be one of {', '.join(FULL_POLICIES)}"
 
 
+def _check_dead_letter_policy(value: Value) -> str | None:
+    return None if value in DEAD_LETTER_POLICIES else "it must be HOLD or DROP"
+
+
 def _check_page_full_policy(value: Value) -> str | None:
     return None if value in ("", *PAGE_FULL_POLICIES) else 'it must be DROP, FAIL, or "" for none'
+
+
+def _check_period(value: Value) -> str | None:
+    if not isinstance(value, int) or not 1 <= value <= PERIOD_SECONDS_MAX:
+        return f"it must be from 1 to {PERIOD_SECONDS_MAX} seconds"
+    return None
+
+
+def _check_slow_policy(value: Value) -> str | None:
+    policies = SLOW_CONSUMER_POLICIES
+    return None if value in policies else f"it must be one of {', '.join(policies)}"
 
 
 def check_address(value: Value) -> str | None:
@@ -110,17 +132,28 @@ KEYS: Final = (
         "max-delivery-attempts",
         int,
         10,
-        "Attempts to deliver a message before it goes to the dead letter address or, without one,"
-        " is dropped; 0 or -1 for no limit.",
+        "Attempts to deliver a message before it goes to the dead letter address; 0 or -1 for no"
+        " limit.",
         _check_attempts,
     ),
     Key(
         "dead-letter-address",
         str,
         "",
-        "Address for messages whose last allowed delivery failed; empty: they are dropped. Messages"
-        " in that address itself are never dead-lettered: after a failed delivery they return.",
+        "Address for messages whose last allowed delivery failed; empty: dead-letter-policy says"
+        " what becomes of them. Messages in that address itself are never dead-lettered: after a"
+        " failed delivery they return.",
         check_address,
+    ),
+    Key(
+        "dead-letter-policy",
+        str,
+        HOLD,
+        "What becomes of dead letters that have nowhere to go: no dead-letter-address, or no queue"
+        " there takes them. HOLD: they stay in their queue, and are not delivered until there is a"
+        " way or an administrator releases or purges them; DROP: they are dropped. The same holds"
+        " for expired messages whose expiry-address takes nothing.",
+        _check_dead_letter_policy,
     ),
     Key(
         "expiry-address",
@@ -244,6 +277,29 @@ KEYS: Final = (
         " message that comes again; 0: duplicates are not detected.",
         _check_id_cache_size,
     ),
+    Key(
+        "slow-consumer-threshold",
+        int,
+        NO_LIMIT,
+        "Messages a second that a consumer must consume if it can; a slower one is treated as"
+        " slow-consumer-policy says; -1: none is slow.",
+        _check_limit,
+    ),
+    Key(
+        "slow-consumer-policy",
+        str,
+        NOTIFY,
+        "What happens to a slow consumer. NOTIFY: the log and `daybook status` name it; KILL: its"
+        " connection is closed with an ERROR.",
+        _check_slow_policy,
+    ),
+    Key(
+        "slow-consumer-check-period",
+        int,
+        5,
+        "Seconds over which the rate of a consumer is measured.",
+        _check_period,
+    ),
 )
 """The one table of address settings. A new key is a row here and a field of AddressSettings."""
 
@@ -255,6 +311,7 @@ class AddressSettings(msgspec.Struct, frozen=True):
 
     max_delivery_attempts: int
     dead_letter_address: str
+    dead_letter_policy: str
     expiry_address: str
     auto_create_addresses: bool
     auto_create_queues: bool
@@ -270,6 +327,9 @@ class AddressSettings(msgspec.Struct, frozen=True):
     prefetch_page_messages: int
     prefetch_page_bytes: int
     id_cache_size: int
+    slow_consumer_threshold: int
+    slow_consumer_policy: str
+    slow_consumer_check_period: int
 
     def has_max_size(self) -> bool:
         """Whether the address can be full by a limit of its own."""
@@ -429,6 +489,16 @@ class Settings:
         """
         self._matches: Matches = {match: dict(values) for match, values in matches.items()}
         self._resolved: dict[str, AddressSettings] = {}
+        self.has_slow_threshold: Final = any(
+            values.get("slow-consumer-threshold", NO_LIMIT) != NO_LIMIT
+            for values in matches.values()
+        )
+        self._targets: Final = frozenset(
+            str(values[key])
+            for values in self._matches.values()
+            for key in ("dead-letter-address", "expiry-address")
+            if values.get(key)
+        )
 
     @staticmethod
     def from_dict(matches: Mapping[str, Mapping[str, Value]]) -> "Settings":
@@ -449,6 +519,10 @@ class Settings:
                 self._resolved.clear()
             self._resolved[address] = found
         return found
+
+    def targets(self) -> frozenset[str]:
+        """Give the names of all dead letter addresses and expiry addresses."""
+        return self._targets
 
     def explain(self, address: str) -> list[tuple[str, Value, str]]:
         """List (key, value, match it came from) in the order of KEYS; "" for a built-in default."""

@@ -1,27 +1,38 @@
 """Deciding how a delivery ends: acknowledged, returned, or dead-lettered.
 
 When a delivery counts as a failed attempt follows Artemis (fact sheet, section 5): a rejection and
-a lost connection count; a clean close gives the attempt back; a restart or shutdown of the broker
-counts, but does not use up the last attempt. The limit is looked at when a message comes back,
-never at dispatch.
+a lost connection count; a clean close gives the attempt back if the delivery was prefetched and
+never part of a transaction; a restart or shutdown of the broker counts, but does not use up the
+last attempt. The limit is checked when a message comes back, never at dispatch. Whatever the count
+does, a message that comes back is marked as redelivered (ADR 24).
 """
 
 from typing import Final
 
 from engine import events
-from engine.commands import Acknowledge, Reject
+from engine.commands import Acknowledge, Reject, Withhold
 from engine.core import Core
-from engine.events import PERSISTENT
-from engine.expiry import dead_letter
-from engine.message import Entry
-from engine.refusals import Code, Refusal
-from engine.state import Consumer
+from engine.departing import dead_letter, hold, is_used_up
+from engine.events import PERSISTENT, REDELIVERED
+from engine.handing import wake
+from engine.in_flight import InFlightIndex
+from engine.message import READY, Entry
+from engine.refusals import UNFINISHED, Code, Refusal
+from engine.state import Connection, Consumer
 
 GIVES_BACK: Final = frozenset({events.CLOSED})
-"""Reasons for which the attempt does not count."""
+"""Reasons for which a prefetched delivery does not count."""
 
-NEVER_DEAD_LETTERS: Final = frozenset({events.SHUTDOWN})
+NEVER_COUNTS: Final = frozenset({events.UNREADABLE})
+"""Reasons that are the broker's own, for which no attempt counts."""
+
+NEVER_DEAD_LETTERS: Final = frozenset({events.SHUTDOWN, events.LIMIT, events.UNREADABLE})
 """Reasons that say nothing about the message, so that it is not dead-lettered for them."""
+
+SETTLED_LEAST: Final = 50
+"""How many deliveries a settlement ends at least before others have their turn."""
+LOOK_SHIFT: Final = 5
+"""Looking through what is in flight costs one unit of the budget for 2 to this power."""
 
 
 def acknowledge(core: Core, command: Acknowledge) -> int | Refusal:
@@ -33,28 +44,58 @@ def acknowledge(core: Core, command: Acknowledge) -> int | Refusal:
         or consumer.held
         or command.message not in consumer.unacked
     ):
-        chosen = select(core, consumer, command)
+        chosen = select(core, consumer, command, max(core.budget.left, SETTLED_LEAST))
         if isinstance(chosen, Refusal):
             return chosen
         lsn = 0
         for entry in chosen:
             lsn = acknowledge_entry(core, entry) or lsn
-        return lsn
+        return _settled(chosen, command, consumer, lsn)
     return acknowledge_entry(core, consumer.unacked[command.message])
 
 
 def reject(core: Core, command: Reject) -> int | Refusal:
     """Take back one delivery as a failed attempt, or with it all before it."""
-    chosen = select(core, core.state.consumers.get(command.consumer), command)
+    consumer = core.state.consumers.get(command.consumer)
+    chosen = select(core, consumer, command, max(core.budget.left, SETTLED_LEAST))
     if isinstance(chosen, Refusal):
         return chosen
-    return give_all_back(core, chosen, events.NACK)
+    return _settled(chosen, command, consumer, give_all_back(core, chosen, events.NACK))
+
+
+def _settled(
+    chosen: list[Entry], command: Acknowledge | Reject, consumer: Consumer | None, lsn: int
+) -> int | Refusal:
+    """Answer a settlement, of which this turn did what is chosen."""
+    assert consumer is not None
+    lsn = lsn or consumer.settled_lsn
+    if chosen[-1].message.id != command.message:
+        consumer.settled_lsn = lsn
+        return UNFINISHED
+    consumer.settled_lsn = 0
+    return lsn
+
+
+def withhold(core: Core, command: Withhold) -> int | Refusal:
+    """Take a ready message out of what is delivered; return 0, because nothing is journaled."""
+    queue = core.state.queues.get(command.queue)
+    entry = queue.entries.get(command.message) if queue is not None else None
+    if queue is None or entry is None or entry.state != READY:
+        return Refusal(
+            Code.NOT_FOUND, f"message {command.message} is not ready in queue {command.queue}"
+        )
+    if not entry.held:
+        queue.withhold(entry)
+    return 0
 
 
 def select(
-    core: Core, consumer: Consumer | None, command: Acknowledge | Reject
+    core: Core, consumer: Consumer | None, command: Acknowledge | Reject, most: int
 ) -> list[Entry] | Refusal:
-    """Return the entries that a settlement is about, in order of delivery, or why it is refused."""
+    """Return the entries that a settlement is about, in order of delivery, or why it is refused.
+
+    Of a cumulative one the first, `most` of them.
+    """
     if consumer is None:
         return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
     entry = consumer.unacked.get(command.message)
@@ -73,12 +114,44 @@ def select(
     if not command.cumulative:
         return [entry]
     chosen: list[Entry] = []
-    for message_id, earlier in consumer.unacked.items():
-        if message_id not in consumer.held:
-            chosen.append(earlier)
-        if message_id == command.message:
+    for message_id, earlier in _unheld(core, consumer).items():
+        chosen.append(earlier)
+        if message_id == command.message or len(chosen) >= most:
             break
+    core.budget.spent += len(chosen)
     return chosen
+
+
+def _unheld(core: Core, consumer: Consumer) -> dict[int, Entry]:
+    """What a consumer has in flight and no open transaction settled, in order of delivery."""
+    if not consumer.held:
+        return consumer.unacked
+    index = consumer.index
+    if index is None:
+        index = consumer.index = InFlightIndex(None)
+    if index.unheld is None:
+        core.budget.spent += len(consumer.unacked) >> LOOK_SHIFT
+        index.unheld = {
+            message_id: entry
+            for message_id, entry in consumer.unacked.items()
+            if message_id not in consumer.held
+        }
+    return index.unheld
+
+
+def hold_for(consumer: Consumer, entry: Entry, transaction: str) -> None:
+    """Note that an open transaction settled a delivery."""
+    consumer.held[entry.message.id] = transaction
+    if consumer.index is not None and consumer.index.unheld is not None:
+        consumer.index.unheld.pop(entry.message.id, None)
+
+
+def let_go(consumer: Consumer, entry: Entry) -> None:
+    """Note that a delivery can be settled again."""
+    consumer.held.pop(entry.message.id, None)
+    if consumer.index is not None:
+        # It stands before others of what is there: made anew when somebody asks.
+        consumer.index.unheld = None
 
 
 def acknowledge_entry(core: Core, entry: Entry) -> int:
@@ -91,7 +164,11 @@ def acknowledge_entry(core: Core, entry: Entry) -> int:
         events.ACKNOWLEDGED, events.BY_CONSUMER, entry.delivery_count, entry, consumer
     )
     restore_credit(consumer, entry)
+    if consumer.attempted:
+        consumer.attempted.discard(message.id)
     core.touched[queue.id] = queue
+    if consumer.connection.sated:
+        wake(core, consumer.connection)
     return lsn if message.flags & PERSISTENT else 0
 
 
@@ -101,32 +178,43 @@ def restore_credit(consumer: Consumer, entry: Entry) -> None:
         consumer.credited.discard(entry.message.id)
         return
     consumer.credit_messages += 1
-    consumer.credit_bytes += entry.message.size
+    consumer.credit_bytes += entry.message.body_bytes
 
 
 def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
     """End deliveries without success, given in the order of delivery.
 
-    Each returns to its place or is dead-lettered. Return what telling about it must wait for.
+    Each returns to its place, is dead-lettered, or is held. Return what telling about it must wait
+    for.
     """
     gate = 0
     returning: list[Entry] = []
+    sated: dict[int, Connection] = {}
     for entry in entries:
         consumer = entry.consumer
         assert consumer is not None
+        if consumer.connection.sated:
+            sated[consumer.connection_id] = consumer.connection
         restore_credit(consumer, entry)
         core.touch(consumer.queue)
-        if reason in NEVER_DEAD_LETTERS or not _used_up(core, entry, reason):
+        count = _count_after(entry, reason)
+        if reason in NEVER_DEAD_LETTERS or not is_used_up(core, consumer.queue, count):
             returning.append(entry)
             continue
         # In the order of delivery, which the dead letter address then keeps.
-        dead_letter(core, consumer.queue, entry)
+        why = dead_letter(core, consumer.queue, entry)
+        if why:
+            _give_back(core, entry, reason)
+            hold(core, consumer.queue, entry, events.DEAD_LETTER, why)
+        consumer.attempted.discard(entry.message.id)
         if entry.message.flags & PERSISTENT:
             gate = core.next_lsn - 1
     # The newest first, so that each goes to the front of its level.
     returning.sort(key=_by_message, reverse=True)
     for entry in returning:
         gate = _give_back(core, entry, reason) or gate
+    for connection in sated.values():
+        wake(core, connection)
     return gate
 
 
@@ -142,22 +230,19 @@ def _give_back(core: Core, entry: Entry, reason: int) -> int:
     lsn = core.emit(
         (
             events.RETURNED, reason, _count_after(entry, reason), queue.address.id, queue.id,
-            message.priority, message.flags, message.id, consumer.id,
+            message.priority, message.flags | REDELIVERED, message.id, consumer.id,
             consumer.connection_id, 0, core.now,
         )
     )  # fmt: skip
+    consumer.attempted.discard(message.id)
     return lsn if message.flags & PERSISTENT else 0
 
 
 def _count_after(entry: Entry, reason: int) -> int:
-    return entry.delivery_count - 1 if reason in GIVES_BACK else entry.delivery_count
-
-
-def _used_up(core: Core, entry: Entry, reason: int) -> bool:
-    """Say whether a message had its last attempt. In a dead letter address it never has."""
     consumer = entry.consumer
     assert consumer is not None
-    address = consumer.queue.address.name
-    settings = core.state.settings.resolve(address)
-    limit = settings.max_delivery_attempts
-    return 0 < limit <= _count_after(entry, reason) and settings.dead_letter_address != address
+    if reason in NEVER_COUNTS or (
+        reason in GIVES_BACK and entry.message.id not in consumer.attempted
+    ):
+        return entry.delivery_count - 1
+    return entry.delivery_count

@@ -1,7 +1,8 @@
-"""How much the addresses hold that do not page, kept up to date by differences.
+"""How much the addresses hold that do not page, and what all queues have in memory.
 
-A queue is counted again when a turn touched it; whatever changes the size of a queue touches it.
-Derived from the state, and no part of it. Must never know limits, nor where entries live.
+Kept up to date by differences: a queue is counted again when a turn touched it, or when entries of
+it left memory; whatever else changes the size of a queue touches it. Derived from the state, and no
+part of it. Must never know limits.
 """
 
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 from engine.queues import Queue
 from engine.state import Address, State
 
-NOTHING: Final = (0, 0)
+NOTHING: Final = (0, 0, 0)
 
 
 def size_of(address: Address) -> tuple[int, int]:
@@ -25,29 +26,35 @@ def size_of(address: Address) -> tuple[int, int]:
 
 
 class Sizes:
-    """Bytes and messages of all addresses that do not page."""
+    """Bytes and messages of all addresses that do not page; what entries take in memory, of all."""
 
-    __slots__ = ("_counted", "bytes", "messages")
+    __slots__ = ("_counted", "bytes", "messages", "weight")
 
     def __init__(self) -> None:
         self.bytes = 0
         self.messages = 0
-        self._counted: dict[int, tuple[int, int]] = {}
+        self.weight = 0
+        self._counted: dict[int, tuple[int, int, int]] = {}
 
     def count(self, queue: Queue) -> None:
         """Take in what a queue holds now."""
-        now = NOTHING if queue.address.paging else (queue.bytes, queue.message_count)
+        if queue.address.paging:
+            now = (0, 0, queue.weight)
+        else:
+            now = (queue.bytes, queue.message_count, queue.weight)
         before = self._counted.get(queue.id, NOTHING)
         if now != before:
             self._counted[queue.id] = now
-            self.bytes += now[0] - before[0]
-            self.messages += now[1] - before[1]
+            self._add(now, before)
 
     def forget(self, queue: Queue) -> None:
         """Count a queue no more that is deleted."""
-        before = self._counted.pop(queue.id, NOTHING)
-        self.bytes -= before[0]
-        self.messages -= before[1]
+        self._add(NOTHING, self._counted.pop(queue.id, NOTHING))
+
+    def _add(self, now: tuple[int, int, int], before: tuple[int, int, int]) -> None:
+        self.bytes += now[0] - before[0]
+        self.messages += now[1] - before[1]
+        self.weight += now[2] - before[2]
 
     def count_address(self, address: Address) -> None:
         """Take in all queues of an address, which began to page or ceased to."""
@@ -59,6 +66,6 @@ class Sizes:
     def count_all(self, state: State) -> None:
         """Begin anew, with everything that there is."""
         self._counted.clear()
-        self.bytes = self.messages = 0
+        self.bytes = self.messages = self.weight = 0
         for queue in state.queues.values():
             self.count(queue)

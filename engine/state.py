@@ -9,6 +9,7 @@ from heapq import heappush
 from typing import Any, Final, TypeAlias
 
 from engine.id_cache import IdCache
+from engine.in_flight import InFlightIndex
 from engine.message import READY, Entry, Filter, Message
 from engine.queues import Due, Queue, Store, Window
 from engine.settings import Settings
@@ -17,6 +18,8 @@ HOST: Final = "default"
 """The one virtual host there is; part of the identity of every address."""
 
 PRUNE_EXPIRING_MIN: Final = 1024
+
+UNLIMITED: Final = 1 << 62
 
 Place: TypeAlias = tuple[int, int]
 """What orders the entries of a level: see `Queue.place_of`."""
@@ -105,18 +108,24 @@ class Consumer:
     __slots__ = (
         "ack_mode",
         "acknowledges",
+        "attempted",
         "connection",
         "connection_id",
         "credit_bytes",
         "credit_messages",
         "credited",
         "filter",
+        "handed",
         "held",
         "id",
+        "index",
+        "is_metered",
+        "leaving",
         "matcher",
         "passed",
         "queue",
         "receiver",
+        "settled_lsn",
         "subscription",
         "unacked",
     )
@@ -132,6 +141,7 @@ class Consumer:
         self.unacked: dict[int, Entry] = {}
         # Volatile.
         self.acknowledges = True
+        self.is_metered = True
         self.credit_messages = 0
         self.credit_bytes = 0
         self.matcher: Filter | None = None
@@ -139,20 +149,38 @@ class Consumer:
         # By priority, up to where its filter wants nothing of what is ready.
         self.passed: dict[int, Place] = {}
         self.held: dict[int, str] = {}
+        # How many messages were handed to it.
+        self.handed = 0
+        # Deliveries in flight that are or were settled in a transaction: no longer only prefetched.
+        self.attempted: set[int] = set()
         self.credited: set[int] = set()
+        # It is being detached: what it has in flight goes back, and nothing more comes.
+        self.leaving = False
+        self.index: InFlightIndex | None = None
+        # What a settlement that goes on in the next turn has led to so far: its last LSN.
+        self.settled_lsn = 0
 
 
 class Connection:
-    """A peer that logged in. `transactions` and `room` are volatile."""
+    """A peer that logged in.
+
+    `unacked_bytes` is derived: the size of what it has in flight. Once that reaches `unacked_max`
+    the connection is `sated` and gets nothing more until much of it was settled. `holders` are its
+    consumers by the id of what they have in flight, None if nobody asks.
+    """
 
     __slots__ = (
         "client_id",
         "consumers",
+        "holders",
         "id",
         "peer",
         "protocol",
         "room",
+        "sated",
         "transactions",
+        "unacked_bytes",
+        "unacked_max",
         "user",
     )
 
@@ -163,9 +191,20 @@ class Connection:
         self.user = user
         self.client_id = ""
         self.consumers: dict[int, Consumer] = {}
+        self.unacked_bytes = 0
         # Volatile.
         self.room = 0
+        self.unacked_max = UNLIMITED
+        self.sated = False
         self.transactions: dict[str, Any] = {}
+        self.holders: dict[int, list[Consumer]] | None = None
+
+
+def count_down(counts: dict[str, int], name: str) -> None:
+    """Count one less of a name, and forget a name of which there is none."""
+    counts[name] -= 1
+    if not counts[name]:
+        del counts[name]
 
 
 class State:
@@ -178,6 +217,11 @@ class State:
         self.queue_by_name: dict[str, Queue] = {}
         self.connections: dict[int, Connection] = {}
         self.consumers: dict[int, Consumer] = {}
+        # Derived: how many connections a user has, and how many queues that stay it has made.
+        self.connections_of: dict[str, int] = {}
+        self.queues_of: dict[str, int] = {}
+        # Derived: the length of all names of addresses and queues.
+        self.names_length = 0
         self.next_address = 1
         self.next_queue = 1
         self.settings = Settings.from_dict({})
@@ -185,6 +229,8 @@ class State:
         # Who holds what is not resident, and how much comes back at a time.
         self.store = store
         self.window = Window()
+        # Derived: queues that hold messages, or did; whoever walks them forgets those that do not.
+        self.holding: dict[int, Queue] = {}
         # Derived: (milliseconds, message id, queue id) of resident entries that will expire, as a
         # heap. An item may outlive its entry.
         self.expiring: list[Due] = []
@@ -205,7 +251,48 @@ class State:
         queue.store = self.store
         queue.window = self.window
         self.queues[queue.id] = queue
+        if queue.deleting:
+            return
         self.queue_by_name[queue.name] = queue
+        if queue.held_count:
+            self.holding[queue.id] = queue
+        self.names_length += len(queue.name)
+        if queue.user:
+            self.queues_of[queue.user] = self.queues_of.get(queue.user, 0) + 1
+
+    def hide_queue(self, queue: Queue) -> None:
+        """Have nothing find a queue any more but by its id: it is being deleted."""
+        queue.deleting = True
+        self.holding.pop(queue.id, None)
+        del self.queue_by_name[queue.name]
+        self.holding.pop(queue.id, None)
+        self.names_length -= len(queue.name)
+        queue.address.unbind(queue)
+        if queue.user:
+            count_down(self.queues_of, queue.user)
+
+    def remove_queue(self, queue: Queue) -> None:
+        """Forget a queue."""
+        del self.queues[queue.id]
+        if not queue.deleting:
+            self.hide_queue(queue)
+
+    def add_address(self, address: Address) -> None:
+        """Take in an address that is new."""
+        self.addresses[address.id] = address
+        self.address_by_name[address.host, address.name] = address
+        self.names_length += len(address.name)
+
+    def remove_address(self, address: Address) -> None:
+        """Forget an address."""
+        del self.addresses[address.id]
+        del self.address_by_name[address.host, address.name]
+        self.names_length -= len(address.name)
+
+    def add_connection(self, connection: Connection) -> None:
+        """Take in a connection that is new."""
+        self.connections[connection.id] = connection
+        self.connections_of[connection.user] = self.connections_of.get(connection.user, 0) + 1
 
     def attach_store(self, store: Store) -> None:
         """Have all queues, present and future, read what is not resident from a store."""

@@ -1,6 +1,9 @@
 """Deciding who consumes from what: attach, detach, durable and temporary subscriptions."""
 
-from engine import events
+from itertools import islice
+from typing import Final
+
+from engine import events, quotas
 from engine.commands import (
     ANYCAST,
     MULTICAST,
@@ -10,12 +13,16 @@ from engine.commands import (
     Detach,
 )
 from engine.core import Core
+from engine.handing import wake
+from engine.in_flight import InFlightIndex
+from engine.message import Entry
 from engine.queues import Queue
-from engine.refusals import Code, Refusal
+from engine.refusals import UNFINISHED, Code, Refusal
 from engine.residency import set_window, share_windows
 from engine.settling import give_all_back
-from engine.state import Connection, Consumer
+from engine.state import Consumer
 from engine.topology import (
+    begin_deletion,
     check_address,
     check_name,
     compile_filter,
@@ -30,6 +37,18 @@ from engine.topology import (
 DURABLE_PREFIX = "dsub."
 """Queues of durable subscriptions are named so, followed by the subscription's name."""
 
+NEVER: Final = -(1 << 62)
+"""Credit of a consumer that gets nothing more, whatever is given back to it."""
+
+ATTACH_UNITS: Final = 20
+"""What attaching a consumer costs, with a queue of its own, in units of the budget."""
+DETACH_UNITS: Final = 20
+"""What detaching a consumer costs, with the end of its queue."""
+DETACH_LEAST: Final = 50
+"""How many deliveries go back at least, each time that a consumer is looked at which leaves."""
+HELD_SHIFT: Final = 5
+"""Looking at what transactions hold costs one unit for 2 to this power."""
+
 
 def attach(core: Core, command: Attach) -> int | Refusal:
     """Attach a consumer to the queue that the command means."""
@@ -39,6 +58,9 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     matcher = compile_filter(core, command.filter)
     if isinstance(matcher, Refusal):
         return matcher
+    refusal = quotas.check_consumer(core)
+    if refusal is not None:
+        return refusal
     queue = _target(core, command)
     if isinstance(queue, Refusal):
         return queue
@@ -61,12 +83,16 @@ def attach(core: Core, command: Attach) -> int | Refusal:
         ),
         events.encode_detail(detail),
     )  # fmt: skip
+    core.budget.spent += ATTACH_UNITS
     consumer = core.state.consumers[consumer_id]
     consumer.acknowledges = command.acknowledges
+    consumer.is_metered = command.is_metered
     consumer.credit_messages = command.credit_messages
     consumer.credit_bytes = command.credit_bytes
     consumer.matcher = matcher if own_filter else None
     consumer.receiver = command.receiver
+    if connection.holders is not None:
+        consumer.index = InFlightIndex(connection.holders)
     share_windows(core.state)
     set_window(core.state, queue)
     core.touch(queue)
@@ -110,6 +136,9 @@ def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
         same_address = queue.address.name == command.address
         if same_address and queue.filter == command.filter:
             return queue
+    refusal = quotas.check_queue(core, command.connection) if queue is None else None
+    if refusal is not None:
+        return refusal
     address = require_address(core, command.address, MULTICAST, command.connection)
     if isinstance(address, Refusal):
         return address
@@ -122,7 +151,10 @@ def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
 
 def _temporary(core: Core, command: Attach) -> Queue | Refusal:
     """Create the queue of a subscription that ends with its consumer."""
-    refusal = check_address(core, command.address, MULTICAST)
+    # A queue that goes with its subscription needs memory as any other.
+    refusal = quotas.check_address(core, command.connection) or check_address(
+        core, command.address, MULTICAST
+    )
     if refusal is not None:
         return refusal
     address = require_address(core, command.address, MULTICAST, command.connection)
@@ -160,22 +192,45 @@ def detach(core: Core, command: Detach) -> int | Refusal:
             Code.NOT_ALLOWED,
             f"the subscription's queue '{queue.name}' has other consumers; it was not deleted",
         )
-    detach_consumer(core, consumer, events.CLOSED)
-    if command.delete_durable and queue.id in core.state.queues:
+    if not detach_consumer(core, consumer, events.CLOSED):
+        return UNFINISHED
+    if command.delete_durable and queue.id in core.state.queues and not queue.deleting:
         delete_queue(core, queue, events.SUBSCRIPTION, consumer.connection_id)
     return core.next_lsn - 1
 
 
-def detach_consumer(core: Core, consumer: Consumer, reason: int) -> None:
-    """Return what a consumer has in flight, detach it, and delete a queue that lived for it."""
+def retire(core: Core, consumer: Consumer) -> None:
+    """Have nothing more delivered to a consumer that is about to go."""
+    if not consumer.leaving:
+        consumer.leaving = True
+        consumer.credit_messages = consumer.credit_bytes = NEVER
+        core.budget.spent += len(consumer.held) >> HELD_SHIFT
+        _doom_transactions(consumer)
+
+
+def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
+    """Return what a consumer has in flight, detach it, and delete a queue that lived for it.
+
+    Returns whether that is done; if not, a part of it was, and it is to be called again.
+    """
+    retire(core, consumer)
     queue = consumer.queue
-    _doom_transactions(consumer)
     last_of_temporary = queue.temporary and len(queue.consumers) == 1
-    if not last_of_temporary:
-        give_all_back(core, list(consumer.unacked.values()), reason)
-    else:
-        for message_id in list(consumer.unacked):
-            _remove_in_flight(core, queue, message_id)
+    if last_of_temporary and len(consumer.unacked) > core.budget.left:
+        begin_deletion(core, queue, events.UNUSED, consumer.connection_id)
+    while consumer.unacked:
+        # The oldest first: what is back may be taken by others while the rest is on its way.
+        most = max(core.budget.left, DETACH_LEAST)
+        chosen = list(islice(consumer.unacked.values(), most))
+        core.budget.spent += len(chosen)
+        if last_of_temporary:
+            for entry in chosen:
+                _remove_in_flight(core, queue, entry)
+        else:
+            give_all_back(core, chosen, reason)
+        if consumer.unacked and core.budget.is_spent:
+            return False
+    core.budget.spent += DETACH_UNITS
     core.emit(
         events.row(
             events.CONSUMER_DETACHED,
@@ -183,14 +238,16 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> None:
             connection=consumer.connection_id, time=core.now,
         )
     )  # fmt: skip
+    if consumer.connection.sated:
+        wake(core, consumer.connection)
     share_windows(core.state)
     if last_of_temporary:
         delete_queue(core, queue, events.UNUSED, consumer.connection_id)
+    return True
 
 
-def _remove_in_flight(core: Core, queue: Queue, message_id: int) -> None:
+def _remove_in_flight(core: Core, queue: Queue, entry: Entry) -> None:
     """Remove a delivery whose queue is about to go: returning it would say nothing."""
-    entry = queue.entries[message_id]
     message = entry.message
     core.emit(
         events.row(
@@ -233,9 +290,3 @@ def credit(core: Core, command: Credit) -> int | Refusal:
     consumer.credit_bytes += command.bytes
     core.touch(consumer.queue)
     return 0
-
-
-def touch_queues_of(core: Core, connection: Connection) -> None:
-    """Have dispatch look at every queue that the connection consumes from."""
-    for consumer in connection.consumers.values():
-        core.touch(consumer.queue)

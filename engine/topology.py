@@ -3,20 +3,26 @@
 Refusals name the setting or the command that would help.
 """
 
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
-from engine import events, names
+import msgspec
+
+from engine import events, names, quotas
 from engine.commands import ANYCAST, MULTICAST
-from engine.core import Core
+from engine.core import Core, Emptying
 from engine.message import Entry, Filter
-from engine.queues import Queue
+from engine.queues import Queue, Window
 from engine.refusals import Code, Refusal
 from engine.state import HOST, Address
 
 ROUTING_TYPES = (ANYCAST, MULTICAST)
 NAME_SHOWN_MAX: Final = 100
-REMOVE_AT_A_TIME: Final = 10_000
+ALL: Final = (1 << 63) - 1
+DELETED_AT_ONCE: Final = 50
+"""A queue with no more messages is deleted with them, whatever is left of the turn."""
+BARE: Final = Window(1000, 1 << 40, with_content=False)
+"""What is only to be removed comes into memory without its content."""
 
 
 def find_address(core: Core, name: str) -> Address | None:
@@ -31,7 +37,7 @@ def require_address(
     address = find_address(core, name)
     if address is not None and routing_type in address.routing_types:
         return address
-    refusal = check_address(core, name, routing_type)
+    refusal = check_address(core, name, routing_type, connection)
     if refusal is not None:
         return refusal
     if address is None:
@@ -42,7 +48,7 @@ def require_address(
     return address
 
 
-def check_address(core: Core, name: str, routing_type: str) -> Refusal | None:
+def check_address(core: Core, name: str, routing_type: str, connection: int = 0) -> Refusal | None:
     """Say why `require_address` would be refused, None if it would not."""
     address = find_address(core, name)
     if address is not None and routing_type in address.routing_types:
@@ -51,7 +57,7 @@ def check_address(core: Core, name: str, routing_type: str) -> Refusal | None:
     if wrong is not None:
         return wrong
     if core.state.settings.resolve(name).auto_create_addresses:
-        return None
+        return quotas.check_address(core, connection) if address is None else None
     if address is None:
         return Refusal(
             Code.NOT_FOUND,
@@ -71,6 +77,17 @@ def check_name(what: str, name: str) -> Refusal | None:
         return None
     shown = repr(name if len(name) <= NAME_SHOWN_MAX else name[:NAME_SHOWN_MAX] + "...")
     return Refusal(Code.INVALID, f"{shown} is no name for the {what}: {wrong}")
+
+
+def check_reserved(core: Core, name: str, address_name: str) -> Refusal | None:
+    """Refuse to let a queue elsewhere take the name that dead letters need for theirs."""
+    if not address_name or name == address_name or name not in core.state.settings.targets():
+        return None
+    return Refusal(
+        Code.NOT_ALLOWED,
+        f"queue '{name}' cannot be created on address '{address_name}': the name is that of a "
+        "dead-letter-address or an expiry-address, and kept for the queue there",
+    )
 
 
 def compile_filter(core: Core, text: str) -> Filter | Refusal | None:
@@ -103,6 +120,7 @@ def create_address(
         ),
         events.encode_detail(detail),
     )
+    core.held_changed = True
     return core.state.addresses[number]
 
 
@@ -110,6 +128,7 @@ def update_routing_types(
     core: Core, address: Address, routing_types: tuple[str, ...], connection: int, reason: int
 ) -> None:
     """Change the routing types of an address."""
+    core.held_changed = True
     detail = events.AddressDetail(host=HOST, name=address.name, routing_types=routing_types)
     core.emit(
         events.row(
@@ -121,10 +140,10 @@ def update_routing_types(
 
 
 def require_queue(
-    core: Core, name: str, address_name: str, routing_type: str, connection: int
+    core: Core, name: str, address_name: str, routing_type: str, connection: int = 0
 ) -> Queue | Refusal:
     """Return the queue of this name on this address, created on demand."""
-    refusal = check_queue(core, name, address_name, routing_type)
+    refusal = check_queue(core, name, address_name, routing_type, connection)
     if refusal is not None:
         return refusal
     queue = core.state.queue_by_name.get(name)
@@ -137,7 +156,9 @@ def require_queue(
     return create_queue(core, address, detail, connection, events.ON_DEMAND)
 
 
-def check_queue(core: Core, name: str, address_name: str, routing_type: str) -> Refusal | None:
+def check_queue(
+    core: Core, name: str, address_name: str, routing_type: str, connection: int = 0
+) -> Refusal | None:
     """Say why `require_queue` would be refused, None if it would not."""
     queue = core.state.queue_by_name.get(name)
     if queue is not None:
@@ -148,7 +169,7 @@ def check_queue(core: Core, name: str, address_name: str, routing_type: str) -> 
                 "a queue's name is unique in the broker",
             )
         return None
-    wrong = check_name("queue", name)
+    wrong = check_name("queue", name) or check_reserved(core, name, address_name)
     if wrong is not None:
         return wrong
     if not address_name:
@@ -158,13 +179,21 @@ def check_queue(core: Core, name: str, address_name: str, routing_type: str) -> 
             Code.NOT_FOUND,
             f"there is no queue '{name}', and auto-create-queues is false for '{address_name}'",
         )
-    return check_address(core, address_name, routing_type)
+    return quotas.check_queue(core, connection) or check_address(
+        core, address_name, routing_type, connection
+    )
 
 
 def create_queue(
     core: Core, address: Address, detail: events.QueueDetail, connection: int, reason: int
 ) -> Queue:
-    """Create a queue that does not exist."""
+    """Create a queue that does not exist.
+
+    One that stays is its user's, if a client made it; it counts as that for ever.
+    """
+    peer = core.state.connections.get(connection)
+    if peer is not None and not detail.temporary:
+        detail = msgspec.structs.replace(detail, user=peer.user)
     number = core.state.next_queue
     core.emit(
         events.row(
@@ -173,6 +202,7 @@ def create_queue(
         ),
         events.encode_detail(detail),
     )  # fmt: skip
+    core.held_changed = True
     return core.state.queues[number]
 
 
@@ -192,6 +222,7 @@ def rebind_queue(
         ),
         events.encode_detail(detail),
     )  # fmt: skip
+    core.held_changed = True
     core.touch(queue)
     core.resize(before)
 
@@ -199,36 +230,100 @@ def rebind_queue(
 def remove_entries(
     core: Core, queue: Queue, reason: int, connection: int, through: int, limit: int
 ) -> int:
-    """Remove up to `limit` ready messages that came up to `through` (LSN); return how many."""
-    old = (entry for entry in queue.ready() if queue.place_of(entry)[0] <= through)
-    chosen = list(islice(old, limit))
-    for entry in chosen:
-        queue.make_resident(entry)
+    """Remove up to `limit` messages, ready or held, that came up to `through` (LSN).
+
+    Return how many: fewer, but one at least, if others are to have their turn.
+    """
+    most = min(limit, max(core.budget.left, 1))
+    window, queue.window = queue.window, BARE
+    removed = 0
+    while removed < most:
+        entry = queue.head()
+        if entry is None or queue.place_of(entry)[0] > through:
+            break
         _remove(core, queue, entry, reason, connection)
+        removed += 1
+    if removed < most and (queue.ready_count or queue.held_count):
+        # What came later may stand before some of it, with a higher priority.
+        there = chain(queue.ready(), queue.held())
+        old = (entry for entry in there if queue.place_of(entry)[0] <= through)
+        for entry in list(islice(old, most - removed)):
+            queue.make_resident(entry)
+            _remove(core, queue, entry, reason, connection)
+            removed += 1
+    queue.window = window
+    core.budget.spent += removed
     core.touch(queue)
-    return len(chosen)
+    return removed
 
 
 def _remove(core: Core, queue: Queue, entry: Entry, reason: int, connection: int) -> None:
     message = entry.message
     core.emit(
-        events.row(
-            events.REMOVED,
-            reason=reason, delivery_count=entry.delivery_count, address=queue.address.id,
-            queue=queue.id, priority=message.priority, flags=message.flags, message=message.id,
-            connection=connection, time=core.now,
+        (
+            events.REMOVED, reason, entry.delivery_count, queue.address.id, queue.id,
+            message.priority, message.flags, message.id, 0, connection, 0, core.now,
         )
     )  # fmt: skip
 
 
 def delete_queue(core: Core, queue: Queue, reason: int, connection: int) -> None:
-    """Delete a queue without consumers, with its messages."""
-    for entry in [entry for entry in queue.entries.values() if entry.consumer is not None]:
-        _remove(core, queue, entry, events.QUEUE_REMOVED, connection)
-    while remove_entries(
-        core, queue, events.QUEUE_REMOVED, connection, core.next_lsn, REMOVE_AT_A_TIME
-    ):
+    """Delete a queue without consumers, with its messages.
+
+    One that holds more than may be removed in this turn goes at once for everybody who looks for it
+    by its name or its address, and its messages go in turns to come (`engine.slices`).
+    """
+    core.touched.pop(queue.id, None)
+    core.later.pop(queue.id, None)
+    if queue.message_count > max(core.budget.left, DELETED_AT_ONCE):
+        begin_deletion(core, queue, reason, connection)
+    if queue.deleting:
+        core.emptying[queue.id] = Emptying(queue, reason, connection)
+        return
+    while not empty(core, queue, reason, connection):
         pass
+
+
+def begin_deletion(core: Core, queue: Queue, reason: int, connection: int) -> None:
+    """Take name and binding from a queue that is to go, if it still has them."""
+    if queue.deleting:
+        return
+    address = queue.address
+    detail = events.QueueDetail(
+        name=queue.name,
+        routing_type=queue.routing_type,
+        filter=queue.filter,
+        durable=queue.durable,
+        temporary=queue.temporary,
+        auto_created=queue.auto_created,
+        owner=queue.owner,
+        deleting=True,
+    )
+    core.emit(
+        events.row(
+            events.QUEUE_UPDATED,
+            reason=reason, address=address.id, queue=queue.id, connection=connection, time=core.now,
+        ),
+        events.encode_detail(detail),
+    )  # fmt: skip
+    core.resize(address)
+
+
+def empty(core: Core, queue: Queue, reason: int, connection: int) -> bool:
+    """Remove the messages of a queue that goes, as many as may be, and then the queue.
+
+    Returns whether it is gone.
+    """
+    if len(queue.entries) + queue.gap_count > queue.ready_count:
+        flying = (entry for entry in queue.entries.values() if entry.consumer is not None)
+        for entry in list(islice(flying, max(core.budget.left, 1))):
+            _remove(core, queue, entry, events.QUEUE_REMOVED, connection)
+            core.budget.spent += 1
+    while queue.message_count:
+        if not remove_entries(core, queue, events.QUEUE_REMOVED, connection, core.next_lsn, ALL):
+            return False
+        if core.budget.is_spent and queue.message_count:
+            return False
     core.touched.pop(queue.id, None)
     core.later.pop(queue.id, None)
     core.emit(
@@ -238,8 +333,10 @@ def delete_queue(core: Core, queue: Queue, reason: int, connection: int) -> None
             connection=connection, time=core.now,
         )
     )  # fmt: skip
+    core.held_changed = True
     core.sizes.forget(queue)
     core.resize(queue.address)
+    return True
 
 
 def delete_address(core: Core, address: Address, reason: int, connection: int) -> None:

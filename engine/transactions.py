@@ -3,40 +3,48 @@
 Nothing of an open transaction is in the journal or in the logical state; what it settles is *held*:
 still in flight, and not to be settled again meanwhile. Commit checks everything before the first
 event.
+
+What all open transactions weigh is bounded (`max-transactions-memory`), and how long each stays
+open (`transaction-timeout`). One that the broker rolls back for that leaves an empty shell behind,
+so that its client's next command names the reason.
 """
 
 from typing import Final, TypeAlias
 
-from engine import duplicates, events, limits
-from engine.commands import Acknowledge, Begin, Commit, Reject, Rollback, Send
+from engine import duplicates, events, limits, quotas
+from engine.commands import (
+    Acknowledge,
+    Begin,
+    Commit,
+    ExpireTransactions,
+    Reject,
+    Rollback,
+    Send,
+)
 from engine.core import Core
 from engine.id_cache import key_of
-from engine.message import MESSAGE_OVERHEAD_BYTES, Entry
+from engine.message import MESSAGE_OVERHEAD_BYTES
+from engine.open_transactions import (
+    SEND_WEIGHT,
+    SETTLEMENT_WEIGHT,
+    TRANSACTION_WEIGHT,
+    Operation,
+    Transaction,
+)
 from engine.refusals import Code, Refusal
 from engine.routing import check_send, queue_needed, send, target_of
-from engine.settling import acknowledge_entry, give_all_back, restore_credit, select
-from engine.state import Connection, Consumer
-
-Operation: TypeAlias = Send | Acknowledge | Reject
+from engine.settling import (
+    acknowledge_entry,
+    give_all_back,
+    hold_for,
+    let_go,
+    restore_credit,
+    select,
+)
+from engine.state import Connection
 
 CHUNK_OVERHEAD_BYTES: Final = 64
 """What a chunk of a large message weighs in a transaction."""
-
-OPEN_TRANSACTIONS_MAX: Final = 1000
-"""How many transactions a connection can have open, so that none can fill the memory."""
-
-
-class Transaction:
-    """What a client wants to happen together, in order, and what that weighs."""
-
-    __slots__ = ("bytes", "doomed", "name", "operations", "settled")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.operations: list[Operation] = []
-        self.settled: dict[int, tuple[Consumer, list[Entry]]] = {}
-        self.bytes = 0
-        self.doomed = ""
 
 
 def begin(core: Core, command: Begin) -> int | Refusal:
@@ -46,12 +54,20 @@ def begin(core: Core, command: Begin) -> int | Refusal:
         return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
     if command.transaction in connection.transactions:
         return Refusal(Code.ALREADY_EXISTS, f"transaction '{command.transaction}' is open already")
-    if len(connection.transactions) >= OPEN_TRANSACTIONS_MAX:
+    limit = core.options.max_open_transactions
+    if len(connection.transactions) >= limit:
         return Refusal(
             Code.LIMIT,
-            f"this connection has {OPEN_TRANSACTIONS_MAX} open transactions; commit or abort some",
+            f"this connection has {limit} open transactions (max-open-transactions); commit or "
+            "abort some",
         )
-    connection.transactions[command.transaction] = Transaction(command.transaction)
+    transaction = Transaction(command.transaction, connection.id, core.now)
+    weight = TRANSACTION_WEIGHT + len(command.transaction)
+    refusal = _find_memory(core, transaction, weight)
+    if refusal is not None:
+        return refusal
+    core.transactions.add(transaction)
+    connection.transactions[command.transaction] = transaction
     return 0
 
 
@@ -69,7 +85,7 @@ def add_send(core: Core, command: Send) -> int | Refusal:
     transaction = find(core, command.connection, command.transaction or "")
     if isinstance(transaction, Refusal):
         return transaction
-    refusal = check_send(core, command)
+    refusal = check_open(transaction) or check_send(core, command)
     if refusal is not None:
         return refusal
     limit = core.options.max_transaction_bytes
@@ -83,9 +99,35 @@ def add_send(core: Core, command: Send) -> int | Refusal:
             f"transaction '{transaction.name}' holds more than {limit} bytes "
             "(max-transaction-bytes)",
         )
+    growth = weight - transaction.bytes + SEND_WEIGHT - MESSAGE_OVERHEAD_BYTES
+    entries = transaction.entries + _entries_of(core, command)
+    if entries > core.options.max_transaction_entries:
+        return _too_many(core, transaction)
+    refusal = _find_memory(core, transaction, growth)
+    if refusal is not None:
+        return refusal
     transaction.bytes = weight
+    transaction.entries = entries
+    core.transactions.grow(transaction, growth)
     transaction.operations.append(command)
     return 0
+
+
+def _entries_of(core: Core, command: Send) -> int:
+    """Return in how many queues a message can become an entry."""
+    address = target_of(core, command)[1]
+    if command.queue is not None or address is None:
+        return 1
+    return 1 + len(address.multicast)
+
+
+def _too_many(core: Core, transaction: Transaction) -> Refusal:
+    return Refusal(
+        Code.LIMIT,
+        f"transaction '{transaction.name}' would settle or make more than "
+        f"{core.options.max_transaction_entries} entries of queues at once "
+        "(max-transaction-entries)",
+    )
 
 
 def add_settlement(core: Core, command: Acknowledge | Reject) -> int | Refusal:
@@ -96,11 +138,21 @@ def add_settlement(core: Core, command: Acknowledge | Reject) -> int | Refusal:
     transaction = find(core, consumer.connection_id, command.transaction or "")
     if isinstance(transaction, Refusal):
         return transaction
-    chosen = select(core, consumer, command)
+    room = core.options.max_transaction_entries - transaction.entries
+    chosen = select(core, consumer, command, room)
     if isinstance(chosen, Refusal):
         return chosen
+    if len(chosen) > room or chosen[-1].message.id != command.message:
+        return _too_many(core, transaction)
+    growth = SETTLEMENT_WEIGHT * (1 + len(chosen))
+    refusal = check_open(transaction) or _find_memory(core, transaction, growth)
+    if refusal is not None:
+        return refusal
+    transaction.entries += len(chosen)
+    core.transactions.grow(transaction, growth)
     for entry in chosen:
-        consumer.held[entry.message.id] = transaction.name
+        hold_for(consumer, entry, transaction.name)
+        consumer.attempted.add(entry.message.id)
         # Apollo: an acknowledgement in a transaction gives credit without consuming.
         if isinstance(command, Acknowledge) and entry.message.id not in consumer.credited:
             restore_credit(consumer, entry)
@@ -116,19 +168,24 @@ def commit(core: Core, command: Commit) -> int | Refusal:
     transaction = find(core, command.connection, command.transaction)
     if isinstance(transaction, Refusal):
         return transaction
-    refusal = _check(core, transaction)
+    core.budget.spent += transaction.entries
     connection = core.state.connections[command.connection]
+    if transaction.ended:
+        del connection.transactions[transaction.name]
+        return _refuse_doomed(transaction)
+    refusal = _check(core, transaction)
     if refusal is None:
-        targets = [
-            target_of(core, each) for each in transaction.operations if isinstance(each, Send)
-        ]
+        targets = [target_of(core, send) for send, _ in _kinds(transaction).values()]
         refusal = limits.check_together(core, connection.id, dict(targets))
     if refusal is not None:
         if refusal.code is not Code.BLOCKED:
             end(core, connection, transaction, events.COMMIT_REFUSED, refusal.text)
         return refusal
     del connection.transactions[transaction.name]
-    _release(transaction)
+    core.transactions.remove(transaction)
+    for consumer, entries in transaction.settled.values():
+        for entry in entries:
+            consumer.held.pop(entry.message.id, None)
     first = core.next_lsn
     for position, operation in enumerate(transaction.operations):
         _carry_out(core, transaction, position, operation)
@@ -143,27 +200,48 @@ def commit(core: Core, command: Commit) -> int | Refusal:
 
 def _check(core: Core, transaction: Transaction) -> Refusal | None:
     if transaction.doomed:
-        return Refusal(
-            Code.INVALID,
-            f"transaction '{transaction.name}' cannot be committed: {transaction.doomed}",
-        )
+        return _refuse_doomed(transaction)
+    settled = sum(len(entries) for _, entries in transaction.settled.values())
+    made = sum(count * _entries_of(core, send) for send, count in _kinds(transaction).values())
+    if settled + made > core.options.max_transaction_entries:
+        return _too_many(core, transaction)
     # Address by name of queues that operations before this one would create: `check_send` looks at
     # the state before the commit and cannot know of them.
     planned: dict[str, str] = {}
     ids: set[tuple[str, bytes]] = set()
-    for position, operation in enumerate(transaction.operations):
+    seen: set[_Kind] = set()
+    for operation in transaction.operations:
         if isinstance(operation, Send):
-            refusal = check_send(core, operation) or _check_planned(core, planned, operation)
+            refusal: Refusal | None = None
+            kind = _kind(operation)
+            if kind not in seen:
+                seen.add(kind)
+                refusal = check_send(core, operation) or _check_planned(core, planned, operation)
             if refusal is None and operation.duplicate_id:
                 refusal = _check_id(core, transaction.name, ids, operation)
             if refusal is not None:
                 return refusal
-        elif isinstance(operation, Reject):
-            address = transaction.settled[position][0].queue.address
-            target = core.state.settings.resolve(address.name).dead_letter_address
-            if target not in core.state.queue_by_name:
-                planned.setdefault(target, target)
     return None
+
+
+_Kind: TypeAlias = tuple[str, str | None, str | None]
+"""What decides whether a send can be routed, priority and expiry aside: these were checked when it
+was taken, and do not change."""
+
+
+def _kind(send: Send) -> _Kind:
+    return send.address, send.queue, send.routing_type
+
+
+def _kinds(transaction: Transaction) -> dict[_Kind, tuple[Send, int]]:
+    """Of each kind of send in a transaction the first one, and how many there are."""
+    found: dict[_Kind, tuple[Send, int]] = {}
+    for operation in transaction.operations:
+        if isinstance(operation, Send):
+            kind = _kind(operation)
+            first, count = found.get(kind, (operation, 0))
+            found[kind] = first, count + 1
+    return found
 
 
 def _check_planned(core: Core, planned: dict[str, str], command: Send) -> Refusal | None:
@@ -174,7 +252,7 @@ def _check_planned(core: Core, planned: dict[str, str], command: Send) -> Refusa
     name, address = needed
     other = planned.setdefault(name, address)
     if other == address:
-        return None
+        return quotas.check_queue(core, command.connection, len(planned) - 1)
     return Refusal(
         Code.ALREADY_EXISTS,
         f"queue '{name}' would be created on address '{other}' and on '{address}' in one "
@@ -190,6 +268,9 @@ def _check_id(
     key = key_of(command.duplicate_id)
     if not core.state.settings.resolve(name).id_cache_size:
         return None
+    refusal = quotas.check_id(core, name, address)
+    if refusal is not None:
+        return refusal
     if address is not None and duplicates.is_known(address, key):
         return duplicates.refuse(name, command.duplicate_id, transaction)
     if (name, key) in ids:
@@ -228,7 +309,7 @@ def _release(transaction: Transaction) -> None:
     """Let go of what a transaction held."""
     for consumer, entries in transaction.settled.values():
         for entry in entries:
-            consumer.held.pop(entry.message.id, None)
+            let_go(consumer, entry)
 
 
 def rollback(core: Core, command: Rollback) -> int | Refusal:
@@ -237,6 +318,9 @@ def rollback(core: Core, command: Rollback) -> int | Refusal:
     if isinstance(transaction, Refusal):
         return transaction
     connection = core.state.connections[command.connection]
+    if transaction.ended:
+        del connection.transactions[transaction.name]
+        return 0
     return end(core, connection, transaction, events.ROLLBACK, "")
 
 
@@ -245,12 +329,103 @@ def end(
 ) -> int:
     """Roll back: nothing happens to the messages, and what was settled can be settled again."""
     core.line.leave(connection.id)
-    _release(transaction)
     del connection.transactions[transaction.name]
+    return 0 if transaction.ended else _roll_back(core, transaction, reason, text)
+
+
+def _roll_back(core: Core, transaction: Transaction, reason: int, text: str) -> int:
+    core.budget.spent += transaction.entries >> 2
+    _release(transaction)
+    core.transactions.remove(transaction)
     detail = events.TransactionDetail(transaction=transaction.name, text=text)
     return core.emit(
         events.row(
-            events.TRANSACTION_ROLLED_BACK, reason=reason, connection=connection.id, time=core.now
+            events.TRANSACTION_ROLLED_BACK,
+            reason=reason,
+            connection=transaction.connection,
+            time=core.now,
         ),
         events.encode_detail(detail),
+    )
+
+
+# ---- rolled back by the broker
+
+
+def give_up(core: Core, transaction: Transaction, why: str) -> None:
+    """Roll back a transaction without its client, which learns of it by its next command."""
+    _roll_back(core, transaction, events.LIMIT, why)
+    transaction.ended = True
+    transaction.doomed = why
+    transaction.operations = []
+    transaction.settled = {}
+    transaction.bytes = 0
+    core.line.leave(transaction.connection)
+    connection = core.state.connections[transaction.connection]
+    core.notices.append(
+        f"transaction '{transaction.name}' of connection {connection.id} ({connection.peer}, user "
+        f"'{connection.user}') is rolled back: {why}"
+    )
+
+
+def expire(core: Core, command: ExpireTransactions) -> int:
+    """Roll back the transactions that have been open for too long."""
+    for transaction in core.transactions.begun_before(core.now - command.timeout_us):
+        seconds = command.timeout_us / 1_000_000
+        give_up(
+            core,
+            transaction,
+            f"it was open for more than {seconds:g} seconds (transaction-timeout)",
+        )
+    return 0
+
+
+def _refuse_doomed(transaction: Transaction) -> Refusal:
+    return Refusal(
+        Code.INVALID,
+        f"transaction '{transaction.name}' cannot be committed: {transaction.doomed}",
+    )
+
+
+def check_open(transaction: Transaction) -> Refusal | None:
+    """Say why nothing can be added to a transaction that the broker rolled back; else None."""
+    if not transaction.ended:
+        return None
+    return Refusal(
+        Code.INVALID,
+        f"transaction '{transaction.name}' takes nothing more: {transaction.doomed}; begin another",
+    )
+
+
+def _find_memory(core: Core, transaction: Transaction, growth: int) -> Refusal | None:
+    """Make room for an open transaction to grow, or refuse that.
+
+    When all together would weigh too much, those of the connection that holds the most are rolled
+    back, an eighth of the limit at a time, so that looking for them costs little. Whoever holds the
+    most itself is refused.
+    """
+    limit = core.options.max_transactions_memory
+    if limit <= 0 or core.transactions.weight + growth <= limit:
+        return None
+    weights = core.transactions.by_connection()
+    own = weights.pop(transaction.connection, 0) + growth
+    heavier = {number: weight for number, weight in weights.items() if weight > own}
+    if core.transactions.weight + growth - sum(heavier.values()) > limit:
+        return Refusal(
+            Code.LIMIT,
+            f"{_short(limit)}, and this connection holds the most of them; commit more often, or "
+            "raise max-transactions-memory",
+        )
+    for connection in sorted(heavier, key=heavier.__getitem__, reverse=True):
+        for other in core.transactions.of_connection(connection):
+            give_up(core, other, _short(limit))
+            if core.transactions.weight + growth <= limit * 7 // 8:
+                return None
+    return None
+
+
+def _short(limit: int) -> str:
+    return (
+        f"all open transactions together would take more than {limit} bytes of memory "
+        "(max-transactions-memory)"
     )

@@ -16,12 +16,11 @@ from engine.message import Entry
 from engine.state import Consumer, State
 from history.scan import Event, events_of, kinds_mask, wanted_blocks
 from journal.disk import Disk
-from journal.segment import first_lsn_of
+from journal.segment import data_id_of, first_lsn_of
 from paging.base import DESCRIPTION, restore
 from paging.retiring import BASE
 from paging.store import IndexStore
 from paging.tables import open_for_reading
-from recovery.directory import DATA_ID
 
 
 class Beginning(NamedTuple):
@@ -48,7 +47,7 @@ def beginning(directory: Path, disk: Disk, message: int = 0) -> Beginning:
     first = first_lsn_of(disk)
     if first == 1 or not (directory / BASE / DESCRIPTION).exists():
         return EVERYTHING
-    data_id = bytes.fromhex((directory / DATA_ID).read_text("ascii").strip())
+    data_id = data_id_of(disk)
     with TemporaryDirectory(prefix="daybook-read-") as folder:
         lsn = restore(directory / BASE, data_id, Path(folder), first)
         store = IndexStore(open_for_reading(Path(folder), data_id), disk, map_bytes=0)
@@ -76,7 +75,7 @@ def _topology(state: State) -> Iterator[Event]:
     for queue in state.queues.values():
         detail = events.QueueDetail(
             queue.name, queue.routing_type, queue.filter, queue.durable, queue.temporary,
-            queue.auto_created, queue.owner,
+            queue.auto_created, queue.owner, queue.user, queue.deleting,
         )  # fmt: skip
         yield _event(events.QUEUE_CREATED, detail, address=queue.address.id, queue=queue.id)
     for connection in state.connections.values():
@@ -122,6 +121,10 @@ def _places(message: int, found: list[tuple[int, Entry]]) -> Iterator[Event]:
     )  # fmt: skip
     for queue_id, entry in found:
         consumer = entry.consumer
+        if entry.held:
+            yield _event(
+                events.HELD, delivery_count=entry.delivery_count, queue=queue_id, message=message
+            )
         if consumer is not None:
             yield _event(
                 events.DELIVERED, delivery_count=entry.delivery_count, queue=queue_id,

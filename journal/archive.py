@@ -118,6 +118,10 @@ class Archive:
             self._list(entry)
         return listed or entry
 
+    def exists(self) -> bool:
+        """Whether the place of the archive is there at all; raises ArchiveError."""
+        return self._store.exists()
+
     def entries(self) -> tuple[ArchiveEntry, ...]:
         """All archived segments, oldest first; raises ArchiveError for a damaged manifest too."""
         entries, faults = self._read_entries(self._store.sizes())

@@ -29,6 +29,9 @@ from journal.segment import check_segment
 class FetchedFile(RealFile):
     """A fetched object; it has no name of its own, but nobody took it away."""
 
+    def forget(self) -> None:
+        """Nothing to do: what is archived does not change."""
+
     def links(self) -> int:
         """One, as long as it is open."""
         return 1

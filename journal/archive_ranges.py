@@ -52,6 +52,9 @@ class RangedFile:
         """Size in bytes, as the manifest says."""
         return self._size
 
+    def forget(self) -> None:
+        """Nothing to do: what is archived does not change."""
+
     def links(self) -> int:
         """One: nothing is ever removed from an archive."""
         return 1

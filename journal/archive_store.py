@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from journal.disk import Disk, RealDisk, write_all
 from journal.errors import ArchiveError, JournalError
+from journal.extras import install_command
 
 CHUNK_BYTES: Final = 1 << 20
 TRANSFER_BYTES: Final = 8 << 20
@@ -41,6 +42,10 @@ class Store(Protocol):
 
     def url_of(self, name: str) -> str:
         """Where an object is, without passwords."""
+        ...
+
+    def exists(self) -> bool:
+        """Whether there is such a folder; in an object store, whether anything is in it."""
         ...
 
     def sizes(self) -> dict[str, int]:
@@ -102,6 +107,10 @@ class LocalStore:
     def url_of(self, name: str) -> str:
         """The path of a file."""
         return f"{self._path}/{name}"
+
+    def exists(self) -> bool:
+        """Whether there is such a folder."""
+        return Path(self._path).is_dir()
 
     def sizes(self) -> dict[str, int]:
         """Size in bytes of every file by name."""
@@ -195,6 +204,12 @@ class ObjectStore:
     def url_of(self, name: str) -> str:
         """The URL of an object."""
         return f"{self.url}/{name}"
+
+    def exists(self) -> bool:
+        """Whether anything is in the folder."""
+        with _told_of(self.url, Exception):
+            self._files.invalidate_cache()
+            return bool(self._files.exists(self._path or "/"))
 
     def sizes(self) -> dict[str, int]:
         """Size in bytes of every object by name."""
@@ -304,7 +319,7 @@ def open_store(url: str, storage_options: dict[str, Any]) -> Store:
 def _package_is_missing(url: str, error: ImportError) -> str:
     protocol = url.partition(":")[0]
     if protocol == "s3":
-        return "the package s3fs is not installed; run: pip install 'daybook-broker[s3]'"
+        return f"the package s3fs is not installed; run: {install_command('s3')}"
     return f"the package for {protocol}:// is not installed ({reason_of(error)})"
 
 

@@ -6,7 +6,7 @@ is decompressed before somebody asks, and a scan of columns never touches the he
 Must never know: files, and what a column means beyond the summaries that the layout names.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate, pairwise
 from threading import local
@@ -21,15 +21,18 @@ from journal.format import (
     FLAG_MARK,
     FLAG_NARROW_FIRST,
     FRAME_BYTES_MAX,
+    PADDING_MAGIC,
     BlockHeader,
     Damage,
     block_hash,
     frame_crc,
     header_salt,
     pack_block_header,
+    pack_padding,
     unpack_block_header,
 )
 from journal.layout import WIDTHS, RowLayout
+from journal.trust import too_large
 
 COMPRESSION_LEVEL: Final = 1
 KIND_BITS: Final = 64
@@ -40,6 +43,15 @@ _U64: Final = (1 << 64) - 1
 Buffer: TypeAlias = bytes | memoryview
 Event: TypeAlias = tuple[Any, ...]
 """(LSN, row as a tuple of its columns, one byte string for each heap)."""
+
+
+Padding: TypeAlias = Callable[[int], int]
+"""Says how many bytes of padding a block of some size gets."""
+
+
+def no_padding(_: int) -> int:
+    """Blocks follow each other."""
+    return 0
 
 
 class Summary(NamedTuple):
@@ -104,7 +116,9 @@ class BlockCodec:
         self._compressor: Final = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
         self._of_thread: Final = local()
 
-    def encode(self, batch: BatchLike, previous_hash: bytes) -> EncodedBlock:
+    def encode(
+        self, batch: BatchLike, previous_hash: bytes, padding: Padding = no_padding
+    ) -> EncodedBlock:
         """Make the block of a batch; AssertionError if rows and heaps do not fit together."""
         joined = b"".join(batch.rows)
         count = len(joined) // self.layout.row_bytes
@@ -121,6 +135,7 @@ class BlockCodec:
         assert len(raw_heap) <= FRAME_BYTES_MAX, "a batch is limited to 4 GiB"
         rows = rows_frame.compress(self._compressor, raw_rows, count, order)
         heap = self._compressor.compress(raw_heap) if raw_heap else b""
+        heap += pack_padding(padding(BLOCK_HEADER_BYTES + len(rows) + len(heap)))
         header = BlockHeader(
             FLAG_NARROW_FIRST, batch.first_lsn, batch.time, count,
             len(raw_rows), len(rows), len(raw_heap), len(heap),
@@ -128,11 +143,16 @@ class BlockCodec:
         )  # fmt: skip
         return self._finish(header, rows, heap, self.summarise(columns))
 
-    def encode_mark(self, next_lsn: int, time: int, previous_hash: bytes) -> EncodedBlock:
+    def encode_mark(
+        self, next_lsn: int, time: int, previous_hash: bytes, padding: Padding = no_padding
+    ) -> EncodedBlock:
         """Make a mark: a block without events. `time` is microseconds since 1970 UTC."""
-        empty = frame_crc(b"")
-        header = BlockHeader(FLAG_MARK, next_lsn, time, 0, 0, 0, 0, 0, empty, empty, previous_hash)
-        return self._finish(header, b"", b"", Summary())
+        heap = pack_padding(padding(BLOCK_HEADER_BYTES))
+        header = BlockHeader(
+            FLAG_MARK, next_lsn, time, 0, 0, 0, 0, len(heap),
+            frame_crc(b""), frame_crc(heap), previous_hash,
+        )  # fmt: skip
+        return self._finish(header, b"", heap, Summary())
 
     def _finish(
         self, header: BlockHeader, rows: bytes, heap: bytes, summary: Summary
@@ -194,7 +214,8 @@ class BlockCodec:
         wait for each other more than they work.
         """
         together = getattr(self._decompressor(), "multi_decompress_to_buffer", None)
-        if together is not None and len(frames) > 1:
+        together_bytes = sum(size for _, size in frames)
+        if together is not None and len(frames) > 1 and not too_large(together_bytes):
             with suppress(zstandard.ZstdError, ValueError):
                 if all(zstandard.frame_content_size(frame) == size for frame, size in frames):
                     return [memoryview(each) for each in together([frame for frame, _ in frames])]
@@ -203,11 +224,14 @@ class BlockCodec:
 
     def decompress(self, frame: bytes, raw_bytes: int) -> bytes:
         """What a frame holds, which must be so many bytes. Raises Damage."""
-        if not frame and not raw_bytes:
+        if not raw_bytes and (not frame or frame.startswith(PADDING_MAGIC)):
             return b""
         try:
             if zstandard.frame_content_size(frame) != raw_bytes:
                 raise Damage("a frame has another size than the block header says")
+            wrong = too_large(raw_bytes)
+            if wrong:
+                raise Damage(wrong)
             raw = self._decompressor().decompress(frame)
         except zstandard.ZstdError as error:
             raise Damage(f"a frame cannot be decompressed: {error}") from error

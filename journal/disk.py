@@ -13,6 +13,8 @@ import os
 from pathlib import Path
 from typing import Final, Protocol
 
+from journal.spares import open_descriptor
+
 
 class File(Protocol):
     """An open file."""
@@ -27,6 +29,10 @@ class File(Protocol):
 
     def fdatasync(self) -> None:
         """Make everything written so far, and the size, durable."""
+        ...
+
+    def forget(self) -> None:
+        """Let what is read next come from the disk, except for what was not synced."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -107,6 +113,10 @@ class RealFile:
         """Make everything written so far, and the size, durable."""
         os.fdatasync(self._descriptor)
 
+    def forget(self) -> None:
+        """Have the kernel drop the pages of the file that are clean."""
+        os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
     def truncate(self, size: int) -> None:
         """Cut or extend the file to this size."""
         os.ftruncate(self._descriptor, size)
@@ -140,17 +150,16 @@ class RealDisk:
         """Create the directory, and its parents, durably; it may exist already."""
         missing = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         for folder in reversed(missing):
-            folder.mkdir(mode=0o750, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
             sync_directory(folder.parent)
 
     def open(self, name: str) -> RealFile:
         """Open an existing file for reading; FileNotFoundError if there is none."""
-        return RealFile(os.open(self.path / name, os.O_RDONLY | os.O_CLOEXEC))
+        return RealFile(open_descriptor(self.path / name, os.O_RDONLY))
 
     def open_for_writing(self, name: str) -> RealFile:
         """Open a file for reading and writing, creating it if need be."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        return RealFile(os.open(self.path / name, flags, 0o640))
+        return RealFile(open_descriptor(self.path / name, os.O_RDWR | os.O_CREAT, 0o600))
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, replacing what had it."""
@@ -162,9 +171,14 @@ class RealDisk:
 
     def names(self) -> list[str]:
         """Names of all files, sorted; none if the directory does not exist."""
-        if not self.path.is_dir():
+        try:
+            directory = open_descriptor(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted(os.listdir(self.path))  # noqa: PTH208 - names are wanted, not paths
+        try:
+            return sorted(os.listdir(directory))  # noqa: PTH208 - a descriptor has no Path
+        finally:
+            os.close(directory)
 
     def sync_directory(self) -> None:
         """Make creations, renames and removals durable."""
@@ -173,7 +187,7 @@ class RealDisk:
 
 def sync_directory(path: Path) -> None:
     """Make creations, renames and removals in a folder durable; raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = open_descriptor(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:
@@ -199,6 +213,9 @@ class MemoryFile:
 
     def fdatasync(self) -> None:
         """Nothing to do: memory is as durable as it gets."""
+
+    def forget(self) -> None:
+        """Nothing to do: there is no cache."""
 
     def truncate(self, size: int) -> None:
         """Cut or extend the file to this size."""

@@ -31,6 +31,13 @@ BLOCK_MAGIC: Final = b"dbBL"
 FOOTER_MAGIC: Final = b"dbFT"
 TRAILER_MAGIC: Final = b"dbTR"
 
+PADDING_MAGIC: Final = b"\x50\x2a\x4d\x18"
+"""Begins a frame that every zstd decompressor skips; then come four bytes with the size of the
+rest, and zeros."""
+PADDING_BYTES_MIN: Final = 8
+DEVICE_BLOCKS: Final = (0, 512, PAGE_BYTES)
+"""Sizes of device blocks that blocks may be padded to; 0 stands for no padding."""
+
 FLAG_MARK: Final = 1
 """Flag of a block without events."""
 FLAG_NARROW_FIRST: Final = 2
@@ -332,6 +339,20 @@ def unpack_block_header(packed: bytes, salt: int) -> BlockHeader:
     ):
         raise Damage("the block header has impossible fields")
     return header
+
+
+def padding_bytes(end: int, device_block_bytes: int) -> int:
+    """How much padding a block needs that would end at an offset, to end with a device block."""
+    missing = -end % device_block_bytes
+    return missing + device_block_bytes if 0 < missing < PADDING_BYTES_MIN else missing
+
+
+def pack_padding(count: int) -> bytes:
+    """A frame of so many bytes that means nothing, to be put behind the heap; none if it is 0."""
+    if not count:
+        return b""
+    assert count >= PADDING_BYTES_MIN
+    return PADDING_MAGIC + _CRC.pack(count - PADDING_BYTES_MIN) + bytes(count - PADDING_BYTES_MIN)
 
 
 def frame_crc(frame: bytes | memoryview) -> int:

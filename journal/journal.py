@@ -17,19 +17,20 @@ from collections.abc import Callable
 from typing import Final
 
 from journal.batch import BatchLike
-from journal.block import BlockCodec, EncodedBlock
+from journal.block import BlockCodec, EncodedBlock, no_padding
 from journal.disk import Disk, File, write_all
 from journal.errors import Corruption, DiskFull, JournalError, JournalFailed, NoJournal
 from journal.format import (
+    DEVICE_BLOCKS,
     FIRST_LSN,
     FOOTER_ENTRY_BYTES,
     NO_HASH,
     RESERVE_NAME,
-    Damage,
     footer_bytes,
     pack_footer,
     pack_footer_entry,
     pack_segment_header,
+    padding_bytes,
     segment_header_bytes,
     segment_name,
 )
@@ -39,14 +40,15 @@ from journal.segment import (
     NEXT_IS_MISSING,
     Segment,
     check_segment,
-    open_segment,
     reserve_is_begun,
     segment_names,
 )
+from journal.spares import OUT_OF_DESCRIPTORS
+from journal.succession import check_succession
 
 SEGMENT_BYTES: Final = 64 << 20
 SEGMENT_BYTES_MIN: Final = 8192
-_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, *OUT_OF_DESCRIPTORS)
 
 
 def no_clock() -> float:
@@ -69,10 +71,12 @@ class Journal:
         data_id: bytes,
         segment_bytes: int,
         clock: Callable[[], float],
+        device_block_bytes: int,
     ) -> None:
         check_layout(layout)
         if segment_bytes < SEGMENT_BYTES_MIN:
             raise ValueError(f"segment_bytes is {segment_bytes}, it must be {SEGMENT_BYTES_MIN} up")
+        assert device_block_bytes in DEVICE_BLOCKS
         self.layout: Final = layout
         self.data_id: Final = data_id
         self.next_lsn = FIRST_LSN
@@ -82,6 +86,8 @@ class Journal:
         self._clock: Final = clock
         self._codec: Final = BlockCodec(layout, data_id)
         self._segment_bytes: Final = segment_bytes
+        self._device_block_bytes: Final = device_block_bytes
+        self._padding: Final = self._pad if device_block_bytes else no_padding
         self._file: File | None = None
         self._name = ""
         self._offset = 0
@@ -102,14 +108,18 @@ class Journal:
         data_id: bytes,
         segment_bytes: int = SEGMENT_BYTES,
         clock: Callable[[], float] = no_clock,
+        device_block_bytes: int = 0,
     ) -> "Journal":
         """Begin a journal in an empty directory. `data_id` is 16 random bytes.
+
+        With `device_block_bytes` (one of DEVICE_BLOCKS) each block is padded to end with one, so
+        that no later write touches the device block that its end is in (ADR 20).
 
         Raises JournalError if there is a journal, DiskFull, JournalFailed.
         """
         if segment_names(disk):
             raise JournalError("there is a journal in the directory already: open that one")
-        journal = cls(disk, layout, data_id, segment_bytes, clock)
+        journal = cls(disk, layout, data_id, segment_bytes, clock, device_block_bytes)
         try:
             journal._roll(0)
         except OSError as error:
@@ -125,10 +135,12 @@ class Journal:
         segment_bytes: int = SEGMENT_BYTES,
         known_durable_lsn: int = 0,
         clock: Callable[[], float] = no_clock,
+        device_block_bytes: int = 0,
     ) -> "tuple[Journal, Repair]":
         """Open the journal of a directory, cutting a torn tail.
 
-        `known_durable_lsn` is what a checkpoint knows to have been durable. Raises NoJournal,
+        `known_durable_lsn` is what a checkpoint knows to have been durable, `device_block_bytes`
+        as for `create`: what was written before may be padded otherwise. Raises NoJournal,
         Corruption, NewerFormat, WrongLayout, JournalFailed.
         """
         names = segment_names(disk)
@@ -137,9 +149,16 @@ class Journal:
         segment: Segment | None = None
         try:
             segment = check_segment(disk.open_for_writing(names[-1]), names[-1], layout)
-            _check_predecessor(disk, names, segment)
-            journal = cls(disk, layout, segment.header.data_id, segment_bytes, clock)
-            tail = find_tail(segment, journal._codec, known_durable_lsn)
+            check_succession(disk, names)
+            data_id = segment.header.data_id
+            journal = cls(disk, layout, data_id, segment_bytes, clock, device_block_bytes)
+            if device_block_bytes:
+                # Writing the last block again could spoil it: see instead what the disk has of it.
+                segment.file.fdatasync()
+                segment.file.forget()
+            tail = find_tail(
+                segment, journal._codec, known_durable_lsn, writes_again=not device_block_bytes
+            )
             if tail.sealed and not reserve_is_begun(disk):
                 raise Corruption(segment.name, tail.offset, tail.next_lsn, NEXT_IS_MISSING)
             # What a killed process wrote may be in the page cache only; from here on it counts.
@@ -190,7 +209,7 @@ class Journal:
         """
         self._check_usable()
         assert batch.first_lsn == self.next_lsn, "a batch must go on where the last one ended"
-        block = self._codec.encode(batch, self._last_hash)
+        block = self._codec.encode(batch, self._last_hash, self._padding)
         self._write(block)
         self._last_is_mark = False
 
@@ -204,7 +223,7 @@ class Journal:
         self._check_usable()
         if self._last_is_mark or not self._entries:
             return
-        block = self._codec.encode_mark(self.next_lsn, time, self._last_hash)
+        block = self._codec.encode_mark(self.next_lsn, time, self._last_hash, self._padding)
         if self._fits(len(block.data)):
             self._write(block)
             self._last_is_mark = True
@@ -268,6 +287,14 @@ class Journal:
         self.next_lsn = block.header.next_lsn
         assert self._offset + self._footer_bytes(0) <= self._capacity
 
+    def _pad(self, block_bytes: int) -> int:
+        """How much padding a block of this size gets, which may have to go to the next segment."""
+        padding = padding_bytes(self._offset + block_bytes, self._device_block_bytes)
+        if self._fits(block_bytes + padding):
+            return padding
+        # A segment header takes whole device blocks.
+        return padding_bytes(block_bytes, self._device_block_bytes)
+
     def _fits(self, block_bytes: int) -> bool:
         """Whether the segment has room for one more block, and for its footer then."""
         return self._offset + block_bytes + self._footer_bytes(1) <= self._capacity
@@ -322,8 +349,7 @@ class Journal:
         except OSError as error:
             if error.errno in _NO_ROOM:
                 self.disk_full = DiskFull(
-                    f"no room for the next segment of {size} bytes ({error}): free disk space or "
-                    "raise the quota; the journal goes on by itself when there is room."
+                    f"no room for the next segment of {size} bytes ({error}): {_remedy(error)}"
                 )
                 raise self.disk_full from error
             raise
@@ -350,20 +376,8 @@ class Journal:
         self._sealed = True
 
 
-def _check_predecessor(disk: Disk, names: list[str], newest: Segment) -> None:
-    """Check that the newest segment follows the one before it, by that one's footer."""
-    if len(names) < 2:
-        return
-    previous = open_segment(disk, names[-2])
-    try:
-        footer = previous.footer()
-    except Damage:
-        # Footers are derived; `verify` reports a damaged one, and readers do without.
-        return
-    finally:
-        previous.close()
-    header = newest.header
-    if footer.last_lsn + 1 != header.first_lsn or footer.last_hash != header.previous_hash:
-        raise Corruption(
-            newest.name, 0, header.first_lsn, f"it does not follow segment {previous.name}"
-        )
+def _remedy(error: OSError) -> str:
+    """What to do about a segment that cannot be reserved."""
+    if error.errno in OUT_OF_DESCRIPTORS:
+        return "close files of other programs, or raise the limit of open files"
+    return "free disk space or raise the quota"

@@ -1,11 +1,15 @@
 """The lock of a data directory: one broker at a time.
 
-The lock goes with the process, so a killed broker leaves none behind; the file stays and holds
-the pid of its last holder. Must never know: what is in the directory.
+Two things are locked: a file, which says who holds the lock, and a folder that nobody removes by
+itself, for the file may be removed by hand. Both locks go with the process, and with those forked
+from it, so a killed broker leaves none behind; the file stays and holds the pid of its last holder.
+Fault model: the file may be gone, or be another one than it was. File systems that lock no folders
+have the file alone. Must never know: what is in the directory.
 """
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -13,6 +17,7 @@ from typing import Final
 from journal.errors import Locked
 
 LOCK_NAME: Final = "lock"
+_LOCKS: Final = Path("/proc/locks")
 
 
 class DirectoryLock:
@@ -21,21 +26,75 @@ class DirectoryLock:
     def __init__(self, directory: Path | str) -> None:
         """Take the lock; raises Locked, naming the pid that holds it, and OSError."""
         self.path: Final = Path(directory) / LOCK_NAME
-        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        self._folder = -1
+        self._descriptor = self._open()
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             pid = holder_pid(directory)
             self._close()
             raise Locked(str(directory), pid) from error
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        self._sign()
+
+    def _open(self) -> int:
+        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def _sign(self) -> None:
+        # A full disk has no room for the pid: the lock is held without it.
+        with suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def hold(self, folder: Path) -> None:
+        """Hold a folder as well, which is there as long as the directory is; Locked, OSError."""
+        try:
+            self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            pid = _locker_of(self._folder)
+            self.release()
+            raise Locked(str(self.path.parent), pid) from error
+        except OSError:
+            if self._folder < 0:
+                self.release()
+                raise
+            # The file system locks no folders.
+            os.close(self._folder)
+            self._folder = -1
+
+    def renew(self) -> bool:
+        """Make the file again if somebody removed it; answers whether that was so. OSError."""
+        if self._is_there():
+            return False
+        held, self._descriptor = self._descriptor, self._open()
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # Somebody tries to take it, and does not get the folder.
+            self._close()
+            self._descriptor = held
+            return False
+        os.close(held)
+        self._sign()
+        return True
+
+    def _is_there(self) -> bool:
+        """Whether the file that is held is the one that others find."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return False
+        held = os.fstat(self._descriptor)
+        return (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)
 
     def release(self) -> None:
         """Give the lock back; may be called again."""
         if self._descriptor >= 0:
             os.ftruncate(self._descriptor, 0)
             self._close()
+        if self._folder >= 0:
+            os.close(self._folder)
+            self._folder = -1
 
     def _close(self) -> None:
         os.close(self._descriptor)
@@ -60,3 +119,17 @@ def holder_pid(directory: Path | str) -> int:
     except (OSError, UnicodeDecodeError):
         return 0
     return int(text) if text.isdigit() else 0
+
+
+def _locker_of(descriptor: int) -> int:
+    """Pid of the process that locked a file or folder with flock; 0 if that cannot be known."""
+    number = os.fstat(descriptor).st_ino
+    try:
+        lines = _LOCKS.read_text("ascii").splitlines()
+    except OSError:
+        return 0
+    for line in lines:
+        words = line.split()
+        if words[1:2] == ["FLOCK"] and words[5].rpartition(":")[2] == str(number):
+            return int(words[4])
+    return 0

@@ -17,6 +17,7 @@ as such. A clock that is wrong by more than CLOCKS_DIFFER_US ends leases too soo
 Must never know: what is in a segment, what time it is.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -28,8 +29,8 @@ from typing import Final
 
 from journal.format import FIRST_LSN, NAME_DIGITS
 from journal.lock import LOCK_NAME
+from journal.pin_folder import PINS_NAME, PinFolder
 
-PINS_NAME: Final = "pins"
 PIN_SUFFIX: Final = ".pin"
 LEASE_SUFFIX: Final = ".lease"
 LEASE_US_MAX: Final = 24 * 3600 * 1_000_000
@@ -56,16 +57,15 @@ class Pin:
         """Pin the journal of a data directory. Waits while segments are being removed."""
         assert lsn >= FIRST_LSN
         self.lsn = lsn
-        self._folder: Final = Path(directory) / PINS_NAME
+        self._directory: Final = Path(directory)
         self._descriptor = -1
         self._number = 0
         if not (Path(directory) / LOCK_NAME).exists():
             return
         # Whatever keeps us from pinning keeps a reader from nothing else.
-        with suppress(OSError):
-            _make_folder(self._folder)
-            with _locked(self._folder, fcntl.LOCK_SH):
-                self._create()
+        with suppress(OSError), PinFolder(directory, make=True) as folder:
+            folder.lock(fcntl.LOCK_SH)
+            self._create(folder)
 
     @property
     def held(self) -> bool:
@@ -75,8 +75,11 @@ class Pin:
     @property
     def path(self) -> Path:
         """The file that stands for the pin."""
-        name = f"{self.lsn:0{NAME_DIGITS}d}-{os.getpid()}-{self._number}{PIN_SUFFIX}"
-        return self._folder / name
+        return self._directory / PINS_NAME / self._name
+
+    @property
+    def _name(self) -> str:
+        return f"{self.lsn:0{NAME_DIGITS}d}-{os.getpid()}-{self._number}{PIN_SUFFIX}"
 
     def advance(self, lsn: int) -> None:
         """Give up what lies before the LSN; a lower one than before changes nothing.
@@ -85,11 +88,12 @@ class Pin:
         """
         if not self.held or lsn <= self.lsn:
             return
-        with suppress(OSError), _locked(self._folder, fcntl.LOCK_SH | fcntl.LOCK_NB):
-            old, lsn_before = self.path, self.lsn
+        with suppress(OSError), PinFolder(self._directory, make=False) as folder:
+            folder.lock(fcntl.LOCK_SH | fcntl.LOCK_NB)
+            old, lsn_before = self._name, self.lsn
             self.lsn = lsn
             try:
-                old.rename(self.path)
+                folder.rename(old, self._name)
             except OSError:
                 self.lsn = lsn_before
                 raise
@@ -98,23 +102,20 @@ class Pin:
         """Give everything up; may be called again."""
         if not self.held:
             return
-        with suppress(OSError):
-            self.path.unlink()
+        with suppress(OSError), PinFolder(self._directory, make=False) as folder:
+            folder.remove(self._name)
         os.close(self._descriptor)
         self._descriptor = -1
 
-    def _create(self) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    def _create(self, folder: PinFolder) -> None:
         while True:
             try:
-                descriptor = os.open(self.path, flags, 0o644)
+                descriptor = folder.create(self._name)
                 break
             except FileExistsError:
                 # Another pin of ours, or one that a killed process of the same pid left.
                 self._number += 1
         try:
-            # The broker may be another user than the reader, and has to try the lock.
-            os.fchmod(descriptor, 0o644)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
@@ -154,8 +155,8 @@ class Lease:
     @property
     def until(self) -> int:
         """When it ends, 0 if there is no such lease, or none any more."""
-        with suppress(OSError):
-            return max((until for _, until, _ in self._files()), default=0)
+        with suppress(OSError), PinFolder(self.directory, make=False) as folder:
+            return max((until for _, until, _ in self._files(folder)), default=0)
         return 0
 
     def take(self, lsn: int, until: int) -> bool:
@@ -168,16 +169,15 @@ class Lease:
         assert lsn >= FIRST_LSN
         if not (Path(self.directory) / LOCK_NAME).exists():
             return False
-        folder = Path(self.directory) / PINS_NAME
-        path = self._path(lsn, until)
-        with suppress(OSError):
-            _make_folder(folder)
-            with _locked(folder, fcntl.LOCK_SH):
-                before = [found for _, _, found in self._files() if found != path]
-                path.touch(0o644)
-                for found in before:
-                    found.unlink(missing_ok=True)
-                return True
+        name = self._file(lsn, until)
+        with suppress(OSError), PinFolder(self.directory, make=True) as folder:
+            folder.lock(fcntl.LOCK_SH)
+            before = [found for _, _, found in self._files(folder) if found != name]
+            with suppress(FileExistsError):
+                os.close(folder.create(name))
+            for found in before:
+                folder.remove(found)
+            return True
         return False
 
     def renew(self, until: int) -> bool:
@@ -186,34 +186,32 @@ class Lease:
         Answers whether there still was one: else it ended, and what it held may have left. Waits
         as `take` does.
         """
-        with suppress(OSError), _locked(Path(self.directory) / PINS_NAME, fcntl.LOCK_SH):
+        with suppress(OSError), PinFolder(self.directory, make=False) as folder:
+            folder.lock(fcntl.LOCK_SH)
             # Others may renew the same one this moment; each attempt that fails means one did.
-            while files := self._files():
-                lsn, before, path = max(files, key=lambda file: file[1])
+            while files := self._files(folder):
+                lsn, before, name = max(files, key=lambda file: file[1])
                 if before >= until:
                     return True
                 with suppress(FileNotFoundError):
-                    path.rename(self._path(lsn, until))
+                    folder.rename(name, self._file(lsn, until))
                     return True
         return False
 
     def release(self) -> None:
         """Give everything up; may be called again, and of a lease that ended."""
-        with suppress(OSError):
-            for _, _, path in self._files():
-                path.unlink(missing_ok=True)
+        with suppress(OSError), PinFolder(self.directory, make=False) as folder:
+            for _, _, name in self._files(folder):
+                folder.remove(name)
 
-    def _path(self, lsn: int, until: int) -> Path:
-        file = f"{lsn:0{NAME_DIGITS}d}-{until:0{NAME_DIGITS}d}-{self.name}{LEASE_SUFFIX}"
-        return Path(self.directory) / PINS_NAME / file
+    def _file(self, lsn: int, until: int) -> str:
+        return f"{lsn:0{NAME_DIGITS}d}-{until:0{NAME_DIGITS}d}-{self.name}{LEASE_SUFFIX}"
 
-    def _files(self) -> list[tuple[int, int, Path]]:
-        """LSN, end and path of what stands for the lease: one file, but for moments."""
-        folder = Path(self.directory) / PINS_NAME
-        found = [(_LEASE.fullmatch(path.name), path) for path in folder.iterdir()]
+    def _files(self, folder: PinFolder) -> list[tuple[int, int, str]]:
+        """LSN, end and name of what stands for the lease: one file, but for moments."""
         return [
-            (int(match[1]), int(match[2]), path)
-            for match, path in found
+            (int(match[1]), int(match[2]), match[0])
+            for match in map(_LEASE.fullmatch, folder.names())
             if match is not None and match[3] == self.name
         ]
 
@@ -235,38 +233,33 @@ def holding_off_pins(directory: Path | str, now: int | None = None) -> Iterator[
 
     To be held while segments are removed, and not for longer: readers wait.
     """
-    folder = Path(directory) / PINS_NAME
-    _make_folder(folder)
-    descriptor = _open_folder(folder)
-    try:
-        yield _lowest(folder, now) if _is_ours(descriptor) else FIRST_LSN
-    finally:
-        os.close(descriptor)
+    with PinFolder(directory, make=True) as folder:
+        yield _lowest(folder, now) if _is_ours(folder) else FIRST_LSN
 
 
-def _is_ours(descriptor: int) -> bool:
+def _is_ours(folder: PinFolder) -> bool:
     """Lock the folder for ourselves; False if somebody makes or moves a pin this moment."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        folder.lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
-def _lowest(folder: Path, now: int | None) -> int:
+def _lowest(folder: PinFolder, now: int | None) -> int:
     """The lowest LSN of a locked pin or a lease; removes those whose holders or time are gone."""
     lowest = NO_PIN
-    for path in sorted(folder.iterdir()):
-        lease = _LEASE.fullmatch(path.name)
+    for name in folder.names():
+        lease = _LEASE.fullmatch(name)
         if lease is not None:
             if now is None or _lasts(int(lease[2]), now):
                 lowest = min(lowest, int(lease[1]))
             else:
                 with suppress(OSError):
-                    path.unlink()
+                    folder.remove(name)
             continue
-        lsn = _lsn_of(path.name)
-        if lsn is not None and _is_alive(path):
+        lsn = _lsn_of(name)
+        if lsn is not None and _is_alive(folder, name):
             lowest = min(lowest, lsn)
     return lowest
 
@@ -283,45 +276,21 @@ def _lsn_of(name: str) -> int | None:
     return int(digits)
 
 
-def _is_alive(path: Path) -> bool:
+def _is_alive(folder: PinFolder, name: str) -> bool:
     """Whether somebody holds the pin; one that nobody holds is removed."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        # Released this moment.
-        return False
+        descriptor = folder.open(name)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            # Released this moment, or a link, which is no pin.
+            return False
+        raise
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with suppress(OSError):
-            path.unlink()
+            folder.remove(name)
         return False
     except BlockingIOError:
         return True
     finally:
         os.close(descriptor)
-
-
-def _make_folder(folder: Path) -> None:
-    """Make the folder of pins if need be, as the owner of the data directory would have it."""
-    if folder.is_dir():
-        return
-    folder.mkdir(exist_ok=True)
-    owner = folder.parent.stat()
-    folder.chmod(0o755)
-    if os.geteuid() == 0:
-        # Else an administrator's reader would lock out the broker's own user.
-        os.chown(folder, owner.st_uid, owner.st_gid)
-
-
-@contextmanager
-def _locked(folder: Path, operation: int) -> Iterator[None]:
-    descriptor = _open_folder(folder)
-    try:
-        fcntl.flock(descriptor, operation)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _open_folder(folder: Path) -> int:
-    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -9,8 +9,9 @@ disk however many wait in the socket.
 
 Fault model: an error of the disk is fatal and reported once. If the writer's process dies, nothing
 more becomes durable: `on_failure`. If the broker's process dies, the kernel kills the writer's:
-what it was writing is a torn tail. Until both are gone the lock is held. A full disk is no error:
-the batch is kept and tried again, until the broker closes.
+what it was writing is a torn tail. Until both are gone the lock is held. The writer's process may
+hang: the broker sends what the socket takes, keeps the rest, and waits in `close` only, so long.
+A full disk is no error: the batch is kept and tried again, until the broker closes.
 
 Must never know: what is in a batch, what time it is (durations come from the journal's clock).
 """
@@ -22,6 +23,7 @@ import signal
 import socket
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from struct import Struct
 from traceback import extract_tb
@@ -31,6 +33,7 @@ from journal.batch import Batch, BatchLike
 from journal.errors import DiskFull, JournalError, JournalFailed
 from journal.journal import Journal
 from journal.lifeline import end_with
+from journal.spares import SPARES
 from journal.writer import (
     RETRY_SECONDS,
     WriterCore,
@@ -48,10 +51,16 @@ _FULL: Final = 3
 _FREE: Final = 4
 _CLOSED: Final = 5
 
+CLOSE_SECONDS: Final = 30.0
+"""How long `close` waits for a process that does not answer, unless told otherwise."""
+STEP_SECONDS: Final = 0.02
+KILL_STEPS: Final = 100
 _PIECES_AT_ONCE: Final = 16
 _BATCH_PIECE_BYTES: Final = 1 << 20
 _REPORT_PIECE_BYTES: Final = 1 << 14
 _SOCKET_BYTES: Final = 4 << 20
+_SPARE_DESCRIPTORS: Final = 4
+"""So that the next segment opens when the machine has no descriptor left."""
 _MEANT_FOR_THE_BROKER: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -220,11 +229,13 @@ class ProcessWriter:
             self._set_watch(False)
             self.on_failure(JournalFailed(text))
 
-    def close(self) -> None:
+    def close(self, timeout_seconds: float = CLOSE_SECONDS) -> None:
         """Have everything written that was submitted, and wait for the process to end.
 
         On a full disk what is still to be written is tried once more, and then given up by
-        `on_failure`. May be called again.
+        `on_failure`. So is what is left when the process says nothing for so long, because it is
+        stopped or its disk hangs: it is killed, and what it was writing is a torn tail. May be
+        called again.
         """
         if self._socket.fileno() < 0:
             return
@@ -232,16 +243,39 @@ class ProcessWriter:
         self.watch = _ignore_watch
         self._patience.close()
         poll = select.poll()
+        silent_seconds = 0.0
         while not self._gone:
             if not self._unsent and not self._submitted and not self._finished:
                 self._finished = True
                 self._socket.shutdown(socket.SHUT_WR)
             poll.register(self, select.POLLIN | (select.POLLOUT if self._unsent else 0))
-            poll.poll()
-            self.flush()
-            self.receive()
+            if poll.poll(STEP_SECONDS * 1000):
+                silent_seconds = 0.0
+                self.flush()
+                self.receive()
+                continue
+            silent_seconds += STEP_SECONDS
+            if silent_seconds >= timeout_seconds:
+                self._kill(timeout_seconds)
         self._finished = True
         self._socket.close()
+
+    def _kill(self, waited_seconds: float) -> None:
+        """End a process that does not answer, and wait a moment for its end."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        self._gone = True
+        # One that waits for a disk ends when the disk answers, and keeps the lock until then.
+        with suppress(ChildProcessError):
+            for _ in range(KILL_STEPS):
+                if os.waitpid(self.pid, os.WNOHANG)[0]:
+                    break
+                select.select([], [], [], STEP_SECONDS)
+        if not self._farewell:
+            self._fail(
+                f"the process that writes the journal did not answer for {waited_seconds:.0f} s "
+                "and was killed: what was not durable is given up, and nobody was told of it"
+            )
 
     def stats(self) -> WriterStats:
         """Figures for status."""
@@ -337,6 +371,7 @@ def _run_and_exit(
         for end in brokers_ends:
             end.close()
         gc.freeze()
+        SPARES.hold(_SPARE_DESCRIPTORS)
         # Should this fail, the writer still ends when it has written what the broker sent.
         # The broker may have died before.
         if end_with(broker):

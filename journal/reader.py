@@ -223,10 +223,12 @@ class _Reader:
         Raises Corruption when the later segment does not follow what was read here.
         """
         segment = self._open_one()
+        names = segment_names(self._disk)
+        if self._is_replaced(segment, names):
+            self._follow_on(segment.name)
+            return True
         later = [
-            name
-            for name in segment_names(self._disk)
-            if (segment_first_lsn(name) or 0) > segment.header.first_lsn
+            name for name in names if (segment_first_lsn(name) or 0) > segment.header.first_lsn
         ]
         if not later:
             return False
@@ -245,9 +247,21 @@ class _Reader:
                 f"the block with LSN {self._lsn} is damaged or missing: segment {later[0]} follows"
             )
             raise Corruption(segment.name, self._offset, self._lsn, what)
+        self._follow_on(later[0])
+        return True
+
+    def _is_replaced(self, segment: Segment, names: list[str]) -> bool:
+        """Whether another segment took the name of this one, of which nothing was read.
+
+        A writer does that when the first block does not fit into an empty segment.
+        """
+        is_empty = self._offset == segment.first_offset
+        return is_empty and segment.file.links() == 0 and segment.name in names
+
+    def _follow_on(self, name: str) -> None:
+        """Go to the beginning of a segment; Corruption if it does not follow what was read."""
         last_hash = self._last_hash
-        following = self._open(later[0])
+        following = self._open(name)
         if last_hash and following.header.previous_hash != last_hash:
             what = "the segment does not carry the hash of the last block before it"
-            raise Corruption(following.name, 0, first_lsn, what)
-        return True
+            raise Corruption(name, 0, following.header.first_lsn, what)

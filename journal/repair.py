@@ -89,10 +89,12 @@ def check_link(block: RawBlock, expected_lsn: int, last_hash: bytes) -> None:
         raise Damage("the block does not carry the hash of the block before it")
 
 
-def find_tail(segment: Segment, codec: BlockCodec, known_durable_lsn: int) -> Tail:
+def find_tail(
+    segment: Segment, codec: BlockCodec, known_durable_lsn: int, *, writes_again: bool = True
+) -> Tail:
     """Walk the newest segment, cut a torn tail, and say where to go on; raises Corruption.
 
-    What was written last is written again, to be synced by the caller.
+    If `writes_again` what was written last is written again, to be synced by the caller.
 
     `known_durable_lsn` is what somebody else (a checkpoint) knows to have been durable.
     """
@@ -128,7 +130,8 @@ def find_tail(segment: Segment, codec: BlockCodec, known_durable_lsn: int) -> Ta
     else:
         # The power may have gone after the footer was written and before the file was cut to size.
         segment.file.truncate(offset + footer_bytes(len(entries) // FOOTER_ENTRY_BYTES))
-    _write_again(segment, newest_offset, segment.file.size() if sealed else offset)
+    if writes_again:
+        _write_again(segment, newest_offset, segment.file.size() if sealed else offset)
     return Tail(entries, offset, lsn, last_hash, last_is_mark, sealed, repair)
 
 

@@ -48,10 +48,12 @@ class Choice(msgspec.Struct, frozen=True):
     """Segments that may leave, oldest first.
 
     `held_back` is the segment behind them if a limit wants it gone and something must stay in it.
+    `doubtful` is the first of those looked at whose newest event is later than now.
     """
 
     leaving: tuple[SealedSegment, ...] = ()
     held_back: SealedSegment | None = None
+    doubtful: SealedSegment | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,21 +81,48 @@ def choose(
     included; `now` is microseconds since 1970 UTC; from `lowest_kept_lsn` on everything must stay.
     """
     leaving: list[SealedSegment] = []
-    for segment in sealed:
+    doubtful: SealedSegment | None = None
+    for segment, time in _written_before(sealed, now):
         assert not leaving or segment.first_lsn == leaving[-1].last_lsn + 1, "a gap in the journal"
-        if not _is_unwanted(segment, limits, live_bytes, now):
+        if segment.time_max > now and doubtful is None:
+            doubtful = segment
+        if not _is_unwanted(time, limits, live_bytes, now):
             break
         if segment.last_lsn >= lowest_kept_lsn:
-            return Choice(tuple(leaving), segment)
+            return Choice(tuple(leaving), segment, doubtful)
         leaving.append(segment)
         live_bytes -= segment.file_bytes
-    return Choice(tuple(leaving))
+    return Choice(tuple(leaving), None, doubtful)
 
 
-def _is_unwanted(segment: SealedSegment, limits: Limits, live_bytes: int, now: int) -> bool:
+def _written_before(
+    sealed: Iterable[SealedSegment], now: int
+) -> Iterator[tuple[SealedSegment, int]]:
+    """Yield each segment with the time by which it was written, as far as clocks can be believed.
+
+    Segments are written one after the other, so that time never goes back: a segment is not older
+    than the one before it, and one whose events are from the future is as old as the first one
+    behind it whose events are not. Behind the last such segment nothing is known but `now`.
+    """
+    newest = 0
+    doubtful: list[SealedSegment] = []
+    for segment in sealed:
+        if segment.time_max > now:
+            doubtful.append(segment)
+            continue
+        newest = max(newest, segment.time_max)
+        for earlier in doubtful:
+            yield earlier, newest
+        doubtful.clear()
+        yield segment, newest
+    for segment in doubtful:
+        yield segment, now
+
+
+def _is_unwanted(time: int, limits: Limits, live_bytes: int, now: int) -> bool:
     if limits.max_bytes is not None and live_bytes > limits.max_bytes:
         return True
-    return limits.max_age_ms is not None and now - segment.time_max > limits.max_age_ms * 1000
+    return limits.max_age_ms is not None and now - time > limits.max_age_ms * 1000
 
 
 def sealed_segments(disk: Disk) -> Iterator[SealedSegment]:
@@ -102,29 +131,69 @@ def sealed_segments(disk: Disk) -> Iterator[SealedSegment]:
     Where a footer is damaged the blocks are asked. Raises Corruption, NewerFormat and OSError.
     """
     for name, following in pairwise(segment_names(disk)):
-        segment = open_segment(disk, name)
+        yield _read_sealed(disk, name, following)[0]
+
+
+def _read_sealed(disk: Disk, name: str, following: str) -> tuple[SealedSegment, bool]:
+    """Describe a segment that another one follows, and say whether its footer is sound."""
+    segment = open_segment(disk, name)
+    try:
         try:
-            yield SealedSegment(
-                name,
-                segment.header.first_lsn,
-                (segment_first_lsn(following) or 0) - 1,
-                segment.file.size(),
-                _newest_time(segment),
-            )
-        finally:
-            segment.close()
+            time_max = max((entry.time_max for entry in segment.footer().entries()), default=0)
+            is_sound = True
+        except Damage:
+            time_max = _newest_time_of_blocks(segment)
+            is_sound = False
+        last_lsn = (segment_first_lsn(following) or 0) - 1
+        first_lsn = segment.header.first_lsn
+        sealed = SealedSegment(name, first_lsn, last_lsn, segment.file.size(), time_max)
+    finally:
+        segment.close()
+    return sealed, is_sound
+
+
+class SegmentTable:
+    """The sealed segments of a journal, each opened once however often they are asked for.
+
+    Not to be shared between threads.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._known: dict[str, SealedSegment] = {}
+
+    def look(self) -> tuple[list[SealedSegment], int]:
+        """Return all segments but the newest, oldest first, and the bytes of all with the newest.
+
+        Raises Corruption, NewerFormat and OSError.
+        """
+        names = segment_names(self._disk)
+        there = set(names)
+        for gone in [name for name in self._known if name not in there]:
+            del self._known[gone]
+        sealed = []
+        for name, following in pairwise(names):
+            segment = self._known.get(name)
+            if segment is None:
+                segment, is_sound = _read_sealed(self._disk, name, following)
+                if is_sound:
+                    self._known[name] = segment
+            sealed.append(segment)
+        live_bytes = sum(segment.file_bytes for segment in sealed)
+        return sealed, live_bytes + sum(_size_of(self._disk, name) for name in names[-1:])
 
 
 def live_bytes_of(disk: Disk) -> int:
     """Size of all segments of a journal in bytes; raises OSError."""
-    total = 0
-    for name in segment_names(disk):
-        file = disk.open(name)
-        try:
-            total += file.size()
-        finally:
-            file.close()
-    return total
+    return sum(_size_of(disk, name) for name in segment_names(disk))
+
+
+def _size_of(disk: Disk, name: str) -> int:
+    file = disk.open(name)
+    try:
+        return file.size()
+    finally:
+        file.close()
 
 
 def remove(disk: Disk, names: Sequence[str]) -> None:
@@ -155,14 +224,6 @@ def remove_unpinned(
         names = tuple(segment.name for segment in segments if segment.last_lsn < lowest)
         remove(disk, names)
     return names
-
-
-def _newest_time(segment: Segment) -> int:
-    """Time of the newest event in a segment."""
-    try:
-        return max((entry.time_max for entry in segment.footer().entries()), default=0)
-    except Damage:
-        return _newest_time_of_blocks(segment)
 
 
 def _newest_time_of_blocks(segment: Segment) -> int:

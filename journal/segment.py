@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from journal.block import BlockCodec, RawBlock
 from journal.disk import Disk, File
-from journal.errors import Corruption, JournalError, NewerFormat, WrongLayout
+from journal.errors import Corruption, JournalError, NewerFormat, NoJournal, WrongLayout
 from journal.format import (
     BLOCK_HEADER_BYTES,
     BLOCK_MAGIC,
@@ -185,6 +185,21 @@ def first_lsn_of(disk: Disk) -> int:
     """The first event that a journal has; 1 if it has no segment yet."""
     names = segment_names(disk)
     return (segment_first_lsn(names[0]) or 1) if names else 1
+
+
+def data_id_of(disk: Disk) -> bytes:
+    """The id of the data directory that a journal belongs to, as its first segment proves it.
+
+    Raises NoJournal, Corruption and OSError.
+    """
+    names = segment_names(disk)
+    if not names:
+        raise NoJournal("there are no segments")
+    segment = open_segment(disk, names[0])
+    try:
+        return segment.header.data_id
+    finally:
+        segment.close()
 
 
 def reserve_is_begun(disk: Disk) -> bool:

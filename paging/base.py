@@ -4,7 +4,8 @@ Without it an index could not be made anew from the segments that are left. It i
 an index that ends with the last event removed, beside a description with its SHA-256; it is the
 one part of a data directory besides the journal that is not derived from what is there. Fault
 model: whatever happens, the description names a whole copy or the one before; what does not agree
-with its hash is refused. Must never know when segments leave.
+with its hash is refused, and so is a description that does not agree with what it describes. Must
+never know when segments leave.
 """
 
 import fcntl
@@ -22,8 +23,11 @@ import msgspec
 from journal.disk import Disk, sync_directory
 from journal.segment import first_lsn_of
 from paging.batches import batches
+from paging.checked import IndexDamaged
+from paging.checking import check
 from paging.index import Index
 from paging.tables import DATA_FILE, open_for_reading
+from paging.upgrading import upgrade
 
 DESCRIPTION: Final = "base.json"
 _CHUNK_BYTES: Final = 1 << 20
@@ -50,13 +54,19 @@ def describe(directory: Path, data_id: bytes) -> Base | None:
         base = msgspec.json.decode(path.read_bytes(), type=Base)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
         raise BaseDamaged(_wrong(path, f"it cannot be read: {error}")) from error
     if base.data_id != data_id.hex():
         raise BaseDamaged(
             _wrong(path, f"it is of journal {base.data_id}, and this one is {data_id.hex()}")
         )
+    if base.file != _name_of(base.lsn):
+        raise BaseDamaged(_wrong(path, f"it says event {base.lsn} and names file {base.file}"))
     return base
+
+
+def _name_of(lsn: int) -> str:
+    return f"{lsn:020d}.mdb"
 
 
 def restore(directory: Path, data_id: bytes, index: Path, first_lsn: int) -> int:
@@ -65,7 +75,7 @@ def restore(directory: Path, data_id: bytes, index: Path, first_lsn: int) -> int
     `first_lsn` is the first event of the journal, which must go on where the base ends. A broker
     may put another base in its place meanwhile.
     """
-    index.mkdir(mode=0o750, parents=True, exist_ok=True)
+    index.mkdir(mode=0o700, parents=True, exist_ok=True)
     base = describe(directory, data_id)
     while True:
         if base is None:
@@ -97,7 +107,13 @@ def _restore(directory: Path, base: Base, index: Path) -> str:
         partial.unlink()
         return "its SHA-256 is not that of the description"
     partial.replace(index / DATA_FILE)
-    return ""
+    try:
+        # An older release may have made it.
+        upgrade(index)
+        lsn = _lsn_of(index, bytes.fromhex(base.data_id))
+    except IndexDamaged as damage:
+        return str(damage)
+    return "" if lsn == base.lsn else f"it ends with event {lsn}, and its description says another"
 
 
 def advance(directory: Path, disk: Disk, data_id: bytes, last_lsn: int, index: Path) -> str:
@@ -107,7 +123,7 @@ def advance(directory: Path, disk: Disk, data_id: bytes, last_lsn: int, index: P
     which is at least as far; then the sentence that is returned says so, else it is empty. Raises
     BaseDamaged, OSError, and what folding the journal raises.
     """
-    directory.mkdir(mode=0o750, exist_ok=True)
+    directory.mkdir(mode=0o700, exist_ok=True)
     with _locked(directory):
         for left in directory.glob("work-*"):
             shutil.rmtree(left, ignore_errors=True)
@@ -124,7 +140,7 @@ def _advance(
     note = ""
     try:
         known = describe(directory, data_id)
-        if known is not None and known.lsn >= last_lsn:
+        if known is not None and known.lsn >= last_lsn and _is_sound(directory, known):
             return ""
         if known is not None or first_lsn > 1:
             restore(directory, data_id, folder / "index", first_lsn)
@@ -146,24 +162,33 @@ def _fold(disk: Disk, path: Path, data_id: bytes, last_lsn: int, copied: Path) -
         for batch in batches(disk, index.lsn, last_lsn):
             index.advance(batch)
         assert index.lsn == last_lsn, "a base ends where a segment ends"
-        index.tables.env.copy(str(copied), compact=True)
+        index.tables.copy_to(copied)
     finally:
         index.close()
 
 
 def _copy_index(index: Path, data_id: bytes, copied: Path) -> int:
-    """Copy the index as it is now; return the LSN of the copy. Raises IndexDamaged."""
+    """Copy the index as it is now; return the LSN of the copy. Raises IndexDamaged.
+
+    Nothing else will be there to compare it with, so all of the copy is read first.
+    """
     tables = open_for_reading(index, data_id)
     try:
-        tables.env.copy(str(copied), compact=True)
+        tables.copy_to(copied)
     finally:
         tables.close()
-    copy = open_for_reading(copied, data_id)
+    check(copied, clusters=False)
+    return _lsn_of(copied, data_id)
+
+
+def _lsn_of(path: Path, data_id: bytes) -> int:
+    """The LSN of tables."""
+    tables = open_for_reading(path, data_id)
     try:
-        with copy.read() as txn:
-            return copy.position(txn)[0]
+        with tables.read() as txn:
+            return tables.position(txn)[0]
     finally:
-        copy.close()
+        tables.close()
 
 
 @contextmanager
@@ -179,12 +204,11 @@ def _locked(directory: Path) -> Iterator[None]:
 
 def _publish(directory: Path, copied: Path, lsn: int, data_id: bytes) -> None:
     """Have the description name the new copy, then let go of the old one."""
-    name = f"{lsn:020d}.mdb"
+    name = _name_of(lsn)
     with copied.open("rb") as file:
         os.fsync(file.fileno())
     copied.replace(directory / name)
-    with (directory / name).open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = _sha256(directory / name)
     base = Base(lsn, name, (directory / name).stat().st_size, found, data_id.hex())
     partial = directory / f"{DESCRIPTION}.partial"
     with partial.open("wb") as described:
@@ -197,6 +221,19 @@ def _publish(directory: Path, copied: Path, lsn: int, data_id: bytes) -> None:
     for other in directory.glob("*.mdb"):
         if other.name != name:
             other.unlink()
+
+
+def _is_sound(directory: Path, base: Base) -> bool:
+    """Whether the file of a base is what the description says."""
+    try:
+        return _sha256(directory / base.file) == base.sha256
+    except OSError:
+        return False
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _copy(source: Path, target: Path) -> tuple[str, int]:

@@ -1,18 +1,20 @@
 """Where content is that was carried forward: the tables that say it, kept and asked.
 
 A message's content is at its id, unless table `carried` says otherwise; table `large` finds the
-large messages by their first chunk. Rows of what is gone go when the segments they speak of have
-left. Must never know who carries, or when.
+large messages by their first chunk. Rows of what is gone go after the segments they speak of have
+left; those of `carried` are not in the order of segments, so that they are swept out a part at a
+time. Until then they are about messages that are in no queue. Must never know who carries, or when.
 """
 
 from collections.abc import Iterator
-from typing import cast
+from struct import Struct
+from typing import Any, Final, cast
 
-import lmdb
 import numpy as np
 
 from engine import events
 from engine.events import FLAGS, KIND, MESSAGE, RELATED
+from paging.checked import Transaction
 from paging.columns import Columns
 from paging.tables import (
     BLOCK_VALUE,
@@ -21,20 +23,34 @@ from paging.tables import (
     ID_KEY,
     LARGE,
     LARGE_KEY,
+    META,
     Tables,
 )
+
+SWEEP_KEY: Final = b"sweep"
+SWEEP_VALUE: Final = Struct("<QQQ")
+"""Of a sweep of `carried` that is not over: the message to go on with, how many rows are still to
+be looked at, and the last event that left."""
+SWEEP_ROWS: Final = 5_000
+"""How many rows are looked at with one batch: about ten milliseconds."""
 
 # ---- keeping the tables
 
 
-def note_places(tables: Tables, txn: lmdb.Transaction, columns: Columns) -> None:
+def note_places(tables: Tables, txn: Transaction, columns: Columns) -> None:
     """Take in what a batch says of where content is."""
     kinds = columns.column(KIND)
     is_large = (kinds == events.ROUTED) & (columns.column(FLAGS) & events.LARGE != 0)
     chosen = is_large | (kinds == events.CARRIED) | (kinds == events.SEGMENTS_REMOVED)
     positions = np.flatnonzero(chosen)
-    if not len(positions):
-        return
+    if len(positions):
+        _note(tables, txn, columns, positions)
+    _sweep(tables, txn)
+
+
+def _note(
+    tables: Tables, txn: Transaction, columns: Columns, positions: "np.ndarray[Any, Any]"
+) -> None:
     for lsn, row, detail, _, _ in columns.events(positions):
         if row[KIND] == events.SEGMENTS_REMOVED:
             _forget(tables, txn, row[RELATED])
@@ -47,15 +63,16 @@ def note_places(tables: Tables, txn: lmdb.Transaction, columns: Columns) -> None
             txn.put(key, b"", db=tables.db(LARGE))
 
 
-def _forget(tables: Tables, txn: lmdb.Transaction, last_lsn: int) -> None:
+def _forget(tables: Tables, txn: Transaction, last_lsn: int) -> None:
     """Delete what speaks of segments that left."""
     cursor = txn.cursor(tables.db(LARGE))
     while cursor.first() and LARGE_KEY.unpack(cursor.key())[0] <= last_lsn:
         cursor.delete()
-    carried = txn.cursor(tables.db(CARRIED))
-    stale = [key for key, value in carried if ID_KEY.unpack(value)[0] <= last_lsn]
-    for key in stale:
-        txn.delete(key, db=tables.db(CARRIED))
+    rows = txn.count(tables.db(CARRIED))
+    if rows:
+        sweep = txn.get(SWEEP_KEY, db=tables.db(META))
+        position = SWEEP_VALUE.unpack(sweep)[0] if sweep is not None else 0
+        txn.put(SWEEP_KEY, SWEEP_VALUE.pack(position, rows, last_lsn), db=tables.db(META))
     blocks = txn.cursor(tables.db(BLOCKS))
     while blocks.first():
         first = ID_KEY.unpack(blocks.key())[0]
@@ -64,13 +81,40 @@ def _forget(tables: Tables, txn: lmdb.Transaction, last_lsn: int) -> None:
         blocks.delete()
 
 
+def _sweep(tables: Tables, txn: Transaction) -> None:
+    """Look at some rows of `carried`, round and round, until each was looked at."""
+    sweep = txn.get(SWEEP_KEY, db=tables.db(META))
+    if sweep is None:
+        return
+    position, left, last_lsn = SWEEP_VALUE.unpack(sweep)
+    stale: list[bytes] = []
+    cursor = txn.cursor(tables.db(CARRIED))
+    more = cursor.set_range(ID_KEY.pack(position))
+    for _ in range(min(left, SWEEP_ROWS)):
+        if not more:
+            more = cursor.first()
+        if not more:
+            break
+        if ID_KEY.unpack(cursor.value())[0] <= last_lsn:
+            stale.append(cursor.key())
+        more = cursor.next()
+    position = ID_KEY.unpack(cursor.key())[0] if more else 0
+    for key in stale:
+        txn.delete(key, db=tables.db(CARRIED))
+    left = max(0, left - SWEEP_ROWS)
+    if left:
+        txn.put(SWEEP_KEY, SWEEP_VALUE.pack(position, left, last_lsn), db=tables.db(META))
+    else:
+        txn.delete(SWEEP_KEY, db=tables.db(META))
+
+
 # ---- asking them
 
 
-def located(tables: Tables, txn: lmdb.Transaction, message_ids: list[int]) -> dict[int, int]:
+def located(tables: Tables, txn: Transaction, message_ids: list[int]) -> dict[int, int]:
     """The events that have the content of those messages that were carried."""
     db = tables.db(CARRIED)
-    if not txn.stat(db)["entries"]:
+    if not txn.count(db):
         return {}
     found = {}
     for message_id in message_ids:
@@ -80,12 +124,12 @@ def located(tables: Tables, txn: lmdb.Transaction, message_ids: list[int]) -> di
     return found
 
 
-def large_from(tables: Tables, txn: lmdb.Transaction, last_lsn: int) -> Iterator[tuple[int, int]]:
+def large_from(tables: Tables, txn: Transaction, last_lsn: int) -> Iterator[tuple[int, int]]:
     """First chunk and id of messages whose content has begun at `last_lsn` or before, once.
 
     They may have been carried since, and be gone from every queue.
     """
-    for key in txn.cursor(tables.db(LARGE)).iternext(keys=True, values=False):
+    for key, _ in txn.rows(tables.db(LARGE)):
         first, message_id = LARGE_KEY.unpack(key)
         if first > last_lsn:
             return

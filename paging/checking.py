@@ -1,27 +1,32 @@
 """Reading a whole index: every crc, every order, and every count against what it counts.
 
-Run as `python -m paging.checking DIRECTORY` by `paging.judging`, because damage of the structure
-may end the process. Exit codes: 0 sound, 1 damaged, said on the standard error. Changes nothing.
+Run with the words DIRECTORY and JOURNAL (which may be left out) by `paging.judging`, in a process
+of its own because damage of the structure may end it. Exit codes: 0 sound, 3 damaged, 1 not to be
+read now; what is wrong is said on the standard error. Changes nothing.
 """
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import lmdb
 import numpy as np
 
 from engine.invariants import check as check_invariants
+from engine.message import HELD_LEVEL
 from engine.state import State
-from journal.disk import RealDisk
+from journal.disk import Disk, RealDisk
 from journal.format import Damage
 from paging import id_pages, pages
+from paging.agreeing import check_against
+from paging.checked import IndexDamaged, Transaction
 from paging.clustering import CLUSTERS_DIRECTORY, known_of, live_in
 from paging.clusters import check_cluster
+from paging.judging import DAMAGED
 from paging.levels import U64_MASK, Level, Levels
 from paging.loading import load_state
 from paging.pages import U8, U32, U64, Rows
 from paging.records import LevelRecord
+from paging.structure import check_structure
 from paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
@@ -32,15 +37,21 @@ from paging.tables import (
     IDS,
     PAGE_KEY,
     PAGES,
-    IndexDamaged,
+    UNREADABLE,
     IndexUnwritable,
     Tables,
+    level_of,
     open_for_reading,
 )
 
 
-def check(path: Path) -> int:
-    """Read everything; return the indexed LSN. Raises IndexDamaged with the first contradiction."""
+def check(path: Path, *, clusters: bool = True, journal: Disk | None = None) -> int:
+    """Read everything; return the indexed LSN. Raises IndexDamaged with the first contradiction.
+
+    Without `clusters` their files are not looked at: a base has none. With `journal` it must have
+    what the tables say of it.
+    """
+    check_structure(path)
     tables = open_for_reading(path)
     try:
         with tables.read() as txn:
@@ -51,7 +62,10 @@ def check(path: Path) -> int:
             if wrong:
                 raise _damaged(path, wrong[0])
             _check_pages(tables, txn, state, sums)
-            _check_clusters(tables, txn)
+            if clusters:
+                _check_clusters(tables, txn)
+            if journal is not None:
+                check_against(tables, txn, journal)
             return tables.position(txn)[0]
     finally:
         tables.close()
@@ -61,10 +75,10 @@ def _damaged(path: Path, what: str) -> IndexDamaged:
     return IndexDamaged(f"the index in {path} is damaged: {what}")
 
 
-def _blocks(tables: Tables, txn: lmdb.Transaction) -> Iterator[str]:
+def _blocks(tables: Tables, txn: Transaction) -> Iterator[str]:
     """Blocks follow each other, and the last one ends with the indexed LSN."""
     expected = 0
-    for key, value in txn.cursor(tables.db(BLOCKS)):
+    for key, value in txn.rows(tables.db(BLOCKS)):
         if len(key) != ID_KEY.size or len(value) != BLOCK_VALUE.size:
             yield f"the place of a block has {len(key)} and {len(value)} bytes"
             return
@@ -77,30 +91,31 @@ def _blocks(tables: Tables, txn: lmdb.Transaction) -> Iterator[str]:
         yield f"the last block ends before event {expected}, and {lsn} is the last one indexed"
 
 
-def _flights(tables: Tables, txn: lmdb.Transaction, state: State) -> Iterator[str]:
+def _flights(tables: Tables, txn: Transaction, state: State) -> Iterator[str]:
     """What is in flight is so to somebody; that all of that is there, loading has shown."""
     held = sum(len(consumer.unacked) for consumer in state.consumers.values())
-    found = txn.stat(tables.db(FLIGHTS))["entries"]
+    found = txn.count(tables.db(FLIGHTS))
     if held != found:
         yield f"{found} entries are in flight, and consumers have {held}"
 
 
-def _ids(tables: Tables, txn: lmdb.Transaction, state: State) -> Iterator[str]:
+def _ids(tables: Tables, txn: Transaction, state: State) -> Iterator[str]:
     """There is no page of ids that no address needs; that the others are sound, loading showed."""
-    found = txn.stat(tables.db(IDS))["entries"] if tables.has(IDS) else 0
+    found = txn.count(tables.db(IDS))
     needed = id_pages.page_count(state)
     if found != needed:
         yield f"there are {found} pages of ids, and {needed} are needed"
 
 
-def _check_pages(tables: Tables, txn: lmdb.Transaction, state: State, sums: dict[int, int]) -> None:
+def _check_pages(tables: Tables, txn: Transaction, state: State, sums: dict[int, int]) -> None:
     """Pages are sound and in order, and what they hold is what the queues say that they hold."""
     levels = Levels(tables)
     expiring = 0
     for queue_id, priority, rows in _each_page(tables, txn):
         if queue_id not in state.queues:
             raise _damaged(tables.path, f"it has a page of queue {queue_id}, which does not exist")
-        expiring += _check_expiry(tables, txn, queue_id, rows)
+        if priority != HELD_LEVEL:
+            expiring += _check_expiry(tables, txn, queue_id, rows)
         known = levels.known.setdefault(queue_id, {}).setdefault(priority, Level())
         transient = (rows.flags & 1) == 0
         known.count += len(rows.message)
@@ -116,18 +131,18 @@ def _check_pages(tables: Tables, txn: lmdb.Transaction, state: State, sums: dict
     for queue in state.queues.values():
         told = [
             LevelRecord(priority, gap.count, gap.bytes, gap.transients, gap.transient_bytes)
-            for priority in range(9, -1, -1)
+            for priority in range(HELD_LEVEL, -1, -1)
             if (gap := queue.gap(priority)) is not None
         ]
         if levels.of(queue.id) != told:
             raise _damaged(tables.path, f"queue {queue.id} does not have the messages it counts")
         if levels.sums.get(queue.id, 0) != sums[queue.id]:
             raise _damaged(tables.path, f"the sum of the messages of queue {queue.id} is wrong")
-    if expiring != txn.stat(tables.db(EXPIRING))["entries"]:
+    if expiring != txn.count(tables.db(EXPIRING)):
         raise _damaged(tables.path, f"{expiring} messages expire, and others are listed")
 
 
-def _check_clusters(tables: Tables, txn: lmdb.Transaction) -> None:
+def _check_clusters(tables: Tables, txn: Transaction) -> None:
     """Ranges count what the pages have of them, and every unit of their clusters is sound."""
     ranges = known_of(tables, txn)
     if not ranges:
@@ -148,7 +163,7 @@ def _check_clusters(tables: Tables, txn: lmdb.Transaction) -> None:
             raise _damaged(tables.path, f"cluster {known.name}: {error}") from error
 
 
-def _check_expiry(tables: Tables, txn: lmdb.Transaction, queue_id: int, rows: Rows) -> int:
+def _check_expiry(tables: Tables, txn: Transaction, queue_id: int, rows: Rows) -> int:
     """Everything in a page that expires is listed; return how many."""
     at = np.flatnonzero(rows.expires)
     for expires, message_id in zip(
@@ -161,28 +176,43 @@ def _check_expiry(tables: Tables, txn: lmdb.Transaction, queue_id: int, rows: Ro
     return len(at)
 
 
-def _each_page(tables: Tables, txn: lmdb.Transaction) -> Iterator[tuple[int, int, Rows]]:
+def _each_page(tables: Tables, txn: Transaction) -> Iterator[tuple[int, int, Rows]]:
     """(Queue, priority, rows) of every page, whose order was checked."""
     last = (0, 0, 0)
-    for key, value in txn.cursor(tables.db(PAGES)):
+    for key, value in txn.rows(tables.db(PAGES)):
         if len(key) != PAGE_KEY.size:
             raise _damaged(tables.path, f"the key of a page has {len(key)} bytes")
         queue_id, level, first = PAGE_KEY.unpack(key)
-        rows = pages.decode(bytes(value), queue_id, first)
+        rows = pages.decode(value, queue_id, first)
         message = rows.message
-        if level > 9 or (queue_id, level, first) <= last or not (message[1:] > message[:-1]).all():
+        if (
+            level_of(level) > HELD_LEVEL
+            or (queue_id, level, first) <= last
+            or not (message[1:] > message[:-1]).all()
+        ):
             raise _damaged(tables.path, f"message {first} of queue {queue_id} is out of its place")
         last = (queue_id, level, int(message[-1]))
-        yield queue_id, 9 - level, rows
+        yield queue_id, level_of(level), rows
 
 
 def main(arguments: list[str]) -> int:
     """Check the directory that is named; answers the exit code."""
+    path, *journal = [Path(argument) for argument in arguments]
     try:
-        check(Path(arguments[0]))
-    except (IndexDamaged, IndexUnwritable) as error:
+        check(path, journal=RealDisk(journal[0]) if journal else None)
+    except IndexDamaged as error:
         print(error, file=sys.stderr)
+        return DAMAGED
+    except IndexUnwritable as error:
+        print(error, file=sys.stderr)
+        return 1 if isinstance(error.__cause__, UNREADABLE) else DAMAGED
+    except (OSError, MemoryError) as error:
+        print(str(error) or "there is no memory for it", file=sys.stderr)
         return 1
+    # Whatever tables that make no sense do to the code that reads them.
+    except Exception as error:
+        print(f"the index in {arguments[0]} is damaged: it leads to {error!r}", file=sys.stderr)
+        return DAMAGED
     return 0
 
 

@@ -9,7 +9,6 @@ what becomes of messages.
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +17,7 @@ from journal.block import Block
 from journal.disk import RealDisk
 from journal.errors import Corruption
 from journal.format import Damage
+from paging.checked import IndexDamaged, Transaction
 from paging.clusters import (
     Gathered,
     Range,
@@ -28,7 +28,7 @@ from paging.clusters import (
 from paging.columns import BODY_BYTES, HEADERS_BYTES, Columns
 from paging.pages import U32, U64
 from paging.plain import Placed, ranks
-from paging.tables import CLUSTER_VALUE, CLUSTERS, ID_KEY, IndexDamaged, Tables
+from paging.tables import CLUSTER_VALUE, CLUSTERS, ID_KEY, Tables
 
 CLUSTERS_DIRECTORY: Final = "clusters"
 """Where in the directory of the index the files are."""
@@ -61,16 +61,16 @@ class Known(NamedTuple):
     live: int
 
 
-def ranges_of(tables: Tables, txn: lmdb.Transaction) -> list[Range]:
+def ranges_of(tables: Tables, txn: Transaction) -> list[Range]:
     """Return the clusters that the table names, in order. Raises IndexDamaged."""
     return [known.range for known in known_of(tables, txn) if known.range.bytes]
 
 
-def known_of(tables: Tables, txn: lmdb.Transaction) -> list[Known]:
+def known_of(tables: Tables, txn: Transaction) -> list[Known]:
     """Return all ranges of the table, in order: each follows the one before. IndexDamaged."""
     found = []
     expected = 0
-    for key, value in txn.cursor(tables.db(CLUSTERS)):
+    for key, value in txn.rows(tables.db(CLUSTERS)):
         if len(key) != ID_KEY.size or len(value) != CLUSTER_VALUE.size:
             raise IndexDamaged(
                 f"the index in {tables.path} is damaged: a cluster has {len(key)} and "
@@ -101,9 +101,7 @@ def remove_leftovers(tables: Tables) -> None:
 class Clustering:
     """The clusters of an index that is open to be written."""
 
-    def __init__(
-        self, tables: Tables, txn: lmdb.Transaction, live: int, *, makes: bool = True
-    ) -> None:
+    def __init__(self, tables: Tables, txn: Transaction, live: int, *, makes: bool = True) -> None:
         """Load which clusters there are; without `makes` none is added.
 
         `live` is how many entries the pages have, all of which one range takes over if the table
@@ -167,7 +165,7 @@ class Clustering:
             for known, count in zip(self._known, live.tolist(), strict=True)
         ]
 
-    def save(self, txn: lmdb.Transaction) -> None:
+    def save(self, txn: Transaction) -> None:
         """Merge what is small, drop what nothing lives in, and write down what changed."""
         self._merge()
         self._known = _without_the_dead(self._known)

@@ -200,26 +200,29 @@ class DecodedUnit:
         self._messages: list[int] = message.tolist()
         self.size = len(raw) + count * ENTRY_BYTES
 
-    def pick(self, ids: list[int]) -> list[Content | None]:
-        """Headers and bodies of messages; None for what is not here."""
+    def pick(self, queue_id: int, ids: list[int]) -> list[Content | None]:
+        """Headers and bodies of messages of a queue; None for what is not here."""
         messages = self._messages
         count = len(ids)
         try:
             start = messages.index(ids[0])
         except ValueError:
             start = len(messages)
-        if messages[start : start + count] != ids:
-            return [self._one(message_id) for message_id in ids]
+        of_queue = self.columns[0][start : start + count] == queue_id
+        if messages[start : start + count] != ids or not of_queue.all():
+            return [self._one(queue_id, message_id) for message_id in ids]
         # Neighbours, as nearly always: where one ends the next begins.
         strings = self._strings
         ends = self._ends[start : start + count + 1]
         cuts = zip(ends, self._middles[start : start + count], ends[1:], strict=False)
         return [(strings[begin:middle], strings[middle:end]) for begin, middle, end in cuts]
 
-    def _one(self, message_id: int) -> Content | None:
+    def _one(self, queue_id: int, message_id: int) -> Content | None:
         try:
             place = self._messages.index(message_id)
         except ValueError:
+            return None
+        if self.columns[0][place] != queue_id:
             return None
         middle = self._middles[place]
         return (
@@ -400,7 +403,7 @@ class ClusterReader:
             if number < 0:
                 yield from [None] * (end - position)
             else:
-                yield from self._unit(cluster, number).pick(ids[position:end])
+                yield from self._unit(cluster, number).pick(queue_id, ids[position:end])
             position = end
 
     def _unit(self, cluster: Cluster, number: int) -> DecodedUnit:

@@ -4,8 +4,11 @@ Only events that are durable are asked for, so that a writer may append meanwhil
 by hints, by footers, and by hopping from header to header, never twice from the beginning of a
 segment; those that were decoded stay, bounded in bytes.
 
-Fault model: what is read may be anything, and segments may be gone. All that does not check out is
-a StoreError that says what to do, and never a wrong body. Must never know: queues.
+Fault model: what is read may be anything, segments may be gone, and whoever asks may have the LSN
+from a damaged index. So nothing is given before the event was found to be what was asked for: that
+of this message, this chunk behind that one. All that does not check out is a StoreError that says
+what to do, and never a wrong body: StoreDamaged if another event was asked for than should have
+been, ContentError if the journal does not give it. Must never know: queues.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -16,8 +19,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from engine.events import Row
-from engine.queues import PAST_ALL, StoreError
+from engine.events import CARRIED, CHUNK_RECEIVED, MESSAGE, RELATED, ROUTED, Row
+from engine.queues import PAST_ALL, ContentError, StoreDamaged
 from journal.block import BlockCodec
 from journal.disk import Disk
 from journal.errors import Corruption, JournalError
@@ -34,6 +37,7 @@ from journal.format import (
 from journal.layout import RowLayout
 from journal.leading_rows import leading_rows
 from journal.segment import Segment, open_segment, segment_names
+from journal.spares import OUT_OF_DESCRIPTORS
 
 CACHE_BYTES: Final = 16 * 1024 * 1024
 """How much of decoded blocks is kept, unless told otherwise."""
@@ -45,6 +49,12 @@ AHEAD_BYTES: Final = 256 * 1024
 """How much is read at once where blocks are read one after the other."""
 BLOCK_OVERHEAD_BYTES: Final = 1024
 """What a decoded block weighs in memory beyond its strings and their ends."""
+
+_MISPLACED: Final = (
+    "event {lsn} of the journal is not {what}, and the index says that it is: the index is "
+    "damaged. Stop the broker, delete the folder 'index' of the data directory, and start it "
+    "again: the index is then made anew from the journal"
+)
 
 Ends: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
@@ -77,13 +87,13 @@ class DecodedBlock:
     """
 
     __slots__ = (
-        "_bodies", "_codec", "_header", "_headers", "_rows", "_strings", "first_lsn", "next_lsn",
-        "size",
+        "_bodies", "_codec", "_header", "_headers", "_kinds", "_rows", "_strings", "first_lsn",
+        "next_lsn", "size",
     )  # fmt: skip
 
     def __init__(self, codec: BlockCodec, header: BlockHeader, rows: bytes, heap: bytes) -> None:
         """Decode frames whose crcs were checked; raises Damage."""
-        [leading] = leading_rows(codec, [(header, rows)], codec.lengths)
+        [leading] = leading_rows(codec, [(header, rows)], (codec.kind, *codec.lengths))
         self.first_lsn = header.first_lsn
         self.next_lsn = header.next_lsn
         self._codec = codec
@@ -94,19 +104,28 @@ class DecodedBlock:
         # string at a position ends where the next begins.
         count = header.event_count
         ends = np.zeros(3 * count + 1, np.int64)
-        start = count * codec.order(header).starts[codec.lengths[0]]
+        starts = codec.order(header).starts
+        start = count * starts[codec.kind]
+        self._kinds = bytes(leading[start : start + count])
+        start = count * starts[codec.lengths[0]]
         lengths = np.frombuffer(leading, np.uint32, 3 * count, start)
         lengths.cumsum(dtype=np.int64, out=ends[1:])
         if int(ends[-1]) != len(self._strings):
             raise Damage("the rows claim more or fewer bytes than the heap has")
         self._headers: Ends = ends[count:]
         self._bodies: Ends = ends[2 * count :]
-        self.size = len(self._strings) + len(rows) + ends.nbytes + BLOCK_OVERHEAD_BYTES
+        self.size = len(self._strings) + len(rows) + ends.nbytes + count + BLOCK_OVERHEAD_BYTES
 
-    def pick(self, lsns: Sequence[int]) -> list[Content]:
-        """Headers and bodies of some events of the block, sorted."""
+    def pick(self, lsns: Sequence[int], messages: Sequence[int]) -> list[Content]:
+        """Headers and bodies of messages, which events of the block must have; these are sorted.
+
+        Raises StoreError.
+        """
         first = lsns[0] - self.first_lsn
         count = len(lsns)
+        # As nearly always: each is where it was routed.
+        if messages is not lsns or self._kinds.count(ROUTED, first, first + count) != count:
+            self._check(lsns, messages)
         if lsns[-1] - lsns[0] == count - 1:
             return self._run(first, first + count)
         places = np.array(lsns, np.int64)
@@ -120,6 +139,33 @@ class DecodedBlock:
             strict=True,
         )
         return [(strings[start:end], strings[begin:stop]) for start, end, begin, stop in cuts]
+
+    def _check(self, lsns: Sequence[int], messages: Sequence[int]) -> None:
+        """Raise StoreError if an event is not what has the content of its message."""
+        carried: memoryview | None = None
+        for lsn, message in zip(lsns, messages, strict=True):
+            kind = self._kinds[lsn - self.first_lsn]
+            if kind == ROUTED and lsn == message:
+                continue
+            if kind == CARRIED and carried is None:
+                carried = self._codec.columns(self._header, self._rows)[MESSAGE]
+            if kind != CARRIED or carried is None or carried[lsn - self.first_lsn] != message:
+                raise StoreDamaged(_MISPLACED.format(lsn=lsn, what=f"the content of {message}"))
+
+    def chunks(self, lsns: Sequence[int], before: int) -> list[bytes]:
+        """Bodies of chunks that follow each other, the first one chunk `before` (0: none).
+
+        Raises StoreError if they are none, or follow others.
+        """
+        columns = self._codec.columns(self._header, self._rows)
+        for lsn in lsns:
+            place = lsn - self.first_lsn
+            if self._kinds[place] != CHUNK_RECEIVED or columns[RELATED][place] != before:
+                what = f"the chunk that follows {before}" if before else "a first chunk"
+                raise StoreDamaged(_MISPLACED.format(lsn=lsn, what=what))
+            before = lsn
+        places = [lsn - self.first_lsn for lsn in lsns]
+        return [self._run(place, place + 1)[0][1] for place in places]
 
     def _run(self, first: int, end: int) -> list[Content]:
         """Content of neighbours: where one ends the next begins."""
@@ -361,21 +407,45 @@ class ContentReader:
         """What all that the cache keeps takes in memory."""
         return self._cache.bytes
 
-    def fetch(self, lsns: Sequence[int]) -> list[Content]:
-        """Headers and bodies of events, whose LSNs are sorted; raises StoreError."""
+    def fetch(self, lsns: Sequence[int], messages: Sequence[int] | None = None) -> list[Content]:
+        """Headers and bodies of messages, from the events that have them, whose LSNs are sorted.
+
+        Without `messages` each is where it was routed, at its own id. Raises StoreError, also if an
+        event is that of another message.
+        """
         found: list[Content] = []
         position = 0
         while position < len(lsns):
             block = self._block(lsns[position])
             end = bisect_left(lsns, block.next_lsn, position)
             assert end > position, "LSNs must be sorted"
-            found += block.pick(lsns[position:end])
+            some = lsns[position:end]
+            found += block.pick(some, some if messages is None else messages[position:end])
             position = end
         return found
 
-    def event(self, lsn: int) -> Event:
-        """Everything of one event; raises StoreError."""
-        return self._block(lsn).event(lsn)
+    def chunks(self, lsns: Sequence[int], before: int) -> list[bytes]:
+        """Pieces of the body of a large message that follow each other; their LSNs are sorted.
+
+        `before` is the chunk before the first of them, 0 if there is none. Raises StoreError, also
+        if one is no chunk, or not that which follows.
+        """
+        found: list[bytes] = []
+        position = 0
+        while position < len(lsns):
+            block = self._block(lsns[position])
+            end = bisect_left(lsns, block.next_lsn, position)
+            assert end > position, "LSNs must be sorted"
+            found += block.chunks(lsns[position:end], before)
+            before = lsns[end - 1]
+            position = end
+        return found
+
+    def event(self, lsn: int, message: int) -> Event:
+        """Everything of the event that has the content of a message; raises StoreError."""
+        block = self._block(lsn)
+        block.pick([lsn], [message])
+        return block.event(lsn)
 
     def close(self) -> None:
         """Close all files."""
@@ -390,25 +460,27 @@ class ContentReader:
         return block
 
     def _read(self, lsn: int) -> DecodedBlock:
-        """Find, read and decode the block that has an event; raises StoreError."""
+        """Find, read and decode the block that has an event; raises ContentError."""
         try:
             segment, offset = self._find(lsn)
             return self._decode(segment, offset, lsn)
         except JournalError as error:
-            raise StoreError(str(error)) from error
+            raise ContentError(str(error)) from error
         except OSError as error:
-            raise StoreError(
+            raise ContentError(
                 f"event {lsn} cannot be read from the journal: {error}. See that the segments can "
                 "be read, and run 'journal verify' on the data directory."
             ) from error
 
     def _find(self, lsn: int) -> tuple[_OpenSegment, int]:
         """The segment and the offset of the block that has an event. Raises JournalError."""
-        segment = self._segment_of(lsn)
+        segment: _OpenSegment | None = None
         try:
+            segment = self._segment_of(lsn)
             return segment, self._offset_in(segment, lsn)
-        except Corruption:
-            # The journal may have gone on to another segment since its names were read.
+        except (Corruption, FileNotFoundError):
+            # Since the names were read the journal may have gone on to another segment, and the
+            # last one of them may have left.
             self._names = []
             again = self._segment_of(lsn)
             if again is segment:
@@ -423,7 +495,7 @@ class ContentReader:
             position = bisect_right(self._names, lsn)
         if position == 0:
             begins = f"it begins with event {self._names[0]}" if self._names else "it is empty"
-            raise StoreError(
+            raise ContentError(
                 f"event {lsn} is not in the journal: {begins}. Restore the segments before from a "
                 "copy or from the archive."
             )
@@ -436,7 +508,7 @@ class ContentReader:
             return found
         name = segment_name(first_lsn)
         try:
-            segment = open_segment(self._disk, name, self._layout)
+            segment = self._open_one(name)
         except FileNotFoundError:
             self._names = []
             raise
@@ -449,6 +521,16 @@ class ContentReader:
             self._open.popitem(last=False)[1].close()
         opened = self._open[first_lsn] = _OpenSegment(segment)
         return opened
+
+    def _open_one(self, name: str) -> Segment:
+        """Open a segment; where there are no descriptors left, in place of others that are open."""
+        while True:
+            try:
+                return open_segment(self._disk, name, self._layout)
+            except OSError as error:
+                if error.errno not in OUT_OF_DESCRIPTORS or not self._open:
+                    raise
+            self._open.popitem(last=False)[1].close()
 
     def _codec_of(self, segment: Segment) -> BlockCodec:
         try:

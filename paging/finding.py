@@ -7,12 +7,12 @@ the entries that it gave.
 from bisect import bisect_left
 from typing import Final, NamedTuple
 
-import lmdb
 import numpy as np
 
-from engine.message import PRIORITIES, Entry
+from engine.message import LEVELS, Entry
 from engine.queues import PAST_ALL, Queue
 from paging import pages
+from paging.checked import Cursor, Transaction
 from paging.pages import U8, U32, U64
 from paging.plain import Taken
 from paging.records import ready_entry
@@ -37,7 +37,7 @@ class Finder:
 
     def __init__(self, tables: Tables) -> None:
         self._table: Final = tables.db(PAGES)
-        self._cursor: lmdb.Cursor | None = None
+        self._cursor: Cursor | None = None
         self._pages: Final[dict[int, _Page]] = {}
         self._adopted: list[tuple[int, int, int]] = []
 
@@ -46,7 +46,7 @@ class Finder:
         """What left the queues is gone from the pages when it matters, whatever its LSN."""
         return PAST_ALL
 
-    def begin(self, txn: lmdb.Transaction) -> None:
+    def begin(self, txn: Transaction) -> None:
         """Look at the pages as they are now."""
         self._cursor = txn.cursor(self._table)
         self._pages.clear()
@@ -62,7 +62,7 @@ class Finder:
         for priority, gap in enumerate(gaps):
             if gap is None or not gap.count:
                 continue
-            page = self._pages.get(queue.id * PRIORITIES + priority, _NOTHING)
+            page = self._pages.get(queue.id * LEVELS + priority, _NOTHING)
             if not page.messages[0] <= message_id <= page.messages[-1]:
                 page = self._read(queue.id, priority, message_id)
             at = bisect_left(page.messages, message_id)
@@ -79,16 +79,16 @@ class Finder:
         prefix = level_prefix(queue_id, priority)
         key = prefix + ID_KEY.pack(message_id)
         found = cursor.set_range(key)
-        if not found or bytes(cursor.key()) != key:
+        if not found or cursor.key() != key:
             found = cursor.prev() if found else cursor.last()
-        if not found or not bytes(cursor.key()).startswith(prefix):
+        if not found or not cursor.key().startswith(prefix):
             return _NOTHING
-        first = ID_KEY.unpack_from(bytes(cursor.key()), LEVEL_KEY.size)[0]
-        rows = pages.decode(bytes(cursor.value()), queue_id, first)
+        first = ID_KEY.unpack_from(cursor.key(), LEVEL_KEY.size)[0]
+        rows = pages.decode(cursor.value(), queue_id, first)
         if len(self._pages) >= PAGES_MAX:
             self._pages.clear()
         page = _Page(rows.message.tolist(), [column.tolist() for column in rows[1:]])
-        self._pages[queue_id * PRIORITIES + priority] = page
+        self._pages[queue_id * LEVELS + priority] = page
         return page
 
     def take_adopted(self) -> Taken | None:

@@ -8,7 +8,6 @@ Must never know files, clocks, or when a batch is worth its commit.
 from collections.abc import Iterator
 from typing import Final, cast
 
-import lmdb
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +15,11 @@ from numpy.typing import NDArray
 from engine import events
 from engine.apply import APPLY, MisfitError
 from engine.events import CONNECTION, CONSUMER, KIND, MESSAGE, QUEUE, Row
-from engine.message import PRIORITIES, READY, Entry
+from engine.message import HELD_LEVEL, READY, Entry
 from engine.queues import PAST_ALL, Queue, Store
 from engine.state import State
 from paging import records
+from paging.checked import IndexDamaged, Transaction
 from paging.columns import Columns
 from paging.finding import Finder
 from paging.id_pages import IdPages
@@ -46,7 +46,6 @@ from paging.tables import (
     QUEUES,
     SETTINGS,
     SETTINGS_KEY,
-    IndexDamaged,
     Tables,
 )
 
@@ -60,7 +59,7 @@ PLAIN_MIN: Final = 64
 ENTRY_KINDS: Final = frozenset(
     (
         events.ROUTED, events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED,
-        events.DEAD_LETTERED, events.EXPIRED, events.REMOVED,
+        events.DEAD_LETTERED, events.EXPIRED, events.REMOVED, events.HELD, events.RELEASED,
     )
 )  # fmt: skip
 """Kinds that move entries of one queue, the one that the row names; Routed may list several."""
@@ -94,7 +93,7 @@ class _Changed:
 class Fold:
     """The state that the tables stand for, and folding more into both."""
 
-    def __init__(self, tables: Tables, txn: lmdb.Transaction, *, plain: bool = True) -> None:
+    def __init__(self, tables: Tables, txn: Transaction, *, plain: bool = True) -> None:
         """Load what the tables stand for; without `plain` all events go through `apply`.
 
         Raises IndexDamaged.
@@ -117,7 +116,7 @@ class Fold:
         appended, self._appended = self._appended, []
         return join_placed(appended)
 
-    def fold(self, txn: lmdb.Transaction, columns: Columns) -> None:
+    def fold(self, txn: Transaction, columns: Columns) -> None:
         """Fold events into state and tables, all but the position.
 
         Raises IndexDamaged and Corruption.
@@ -135,7 +134,7 @@ class Fold:
         self._write_records(txn)
         self._finder.end()
 
-    def _run(self, txn: lmdb.Transaction, columns: Columns, start: int, stop: int) -> None:
+    def _run(self, txn: Transaction, columns: Columns, start: int, stop: int) -> None:
         if not self._plain or stop - start < PLAIN_MIN:
             self._apply(columns, everything(columns, start, stop))
             return
@@ -148,9 +147,12 @@ class Fold:
             self._appended.append(run.appended)
 
     def _is_flying(self, queue_id: int, message_id: int) -> bool:
-        """Whether an entry is in memory, which after `_settle` is what is in flight."""
+        """Whether an entry is in memory, which after `_settle` is what is in flight.
+
+        Also where it may be held: what just ends it does not say in which level it stands.
+        """
         queue = self.state.queues.get(queue_id)
-        return queue is not None and message_id in queue.entries
+        return queue is not None and (message_id in queue.entries or queue.held_count > 0)
 
     def _count(self, run: Run) -> None:
         """Move the counters of queues by what was plain."""
@@ -246,7 +248,7 @@ class Fold:
                 # It may be bound to another one from here on.
                 changed.addresses.add(queue.address.id)
 
-    def _barrier(self, txn: lmdb.Transaction, columns: Columns, position: int) -> None:
+    def _barrier(self, txn: Transaction, columns: Columns, position: int) -> None:
         only = everything(columns, position, position + 1)
         if columns.column(KIND)[position] != events.BROKER_STARTED:
             self._apply(columns, only)
@@ -272,7 +274,7 @@ class Fold:
 
     # ---- back into the tables
 
-    def _settle(self, txn: lmdb.Transaction, placed: list[Placed], taken: list[Taken]) -> None:
+    def _settle(self, txn: Transaction, placed: list[Placed], taken: list[Taken]) -> None:
         """Write entries that are in memory where they belong, with those that are plain."""
         touched, self._touched = self._touched, set()
         adopted = self._finder.take_adopted()
@@ -298,7 +300,7 @@ class Fold:
         self.state.expiring.clear()
         self._finder.begin(txn)
 
-    def _leave_memory(self, txn: lmdb.Transaction, touched: set[tuple[int, int]]) -> Placed:
+    def _leave_memory(self, txn: Transaction, touched: set[tuple[int, int]]) -> Placed:
         """Evict what is ready; write what is in flight, and delete what is so no more."""
         flights = self._tables.db(FLIGHTS)
         queues: list[int] = []
@@ -320,8 +322,9 @@ class Fold:
                 continue
             txn.delete(key, db=flights)
             del queue.entries[message_id]
+            queue.weight -= message.weight
             queues.append(queue_id)
-            priorities.append(message.priority)
+            priorities.append(entry.level)
             ready.append(_row_of(entry))
         if not ready:
             return NONE_PLACED
@@ -329,24 +332,28 @@ class Fold:
 
     def _refresh(self, queue: Queue) -> None:
         """Give a queue, which holds only what is in flight, the counts of the tables."""
-        count = size = transients = 0
+        count = held = size = transients = 0
         for priority, level in self.levels.known.get(queue.id, {}).items():
             gap = queue.open_gap(priority, 0, PAST_ALL)
             gap.count, gap.bytes = level.count, level.bytes
             gap.transients, gap.transient_bytes = level.transients, level.transient_bytes
             count += level.count
+            if priority == HELD_LEVEL:
+                held = level.count
             size += level.bytes
             transients += level.transients
         for entry in queue.entries.values():
             size += entry.message.size
             transients += int(not entry.message.persistent)
-        queue.gap_count = queue.ready_count = count
+        queue.gap_count = count
+        queue.held_count = held
+        queue.ready_count = count - held
         queue.bytes = size
         queue.transient_count = transients
 
     # ---- records
 
-    def _write_records(self, txn: lmdb.Transaction) -> None:
+    def _write_records(self, txn: Transaction) -> None:
         changed, self._changed = self._changed, _Changed()
         changed.forget_none()
         state, tables = self.state, self._tables
@@ -384,8 +391,8 @@ def _tally(queues: NDArray[np.uint32]) -> Iterator[tuple[int, int]]:
 
 def _empty(queue: Queue) -> None:
     """Let go of the places of what was in memory: what is ready has left, by its entries."""
-    for priority in range(PRIORITIES):
-        queue.levels[priority].clear()
+    for priority, level in enumerate(queue.levels):
+        level.clear()
         queue.tails[priority].clear()
         gap = queue.gap(priority)
         if gap is not None:
@@ -397,7 +404,7 @@ def _empty(queue: Queue) -> None:
         entry.linked = False
 
 
-def _put(txn: lmdb.Transaction, tables: Tables, name: bytes, number: int, value: bytes) -> None:
+def _put(txn: Transaction, tables: Tables, name: bytes, number: int, value: bytes) -> None:
     """Put the record of an id, or delete it if there is none any more."""
     key = ID_KEY.pack(number)
     if value:
@@ -410,5 +417,5 @@ def _row_of(entry: Entry) -> _Row:
     message = entry.message
     return (
         message.id, min(message.size, SIZE_MAX), message.address_id, entry.delivery_count,
-        message.flags, message.expires,
+        records.flags_of(entry), message.expires,
     )  # fmt: skip

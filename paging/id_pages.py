@@ -4,23 +4,20 @@ A page has the keys of up to PAGE_KEYS numbers that follow each other, and takes
 so what an address remembers is read in few pieces, and what a batch adds changes only the last.
 Page n has the numbers from n * PAGE_KEYS on. Those that were forgotten before it was written are
 not in it, and those that were forgotten later still are: the record of the address says where it
-begins. A page is the crc32c (u32, little endian) of the rest, the number of its first key (u64),
-and the keys. Must never know what the keys are of.
+begins. A page is the number of its first key (u64, little endian) and the keys. Must never know
+what the keys are of.
 """
 
 from struct import Struct
 from typing import Final
 
-import lmdb
-from crc32c import crc32c
-
 from engine.id_cache import KEY_BYTES, IdCache
 from engine.state import State
-from paging.tables import IDS, IDS_KEY, IndexDamaged, Tables
+from paging.checked import IndexDamaged, Table, Transaction
+from paging.tables import IDS, IDS_KEY, Tables
 
 PAGE_KEYS: Final = 250
-_HEAD: Final = Struct("<IQ")
-_CRC_BYTES: Final = 4
+_HEAD: Final = Struct("<Q")
 
 
 class IdPages:
@@ -36,7 +33,7 @@ class IdPages:
             if address.ids is not None
         }
 
-    def write(self, txn: lmdb.Transaction, address_id: int, ids: IdCache | None) -> None:
+    def write(self, txn: Transaction, address_id: int, ids: IdCache | None) -> None:
         """Write down what an address remembers; None if it is gone or never had an id."""
         first, end = self._written.pop(address_id, (0, 0))
         table = self._tables.db(IDS)
@@ -64,9 +61,7 @@ def _page_of(ids: IdCache) -> int:
     return -(-ids.recorded // PAGE_KEYS)
 
 
-def _append(
-    txn: lmdb.Transaction, table: "lmdb._Database", address_id: int, ids: IdCache, end: int
-) -> None:
+def _append(txn: Transaction, table: Table, address_id: int, ids: IdCache, end: int) -> None:
     """Write the pages that have keys from number `end` on."""
     start = max(ids.first, end)
     if start == ids.recorded:
@@ -76,14 +71,11 @@ def _append(
     for number in _pages(start, ids.recorded):
         low = max(start, number * PAGE_KEYS)
         part = keys[low - start : (number + 1) * PAGE_KEYS - start]
-        value = _HEAD.pack(0, low)[_CRC_BYTES:] + b"".join(part)
-        crc = crc32c(value).to_bytes(_CRC_BYTES, "little")
-        txn.put(IDS_KEY.pack(address_id, number), crc + value, db=table)
+        value = _HEAD.pack(low) + b"".join(part)
+        txn.put(IDS_KEY.pack(address_id, number), value, db=table)
 
 
-def load(
-    tables: Tables, txn: lmdb.Transaction, address_id: int, recorded: int, count: int
-) -> IdCache:
+def load(tables: Tables, txn: Transaction, address_id: int, recorded: int, count: int) -> IdCache:
     """Read what an address remembers: `count` ids of `recorded` that it ever got. IndexDamaged."""
     ids = IdCache()
     first = recorded - count
@@ -100,23 +92,20 @@ def load(
 
 
 def _keys(
-    tables: Tables, txn: lmdb.Transaction, address_id: int, number: int, first: int
+    tables: Tables, txn: Transaction, address_id: int, number: int, first: int
 ) -> list[bytes]:
     """The keys of a page from number `first` on."""
     what = f"page {number} of the ids of address {address_id}"
-    table = tables.db(IDS) if tables.has(IDS) else None
-    value = txn.get(IDS_KEY.pack(address_id, number), db=table) if table is not None else None
+    value = txn.get(IDS_KEY.pack(address_id, number), db=tables.db(IDS))
     if value is None:
         raise _damaged(tables, f"it lacks {what}")
     if len(value) < _HEAD.size or (len(value) - _HEAD.size) % KEY_BYTES:
         raise _damaged(tables, f"{what} has {len(value)} bytes")
-    crc, low = _HEAD.unpack_from(value)
-    if crc != crc32c(value[_CRC_BYTES:]):
-        raise _damaged(tables, f"the crc of {what} does not fit")
+    (low,) = _HEAD.unpack_from(value)
     if low > first:
         raise _damaged(tables, f"{what} begins with number {low}, not {first}")
     start = _HEAD.size + (first - low) * KEY_BYTES
-    return [bytes(value[at : at + KEY_BYTES]) for at in range(start, len(value), KEY_BYTES)]
+    return [value[at : at + KEY_BYTES] for at in range(start, len(value), KEY_BYTES)]
 
 
 def page_count(state: State) -> int:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import lmdb
 import numpy as np
 
 from engine import events
@@ -18,6 +17,7 @@ from engine.state import State
 from journal.block import Block
 from journal.format import segment_first_lsn
 from paging.carrying import note_places
+from paging.checked import IndexDamaged, Transaction
 from paging.clustering import Clustering, remove_leftovers
 from paging.columns import Columns
 from paging.fold import Fold
@@ -25,7 +25,6 @@ from paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
     ID_KEY,
-    IndexDamaged,
     Tables,
     open_for_writing,
 )
@@ -105,7 +104,7 @@ class Index:
             self._clustering.tidy()
         return self.lsn
 
-    def _advance(self, txn: lmdb.Transaction, blocks: list[Block]) -> None:
+    def _advance(self, txn: Transaction, blocks: list[Block]) -> None:
         tables = self._open()
         if tables.position(txn)[0] != self.lsn:
             raise IndexDamaged(f"the index in {self.path} is written by somebody else, too")
@@ -130,13 +129,7 @@ class Index:
     def digest(self) -> str:
         """Return the digest of the state at the indexed LSN; costs its queues, not its entries."""
         fold = self._loaded()
-        sums = {}
-        for queue in fold.state.queues.values():
-            total = fold.levels.sums.get(queue.id, 0)
-            for entry in queue.entries.values():
-                total += entry_hash(queue.id, entry)
-            sums[queue.id] = (len(queue.entries) + queue.gap_count, total & U64)
-        return combine(fold.state, sums)
+        return digest_of(fold.state, fold.levels.sums)
 
     @property
     def state(self) -> State:
@@ -149,6 +142,17 @@ class Index:
             with tables.read() as txn:
                 self._fold = Fold(tables, txn, plain=self._plain)
         return self._fold
+
+
+def digest_of(state: State, sums: dict[int, int]) -> str:
+    """The digest of a state that was loaded; `sums` has by queue the hashes of what is ready."""
+    found = {}
+    for queue in state.queues.values():
+        total = sums.get(queue.id, 0)
+        for entry in queue.entries.values():
+            total += entry_hash(queue.id, entry)
+        found[queue.id] = (len(queue.entries) + queue.gap_count, total & U64)
+    return combine(state, found)
 
 
 def _parts(blocks: list[Block]) -> Iterator[list[Block]]:
@@ -165,7 +169,7 @@ def _parts(blocks: list[Block]) -> Iterator[list[Block]]:
         yield part
 
 
-def _write_blocks(tables: Tables, txn: lmdb.Transaction, columns: Columns) -> None:
+def _write_blocks(tables: Tables, txn: Transaction, columns: Columns) -> None:
     """Note where each block is, and what times and messages it has."""
     starts = columns.starts
     time = columns.column(events.TIME)
@@ -190,5 +194,4 @@ def _write_blocks(tables: Tables, txn: lmdb.Transaction, columns: Columns) -> No
         )
         for block, *summary in known
     ]
-    with txn.cursor(tables.db(BLOCKS)) as cursor:
-        cursor.putmulti(items, append=True)
+    txn.put_all(items, db=tables.db(BLOCKS), append=True)

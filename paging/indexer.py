@@ -1,10 +1,10 @@
 """The indexer: a process that follows the durable journal and keeps the index (ADR 8).
 
-Run by `paging.process` as `python -m paging.indexer FD DATA BROKER`, the last its process id. Data
-flow: blocks are read ahead as they appear; what the broker says is durable is folded in batches,
-each one commit; every commit is told. Fault model: it may be killed at any moment (a commit is
-whole or not there), the disk may be full (it says so and tries again), tables and journal may be
-damaged (it says which and ends). It ends when the broker does.
+Run by `paging.process` with the words FD DATA BROKER, the last its process id. Data flow: blocks
+are read ahead as they appear; what the broker says is durable is folded in batches, each one
+commit; every commit is told. Fault model: it may be killed at any moment (a commit is whole or not
+there), the disk may be full (it says so and tries again), tables and journal may be damaged (it
+says which and ends). It ends when the broker does.
 """
 
 import contextlib
@@ -19,9 +19,10 @@ from typing import Final
 
 from journal.block import Block
 from journal.disk import RealDisk
-from journal.errors import JournalError
+from journal.errors import Corruption, JournalError
 from journal.lifeline import end_with
 from journal.reader import read_blocks
+from journal.segment import data_id_of
 from paging.batches import BATCH_BYTES
 from paging.index import Index
 from paging.layout import LAYOUT
@@ -133,12 +134,16 @@ class Indexer:
 
     def _tell(self) -> None:
         digest = ""
+        seconds = 0.0
         if self._digest and self._index.lsn >= self._durable_lsn:
+            begun = time.monotonic()
             digest = self._index.digest()
+            seconds = time.monotonic() - begun
             self._digest = False
         used = resource.getrusage(resource.RUSAGE_SELF)
         size = (self._index.path / DATA_FILE).stat().st_size
-        self._line.say(Indexed(self._index.lsn, digest, used.ru_utime + used.ru_stime, size))
+        processor = used.ru_utime + used.ru_stime
+        self._line.say(Indexed(self._index.lsn, digest, processor, size, seconds))
 
 
 def mapped_bytes() -> int:
@@ -155,7 +160,7 @@ def main(arguments: list[str]) -> int:
         return 0
     os.nice(NICENESS)
     try:
-        with owning_index(data):
+        with owning_index(data, lambda text: line.say(Trouble(text))):
             index = _open(line, data)
             try:
                 Indexer(line, index).run(RealDisk(data / "journal"))
@@ -170,7 +175,7 @@ def main(arguments: list[str]) -> int:
 
 def _open(line: Line, data: Path) -> Index:
     """Open the tables, however long the disk has no room for them."""
-    data_id = bytes.fromhex((data / "data-id").read_text("ascii").strip())
+    data_id = data_id_of(RealDisk(data / "journal"))
     while True:
         try:
             return Index(data / "index", data_id)
@@ -181,7 +186,8 @@ def _open(line: Line, data: Path) -> Index:
 
 def _give_up(line: Line, error: Exception) -> int:
     with contextlib.suppress(Ended):
-        line.say(Damaged(str(error), isinstance(error, IndexDamaged)))
+        corrupt = isinstance(error, Corruption)
+        line.say(Damaged(str(error), isinstance(error, IndexDamaged), corrupt))
     return 1
 
 

@@ -4,17 +4,21 @@ Reads and changes nothing. Fault model: the files of the index may be anything; 
 process that looks is looked at in another one. Must never know what is done about the answer.
 """
 
+import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from journal.disk import Disk
 from journal.reader import read_blocks
+from paging.children import child_command
 from paging.layout import LAYOUT
-from paging.tables import DATA_FILE, IndexDamaged, open_for_reading
+from paging.tables import DATA_FILE, IndexDamaged, IndexUnwritable, open_for_reading
 
-_ROOT: Final = Path(__file__).resolve().parent.parent
+DAMAGED: Final = 3
+"""Exit code of the process that reads a whole index and finds it damaged."""
+DEADLY: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT)
+"""What a damaged map does to whoever looks at it."""
 
 
 class Judgement(NamedTuple):
@@ -62,13 +66,25 @@ def judge(path: Path, data_id: bytes, disk: Disk) -> Judgement:
     return Judgement(False, lsn, f"it ends with event {lsn}, which the journal does not have")
 
 
-def check_apart(path: Path) -> str:
-    """Have another process read the whole index; return what is wrong with it, empty if nothing."""
-    command = [sys.executable, "-m", "paging.checking", str(path)]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+def check_apart(path: Path, journal: Path | None = None) -> str:
+    """Have another process read the whole index; return what is wrong with it, empty if nothing.
+
+    With `journal`, a directory, it must also have what the index says of it.
+
+    Only what it read there is wrong, or what it died of. Raises IndexUnwritable if it could not
+    read, which says nothing about the index.
+    """
+    words = [str(each.absolute()) for each in (path, journal) if each is not None]
+    command = child_command("paging.checking", *words)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return ""
-    said = done.stderr.strip()
-    if done.returncode < 0 or not said:
+    said = done.stderr.strip().rpartition("\n")[2]
+    if -done.returncode in DEADLY:
         return f"the index in {path} is damaged: who reads it dies (exit code {done.returncode})"
-    return said.splitlines()[-1]
+    if done.returncode == DAMAGED:
+        return said
+    raise IndexUnwritable(
+        f"the index in {path} could not be looked at: the process that reads it ended with exit "
+        f"code {done.returncode}{': ' if said else ''}{said}"
+    )

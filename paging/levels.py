@@ -5,15 +5,16 @@ puts in. Must never know why.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.events import PERSISTENT
+from engine.message import HELD_LEVEL
 from engine.queues import Queue
 from paging import pages
+from paging.checked import Cursor, IndexDamaged, Table, Transaction
 from paging.pages import NO_ROWS, U8, U32, Rows
 from paging.plain import NONE_PLACED, NONE_TAKEN, Placed, Taken, ranks
 from paging.records import LevelRecord
@@ -23,8 +24,8 @@ from paging.tables import (
     ID_KEY,
     LEVEL_KEY,
     PAGES,
-    IndexDamaged,
     Tables,
+    level_of,
 )
 
 LEVELS: Final = 16
@@ -78,7 +79,7 @@ class Levels:
     def load(self, queues: Iterable[Queue]) -> None:
         """Take over what the gaps of queues hold that were just loaded."""
         for queue in queues:
-            for priority in range(PRIORITY_MAX + 1):
+            for priority in range(HELD_LEVEL + 1):
                 gap = queue.gap(priority)
                 if gap is not None:
                     level = self._level(queue.id, priority)
@@ -120,7 +121,7 @@ class Levels:
         moved, self._moved = self._moved, []
         return moved
 
-    def change(self, txn: lmdb.Transaction, placed: Placed, taken: Taken) -> list[int]:
+    def change(self, txn: Transaction, placed: Placed, taken: Taken) -> list[int]:
         """Put entries in and take others out; return the numbers of the levels that changed.
 
         An entry in both is replaced. Raises IndexDamaged if one that is taken is not there.
@@ -155,7 +156,7 @@ class Levels:
 
     def _book(
         self,
-        txn: lmdb.Transaction,
+        txn: Transaction,
         numbers: NDArray[np.int64],
         counts: NDArray[np.int64],
         rows: Rows,
@@ -165,7 +166,7 @@ class Levels:
         self._moved.append((rows.message, sign))
         starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
         queue = np.repeat((numbers // LEVELS).astype(U32), counts)
-        priority = np.repeat((PRIORITY_MAX - numbers % LEVELS).astype(U8), counts)
+        priority = np.repeat(((PRIORITY_MAX - numbers) % LEVELS).astype(U8), counts)
         hashes = np.add.reduceat(pages.entry_hashes(queue, priority, rows), starts)
         transient = (rows.flags & PERSISTENT) == 0
         size = rows.size.astype(np.int64)
@@ -180,53 +181,58 @@ class Levels:
         )
         for number, count, total, transients, transient_bytes, hashed in books:
             queue_id = number // LEVELS
-            level = self._level(queue_id, PRIORITY_MAX - number % LEVELS)
+            level = self._level(queue_id, level_of(number % LEVELS))
             level.count += sign * count
             level.bytes += sign * total
             level.transients += sign * transients
             level.transient_bytes += sign * transient_bytes
             self.sums[queue_id] = (self.sums.get(queue_id, 0) + sign * hashed) & U64_MASK
-        self._book_expiry(txn, queue, rows, sign)
+        self._book_expiry(txn, queue, priority, rows, sign)
 
     def _book_expiry(
-        self, txn: lmdb.Transaction, queue: NDArray[np.uint32], rows: Rows, sign: int
+        self,
+        txn: Transaction,
+        queue: NDArray[np.uint32],
+        level: NDArray[np.uint8],
+        rows: Rows,
+        sign: int,
     ) -> None:
-        at = np.flatnonzero(rows.expires)
+        """List what expires, but not what is held: that is not looked for."""
+        at = np.flatnonzero((rows.expires != 0) & (level != HELD_LEVEL))
         if not len(at):
             return
         columns = (rows.expires[at].tolist(), rows.message[at].tolist(), queue[at].tolist())
         keys = sorted(EXPIRING_KEY.pack(*values) for values in zip(*columns, strict=True))
         if sign > 0:
-            with txn.cursor(self._expiring) as cursor:
-                cursor.putmulti([(key, b"") for key in keys])
+            txn.put_all([(key, b"") for key in keys], db=self._expiring)
             return
         for key in keys:
             txn.delete(key, db=self._expiring)
 
     # ---- reading
 
-    def each_page(self, txn: lmdb.Transaction, queue_id: int) -> Iterator[tuple[int, Rows]]:
+    def each_page(self, txn: Transaction, queue_id: int) -> Iterator[tuple[int, Rows]]:
         """(Priority, rows) of each page of a queue, in order. Raises IndexDamaged."""
         cursor = txn.cursor(self._pages)
         prefix = LEVEL_KEY.pack(queue_id, 0)
         more = cursor.set_range(prefix)
         while more:
-            key = bytes(cursor.key())
+            key = cursor.key()
             if key[:4] != prefix[:4]:
                 return
             first = ID_KEY.unpack_from(key, LEVEL_KEY_BYTES)[0]
-            yield PRIORITY_MAX - key[4], pages.decode(bytes(cursor.value()), queue_id, first)
+            yield level_of(key[4]), pages.decode(cursor.value(), queue_id, first)
             more = cursor.next()
 
-    def transients(self, txn: lmdb.Transaction, queue_id: int) -> Taken:
+    def transients(self, txn: Transaction, queue_id: int) -> Taken:
         """Return all non-persistent entries of a queue."""
         return self._chosen(txn, queue_id, only_transient=True)
 
-    def all_of(self, txn: lmdb.Transaction, queue_id: int) -> Taken:
+    def all_of(self, txn: Transaction, queue_id: int) -> Taken:
         """Return all entries of a queue."""
         return self._chosen(txn, queue_id, only_transient=False)
 
-    def _chosen(self, txn: lmdb.Transaction, queue_id: int, *, only_transient: bool) -> Taken:
+    def _chosen(self, txn: Transaction, queue_id: int, *, only_transient: bool) -> Taken:
         found = [NONE_TAKEN]
         for priority, rows in self.each_page(txn, queue_id):
             message = rows.message
@@ -271,7 +277,7 @@ def _by_level(
     if not count:
         nothing = np.empty(0, np.intp)
         return _ByLevel(nothing, np.empty(0, np.int64), nothing)
-    number = queue.astype(np.int64) * LEVELS + (PRIORITY_MAX - priority.astype(np.int64))
+    number = queue.astype(np.int64) * LEVELS + (PRIORITY_MAX - priority.astype(np.int64)) % LEVELS
     numbers, rank = ranks(number)
     in_order = bool((message[1:] > message[:-1]).all())
     order: NDArray[np.intp]
@@ -308,9 +314,9 @@ class _Change:
 
     def __init__(
         self,
-        txn: lmdb.Transaction,
-        cursor: lmdb.Cursor,
-        table: Any,
+        txn: Transaction,
+        cursor: Cursor,
+        table: Table,
         number: int,
         removed: list[Rows],
     ) -> None:
@@ -327,11 +333,11 @@ class _Change:
         cursor = self._cursor
         found = cursor.set_range(self._after)
         found = cursor.prev() if found else cursor.last()
-        key = bytes(cursor.key()) if found else b""
+        key = cursor.key() if found else b""
         if not key.startswith(self._prefix):
             self._put(rows)
             return
-        page = bytes(cursor.value())
+        page = cursor.value()
         header = pages.header_of(page, self._queue_id, ID_KEY.unpack_from(key, LEVEL_KEY_BYTES)[0])
         if header.last >= int(rows.message[0]):
             self.run(NO_ROWS.message, rows)
@@ -392,18 +398,18 @@ class _Change:
         prefix = self._prefix
         key = prefix + ID_KEY.pack(wanted)
         found = cursor.set_range(key)
-        behind = bytes(cursor.key()) if found else b""
+        behind = cursor.key() if found else b""
         if behind != key:
             before = cursor.prev() if found else cursor.last()
-            if before and bytes(cursor.key()).startswith(prefix):
-                key = bytes(cursor.key())
+            if before and cursor.key().startswith(prefix):
+                key = cursor.key()
                 next_first = _first_of(behind, prefix)
-                return Found(key, bytes(cursor.value()), next_first)
+                return Found(key, cursor.value(), next_first)
             if not behind.startswith(prefix):
                 return None
             cursor.set_key(behind)
-        page = bytes(cursor.value())
-        following = bytes(cursor.key()) if cursor.next() else b""
+        page = cursor.value()
+        following = cursor.key() if cursor.next() else b""
         return Found(behind, page, _first_of(following, prefix))
 
     def _without(self, found: Found, leaving: NDArray[np.uint64]) -> Rows:

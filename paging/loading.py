@@ -6,15 +6,15 @@ what the state is for.
 
 from collections.abc import Iterator
 
-import lmdb
 import numpy as np
 
 from engine.events import PERSISTENT
-from engine.message import IN_FLIGHT
+from engine.message import HELD_LEVEL, IN_FLIGHT
 from engine.queues import Queue, Store
 from engine.settings import Settings
 from engine.state import Address, Connection, Consumer, State
 from paging import id_pages, records
+from paging.checked import IndexDamaged, Transaction
 from paging.tables import (
     ADDRESSES,
     CONNECTIONS,
@@ -24,14 +24,13 @@ from paging.tables import (
     QUEUES,
     SETTINGS,
     SETTINGS_KEY,
-    IndexDamaged,
     Tables,
 )
 
 
 def load_state(
     tables: Tables,
-    txn: lmdb.Transaction,
+    txn: Transaction,
     store: Store | None,
     *,
     until: int | None = None,
@@ -65,14 +64,16 @@ def load_state(
     return state
 
 
-def _values(tables: Tables, txn: lmdb.Transaction, name: bytes) -> Iterator[bytes]:
-    for value in txn.cursor(tables.db(name)).iternext(keys=False, values=True):
-        yield bytes(value)
+def _values(tables: Tables, txn: Transaction, name: bytes) -> Iterator[bytes]:
+    for _, value in txn.rows(tables.db(name)):
+        yield value
 
 
-def _load_settings(tables: Tables, txn: lmdb.Transaction, state: State) -> None:
+def _load_settings(tables: Tables, txn: Transaction, state: State) -> None:
     value = txn.get(SETTINGS_KEY, db=tables.db(SETTINGS))
     if value is None:
+        if txn.count(tables.db(SETTINGS)):
+            raise IndexDamaged(f"the index in {tables.path} is damaged: it lacks its settings")
         return
     record = records.decode(records.SettingsRecord, value, "the record of settings")
     state.settings = Settings.from_dict(record.settings)
@@ -82,7 +83,7 @@ def _load_settings(tables: Tables, txn: lmdb.Transaction, state: State) -> None:
 
 
 def _load_addresses(
-    tables: Tables, txn: lmdb.Transaction, state: State
+    tables: Tables, txn: Transaction, state: State
 ) -> list[tuple[Address, list[int]]]:
     """Load addresses; return what is bound to them, for when the queues are there."""
     bound = []
@@ -96,8 +97,7 @@ def _load_addresses(
             address.ids = id_pages.load(
                 tables, txn, address.id, record.ids_recorded, record.ids_count
             )
-        state.addresses[address.id] = address
-        state.address_by_name[address.host, address.name] = address
+        state.add_address(address)
         bound.append((address, record.anycast + record.multicast))
     return bound
 
@@ -110,7 +110,9 @@ def _add_queue(state: State, record: records.QueueRecord, until: int) -> None:
     queue.temporary = record.temporary
     queue.auto_created = record.auto_created
     queue.owner = record.owner
+    queue.user = record.user
     queue.paused = record.paused
+    queue.deleting = record.deleting
     queue.added = record.added
     queue.acknowledged = record.acknowledged
     queue.dead_lettered = record.dead_lettered
@@ -122,20 +124,23 @@ def _add_queue(state: State, record: records.QueueRecord, until: int) -> None:
         gap.bytes = level.bytes
         gap.transients = level.transients
         gap.transient_bytes = level.transient_bytes
-        queue.occupied |= 1 << level.priority
         queue.gap_count += level.count
-        queue.ready_count += level.count
+        if level.priority == HELD_LEVEL:
+            queue.held_count = level.count
+        else:
+            queue.occupied |= 1 << level.priority
+            queue.ready_count += level.count
         queue.bytes += level.bytes
         queue.transient_count += level.transients
     state.add_queue(queue)
 
 
-def _load_peers(tables: Tables, txn: lmdb.Transaction, state: State) -> None:
+def _load_peers(tables: Tables, txn: Transaction, state: State) -> None:
     for value in _values(tables, txn, CONNECTIONS):
         known = records.decode(records.ConnectionRecord, value, "a connection")
         connection = Connection(known.id, known.protocol, known.peer, known.user)
         connection.client_id = known.client_id
-        state.connections[connection.id] = connection
+        state.add_connection(connection)
     for value in _values(tables, txn, CONSUMERS):
         record = records.decode(records.ConsumerRecord, value, "a consumer")
         connection = state.connections[record.connection]
@@ -151,7 +156,7 @@ def _load_peers(tables: Tables, txn: lmdb.Transaction, state: State) -> None:
             _add_flight(tables, txn, consumer, message_id)
 
 
-def _add_flight(tables: Tables, txn: lmdb.Transaction, consumer: Consumer, message_id: int) -> None:
+def _add_flight(tables: Tables, txn: Transaction, consumer: Consumer, message_id: int) -> None:
     queue = consumer.queue
     what = f"message {message_id} in flight from queue {queue.id}"
     value = txn.get(FLIGHT_KEY.pack(queue.id, message_id), db=tables.db(FLIGHTS))
@@ -167,4 +172,6 @@ def _add_flight(tables: Tables, txn: lmdb.Transaction, consumer: Consumer, messa
     consumer.unacked[message_id] = entry
     queue.entries[message_id] = entry
     queue.bytes += flight.size
+    queue.weight += entry.message.weight
+    consumer.connection.unacked_bytes += entry.message.weight
     queue.transient_count += int(not flight.flags & PERSISTENT)

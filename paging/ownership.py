@@ -2,25 +2,56 @@
 
 A killed broker's indexer may live a moment longer than the broker. It must not commit into an index
 that the next start has judged, or replaced. Fault model: the lock goes with its process, however
-that ends.
+that ends; a process that hangs keeps it, and whoever waits for it says so.
 """
 
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 INDEX_LOCK: Final = "index-lock"
 
 
+TRY_SECONDS: Final = 0.02
+SAY_SECONDS: Final = 1.0
+
+
 @contextmanager
-def owning_index(data: Path) -> Iterator[None]:
-    """Wait until nobody else writes the index of a data directory, and keep others from it."""
-    descriptor = os.open(data / INDEX_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+def owning_index(data: Path, on_wait: Callable[[str], None]) -> Iterator[None]:
+    """Wait until nobody else writes the index of a data directory, and keep others from it.
+
+    Each second of the wait `on_wait` is told who is waited for; it may raise to end it.
+    """
+    descriptor = os.open(data / INDEX_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _take(descriptor, on_wait)
+        # A full disk has no room for a name, and needs none.
+        with suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
         os.close(descriptor)
+
+
+def _take(descriptor: int, on_wait: Callable[[str], None]) -> None:
+    begun = said = time.monotonic()
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            now = time.monotonic()
+            if now - said >= SAY_SECONDS:
+                said = now
+                holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+                on_wait(
+                    f"process {holder or '?'} still writes the index, and has been waited for "
+                    f"{now - begun:.0f} s: it is stopped, or its disk hangs"
+                )
+            time.sleep(TRY_SECONDS)
+        else:
+            return

@@ -1,8 +1,8 @@
-"""A page: ready entries of one level of a queue, in order, as columns behind a header with a crc.
+"""A page: ready entries of one level of a queue, in order, as columns behind a header.
 
-A page has at most 4,080 bytes, so that it takes one page of LMDB. All integers are little endian:
-crc32c of the rest u32, flags u8, reserved u8, count u16, last id u64; then the columns message u64,
-size u32, address u32, delivery count u16, flags u8, and expires i64 if any entry has one. Must
+A page has at most 4,076 bytes, so that it takes one page of LMDB with the crc of its row. All
+integers are little endian: flags u8, reserved u8, count u16, last id u64; then the columns message
+u64, size u32, address u32, delivery count u16, flags u8, and expires i64 if any entry has one. Must
 never know where pages are kept.
 """
 
@@ -11,23 +11,23 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from crc32c import crc32c
 from numpy.typing import NDArray
 
-from engine.digest import HASH_FACTORS, HASH_START
-from engine.message import READY
-from paging.tables import IndexDamaged
+from engine.digest import HASH_FACTORS, HASH_START, HELD
+from engine.message import HELD_LEVEL, READY
+from paging.checked import CRC_BYTES, IndexDamaged
 
-PAGE_BYTES_MAX: Final = 4080
-HEADER: Final = Struct("<IBBHQ")
-HEADER_BYTES: Final = 16
-CRC: Final = Struct("<I")
-CRC_BYTES: Final = 4
+PAGE_BYTES_MAX: Final = 4080 - CRC_BYTES
+HEADER: Final = Struct("<BBHQ")
+HEADER_BYTES: Final = 12
 WITH_EXPIRES: Final = 1
 """Flag of a page whose entries have a column of their own for when they expire."""
 
 SIZE_MAX: Final = (1 << 32) - 1
 """What is larger is counted as this; nothing but bounds of memory depends on it."""
+
+PRIORITY_SHIFT: Final = np.uint64(4)
+FLAGS_MASK: Final = np.uint64(15)
 
 ROW_BYTES: Final = 19
 EXPIRES_BYTES: Final = 8
@@ -43,8 +43,9 @@ I64: Final = np.dtype("<i8")
 class Rows(NamedTuple):
     """Entries as columns of equal length: what a page holds, and what is put into pages.
 
-    `size` is bytes with overhead, `flags` those of the message, `expires` milliseconds since 1970
-    or 0.
+    `size` is bytes with overhead, `expires` milliseconds since 1970 or 0. `flags` are those of the
+    message with REDELIVERED of the entry; in the level of what is held, the upper four bits are
+    the priority.
     """
 
     message: NDArray[np.uint64]
@@ -94,10 +95,9 @@ def encode(rows: Rows) -> bytes:
     count = len(rows.message)
     with_expires = bool(rows.expires.any())
     assert 0 < count <= capacity(with_expires)
-    header = HEADER.pack(0, WITH_EXPIRES if with_expires else 0, 0, count, int(rows.message[-1]))
+    header = HEADER.pack(WITH_EXPIRES if with_expires else 0, 0, count, int(rows.message[-1]))
     columns = [column.tobytes() for column in rows[: 6 if with_expires else 5]]
-    rest = b"".join((header[CRC_BYTES:], *columns))
-    return CRC.pack(crc32c(rest)) + rest
+    return b"".join((header, *columns))
 
 
 def encode_all(rows: Rows) -> list[tuple[int, bytes]]:
@@ -111,7 +111,7 @@ def encode_all(rows: Rows) -> list[tuple[int, bytes]]:
 
 
 class Header(NamedTuple):
-    """What stands at the head of a page that was found sound."""
+    """What stands at the head of a page."""
 
     messages: int
     last: int
@@ -119,12 +119,10 @@ class Header(NamedTuple):
 
 
 def header_of(page: bytes, queue_id: int, first: int) -> Header:
-    """Read the header of a page and prove its crc; raises IndexDamaged as `decode` does."""
+    """Read the header of a page; raises IndexDamaged as `decode` does."""
     if len(page) < HEADER_BYTES:
         raise _damaged(queue_id, first, f"it has {len(page)} bytes")
-    crc, flags, _, count, last = HEADER.unpack_from(page)
-    if crc != crc32c(memoryview(page)[CRC_BYTES:]):
-        raise _damaged(queue_id, first, "its crc does not fit")
+    flags, _, count, last = HEADER.unpack_from(page)
     with_expires = bool(flags & WITH_EXPIRES)
     size = HEADER_BYTES + count * (ROW_BYTES + (EXPIRES_BYTES if with_expires else 0))
     if not count or len(page) != size:
@@ -136,13 +134,12 @@ def append(page: bytes, header: Header, rows: Rows) -> bytes:
     """Put rows behind those of a page, none of which expires: what fits, columns as bytes."""
     count = header.messages
     start = HEADER_BYTES
-    parts = [HEADER.pack(0, 0, 0, count + len(rows.message), int(rows.message[-1]))[CRC_BYTES:]]
+    parts = [HEADER.pack(0, 0, count + len(rows.message), int(rows.message[-1]))]
     for column in rows[:5]:
         end = start + count * column.itemsize
         parts += (page[start:end], column.tobytes())
         start = end
-    rest = b"".join(parts)
-    return CRC.pack(crc32c(rest)) + rest
+    return b"".join(parts)
 
 
 def decode(page: bytes, queue_id: int, first: int) -> Rows:
@@ -174,14 +171,21 @@ def _damaged(queue_id: int, first: int, what: str) -> IndexDamaged:
 
 
 def entry_hashes(
-    queue: NDArray[np.uint32], priority: NDArray[np.uint8], rows: Rows
+    queue: NDArray[np.uint32], level: NDArray[np.uint8], rows: Rows
 ) -> NDArray[np.uint64]:
-    """`engine.digest.entry_hash` of ready entries, one for each row."""
+    """`engine.digest.entry_hash` of ready and held entries, one for each row."""
+    priority, flags = level.astype(U64), rows.flags.astype(U64)
+    state: NDArray[np.uint64] | np.uint64 = np.uint64(READY)
+    held = level == HELD_LEVEL
+    if held.any():
+        priority = np.where(held, flags >> PRIORITY_SHIFT, priority)
+        flags = np.where(held, flags & FLAGS_MASK, flags)
+        state = np.where(held, np.uint64(HELD), np.uint64(READY))
     value = _mix(rows.message + np.uint64(HASH_START))
     value = _mix(value ^ (queue.astype(U64) << np.uint64(32) | rows.address))
     known = rows.delivery_count.astype(U64) << np.uint64(32)
-    known |= priority.astype(U64) << np.uint64(16) | rows.flags.astype(U64) << np.uint64(8)
-    value = _mix(value ^ (known | np.uint64(READY)))
+    known |= priority << np.uint64(16) | flags << np.uint64(8)
+    value = _mix(value ^ (known | state))
     return _mix(value ^ rows.expires.view(U64))
 
 

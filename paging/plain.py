@@ -254,8 +254,12 @@ def _placed(
     first: NDArray[np.intp],
     last: NDArray[np.intp],
 ) -> Placed:
-    """What entries look like whose first item is Routed; the last one has the delivery count."""
-    routed = start + items.at[first]
+    """What entries look like whose first item is Routed.
+
+    The last one has the delivery count, and says whether the entry was delivered before.
+    """
+    routed, latest = start + items.at[first], start + items.at[last]
+    flags = columns.column(events.FLAGS)
     sizes = np.minimum(columns.sizes(routed) + MESSAGE_OVERHEAD_BYTES, SIZE_MAX)
     expires = np.zeros(len(routed), I64)
     detailed = np.flatnonzero(columns.column(DETAIL_BYTES)[routed])
@@ -265,8 +269,8 @@ def _placed(
         items.message[first],
         sizes.astype(U32),
         columns.column(events.ADDRESS)[routed],
-        columns.column(events.DELIVERY_COUNT)[start + items.at[last]].astype(U16),
-        columns.column(events.FLAGS)[routed],
+        columns.column(events.DELIVERY_COUNT)[latest].astype(U16),
+        flags[routed] | flags[latest] & U8.type(events.REDELIVERED),
         expires,
     )
     return Placed(items.queue[first], columns.column(events.PRIORITY)[routed], rows)

@@ -1,20 +1,19 @@
 """What the index knows beside ready entries, as records: queues, peers, what is in flight.
 
-A record is the crc32c (u32, little endian) of the rest, and a msgpack array; fields are only ever
-added at its end, with a default. Must never know
+A record is a msgpack array; fields are only ever added at its end, with a default. Must never know
 where records are kept.
 """
 
 from typing import Final, TypeVar
 
 import msgspec
-from crc32c import crc32c
 
-from engine.message import Entry, message_without_content
+from engine.events import MESSAGE_FLAGS, REDELIVERED
+from engine.message import HELD_LEVEL, Entry, Message, message_without_content
 from engine.queues import Queue
 from engine.settings import Matches
 from engine.state import Address, Connection, Consumer, State
-from paging.tables import IndexDamaged
+from paging.checked import IndexDamaged
 
 
 class AddressRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -69,6 +68,8 @@ class QueueRecord(msgspec.Struct, array_like=True, frozen=True):
     newest: int
     levels: list[LevelRecord]
     sum: int
+    user: str = ""
+    deleting: bool = False
 
 
 class ConnectionRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -94,7 +95,10 @@ class ConsumerRecord(msgspec.Struct, array_like=True, frozen=True):
 
 
 class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
-    """An entry in flight. `size` is in bytes with overhead, `expires` in ms since 1970 or 0."""
+    """An entry in flight. `size` is in bytes with overhead, `expires` in ms since 1970 or 0.
+
+    `flags` are those of the message with REDELIVERED of the entry, as in pages.
+    """
 
     consumer: int
     address: int
@@ -114,7 +118,7 @@ class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
     next_queue: int
 
 
-CRC_BYTES: Final = 4
+PRIORITY_SHIFT: Final = 4
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODERS: Final = {
     kind: msgspec.msgpack.Decoder(kind)
@@ -127,17 +131,13 @@ _R = TypeVar("_R", bound=msgspec.Struct)
 
 def encode(record: msgspec.Struct) -> bytes:
     """Make the value of a record."""
-    rest = _ENCODER.encode(record)
-    return crc32c(rest).to_bytes(CRC_BYTES, "little") + rest
+    return _ENCODER.encode(record)
 
 
-def decode(kind: type[_R], value: bytes | memoryview, what: str) -> _R:
+def decode(kind: type[_R], value: bytes, what: str) -> _R:
     """Read a record; `what` names it in the IndexDamaged that is raised if it is none."""
-    rest = memoryview(value)[CRC_BYTES:]
-    if crc32c(rest) != int.from_bytes(value[:CRC_BYTES], "little"):
-        raise IndexDamaged(f"the index is damaged: the crc of {what} does not fit")
     try:
-        found: _R = _DECODERS[kind].decode(rest)  # type: ignore[index, assignment]
+        found: _R = _DECODERS[kind].decode(value)  # type: ignore[index, assignment]
     except msgspec.MsgspecError as error:
         raise IndexDamaged(f"the index is damaged: {what} cannot be read: {error}") from error
     return found
@@ -159,6 +159,7 @@ def queue_record(queue: Queue, levels: list[LevelRecord], total: int) -> QueueRe
         queue.id, queue.name, queue.address.id, queue.routing_type, queue.filter, queue.durable,
         queue.temporary, queue.auto_created, queue.owner, queue.paused, queue.added,
         queue.acknowledged, queue.dead_lettered, queue.expired, queue.newest, levels, total,
+        queue.user, queue.deleting,
     )  # fmt: skip
 
 
@@ -191,14 +192,37 @@ def flight_record(entry: Entry) -> FlightRecord:
     message = entry.message
     assert entry.consumer is not None
     return FlightRecord(
-        entry.consumer.id, message.address_id, message.priority, message.flags, message.size,
+        entry.consumer.id, message.address_id, message.priority, flags_of(entry), message.size,
         entry.delivery_count, message.expires,
     )  # fmt: skip
 
 
+def flags_of(entry: Entry) -> int:
+    """Return the flags by which the index knows an entry: its message's, and its own.
+
+    What is held stands in one level, whatever its priority, which therefore is with the flags.
+    """
+    flags = entry.message.flags | REDELIVERED if entry.redelivered else entry.message.flags
+    return flags | entry.message.priority << PRIORITY_SHIFT if entry.held else flags
+
+
+def priority_of(level: int, flags: int) -> int:
+    """Return the priority of a message that the index has in a level."""
+    return flags >> PRIORITY_SHIFT if level == HELD_LEVEL else level
+
+
+def entry_of(message: Message, level: int, delivery_count: int, flags: int) -> Entry:
+    """Make the entry of a message by what the index knows of it; `flags` as `flags_of` gives."""
+    entry = Entry(message)
+    entry.level = level
+    entry.delivery_count = delivery_count
+    entry.redelivered = flags & REDELIVERED > 0
+    return entry
+
+
 def ready_entry(
     message_id: int,
-    priority: int,
+    level: int,
     size: int,
     address: int,
     delivery_count: int,
@@ -206,7 +230,7 @@ def ready_entry(
     expires: int,
 ) -> Entry:
     """Make an entry without content of what the index knows of it."""
-    message = message_without_content(message_id, address, priority, flags, expires, size)
-    entry = Entry(message)
-    entry.delivery_count = delivery_count
-    return entry
+    kept = flags & MESSAGE_FLAGS
+    priority = priority_of(level, flags)
+    message = message_without_content(message_id, address, priority, kept, expires, size)
+    return entry_of(message, level, delivery_count, flags)

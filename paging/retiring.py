@@ -1,6 +1,6 @@
 """Making segments ready to leave: what is queued in them, the archive, and the base.
 
-Run by the broker as `python -m paging.retiring WORK DATA LAST_LSN BROKER`, because each may take
+Run by the broker in a process with the words WORK DATA LAST_LSN BROKER, because each may take
 minutes, and memory that the broker must not take. WORK is `find` (each line of output is a list of
 places), `weigh` (a list of weights), or `retire`, which reads the URL of the archive from its input
 (a command line could be seen) and says what was left to be carried: it archives nothing unless that
@@ -15,17 +15,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-import lmdb
 import msgspec
 
 from engine.queues import StoreError
 from journal.archive import Archive
-from journal.disk import RealDisk
+from journal.disk import Disk, RealDisk
 from journal.errors import JournalError
 from journal.format import segment_first_lsn
 from journal.lifeline import end_with
-from journal.segment import segment_names
+from journal.segment import data_id_of, segment_names
 from paging.base import BaseDamaged, advance
+from paging.children import child_command
 from paging.surveying import Survey
 from paging.tables import IndexDamaged, IndexUnwritable
 
@@ -37,21 +37,12 @@ BATCH_MESSAGES: Final = 200
 """How many places a line has, about."""
 NICENESS: Final = 5
 """The broker goes first, as before the indexer."""
-_ROOT: Final = Path(__file__).resolve().parent.parent
 
 
 def command(work: str, data: Path, last_lsn: int) -> list[str]:
     """How this process starts such a process."""
-    arguments = [work, str(data.resolve()), str(last_lsn), str(os.getpid())]
-    return [sys.executable, "-m", "paging.retiring", *arguments]
-
-
-def environment() -> dict[str, str]:
-    """The environment for it: it must find the packages that this process runs."""
-    found = dict(os.environ)
-    paths = [str(_ROOT), found.get("PYTHONPATH", "")]
-    found["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    return found
+    words = [work, str(data.absolute()), str(last_lsn), str(os.getpid())]
+    return child_command("paging.retiring", *words)
 
 
 def retire(data: Path, last_lsn: int, archive_url: str) -> int:
@@ -60,21 +51,41 @@ def retire(data: Path, last_lsn: int, archive_url: str) -> int:
     Return how much does. Raises JournalError, StoreError, BaseDamaged, IndexDamaged,
     IndexUnwritable and OSError.
     """
-    with closing(Survey(data, last_lsn)) as survey:
+    disk = RealDisk(data / "journal")
+    data_id = data_id_of(disk)
+    with closing(Survey.of(data, last_lsn)) as survey:
         left = survey.count()
     if left:
         return left
-    disk = RealDisk(data / "journal")
-    data_id = bytes.fromhex((data / "data-id").read_text("ascii").strip())
-    if archive_url:
-        archive = Archive(archive_url)
-        for name in segment_names(disk):
-            if (segment_first_lsn(name) or 0) <= last_lsn:
-                archive.put(disk, name, now=time.time_ns() // 1000)
-    note = advance(data / BASE, disk, data_id, last_lsn, data / "index")
+    archive = Archive(archive_url) if archive_url else None
+    note = keep(
+        disk, archive, data / BASE, data / "index", data_id, last_lsn, now=time.time_ns() // 1000
+    )
     if note:
         print(note, file=sys.stderr)
     return 0
+
+
+def keep(
+    disk: Disk,
+    archive: Archive | None,
+    base: Path,
+    index: Path,
+    data_id: bytes,
+    last_lsn: int,
+    *,
+    now: int,
+) -> str:
+    """Keep what the segments up to an event stand for, in the archive first, then in the base.
+
+    `now` is microseconds since 1970. Return a sentence about a base that was made anew, else
+    nothing. Raises as `retire`.
+    """
+    if archive is not None:
+        for name in segment_names(disk):
+            if (segment_first_lsn(name) or 0) <= last_lsn:
+                archive.put(disk, name, now=now)
+    return advance(base, disk, data_id, last_lsn, index)
 
 
 def _say(what: Any) -> None:
@@ -86,7 +97,7 @@ def _work(work: str, data: Path, last_lsn: int) -> None:
     if work == RETIRE:
         _say(retire(data, last_lsn, sys.stdin.read()))
         return
-    with closing(Survey(data, last_lsn)) as survey:
+    with closing(Survey.of(data, last_lsn)) as survey:
         if work == WEIGH:
             _say(survey.weigh())
             return
@@ -105,7 +116,7 @@ def main(arguments: list[str]) -> int:
     try:
         _work(work, Path(data), int(last_lsn))
     except (
-        JournalError, StoreError, BaseDamaged, IndexDamaged, IndexUnwritable, OSError, lmdb.Error,
+        JournalError, StoreError, BaseDamaged, IndexDamaged, IndexUnwritable, OSError,
     ) as error:  # fmt: skip
         print(" ".join(str(error).split()), file=sys.stderr)
         return 1

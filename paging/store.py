@@ -14,30 +14,31 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Final, cast
 
-import lmdb
 import numpy as np
 
 from engine.digest import U64 as U64_MASK
 from engine.events import (
     KIND,
     LARGE,
+    MESSAGE_FLAGS,
     PERSISTENT,
     CarriedDetail,
     RoutedDetail,
     chunk_lsns,
     decode_detail,
 )
+from engine.gap import Gap
 from engine.message import (
+    LEVELS,
     MESSAGE_OVERHEAD_BYTES,
-    PRIORITIES,
     Entry,
     Message,
-    message_without_content,
 )
-from engine.queues import PAST_ALL, Due, Gap, Loaded, Queue, StoreError, Window
+from engine.queues import PAST_ALL, Due, Loaded, Queue, StoreDamaged, StoreError, Window
 from engine.state import State
 from journal.disk import Disk, RealDisk
 from paging.carrying import located
+from paging.checked import IndexDamaged, Transaction
 from paging.clustering import CLUSTERS_DIRECTORY, ranges_of
 from paging.clusters import ClusterReader
 from paging.content import CACHE_BYTES, Content, ContentReader, DecodedCache
@@ -55,6 +56,7 @@ from paging.pages import (
     header_of,
     join,
 )
+from paging.records import entry_of, priority_of, ready_entry
 from paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
@@ -63,7 +65,6 @@ from paging.tables import (
     ID_KEY,
     PAGE_KEY,
     PAGES,
-    IndexDamaged,
     IndexUnwritable,
     Tables,
     level_prefix,
@@ -161,10 +162,12 @@ class IndexStore:
     # ---- what the engine asks
 
     def load(self, queue: Queue, priority: int, after: int, window: Window) -> Loaded:
-        """Return the next ready entries of a level with ids above `after`, with content."""
+        """Return the next ready entries of a level with ids above `after`."""
         with self._reading() as txn:
             rows, reached = self._next_rows(txn, queue, priority, after, window)
             ids = rows.message.tolist()
+            if not window.with_content:
+                return Loaded(_bare_entries(rows, ids, priority), reached)
             carried = located(self._tables, txn, ids)
         contents = self._contents(queue.id, ids, carried)
         return Loaded(self._entries(rows, ids, priority, contents), reached)
@@ -196,19 +199,22 @@ class IndexStore:
                 self._enlarge(message, size)
             message.resident = True
 
-    def where(self, message_id: int) -> int:
-        """Return the LSN of the event that has the content of a message."""
+    def where(self, message_ids: list[int]) -> list[int]:
+        """Return the LSNs of the events that have the content of messages."""
         with self._reading() as txn:
-            return located(self._tables, txn, [message_id]).get(message_id, message_id)
+            carried = located(self._tables, txn, message_ids)
+        return [carried.get(message_id, message_id) for message_id in message_ids]
 
     def _fetch(self, ids: list[int], carried: dict[int, int]) -> list[Content]:
         """Content of messages, from where it was carried to."""
         if not carried:
             return self.content.fetch(ids)
-        places = [carried.get(message_id, message_id) for message_id in ids]
-        order = sorted(set(places))
-        found = dict(zip(order, self.content.fetch(order), strict=True))
-        return [found[lsn] for lsn in places]
+        # By where it is; what is there twice is damage, and will be found not to be one of them.
+        places = sorted((carried.get(message_id, message_id), message_id) for message_id in ids)
+        lsns = [lsn for lsn, _ in places]
+        order = [message_id for _, message_id in places]
+        found = dict(zip(order, self.content.fetch(lsns, order), strict=True))
+        return [found[message_id] for message_id in ids]
 
     def gap_sum(self, queue: Queue) -> tuple[int, int]:
         """Return how many entries lie in the queue's gaps, and the sum of their hashes."""
@@ -262,15 +268,17 @@ class IndexStore:
     # ---- the index
 
     @contextmanager
-    def _reading(self) -> Iterator[lmdb.Transaction]:
+    def _reading(self) -> Iterator[Transaction]:
         """A view of the last commit; raises StoreError for all that is wrong with it."""
         try:
             if 0 < self._map_bytes < self._touched:
                 self._map_anew()
             with self._tables.read() as txn:
                 yield txn
-        except (IndexDamaged, IndexUnwritable, struct.error) as error:
-            raise self._unusable(error) from error
+        except (IndexDamaged, struct.error) as error:
+            raise StoreDamaged(f"{error}. {self._remedy()}") from error
+        except IndexUnwritable as error:
+            raise StoreError(str(error)) from error
 
     def _map_anew(self) -> None:
         """Let go of the map: what was looked at stays in the memory of the process until then."""
@@ -278,18 +286,13 @@ class IndexStore:
         self._tables = open_for_reading(self._tables.path)
         self._touched = 0
 
-    def _unusable(self, error: Exception) -> StoreError:
-        return StoreError(f"{error}. {self._remedy()}")
-
     def _remedy(self) -> str:
         return (
             f"Stop the broker, delete the directory {self._tables.path}, and start it again: the "
             "index is then made anew from the journal"
         )
 
-    def _pages(
-        self, txn: lmdb.Transaction, queue_id: int, priority: int, after: int
-    ) -> Iterator[Rows]:
+    def _pages(self, txn: Transaction, queue_id: int, priority: int, after: int) -> Iterator[Rows]:
         """The pages of a level that may have ids above `after`, in order."""
         prefix = level_prefix(queue_id, priority)
         cursor = txn.cursor(self._tables.db(PAGES))
@@ -299,20 +302,20 @@ class IndexStore:
         if not more or cursor.key() != start:
             # The page before may go on behind `after`.
             before = cursor.prev() if more else cursor.last()
-            if before and bytes(cursor.key()).startswith(prefix):
+            if before and cursor.key().startswith(prefix):
                 first = PAGE_KEY.unpack(cursor.key())[2]
-                before = header_of(bytes(cursor.value()), queue_id, first).last > after
+                before = header_of(cursor.value(), queue_id, first).last > after
             else:
                 before = False
             more = before or (more and cursor.set_range(start))
-        while more and bytes(cursor.key()).startswith(prefix):
+        while more and cursor.key().startswith(prefix):
             self._touched += PAGE_TOUCH_BYTES
             first = PAGE_KEY.unpack(cursor.key())[2]
-            yield decode(bytes(cursor.value()), queue_id, first)
+            yield decode(cursor.value(), queue_id, first)
             more = cursor.next()
 
     def _next_rows(
-        self, txn: lmdb.Transaction, queue: Queue, priority: int, after: int, window: Window
+        self, txn: Transaction, queue: Queue, priority: int, after: int, window: Window
     ) -> tuple[Rows, int]:
         """What fits into a window of the entries of a level that nobody else has, and `reached`."""
         gap = queue.gap(priority)
@@ -341,18 +344,13 @@ class IndexStore:
                     return join(parts), int(some.message[-1])
         return (join(parts) if parts else NO_ROWS), PAST_ALL
 
-    def _find(
-        self, txn: lmdb.Transaction, queue: Queue, priority: int, message_id: int
-    ) -> Entry | None:
+    def _find(self, txn: Transaction, queue: Queue, priority: int, message_id: int) -> Entry | None:
         page = next(self._pages(txn, queue.id, priority, message_id - 1), None)
         rows = _unknown_to(queue, _above(page, message_id - 1)) if page is not None else NO_ROWS
         if not len(rows.message) or int(rows.message[0]) != message_id:
             return None
         _, size, address, delivery_count, flags, expires = [int(column[0]) for column in rows]
-        message = message_without_content(message_id, address, priority, flags, expires, size)
-        entry = Entry(message)
-        entry.delivery_count = delivery_count
-        return entry
+        return ready_entry(message_id, priority, size, address, delivery_count, flags, expires)
 
     def _gap_rows(self, queue: Queue, priority: int, gap: Gap) -> Iterator[Rows]:
         """The entries of a gap that only the index has, by many pages at once."""
@@ -382,7 +380,7 @@ class IndexStore:
         return cast(list[Content], found)
 
     def _entries(
-        self, rows: Rows, ids: list[int], priority: int, contents: list[Content]
+        self, rows: Rows, ids: list[int], level: int, contents: list[Content]
     ) -> list[Entry]:
         """Make entries of rows and what the journal has of their messages."""
         columns = [column.tolist() for column in rows[1:]]
@@ -390,26 +388,36 @@ class IndexStore:
         for message_id, size, address, delivery_count, flags, expires, content in zip(
             ids, *columns, contents, strict=True
         ):
-            message = Message(message_id, address, priority, flags, expires, content[0], content[1])
+            message = Message(
+                message_id, address, priority_of(level, flags), flags & MESSAGE_FLAGS, expires,
+                *content,
+            )  # fmt: skip
             if message.size != size:
                 self._enlarge(message, size)
-            entry = Entry(message)
-            entry.delivery_count = delivery_count
-            entries.append(entry)
+            entries.append(entry_of(message, level, delivery_count, flags))
         return entries
 
     def _enlarge(self, message: Message, size: int) -> None:
         """Make a message large whose own body is not all of it; raises StoreError if it is not."""
         if message.flags & LARGE:
-            event = self.content.event(self.where(message.id))
+            event = self.content.event(self.where([message.id])[0], message.id)
             detail = decode_detail(event.row[KIND], event.detail)
             if isinstance(detail, RoutedDetail | CarriedDetail):
                 message.enlarge(chunk_lsns(detail), detail.body_bytes)
         if min(message.size, SIZE_MAX) != size:
-            raise StoreError(
+            raise StoreDamaged(
                 f"message {message.id} has {message.size} bytes in the journal, and {size} as the "
                 f"index says. {self._remedy()}"
             )
+
+
+def _bare_entries(rows: Rows, ids: list[int], priority: int) -> list[Entry]:
+    """Make entries of rows, without what the journal has of their messages."""
+    columns = [column.tolist() for column in rows[1:]]
+    return [
+        ready_entry(message_id, priority, *known)
+        for message_id, *known in zip(ids, *columns, strict=True)
+    ]
 
 
 def _above(rows: Rows, after: int) -> Rows:
@@ -435,9 +443,9 @@ def _unknown_to(queue: Queue, rows: Rows) -> Rows:
 
 
 def _levels_around(queue: Queue, message_id: int) -> Iterator[int]:
-    """The priorities of the gaps that an entry may be in; all, if the queue has no gap."""
+    """The levels of the gaps that an entry may be in; all, if the queue has no gap."""
     if queue.gaps is None:
-        yield from range(PRIORITIES)
+        yield from range(LEVELS)
         return
     for priority, gap in enumerate(queue.gaps):
         if gap is not None and gap.after < message_id <= gap.until:

@@ -6,11 +6,10 @@ never know who carries, or when.
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import lmdb
 import numpy as np
 
 from engine import events
@@ -19,17 +18,20 @@ from engine.events import (
     FLAGS,
     KIND,
     PRIORITY,
+    QUEUE,
     CarriedDetail,
     RoutedDetail,
+    Row,
     decode_detail,
 )
-from engine.message import MESSAGE_OVERHEAD_BYTES
+from engine.message import HELD_LEVEL, MESSAGE_OVERHEAD_BYTES
 from engine.queues import StoreError
-from journal.disk import RealDisk
+from journal.disk import Disk, RealDisk
 from journal.format import Damage, segment_first_lsn
-from journal.segment import open_segment, segment_names
+from journal.segment import first_lsn_of, open_segment, segment_names
 from paging import pages, records
 from paging.carrying import large_from, located
+from paging.checked import Transaction
 from paging.content import ContentReader
 from paging.layout import LAYOUT
 from paging.tables import (
@@ -40,6 +42,7 @@ from paging.tables import (
     PAGES,
     QUEUES,
     Tables,
+    level_of,
     level_prefix,
     open_for_reading,
     page_key,
@@ -82,12 +85,18 @@ class Weight(NamedTuple):
 class Survey:
     """The index and the journal of a data directory, to be asked what must be carried."""
 
-    def __init__(self, data: Path, last_lsn: int) -> None:
-        """Open them; what is asked for is content at `last_lsn` or before. Raises IndexDamaged."""
+    def __init__(self, disk: Disk, tables: Tables, last_lsn: int) -> None:
+        """Take tables, which `close` closes; `last_lsn` is the last event that is to leave."""
         self._last_lsn: Final = last_lsn
-        self._disk: Final = RealDisk(data / "journal")
-        self._tables: Final[Tables] = open_for_reading(data / "index")
+        self._disk: Final = disk
+        self._begins: Final = first_lsn_of(disk)
+        self._tables: Final = tables
         self._content: Final = ContentReader(self._disk, LAYOUT, cache_bytes=CACHE_BYTES)
+
+    @classmethod
+    def of(cls, data: Path, last_lsn: int) -> "Survey":
+        """Open the index and the journal of a data directory. Raises IndexDamaged."""
+        return cls(RealDisk(data / "journal"), open_for_reading(data / "index"), last_lsn)
 
     def close(self) -> None:
         """Close both."""
@@ -123,7 +132,7 @@ class Survey:
         with self._tables.read() as txn:
             for place in self._all(txn):
                 ids.append(place.message)
-                firsts.append(place.first)
+                firsts.append(max(place.first, self._begins))
                 sizes.append(max(place.size - MESSAGE_OVERHEAD_BYTES, 0))
         _, chosen = np.unique(np.frombuffer(ids, np.uint64), return_index=True)
         names = [name for name in segment_names(self._disk) if _first_of(name) <= self._last_lsn]
@@ -148,7 +157,7 @@ class Survey:
         finally:
             segment.close()
 
-    def _all(self, txn: lmdb.Transaction) -> Iterator[Place]:
+    def _all(self, txn: Transaction) -> Iterator[Place]:
         position: Position | None = Position()
         while position is not None:
             found, position = self._in_pages(txn, position, 1)
@@ -159,7 +168,7 @@ class Survey:
     # ---- ready
 
     def _in_pages(
-        self, txn: lmdb.Transaction, start: Position, limit: int
+        self, txn: Transaction, start: Position, limit: int
     ) -> tuple[list[Place], Position | None]:
         """Ready messages from a position on, and where to go on, None after the last page."""
         found: list[Place] = []
@@ -173,13 +182,13 @@ class Survey:
                 # The rest of the level is later still.
                 more = cursor.set_range(PAGE_KEY.pack(queue_id, level + 1, 0))
                 continue
-            rows = pages.decode(bytes(cursor.value()), queue_id, first)
+            rows = pages.decode(cursor.value(), queue_id, first)
             count = int(np.searchsorted(rows.message, np.uint64(self._last_lsn), "right"))
-            found += self._behind(txn, rows.take(slice(0, count)), 9 - level)
+            found += self._behind(txn, rows.take(slice(0, count)), level_of(level))
             more = cursor.next()
         return found, None
 
-    def _behind(self, txn: lmdb.Transaction, rows: pages.Rows, priority: int) -> Iterator[Place]:
+    def _behind(self, txn: Transaction, rows: pages.Rows, level: int) -> Iterator[Place]:
         ids = rows.message.tolist()
         carried = located(self._tables, txn, ids)
         for message_id, size, address, _, flags, _ in zip(
@@ -187,6 +196,7 @@ class Survey:
         ):
             lsn = carried.get(message_id, message_id)
             if lsn <= self._last_lsn and not flags & events.BODY_OMITTED:
+                priority = records.priority_of(level, flags)
                 yield self._place(message_id, lsn, address, priority, flags, size)
 
     def _place(
@@ -194,15 +204,16 @@ class Survey:
     ) -> Place:
         first = lsn
         if flags & events.LARGE:
-            detail = self._detail(lsn)
+            detail = self._detail(lsn, message)
             first = min(detail.chunks[:1], default=lsn)
             size = detail.body_bytes + MESSAGE_OVERHEAD_BYTES
-        return Place(message, lsn, address, priority, flags, size, first)
+        kept = flags & events.MESSAGE_FLAGS
+        return Place(message, lsn, address, priority, kept, size, first)
 
     # ---- in flight, and large
 
-    def _in_flight(self, txn: lmdb.Transaction) -> Iterator[Place]:
-        for key, value in txn.cursor(self._tables.db(FLIGHTS)):
+    def _in_flight(self, txn: Transaction) -> Iterator[Place]:
+        for key, value in txn.rows(self._tables.db(FLIGHTS)):
             message_id = FLIGHT_KEY.unpack(key)[1]
             record = records.decode(records.FlightRecord, value, "an entry in flight")
             lsn = located(self._tables, txn, [message_id]).get(message_id, message_id)
@@ -211,47 +222,52 @@ class Survey:
                     message_id, lsn, record.address, record.priority, record.flags, record.size
                 )
 
-    def _large(self, txn: lmdb.Transaction) -> Iterator[Place]:
+    def _large(self, txn: Transaction) -> Iterator[Place]:
         """Large messages that begin in the segments and were routed, or carried, behind them."""
         for first, message_id in large_from(self._tables, txn, self._last_lsn):
             lsn = located(self._tables, txn, [message_id]).get(message_id, message_id)
-            if lsn <= self._last_lsn:
+            if lsn <= self._last_lsn or first < self._begins:
+                # The events that are asked for, or chunks that left before: they are lost.
                 continue
-            detail = self._detail(lsn)
+            detail = self._detail(lsn, message_id)
             if detail.chunks[:1] != (first,):
                 # It was carried since.
                 continue
-            row = self._content.event(lsn).row
-            if self._is_queued(txn, row[PRIORITY], message_id):
+            row = self._content.event(lsn, message_id).row
+            queues = self._queues_of(txn, row, detail)
+            if any(self._is_queued(txn, queue, row[PRIORITY], message_id) for queue in queues):
                 place = self._place(message_id, lsn, row[ADDRESS], row[PRIORITY], row[FLAGS], 0)
                 yield place._replace(first=first)
 
-    def _detail(self, lsn: int) -> RoutedDetail | CarriedDetail:
-        event = self._content.event(lsn)
+    def _detail(self, lsn: int, message: int) -> RoutedDetail | CarriedDetail:
+        event = self._content.event(lsn, message)
         detail = decode_detail(event.row[KIND], event.detail)
         if not isinstance(detail, RoutedDetail | CarriedDetail):
             raise StoreError(f"event {lsn} is no message, and the index says that it is")
         return detail
 
-    def _is_queued(self, txn: lmdb.Transaction, priority: int, message_id: int) -> bool:
-        """Whether any queue has a message, ready or in flight."""
-        queues = txn.cursor(self._tables.db(QUEUES))
-        for key in queues.iternext(keys=True, values=False):
-            queue_id = ID_KEY.unpack(key)[0]
-            flight = txn.get(FLIGHT_KEY.pack(queue_id, message_id), db=self._tables.db(FLIGHTS))
-            if flight is not None or self._is_ready(txn, queue_id, priority, message_id):
-                return True
-        return False
+    def _queues_of(
+        self, txn: Transaction, row: Row, detail: RoutedDetail | CarriedDetail
+    ) -> Iterable[int]:
+        """Ids of the queues that can have a message: those it was routed to, if that is known."""
+        if row[KIND] == events.ROUTED and isinstance(detail, RoutedDetail):
+            return detail.queues or (row[QUEUE],)
+        return (ID_KEY.unpack(key)[0] for key, _ in txn.rows(self._tables.db(QUEUES)))
 
-    def _is_ready(
-        self, txn: lmdb.Transaction, queue_id: int, priority: int, message_id: int
-    ) -> bool:
+    def _is_queued(self, txn: Transaction, queue_id: int, priority: int, message_id: int) -> bool:
+        """Whether a queue has a message, ready, held or in flight."""
+        flight = txn.get(FLIGHT_KEY.pack(queue_id, message_id), db=self._tables.db(FLIGHTS))
+        return flight is not None or any(
+            self._is_in(txn, queue_id, level, message_id) for level in (priority, HELD_LEVEL)
+        )
+
+    def _is_in(self, txn: Transaction, queue_id: int, level: int, message_id: int) -> bool:
         cursor = txn.cursor(self._tables.db(PAGES))
-        behind = page_key(queue_id, priority, message_id + 1)
+        behind = page_key(queue_id, level, message_id + 1)
         found = cursor.prev() if cursor.set_range(behind) else cursor.last()
-        if not found or not bytes(cursor.key()).startswith(level_prefix(queue_id, priority)):
+        if not found or not cursor.key().startswith(level_prefix(queue_id, level)):
             return False
-        rows = pages.decode(bytes(cursor.value()), queue_id, PAGE_KEY.unpack(cursor.key())[2])
+        rows = pages.decode(cursor.value(), queue_id, PAGE_KEY.unpack(cursor.key())[2])
         return bool(np.isin(np.uint64(message_id), rows.message))
 
 

@@ -2,10 +2,13 @@
 
 Everything in it is derived from the journal. Fault model: a commit is synchronous, and whole or
 not there; a full or read-only disk makes a commit fail and leaves the one before untouched; the
-files may have been cut, overwritten or deleted while nobody looked, which must be found and told,
-not trusted. Must never know what the values mean (`paging.pages`, `paging.records`).
+files may have been cut, overwritten or deleted while nobody looked. Every row is checked where it
+is read (`paging.checked`); the structure around the rows, damage of which may end the process, is
+judged before anybody opens tables (`paging.structure`). Must never know what the values mean
+(`paging.pages`, `paging.records`).
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,11 +16,18 @@ from struct import Struct
 from typing import Final, TypeVar
 
 import lmdb
-from crc32c import crc32c
 
-FORMAT: Final = 1
+from journal.disk import sync_directory
+from journal.spares import OUT_OF_DESCRIPTORS, SPARES
+from paging.checked import IndexDamaged as IndexDamaged  # noqa: PLC0414 (for who opens tables)
+from paging.checked import Table, Transaction
+
+FORMAT: Final = 2
 """Number of the format of keys and values; an index of another one is made anew."""
 
+LOCK_FILE: Final = "lock.mdb"
+LOCK_FILE_BYTES: Final = 8192
+"""What LMDB takes for 126 readers."""
 DATA_FILE: Final = "data.mdb"
 MAP_BYTES_MIN: Final = 16 * 1024 * 1024
 """Size of a new map; it doubles when a transaction does not fit."""
@@ -45,9 +55,6 @@ NAMES: Final = (
     CLUSTERS,
     CARRIED, LARGE, IDS,
 )  # fmt: skip
-ADDED: Final = frozenset((IDS,))
-"""Tables that an index of this format may lack, because it was made before there were such."""
-
 ID_KEY: Final = Struct(">Q")
 """Addresses, queues, connections, consumers: the id. Blocks: the first LSN. Carried: the message
 id; the value is the LSN of the event that has its content now, in the same form."""
@@ -81,12 +88,10 @@ SETTINGS_KEY: Final = b"settings"
 FORMAT_KEY: Final = b"format"
 DATA_ID_KEY: Final = b"data-id"
 POSITION_KEY: Final = b"position"
-POSITION_VALUE: Final = Struct("<Q16sqI")
-"""Indexed LSN, hash of the block that ends there, its time in microseconds since 1970, and the
-crc32c of all that: recovery holds the LSN against the journal, and must not refuse a sound one.
-"""
+POSITION_VALUE: Final = Struct("<Q16sq")
+"""Indexed LSN, hash of the block that ends there, and its time in microseconds since 1970."""
 
-_CRC_BYTES: Final = 4
+_META_ROWS: Final = 3
 _FORMAT_VALUE: Final = Struct("<I")
 _T = TypeVar("_T")
 
@@ -106,27 +111,34 @@ _DAMAGE: Final = (
 )
 
 
-class IndexDamaged(Exception):
-    """The index cannot be trusted; the text says what is wrong and where. It must be rebuilt."""
-
-
 class IndexUnwritable(Exception):
     """The index cannot be written now: the disk is full or read-only. What is committed stays."""
 
 
-def level_of(priority: int) -> int:
-    """Number of a level in keys: the highest priority comes first."""
-    return 9 - priority
+def level_of(level: int) -> int:
+    """Number of a level in keys, and back: the highest priority comes first, what is held last."""
+    return (9 - level) & 15
 
 
-def page_key(queue_id: int, priority: int, first: int) -> bytes:
+def page_key(queue_id: int, level: int, first: int) -> bytes:
     """Key of the page of a level that begins with message `first`."""
-    return PAGE_KEY.pack(queue_id, 9 - priority, first)
+    return PAGE_KEY.pack(queue_id, level_of(level), first)
 
 
-def level_prefix(queue_id: int, priority: int) -> bytes:
+def level_prefix(queue_id: int, level: int) -> bytes:
     """What the keys of all pages of a level begin with."""
-    return LEVEL_KEY.pack(queue_id, 9 - priority)
+    return LEVEL_KEY.pack(queue_id, level_of(level))
+
+
+UNREADABLE: Final = (
+    OSError,
+    lmdb.DiskError,
+    lmdb.LockError,
+    lmdb.MemoryError,
+    lmdb.ReadersFullError,
+    lmdb.ReadonlyError,
+)
+"""What says nothing about the tables; all else that LMDB may refuse follows from what is there."""
 
 
 @contextmanager
@@ -160,48 +172,40 @@ class Tables:
     def __init__(self, path: Path, env: lmdb.Environment, *, readonly: bool) -> None:
         """Take an environment that `open_for_writing` or `open_for_reading` opened."""
         self.path: Final = path
-        self.env: Final = env
-        self._dbs: Final = {}
-        for name in NAMES:
-            try:
-                self._dbs[name] = env.open_db(name, create=not readonly)
-            except lmdb.NotFoundError:
-                if name not in ADDED:
-                    raise
+        self._env: Final = env
+        self._dbs: Final = {
+            name: Table(path, name, env.open_db(name, create=not readonly)) for name in NAMES
+        }
 
-    def db(self, name: bytes) -> "lmdb._Database":
-        """Handle of a table, to be given to the methods of a transaction."""
+    def db(self, name: bytes) -> Table:
+        """A table, to be given to the methods of a transaction."""
         return self._dbs[name]
-
-    def has(self, name: bytes) -> bool:
-        """Whether there is a table; one that is missing counts as empty."""
-        return name in self._dbs
 
     def close(self) -> None:
         """Close the environment; no transaction may be open."""
-        self.env.close()
+        self._env.close()
 
     # ---- transactions
 
     @contextmanager
-    def read(self) -> Iterator[lmdb.Transaction]:
+    def read(self) -> Iterator[Transaction]:
         """A view of the last commit. Raises IndexDamaged and IndexUnwritable.
 
         Not to be held for long: what it sees cannot be reused by the writer.
         """
         with translated(self.path):
             try:
-                txn = self.env.begin(buffers=False)
+                txn = self._env.begin(buffers=False)
             except lmdb.MapResizedError:
                 # The writer made it larger: adopt its size.
-                self.env.set_mapsize(0)
-                txn = self.env.begin(buffers=False)
+                self._env.set_mapsize(0)
+                txn = self._env.begin(buffers=False)
             try:
-                yield txn
+                yield Transaction(txn)
             finally:
                 txn.abort()
 
-    def write(self, work: Callable[[lmdb.Transaction], _T]) -> _T:
+    def write(self, work: Callable[[Transaction], _T]) -> _T:
         """Do work in one transaction and commit it; grows the map and does it again if need be.
 
         So `work` must be repeatable. If anything is raised, nothing is written. Raises
@@ -210,19 +214,19 @@ class Tables:
         while True:
             with translated(self.path):
                 try:
-                    with self.env.begin(write=True, buffers=False) as txn:
-                        found = work(txn)
+                    with self._env.begin(write=True, buffers=False) as txn:
+                        found = work(Transaction(txn))
                     self._extend()
                     return found
                 except lmdb.MapFullError:
                     self.grow()
                 except lmdb.MapResizedError:
-                    self.env.set_mapsize(0)
+                    self._env.set_mapsize(0)
 
     @property
     def free_bytes(self) -> int:
         """Bytes that the map has left, without what may be reused in it."""
-        info = self.env.info()
+        info = self._env.info()
         return int(info["map_size"]) - (int(info["last_pgno"]) + 1) * self._page_bytes()
 
     def make_room(self, events: int) -> None:
@@ -230,50 +234,54 @@ class Tables:
         while self.free_bytes < ROOM_BYTES_MIN + events * ROOM_BYTES_PER_EVENT:
             self.grow()
 
+    def copy_to(self, directory: Path) -> None:
+        """Put a compact copy of the last commit into a directory that is there and empty.
+
+        Raises IndexDamaged and IndexUnwritable.
+        """
+        with translated(self.path):
+            self._env.copy(str(directory), compact=True)
+
     def grow(self) -> None:
         """Double the size of the map; no transaction may be open in this process."""
-        self.env.set_mapsize(2 * int(self.env.info()["map_size"]))
+        self._env.set_mapsize(2 * int(self._env.info()["map_size"]))
 
     def _page_bytes(self) -> int:
-        return int(self.env.stat()["psize"])
+        return int(self._env.stat()["psize"])
 
     def _extend(self) -> None:
         """Make the file as long as LMDB takes it for: pages at its end may never be written."""
         file = self.path / DATA_FILE
-        wanted = (int(self.env.info()["last_pgno"]) + 1) * self._page_bytes()
+        wanted = (int(self._env.info()["last_pgno"]) + 1) * self._page_bytes()
         if file.stat().st_size < wanted:
             with file.open("r+b") as opened:
                 opened.truncate(wanted)
 
     # ---- meta
 
-    def position(self, txn: lmdb.Transaction) -> tuple[int, bytes, int]:
+    def position(self, txn: Transaction) -> tuple[int, bytes, int]:
         """Indexed LSN, hash of the block that ends there, and its time in microseconds.
 
         All zero if nothing is indexed. Raises IndexDamaged.
         """
         value = txn.get(POSITION_KEY, db=self.db(META))
-        if value is None:
+        if value is None and txn.count(self.db(META)) < _META_ROWS:
             return 0, bytes(16), 0
-        if len(value) != POSITION_VALUE.size:
+        if value is None or len(value) != POSITION_VALUE.size:
             raise IndexDamaged(f"the index in {self.path} is damaged: its position is no position")
-        lsn, block_hash, time, crc = POSITION_VALUE.unpack(value)
-        if crc != crc32c(value[:-_CRC_BYTES]):
-            raise IndexDamaged(f"the index in {self.path} is damaged: the crc of its position")
+        lsn, block_hash, time = POSITION_VALUE.unpack(value)
         return lsn, block_hash, time
 
-    def set_position(self, txn: lmdb.Transaction, lsn: int, block_hash: bytes, time: int) -> None:
+    def set_position(self, txn: Transaction, lsn: int, block_hash: bytes, time: int) -> None:
         """Say up to where everything is indexed; `time` is microseconds since 1970."""
-        value = POSITION_VALUE.pack(lsn, block_hash, time, 0)[:-_CRC_BYTES]
-        crc = crc32c(value).to_bytes(_CRC_BYTES, "little")
-        txn.put(POSITION_KEY, value + crc, db=self.db(META))
+        txn.put(POSITION_KEY, POSITION_VALUE.pack(lsn, block_hash, time), db=self.db(META))
 
-    def data_id(self, txn: lmdb.Transaction) -> bytes:
+    def data_id(self, txn: Transaction) -> bytes:
         """Id of the data directory that the index belongs to. Raises IndexDamaged."""
         value = txn.get(DATA_ID_KEY, db=self.db(META))
         if value is None:
             raise IndexDamaged(f"the index in {self.path} does not say which journal it is of")
-        return bytes(value)
+        return value
 
 
 def open_for_writing(path: Path, data_id: bytes) -> Tables:
@@ -282,8 +290,13 @@ def open_for_writing(path: Path, data_id: bytes) -> Tables:
     Raises IndexDamaged (also for another format or journal) and IndexUnwritable.
     """
     with translated(path):
-        path.mkdir(mode=0o750, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        is_new = not (path / DATA_FILE).exists()
         tables = Tables(path, _environment(path, readonly=False), readonly=False)
+        if is_new:
+            # Commits sync the file, and not its name: a power cut could take the whole index.
+            sync_directory(path)
+            sync_directory(path.parent)
     try:
         tables.write(lambda txn: _begin(tables, txn, data_id))
     except BaseException:
@@ -319,16 +332,9 @@ def _environment(path: Path, *, readonly: bool) -> lmdb.Environment:
     map_bytes = MAP_BYTES_MIN
     while map_bytes < 2 * size:
         map_bytes *= 2
-    env = lmdb.open(
-        str(path),
-        map_size=map_bytes,
-        max_dbs=len(NAMES),
-        readonly=readonly,
-        create=not readonly,
-        readahead=False,
-        meminit=False,
-        mode=0o640,
-    )
+    if not readonly:
+        _reserve_lock(path)
+    env = _lmdb(path, map_bytes, readonly=readonly)
     try:
         env.reader_check()
         wanted = (int(env.info()["last_pgno"]) + 1) * int(env.stat()["psize"])
@@ -344,18 +350,51 @@ def _environment(path: Path, *, readonly: bool) -> lmdb.Environment:
     return env
 
 
-def _begin(tables: Tables, txn: lmdb.Transaction, data_id: bytes) -> None:
+def _reserve_lock(path: Path) -> None:
+    """Give LMDB's file of locks its room. It is mapped: without room, whoever looks at it dies."""
+    descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, LOCK_FILE_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def _lmdb(path: Path, map_bytes: int, *, readonly: bool) -> lmdb.Environment:
+    """Open the environment, with spare descriptors if there are no others."""
+    while True:
+        try:
+            return lmdb.open(
+                str(path),
+                map_size=map_bytes,
+                max_dbs=len(NAMES),
+                readonly=readonly,
+                create=not readonly,
+                readahead=False,
+                meminit=False,
+                mode=0o600,
+            )
+        except lmdb.Error as error:
+            out = any(os.strerror(number) in str(error) for number in OUT_OF_DESCRIPTORS)
+            if not out or not SPARES.give():
+                raise
+
+
+def _begin(tables: Tables, txn: Transaction, data_id: bytes) -> None:
     """Write down format and data id of new tables, check them in others."""
     meta = tables.db(META)
-    if txn.get(FORMAT_KEY, db=meta) is None and not txn.stat(meta)["entries"]:
+    if not txn.count(meta):
         txn.put(FORMAT_KEY, _FORMAT_VALUE.pack(FORMAT), db=meta)
         txn.put(DATA_ID_KEY, data_id, db=meta)
     _check(tables, txn, data_id)
 
 
-def _check(tables: Tables, txn: lmdb.Transaction, data_id: bytes | None) -> None:
-    value = txn.get(FORMAT_KEY, db=tables.db(META))
-    if value != _FORMAT_VALUE.pack(FORMAT):
+def _check(tables: Tables, txn: Transaction, data_id: bytes | None) -> None:
+    meta = tables.db(META)
+    row = txn.as_stored(FORMAT_KEY, db=meta)
+    if row is None or len(row) == _FORMAT_VALUE.size:
+        # What was written before rows had crcs.
+        raise IndexDamaged(f"the index in {tables.path} is not of format {FORMAT}")
+    if txn.get(FORMAT_KEY, db=meta) != _FORMAT_VALUE.pack(FORMAT):
         raise IndexDamaged(f"the index in {tables.path} is not of format {FORMAT}")
     found = tables.data_id(txn)
     if data_id is not None and found != data_id:

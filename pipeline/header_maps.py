@@ -1,8 +1,8 @@
 """Headers of many messages as one Arrow map array.
 
 Blocks of headers (`engine.headers`) are cut into lines and those into names and values by Arrow as
-a whole, where nothing is escaped and no name is repeated, which is nearly always; otherwise one
-message at a time. Must never know where headers come from.
+a whole, where nothing but colons is escaped and no name is repeated, which is nearly always;
+otherwise one message at a time. Must never know where headers come from.
 """
 
 from itertools import accumulate
@@ -27,7 +27,9 @@ def _as_a_whole(blocks: pa.Array, absent: pa.Array) -> pa.Array | None:
     """None if something in the blocks needs a closer look."""
     text = b"".join(blocks.to_pylist())
     ends = np.cumsum(pc.binary_length(blocks).to_numpy())
-    if not text or b"\\" in text:
+    # Each backslash begins an escaped colon, or else there are escapes of other kinds.
+    colons = text.count(b"\\c")
+    if not text or text.count(b"\\") != colons:
         return None
     is_end = np.frombuffer(text, np.uint8) == _LINE_FEED
     # An empty block ends where the one before it does; only the first ones may end nowhere.
@@ -42,6 +44,8 @@ def _as_a_whole(blocks: pa.Array, absent: pa.Array) -> pa.Array | None:
     if pc.min(pc.list_value_length(pairs)).as_py() != 2:
         return None
     flat = pairs.flatten().cast(pa.string())
+    if colons:
+        flat = pc.replace_substring(flat, "\\c", ":")
     even = np.arange(0, len(flat), 2)
     names, values = flat.take(pa.array(even)), flat.take(pa.array(even + 1))
     breaks = np.flatnonzero(is_end) + 1

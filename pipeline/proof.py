@@ -28,12 +28,15 @@ from journal.errors import Corruption
 from journal.format import (
     BLOCK_HEADER_BYTES,
     HASH_BYTES,
+    PADDING_BYTES_MIN,
+    PAGE_BYTES,
     BlockHeader,
     Damage,
     SegmentHeader,
     block_hash,
     header_salt,
     pack_block_header,
+    pack_padding,
     segment_name,
     unpack_block_header,
     unpack_footer,
@@ -74,6 +77,14 @@ _RAW_NAMES: Final = {
 _HEAP_COLUMNS: Final = ("detail_raw", "headers_raw", "body")
 assert len(_HEAP_COLUMNS) == len(HEAPS)
 _ROW_COLUMNS: Final = tuple(_RAW_NAMES.get(name, name) for name, _, _ in LAYOUT.columns)
+
+
+def _padded(heap: bytes, header: BlockHeader) -> bytes:
+    """A heap frame as long as the header says, if padding may have made it so."""
+    missing = header.heap_stored_bytes - len(heap)
+    if PADDING_BYTES_MIN <= missing < PAGE_BYTES + PADDING_BYTES_MIN:
+        return heap + pack_padding(missing)
+    return heap
 
 
 class BlockProof(NamedTuple):
@@ -298,7 +309,8 @@ class Rebuilder:
                 cuts.append((block, start, end))
                 start = end
             else:
-                self._count(block, block_hash(block.packed, b"", b"") == block.hash)
+                padding = _padded(b"", block.header)
+                self._count(block, block_hash(block.packed, b"", padding) == block.hash)
         return cuts
 
     def _count(self, block: BlockProof, exact: bool) -> None:
@@ -330,7 +342,7 @@ class Rebuilder:
         if (len(rows), len(heap)) != (block.header.rows_raw_bytes, block.header.heap_raw_bytes):
             self._fault(block, "the header of the block speaks of another number of bytes")
             return None
-        stored_heap = self._compressor.compress(heap) if heap else b""
+        stored_heap = _padded(self._compressor.compress(heap) if heap else b"", block.header)
         stored_rows, exact = b"", False
         for stored_rows in self._frames(order, rows, block.header.event_count):
             exact = block_hash(block.packed, stored_rows, stored_heap) == block.hash

@@ -25,6 +25,7 @@ from journal.disk import Disk, RealDisk
 from journal.errors import ArchiveError, JournalError
 from journal.format import Damage, SegmentHeader, manifest_name
 from journal.segment import open_segment, segment_names
+from journal.trust import too_large
 from paging.layout import LAYOUT
 from pipeline.naming import NameTables
 from pipeline.parquet_archive import (
@@ -233,8 +234,12 @@ def _proof_of(archive: ParquetArchive, segment: ArchivedSegment) -> Proof:
 
 
 def tables_of(file: Path) -> Iterator[pa.Table]:
-    """The rows of a Parquet file in pieces; raises what pyarrow raises."""
+    """The rows of a Parquet file in pieces; raises Damage and what pyarrow raises."""
     with pq.ParquetFile(file) as parquet:
+        for group in range(parquet.num_row_groups):
+            wrong = too_large(parquet.metadata.row_group(group).total_byte_size)
+            if wrong:
+                raise Damage(f"row group {group}: {wrong}")
         for batch in parquet.iter_batches(BATCH_ROWS):
             yield pa.Table.from_batches([batch])
 

@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from engine.events import BY_NAME as KINDS
+from journal.segment import first_lsn_of
 from pipeline.duck import DuckEngine
 from pipeline.engines import History
 from pipeline.naming import NO_NAMES, NameTables
@@ -92,6 +93,7 @@ class Asking:
         if need.scans or need.milestones:
             end, names = self._end(any(each.needs_names for each in need.selections))
             selections, notes = self._possible(need.selections, names)
+            notes = (*notes, *self._beginning())
         chosen = [msgspec.structs.replace(each, to_lsn=_least(each.to_lsn, end))
                   for each in selections]  # fmt: skip
         self._decode(held, engine, need, chosen)
@@ -109,6 +111,17 @@ class Asking:
             return None, NO_NAMES
         plan = make_plan(source, Selection(from_lsn=_END), names=named)
         return plan.last_lsn, plan.names
+
+    def _beginning(self) -> tuple[str, ...]:
+        """A note about where history begins, if that is not its first event."""
+        source = self._history.source
+        if self._history.parquet or not (source.directory or source.archive):
+            return ()
+        first = first_lsn_of(source.disk())
+        if first <= 1:
+            return ()
+        hint = "" if source.archive else "; --with-archive asks the archive, too"
+        return (f"history begins with event {first} here, what was before it has left{hint}",)
 
     def _possible(
         self, selections: Sequence[Selection], names: NameTables

@@ -33,7 +33,7 @@ MILESTONE_KINDS: Final = (
 _LAST_LSN: Final = (1 << 63) - 1
 _SETTLING: Final = ("Acknowledged", "DeadLettered", "Expired", "Removed")
 """Kinds of events with which an entry leaves its queue."""
-_OF_ENTRIES: Final = ("Routed", "Delivered", "Returned", *_SETTLING)
+_OF_ENTRIES: Final = ("Routed", "Delivered", "Returned", "Held", "Released", *_SETTLING)
 
 
 class ViewColumn(msgspec.Struct, frozen=True):
@@ -112,6 +112,8 @@ gathered AS (
     max(time) FILTER (WHERE kind = 'Delivered') AS last_delivered_at,
     max(lsn) FILTER (WHERE kind = 'Delivered') AS delivered_lsn,
     max(lsn) FILTER (WHERE kind = 'Returned') AS returned_lsn,
+    max(lsn) FILTER (WHERE kind = 'Held') AS held_lsn,
+    max(lsn) FILTER (WHERE kind = 'Released') AS released_lsn,
     min(kind) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_kind,
     min(reason) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_reason,
     min(lsn) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_lsn,
@@ -126,7 +128,8 @@ placed AS (
       THEN list_min(list_filter(restarts.lsns, lambda started: started > message))
       END AS dropped_lsn,
     coalesce(delivered_lsn, 0) > greatest(coalesce(returned_lsn, 0), coalesce(restarts.last_lsn, 0))
-      AS is_out
+      AS is_out,
+    coalesce(held_lsn, 0) > coalesce(released_lsn, 0) AS is_held
   FROM gathered CROSS JOIN restarts
   LEFT JOIN made ON gathered.queue = made.queue
     AND gathered.message >= made.created_lsn AND gathered.message < made.until_lsn
@@ -139,7 +142,7 @@ SELECT message, placed.queue, coalesce(made_id, nullif(seen_id, 0)) AS queue_id,
     WHEN end_kind = 'Expired' THEN 'expired'
     WHEN end_kind = 'Removed' THEN 'removed'
     WHEN dropped_lsn IS NOT NULL THEN 'dropped'
-    WHEN is_out THEN 'in flight' ELSE 'ready' END AS state,
+    WHEN is_out THEN 'in flight' WHEN is_held THEN 'held' ELSE 'ready' END AS state,
   CASE WHEN dropped_lsn IS NOT NULL THEN 'restart' ELSE end_reason END AS reason,
   coalesce(end_lsn, dropped_lsn) AS ended_lsn,
   coalesce(end_at, milestones.time) AS ended_at,
@@ -170,7 +173,7 @@ SELECT message, min(routed_at) AS routed_at, min(address) AS address,
   max(ended_at) FILTER (WHERE state = 'acknowledged') AS last_acknowledged_at,
   CASE WHEN bool_or(state = 'in flight') THEN 'in flight' WHEN bool_or(state = 'ready') THEN 'ready'
     WHEN min(state) = max(state) THEN min(state) ELSE 'mixed' END AS state,
-  count(*) FILTER (WHERE state IN ('ready', 'in flight')) AS queued,
+  count(*) FILTER (WHERE state IN ('ready', 'held', 'in flight')) AS queued,
   count(*) FILTER (WHERE state = 'acknowledged') AS acknowledged,
   count(*) FILTER (WHERE state = 'dead-lettered') AS dead_lettered,
   count(*) FILTER (WHERE state = 'expired') AS expired,
@@ -257,7 +260,8 @@ counted AS (
     count(*) FILTER (WHERE state = 'removed') AS removed,
     count(*) FILTER (WHERE state = 'dropped') AS dropped,
     count(*) FILTER (WHERE state = 'ready') AS ready,
-    count(*) FILTER (WHERE state = 'in flight') AS in_flight
+    count(*) FILTER (WHERE state = 'in flight') AS in_flight,
+    count(*) FILTER (WHERE state = 'held') AS held
   FROM entries GROUP BY queue, queue_created_lsn
 )
 SELECT coalesce(told.queue_id, seen_id) AS queue_id, coalesce(told.queue, counted.queue) AS queue,
@@ -268,8 +272,8 @@ SELECT coalesce(told.queue_id, seen_id) AS queue_id, coalesce(told.queue, counte
   coalesce(acknowledged, 0) AS acknowledged, coalesce(returned, 0) AS returned,
   coalesce(dead_lettered, 0) AS dead_lettered, coalesce(expired, 0) AS expired,
   coalesce(removed, 0) AS removed, coalesce(dropped, 0) AS dropped,
-  coalesce(ready, 0) AS ready, coalesce(in_flight, 0) AS in_flight,
-  coalesce(ready, 0) + coalesce(in_flight, 0) AS messages
+  coalesce(ready, 0) AS ready, coalesce(held, 0) AS held, coalesce(in_flight, 0) AS in_flight,
+  coalesce(ready, 0) + coalesce(held, 0) + coalesce(in_flight, 0) AS messages
 FROM told FULL JOIN counted
   ON counted.queue = told.queue AND counted.queue_created_lsn = told.created_lsn
 LEFT JOIN milestones ON milestones.lsn = gone_lsn"""
@@ -297,7 +301,7 @@ deliveries          how often it was delivered from this queue
 returns             how often it was returned to this queue by an event
 first_delivered_at  when it was delivered first, null for never
 last_delivered_at   when it was delivered last
-state               ready, in flight, acknowledged, dead-lettered, expired, removed, dropped
+state               ready, held, in flight, acknowledged, dead-lettered, expired, removed, dropped
 reason              why it left the queue
 ended_lsn           event with which it left the queue, null if it is still there
 ended_at            when that was
@@ -394,8 +398,9 @@ expired        messages that expired
 removed        messages that were removed by an administrator, or with the queue
 dropped        messages that were dropped at a restart
 ready          messages that are ready now
+held           messages that are held now, because they had nowhere to go
 in_flight      messages that are in flight now
-messages       both together
+messages       all of these together
 """),
     (EVENTS, MILESTONES, "entries"),
     _ENTRY_NEEDS,

@@ -8,13 +8,12 @@ another journal, or not to be written for now. None of that costs more than time
 
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from engine import events
 from engine.events import KIND
-from engine.queues import StoreError
+from engine.queues import PAST_ALL, StoreError
 from engine.state import State
 from journal.disk import Disk
 from journal.reader import read_blocks
@@ -22,20 +21,22 @@ from journal.segment import first_lsn_of, segment_names
 from paging.base import BaseDamaged, describe, restore
 from paging.judging import check_apart, judge
 from paging.layout import LAYOUT
-from paging.process import IndexerFailed, IndexerProcess
+from paging.process import IndexerFailed, IndexerProcess, IndexerStuck
 from paging.retiring import BASE
 from paging.store import IndexStore
+from paging.structure import check_structure
 from paging.tables import (
+    BLOCKS,
     DATA_FILE,
+    ID_KEY,
     IndexDamaged,
     IndexUnwritable,
     open_for_reading,
     open_for_writing,
 )
+from recovery.last_words import LastWords
 
 INDEX: Final = "index"
-STARTING: Final = "index-starting"
-"""File that is there from the opening of the index until it has served for a while."""
 CATCH_UP_EVENTS: Final = 200_000
 """How many events a start folds itself; for more it waits for the indexer, which is faster."""
 
@@ -59,23 +60,30 @@ class Checkpoint(NamedTuple):
             self.indexer.close()
 
 
-def suspect(path: Path) -> str:
-    """What is wrong with an index that may have killed who looked at it; it is discarded then.
+def suspect(path: Path, journal: Path, words: LastWords, notice: Notice) -> str:
+    """What is wrong with an index that would harm who looks at it; nobody may look then.
 
-    To be called before anything else looks at the index. Until `trust` is called, a death makes it
-    suspect to the next start, which has it read in full by a process apart: what is wrong with the
-    structure of a map may kill whoever looks at it. Empty if there is nothing to be said.
+    To be called before anything else looks at the index, by who may write it. Its structure is
+    judged at each start, without LMDB, which a damaged one may kill. If the last broker had a
+    reason to distrust the index, or died by a signal, all of it is read by a process apart; an
+    index that was found sound so, and has failed the next broker soon, is wrong. Empty if there is
+    nothing to be said. Deletes nothing: the start may yet be refused. Raises IndexUnwritable and
+    OSError if it cannot be read.
     """
-    if not (path / INDEX / DATA_FILE).exists():
+    file = path / INDEX / DATA_FILE
+    if not file.is_file():
         return ""
-    starting = path / STARTING
-    wrong = check_apart(path / INDEX) if starting.exists() else ""
-    if wrong:
-        discard(path)
-    else:
-        # A disk without room for an empty file has none for an index either, and that is told.
-        with suppress(OSError):
-            starting.touch()
+    try:
+        check_structure(path / INDEX)
+    except IndexDamaged as damage:
+        return str(damage)
+    if not words.text:
+        return ""
+    size = file.stat().st_size >> 20
+    notice(f"the last run ended with '{words.text}': all of the index is read first ({size} MiB)")
+    wrong = check_apart(path / INDEX, journal)
+    if not wrong and words.again:
+        return "one broker after the other fails with it, though all of it can be read"
     return wrong
 
 
@@ -102,22 +110,21 @@ def load_checkpoint(
     *,
     progress: Progress | None,
     notice: Notice,
+    wrong: str = "",
 ) -> Checkpoint:
     """Start the indexer of a data directory and load the state to fold the journal's end into.
 
-    `notice` is told in a sentence what takes time or went wrong. Raises RecoveryError's cause as
-    IndexerFailed if the journal cannot be indexed, and BaseDamaged.
+    `notice` is told in a sentence what takes time or went wrong, `wrong` is what `suspect` found.
+    Raises RecoveryError's cause as IndexerFailed if the journal cannot be indexed, and BaseDamaged.
     """
     try:
-        why = _why_not(path, disk, data_id)
+        why = wrong or _why_not(path, disk, data_id)
+        _check_beginning(path, disk, data_id, usable=not why)
         for _ in range(2):
             if why:
                 _renew(path, disk, data_id, why if durable_lsn else "", notice)
             try:
                 open_for_writing(path / INDEX, data_id).close()
-                # A disk without room for an empty file is no reason not to start.
-                with suppress(OSError):
-                    (path / STARTING).touch()
                 return _load(path, disk, data_id, durable_lsn, progress, notice)
             except (IndexDamaged, StoreError) as error:
                 why = str(error)
@@ -137,35 +144,62 @@ def load_checkpoint(
     return Checkpoint(State(), 0, None, None)
 
 
-def _renew(path: Path, disk: Disk, data_id: bytes, why: str, notice: Notice) -> None:
-    discard(path)
-    if why:
-        notice(f"the index is made anew: {why}")
-    _begin_index(path, disk, data_id)
+def _check_beginning(path: Path, disk: Disk, data_id: bytes, *, usable: bool) -> None:
+    """Refuse a journal that lost its first segments: what retention took away is in the base.
 
-
-def _begin_index(path: Path, disk: Disk, data_id: bytes) -> None:
-    """Have a new index begin with the base if segments left; raises BaseDamaged."""
+    A base that is damaged or gone is no reason not to start, as long as a `usable` index has
+    forgotten the segments: it does when retention has removed them.
+    """
     first = first_lsn_of(disk)
     if first == 1:
         return
-    if describe(path / BASE, data_id) is None:
+    try:
+        base = describe(path / BASE, data_id)
+    except BaseDamaged:
+        return
+    known = _first_block(path / INDEX, data_id) if base is None and usable else first
+    missing = base.lsn + 1 if base is not None else known
+    if missing < first:
+        raise BaseDamaged(
+            f"events {missing} to {first - 1} are missing: the journal begins with segment "
+            f"{segment_names(disk)[0]}, and retention did not take away what was before. Nothing "
+            "was changed. Restore the segments before from a copy."
+        )
+
+
+def _first_block(index: Path, data_id: bytes) -> int:
+    """The first event of the oldest block that an index knows; PAST_ALL if it knows none."""
+    tables = open_for_reading(index, data_id)
+    try:
+        with tables.read() as txn:
+            cursor = txn.cursor(tables.db(BLOCKS))
+            return int(ID_KEY.unpack(cursor.key())[0]) if cursor.first() else PAST_ALL
+    finally:
+        tables.close()
+
+
+def _renew(path: Path, disk: Disk, data_id: bytes, why: str, notice: Notice) -> None:
+    """Have a new index begin, with the base if segments left; raises BaseDamaged."""
+    first = first_lsn_of(disk)
+    # Asked before anything is deleted: without it the start is refused, and changes nothing.
+    if first > 1 and describe(path / BASE, data_id) is None:
         raise BaseDamaged(
             f"the journal begins with event {first}: the segments before {segment_names(disk)[0]} "
             f"are missing, and so is '{BASE}', which retention leaves in their place. Restore them "
             "from a copy or the archive."
         )
-    restore(path / BASE, data_id, path / INDEX, first)
+    discard(path)
+    if why:
+        notice(f"the index is made anew: {why}")
+    if first > 1:
+        restore(path / BASE, data_id, path / INDEX, first)
 
 
-def _is_behind(disk: Disk, lsn: int, durable_lsn: int) -> bool:
-    """Whether the indexer should go first: for its speed, or because content was carried.
+def must_catch_up(disk: Disk, lsn: int) -> bool:
+    """Whether the index must not serve before it has caught up, because content was carried.
 
-    Only the index knows where to, and what was there before may have left: an index that was made
-    anew from the base must not serve before it has got there.
+    Only the index knows where to, and what was there before may have left.
     """
-    if durable_lsn - lsn > CATCH_UP_EVENTS:
-        return True
     return first_lsn_of(disk) > 1 and any(
         events.CARRIED in block.columns()[KIND]
         for block in read_blocks(disk, LAYOUT, from_lsn=lsn + 1, heaps=False)
@@ -185,10 +219,10 @@ def _load(
     store: IndexStore | None = None
     try:
         indexed = known_durable_lsn(path)
-        if _is_behind(disk, indexed, durable_lsn):
-            behind = durable_lsn - indexed
+        behind = durable_lsn - indexed
+        if behind > CATCH_UP_EVENTS or must_catch_up(disk, indexed):
             notice(f"the index is {behind} events behind the journal and catches up first")
-            indexer.catch_up(durable_lsn, progress)
+            _catch_up(indexer, disk, indexed, durable_lsn, progress, notice)
         store = IndexStore(open_for_reading(path / INDEX, data_id), disk)
         return Checkpoint(store.checkpoint(), store.indexed_lsn, store, indexer)
     except BaseException:
@@ -198,15 +232,34 @@ def _load(
         raise
 
 
+def _catch_up(
+    indexer: IndexerProcess,
+    disk: Disk,
+    indexed: int,
+    durable_lsn: int,
+    progress: Progress | None,
+    notice: Notice,
+) -> None:
+    """Have the indexer go first. Where it is only faster, it need not get there."""
+    try:
+        indexer.catch_up(durable_lsn, progress)
+    except IndexerStuck as stuck:
+        if must_catch_up(disk, indexed):
+            raise IndexerFailed(
+                f"{stuck}. The broker cannot start before the index has caught up, for only the "
+                "index knows where retention carried messages to. Make room on the disk, or see "
+                "what it waits for, and start again; nothing was changed",
+                index=False,
+            ) from stuck
+        notice(
+            f"the index cannot catch up, so what it lacks is read into memory: {stuck}. It goes on "
+            "when it can"
+        )
+
+
 def discard(path: Path) -> None:
     """Delete the index of a data directory: it is derived."""
     shutil.rmtree(path / INDEX, ignore_errors=True)
-    (path / STARTING).unlink(missing_ok=True)
-
-
-def trust(path: Path) -> None:
-    """The index has served for a while, so a death from here on does not make it suspect."""
-    (path / STARTING).unlink(missing_ok=True)
 
 
 def _why_not(path: Path, disk: Disk, data_id: bytes) -> str:

@@ -1,13 +1,16 @@
 """Opening a data directory: lock, journal, repair of a torn tail, checkpoint, fold, invariants.
 
 Layout of a directory: `lock` (flock: one broker), `data-id`, `journal/` (the segments), `index/`
-(derived), `users.toml`, `control.sock`. Everything is read before anything is changed; the one
-thing that start-up changes is a torn tail, which was never durable, and the index, which is made
-anew if it does not fit. What is damaged otherwise is refused with what, where and what to do.
+(derived), `last-words` (why the last broker distrusted it), `users.toml`, `control.sock`.
+Everything is read before anything is changed; the one thing that start-up changes is a torn tail,
+which was never durable, and the index, which is made anew if it does not fit. What is damaged
+otherwise is refused with what, where and what to do.
 """
 
+import errno
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic, perf_counter, sleep
 from typing import Final, NamedTuple
@@ -16,7 +19,7 @@ from engine.invariants import check
 from engine.queues import StoreError
 from engine.state import State
 from journal.disk import Disk, RealDisk, sync_directory
-from journal.errors import JournalError, Locked
+from journal.errors import Locked
 from journal.journal import SEGMENT_BYTES, Journal
 from journal.lock import DirectoryLock
 from journal.reader import read_blocks
@@ -27,12 +30,17 @@ from paging.layout import LAYOUT
 from paging.ownership import owning_index
 from paging.process import IndexerFailed, IndexerProcess
 from paging.store import IndexStore
-from recovery.checkpoint import Checkpoint, known_durable_lsn, load_checkpoint, suspect
+from paging.tables import IndexUnwritable
+from recovery.checkpoint import INDEX, Checkpoint, known_durable_lsn, load_checkpoint, suspect
 from recovery.fold import FoldError, fold_block
+from recovery.last_words import LastWords, Watch, last_words
+from recovery.strangers import named, strangers
 
 JOURNAL: Final = "journal"
 DATA_ID: Final = "data-id"
 LOCK_WAIT_SECONDS: Final = 5.0
+INDEX_WAIT_SECONDS: Final = 20.0
+"""How long a start waits for a killed broker's indexer, which ends unless its disk hangs."""
 
 
 class RecoveryError(Exception):
@@ -60,6 +68,7 @@ def recover(
     *,
     data_id: bytes,
     segment_bytes: int = SEGMENT_BYTES,
+    device_block_bytes: int = 0,
     clock: Callable[[], float] = perf_counter,
     progress: Callable[[int, int], None] | None = None,
 ) -> Recovered:
@@ -68,7 +77,13 @@ def recover(
     `data_id` (16 bytes) is used if the journal is created. `progress` is called with events done
     and events in all. Raises JournalError and RecoveryError.
     """
-    journal, repair = open_journal(disk, data_id=data_id, segment_bytes=segment_bytes, clock=clock)
+    journal, repair = open_journal(
+        disk,
+        data_id=data_id,
+        segment_bytes=segment_bytes,
+        device_block_bytes=device_block_bytes,
+        clock=clock,
+    )
     state = State()
     try:
         events = fold_journal(disk, journal.durable_lsn, state, progress)
@@ -83,6 +98,7 @@ def open_journal(
     *,
     data_id: bytes,
     segment_bytes: int = SEGMENT_BYTES,
+    device_block_bytes: int = 0,
     known_durable_lsn: int = 0,
     clock: Callable[[], float] = perf_counter,
 ) -> tuple[Journal, Repair | None]:
@@ -95,11 +111,17 @@ def open_journal(
             disk,
             LAYOUT,
             segment_bytes=segment_bytes,
+            device_block_bytes=device_block_bytes,
             known_durable_lsn=known_durable_lsn,
             clock=clock,
         )
     created = Journal.create(
-        disk, LAYOUT, data_id=data_id, segment_bytes=segment_bytes, clock=clock
+        disk,
+        LAYOUT,
+        data_id=data_id,
+        segment_bytes=segment_bytes,
+        device_block_bytes=device_block_bytes,
+        clock=clock,
     )
     return created, None
 
@@ -149,10 +171,15 @@ def fold_journal(
 class DataDirectory:
     """A data directory held open by this process."""
 
-    def __init__(self, path: Path, lock: DirectoryLock, recovered: Recovered) -> None:
+    def __init__(self, path: Path, lock: DirectoryLock, watch: Watch, recovered: Recovered) -> None:
         self.path: Final = path
         self.recovered: Final = recovered
         self._lock: Final = lock
+        self._watch: Final = watch
+
+    def renew_lock(self) -> bool:
+        """Make the file of the lock again if somebody removed it; answers whether that was so."""
+        return self._lock.renew()
 
     def close(self) -> None:
         """Close index and journal and let go of the lock."""
@@ -161,19 +188,41 @@ class DataDirectory:
         if self.recovered.indexer is not None:
             self.recovered.indexer.close()
         self.recovered.journal.close()
+        self._watch.close()
         self._lock.release()
 
 
-def _lock(path: Path) -> DirectoryLock:
+def _lock(path: Path, disk: RealDisk) -> DirectoryLock:
     """Take the lock; a killed broker's writer may hold it a moment longer than the broker lived."""
     deadline = monotonic() + LOCK_WAIT_SECONDS
     while True:
         try:
-            return DirectoryLock(path)
+            lock = DirectoryLock(path)
+            with ExitStack() as undoing:
+                undoing.callback(lock.release)
+                disk.create()
+                lock.hold(disk.path)
+                undoing.pop_all()
+            return lock
         except Locked as locked:
             if _is_alive(locked.pid) or monotonic() > deadline:
                 raise
         sleep(0.01)
+
+
+def _patience(notice: Callable[[str], None]) -> Callable[[str], None]:
+    """Say once who is waited for, and after a while refuse to start."""
+    begun = monotonic()
+    told: list[str] = []
+
+    def wait(text: str) -> None:
+        if not told:
+            told.append(text)
+            notice(text)
+        if monotonic() - begun >= INDEX_WAIT_SECONDS:
+            raise RecoveryError(f"{text}. End that process, and start again. Nothing was changed")
+
+    return wait
 
 
 def _is_alive(pid: int) -> bool:
@@ -186,14 +235,16 @@ def _is_alive(pid: int) -> bool:
     return pid > 0
 
 
-def _open_known(disk: RealDisk, path: Path, segment_bytes: int) -> tuple[Journal, Repair | None]:
+def _open_known(
+    disk: RealDisk, path: Path, segment_bytes: int, device_block_bytes: int, durable_lsn: int
+) -> tuple[Journal, Repair | None]:
     """Open the journal that the directory is known to have, or create its first one.
 
     The file `data-id` is written when the journal exists: a directory that has it and no segments
     has lost them, and is not a new one.
     """
     marker = path / DATA_ID
-    known = marker.read_text("ascii").strip() if marker.exists() else ""
+    known = marker.read_bytes().decode("ascii", "replace").strip() if marker.exists() else ""
     if known and not segment_names(disk):
         raise RecoveryError(
             f"the data directory {path} has lost its journal: '{DATA_ID}' says that there was one, "
@@ -204,14 +255,16 @@ def _open_known(disk: RealDisk, path: Path, segment_bytes: int) -> tuple[Journal
         disk,
         data_id=os.urandom(16),
         segment_bytes=segment_bytes,
-        known_durable_lsn=known_durable_lsn(path),
+        device_block_bytes=device_block_bytes,
+        known_durable_lsn=durable_lsn,
     )
     data_id = journal.data_id.hex()
     if known and known != data_id:
         journal.close()
         raise RecoveryError(
             f"the journal in {path} belongs to another data directory: its id is {data_id}, and "
-            f"'{DATA_ID}' says {known}. Restore the right segments from a copy."
+            f"'{DATA_ID}' says {known!r}. Restore the right segments from a copy; if these are the "
+            f"right ones, '{DATA_ID}' is damaged: delete that file, and it is written again."
         )
     if not known:
         _write_durably(marker, data_id + "\n")
@@ -238,10 +291,11 @@ def _restored(
     progress: Callable[[int, int], None] | None,
     on_journal: Callable[[Journal], None] | None,
     notice: Callable[[str], None],
+    wrong: str,
 ) -> Recovered:
     """Load the checkpoint of a journal that was just opened, and fold the rest.
 
-    Closes everything if that fails.
+    `wrong` is what makes the index suspect. Closes everything if that fails.
     """
     last_lsn = journal.durable_lsn
     checkpoint: Checkpoint | None = None
@@ -249,7 +303,7 @@ def _restored(
         if on_journal is not None:
             on_journal(journal)
         checkpoint = load_checkpoint(
-            path, disk, journal.data_id, last_lsn, progress=progress, notice=notice
+            path, disk, journal.data_id, last_lsn, progress=progress, notice=notice, wrong=wrong
         )
         fold_journal(disk, last_lsn, checkpoint.state, progress, checkpoint.lsn)
     except BaseException as error:
@@ -269,6 +323,7 @@ def open_directory(
     path: Path,
     *,
     segment_bytes: int = SEGMENT_BYTES,
+    device_block_bytes: int = 0,
     progress: Callable[[int, int], None] | None = None,
     on_journal: Callable[[Journal], None] | None = None,
     notice: Callable[[str], None] = _say_nothing,
@@ -281,26 +336,41 @@ def open_directory(
     """
     disk = RealDisk(path / JOURNAL)
     try:
+        foreign = strangers(path, data_id=DATA_ID, journal=JOURNAL)
+        if foreign:
+            raise RecoveryError(
+                f"{path} is no data directory of Daybook, and it is not empty ({named(foreign)}): "
+                "name an empty or a new folder, or the data directory that was meant. Nothing was "
+                "changed"
+            )
         # Messages are nobody else's business.
-        path.mkdir(mode=0o750, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise RecoveryError(
             f"the data directory {path} cannot be created: {error.strerror}"
         ) from error
-    lock = _lock(path)
     try:
-        disk.create()
-        with owning_index(path):
-            # A killed broker's indexer is gone when this can be had, and no other can begin.
-            wrong = suspect(path)
-        if wrong:
-            notice(f"the index is deleted: {wrong}")
-        journal, repair = _open_known(disk, path, segment_bytes)
-        recovered = _restored(path, disk, journal, repair, progress, on_journal, notice)
+        with ExitStack() as undoing:
+            lock = _lock(path, disk)
+            undoing.callback(lock.release)
+            with owning_index(path, _patience(notice)):
+                # A killed broker's indexer is gone when this can be had, and no other can begin.
+                before = last_words(path)
+                wrong = suspect(path, path / JOURNAL, before, notice)
+            watch = Watch(path, LastWords("") if wrong else before)
+            undoing.callback(watch.close)
+            known = 0 if wrong else known_durable_lsn(path)
+            journal, repair = _open_known(disk, path, segment_bytes, device_block_bytes, known)
+            recovered = _restored(path, disk, journal, repair, progress, on_journal, notice, wrong)
+            undoing.pop_all()
+            return DataDirectory(path, lock, watch, recovered)
     except OSError as error:
-        lock.release()
-        raise RecoveryError(f"the data directory {path} cannot be used: {error}") from error
-    except (JournalError, RecoveryError):
-        lock.release()
-        raise
-    return DataDirectory(path, lock, recovered)
+        remedy = ""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = ". Free disk space or raise the quota, and start again; nothing is lost"
+        raise RecoveryError(f"the data directory {path} cannot be used: {error}{remedy}") from error
+    except IndexUnwritable as error:
+        raise RecoveryError(
+            f"{error}. Nothing was changed: see to that and start again, or delete the folder "
+            f"'{INDEX}', which is made anew then"
+        ) from error

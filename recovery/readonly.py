@@ -10,13 +10,13 @@ from engine.state import State
 from journal.disk import RealDisk
 from journal.errors import NoJournal
 from journal.reader import read_blocks
-from journal.segment import first_lsn_of
+from journal.segment import data_id_of, first_lsn_of
 from paging.base import restore
 from paging.layout import LAYOUT
 from paging.retiring import BASE
 from paging.store import IndexStore
 from paging.tables import open_for_reading
-from recovery.directory import DATA_ID, JOURNAL
+from recovery.directory import JOURNAL
 from recovery.fold import fold
 
 
@@ -45,7 +45,7 @@ def read_state(directory: Path, to_lsn: int | None = None) -> tuple[State, int]:
 
 def _read_from_base(directory: Path, disk: RealDisk, to_lsn: int | None) -> tuple[State, int]:
     """The same where retention took segments away: entries before are not in memory."""
-    data_id = bytes.fromhex((directory / DATA_ID).read_text("ascii").strip())
+    data_id = data_id_of(disk)
     with TemporaryDirectory(prefix="daybook-read-") as folder:
         index = Path(folder) / "index"
         first = restore(directory / BASE, data_id, index, first_lsn_of(disk))

@@ -2,8 +2,9 @@
 
 Flags beat the file, the file beats the embedded defaults, which equal etc/broker.toml. Every
 problem is reported at once, each with file and line (or flag), key, and what would be right. The
-keys are in `server.options` and `engine.settings`. This module must never act on a
-configuration: it opens no sockets and makes no folders, it only reads the one file.
+keys are in `server.options` and `engine.settings`. Paths are made absolute here, once, so that
+they mean the same to every process. This module must never act on a configuration: it opens no
+sockets and makes no folders, it only reads the one file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +15,14 @@ import msgspec
 
 from engine import settings
 from engine.settings import Matches
+from journal.archive_place import overlap
 from journal.archive_store import without_password
 from protocols.stomp.options import StompOptions
 from server import kinds, options
+from server.acceptor_options import ACCEPTOR
 from server.config_source import Block, Given, Source, literal, read_file, read_flags
 from server.kinds import Invalid, Value
-from server.options import Option, unknown
+from server.option import Option, unknown
 
 USERS_FILE: Final = "users.toml"
 UNSET: Final = msgspec.UNSET
@@ -46,12 +49,26 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     name: str
     data_directory: str
     users_file: str
+    allow_guest: bool
     persist_delivery_count_before_delivery: bool
     journal_non_persistent: str
     persist_id_cache: bool
     message_expiry_scan_period: int  # milliseconds; 0 or less: never
     max_connections: int
+    max_connections_per_address: int  # 0 or less: no limit
+    max_pending_logins: int
+    max_pending_logins_per_address: int
     max_transaction_bytes: int
+    max_transaction_entries: int
+    max_transactions_memory: int  # 0: a quarter of max_memory
+    max_open_transactions: int
+    transaction_timeout: int  # milliseconds, 0: for ever
+    transaction_timeout_scan_period: int  # milliseconds
+    max_memory: str | int  # "50%" or bytes; 0: no limit
+    stalled_timeout: int  # milliseconds, 0: for ever
+    max_unacknowledged_bytes: int  # 0: no limit
+    max_connections_per_user: int  # 0: no limit
+    max_queues_per_user: int  # 0: no limit
     global_max_size: int  # 0 or less: no limit
     global_max_messages: int  # 0 or less: no limit
     max_disk_usage: int  # per cent; -1: no limit
@@ -59,6 +76,9 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     disk_scan_period: int  # milliseconds
     disk_full_policy: str
     max_unindexed_bytes: int
+    indexer_timeout: int  # milliseconds
+    journal_damage_policy: str
+    stop_timeout: int  # milliseconds
 
 
 class JournalConfig(msgspec.Struct, frozen=True):
@@ -67,6 +87,7 @@ class JournalConfig(msgspec.Struct, frozen=True):
     segment_bytes: int
     block_bytes: int
     max_pending_bytes: int
+    device_block_size: int
     retention_max_age: int  # milliseconds, 0 for none
     retention_max_bytes: int
     retention_scan_period: int  # milliseconds
@@ -85,6 +106,8 @@ class AcceptorConfig(msgspec.Struct, frozen=True):
     max_connections: int
     buffer_size: int
     connect_timeout: int
+    body_timeout: int
+    tcp_keepalive: int
     die_delay: int
     heart_beat_send: int
     heart_beat_receive: int
@@ -181,9 +204,11 @@ class _Builder:
         }
         self.check_pending(source.sections["journal"], sections["journal"])
         broker = BrokerConfig(**sections["broker"])
-        if not broker.users_file:
-            users_file = str(Path(broker.data_directory) / USERS_FILE)
-            broker = msgspec.structs.replace(broker, users_file=users_file)
+        data = self.absolute(broker.data_directory)
+        users_file = self.absolute(broker.users_file or str(data / USERS_FILE))
+        broker = msgspec.structs.replace(
+            broker, data_directory=str(data), users_file=str(users_file)
+        )
         addresses = self.addresses(source.arrays["address"])
         self.acceptors(source.replaced)
         return Config(
@@ -222,6 +247,15 @@ class _Builder:
             self.problem(given.where, f"{prefix}{option.name} is {show(value)}; {wrong}")
             return default_of(option)
 
+    def absolute(self, path: str) -> Path:
+        """A path as it is from everywhere: what is relative is meant from where we are now."""
+        try:
+            return Path(path).absolute()
+        except FileNotFoundError:
+            text = f"{show(path)} is relative, and the folder that this was started in is gone"
+            self.problem("broker", f"{text}; name the path from the root on")
+            return Path(path)
+
     def problem(self, where: str, text: str) -> None:
         self.problems.append(f"{where}: {text}")
 
@@ -238,7 +272,7 @@ class _Builder:
     def acceptors(self, blocks: Sequence[Block]) -> tuple[AcceptorConfig, ...]:
         built: list[AcceptorConfig] = []
         before = len(self.problems)
-        rows = [self.values(block, options.ACCEPTOR, "acceptor.") for block in blocks]
+        rows = [self.values(block, ACCEPTOR, "acceptor.") for block in blocks]
         names = {row["name"] for row in rows}
         for block, row in zip(blocks, rows, strict=True):
             row["host"], row["port"] = kinds.split_listen(row.pop("listen"))
@@ -383,6 +417,7 @@ def stomp_options(acceptor: AcceptorConfig) -> StompOptions:
         min_large_message_size=acceptor.min_large_message_size,
         max_early_data=acceptor.max_early_data,
         max_subscriptions=acceptor.max_subscriptions,
+        body_timeout_ms=acceptor.body_timeout,
         die_delay_ms=acceptor.die_delay,
         connect_timeout_ms=acceptor.connect_timeout,
         heart_beat_send_ms=acceptor.heart_beat_send,
@@ -395,6 +430,13 @@ def stomp_options(acceptor: AcceptorConfig) -> StompOptions:
     )
 
 
+def check_archive(config: Config) -> None:
+    """Raise ConfigError if segments would be archived where they are taken from."""
+    wrong = overlap(config.journal.archive_directory, Path(config.broker.data_directory))
+    if wrong:
+        raise ConfigError([wrong])
+
+
 def effective(old: Config, new: Config) -> Config:
     """What is in force after a reload: `new` where a key is live, else `old` until a restart."""
     renewed = {acceptor.name: acceptor for acceptor in new.acceptors}
@@ -402,7 +444,7 @@ def effective(old: Config, new: Config) -> Config:
         broker=_renew(old.broker, new.broker, options.BROKER),
         journal=_renew(old.journal, new.journal, options.JOURNAL),
         acceptors=tuple(
-            _renew(acceptor, renewed.get(acceptor.name, acceptor), options.ACCEPTOR)
+            _renew(acceptor, renewed.get(acceptor.name, acceptor), ACCEPTOR)
             for acceptor in old.acceptors
         ),
         address_settings=new.address_settings,

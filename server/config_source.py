@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from server.options import ARRAYS, SECTIONS, unknown
+from server.option import unknown
+from server.options import ARRAYS, SECTIONS
 from server.toml_source import Place, TomlError, TomlSource, read_toml
 
 SETTINGS: Final = "address-setting"

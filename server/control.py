@@ -31,12 +31,14 @@ from engine.commands import (
     DeleteQueue,
     PauseQueue,
     PurgeQueue,
+    ReleaseHeld,
     ResumeQueue,
 )
 from engine.message import Message
-from engine.queues import StoreError
+from engine.queues import Queue, StoreError
 from engine.refusals import Code, Refusal
-from server import views
+from engine.state import HOST, State
+from server import connections, logs, views
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 CLIENTS_MAX: Final = 32
@@ -56,6 +58,10 @@ class ControlledHub(Protocol):
         self, command: Command, callback: Callable[[int | Refusal], None] | None = None
     ) -> None:
         """Carry out a command; the callback gets the answer when it may leave."""
+        ...
+
+    def close_connection(self, connection: int, what: str, advice: str) -> bool:
+        """Close a connection; return whether there is one."""
         ...
 
     def beginning_of(self, message: Message) -> bytes:
@@ -83,6 +89,26 @@ class Addresses(msgspec.Struct, frozen=True, tag="addresses", tag_field="do"):
     offset: Offset = 0
 
 
+class Connections(msgspec.Struct, frozen=True, tag="connections", tag_field="do"):
+    """Ask for a page of the connections."""
+
+    offset: Offset = 0
+
+
+class Consumers(msgspec.Struct, frozen=True, tag="consumers", tag_field="do"):
+    """Ask for a page of the consumers."""
+
+    offset: Offset = 0
+
+
+class ConnectionClosing(msgspec.Struct, frozen=True, tag="close-connections", tag_field="do"):
+    """Have connections closed that all of this is true of."""
+
+    ids: tuple[int, ...] = ()
+    user: str | None = None
+    peer: str | None = None
+
+
 class SettingsOf(msgspec.Struct, frozen=True, tag="settings", tag_field="do"):
     """Ask for the settings of an address."""
 
@@ -104,6 +130,15 @@ class QueueCreation(msgspec.Struct, frozen=True, tag="create-queue", tag_field="
     address: str = ""
     routing_type: str = ANYCAST
     durable: bool = True
+    if_missing: bool = False
+
+    def is_done(self, state: State) -> bool:
+        """Whether that is fine and there is such a queue, the same in all that was asked for."""
+        queue = state.queue_by_name.get(self.queue)
+        wanted = (self.address or self.queue, self.routing_type, self.durable)
+        return self.if_missing and queue is not None and wanted == (
+            queue.address.name, queue.routing_type, queue.durable
+        )  # fmt: skip
 
     def command(self) -> Command:
         """The command that does it."""
@@ -123,7 +158,13 @@ class QueueDeletion(msgspec.Struct, frozen=True, tag="delete-queue", tag_field="
 
 
 class QueuePurge(msgspec.Struct, frozen=True, tag="purge-queue", tag_field="do"):
-    """Have everything that is ready in a queue removed."""
+    """Have everything that is ready or held in a queue removed."""
+
+    queue: str
+
+
+class QueueRelease(msgspec.Struct, frozen=True, tag="release-queue", tag_field="do"):
+    """Have everything that is held in a queue delivered again."""
 
     queue: str
 
@@ -153,6 +194,14 @@ class AddressCreation(msgspec.Struct, frozen=True, tag="create-address", tag_fie
 
     address: str
     routing_types: tuple[str, ...] = (ANYCAST,)
+    if_missing: bool = False
+
+    def is_done(self, state: State) -> bool:
+        """Whether that is fine and there is such an address, with all routing types asked for."""
+        address = state.address_by_name.get((HOST, self.address))
+        if not self.if_missing or address is None:
+            return False
+        return set(self.routing_types) <= set(address.routing_types)
 
     def command(self) -> Command:
         """The command that does it."""
@@ -180,12 +229,14 @@ class IdCacheClearing(msgspec.Struct, frozen=True, tag="clear-id-cache", tag_fie
         return ClearDuplicateIds(self.address)
 
 
-Reading = Status | Queues | Addresses | SettingsOf | Browse
+Reading = Status | Queues | Addresses | Connections | Consumers | SettingsOf | Browse
 Change = (
     QueueCreation | QueueDeletion | QueuePause | QueueResumption
     | AddressCreation | AddressDeletion | IdCacheClearing
 )  # fmt: skip
-Request = Reading | QueuePurge | Change
+Request = Reading | QueuePurge | QueueRelease | ConnectionClosing | Change
+
+log = logs.logger("control")
 
 _decoder: Final[msgspec.json.Decoder[Request]] = msgspec.json.Decoder(Request)
 _encode: Final = msgspec.json.Encoder(enc_hook=str).encode
@@ -207,6 +258,14 @@ class ControlServer:
         self._server = await asyncio.start_unix_server(
             self._serve, sock=listener, limit=REQUEST_BYTES_MAX + 1
         )
+
+    async def look(self) -> None:
+        """Listen anew if somebody removed the socket. Raises OSError if it cannot be made."""
+        if self._server is None or self._path.is_socket():
+            return
+        log.warning("the control socket is gone and is made anew", path=str(self._path))
+        self._server.close()
+        await self.start()
 
     async def close(self) -> None:
         """Listen no more, drop who is connected, and remove the socket."""
@@ -251,10 +310,18 @@ class ControlServer:
             request = _decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return _error(Code.INVALID.value, f"this is not a request: {error}")
+        if isinstance(request, ConnectionClosing):
+            return _told(self._close(request))
         if isinstance(request, QueuePurge):
-            return _told(await self._purge(request.queue))
+            return _told(await self._in_parts(PurgeQueue(request.queue)))
+        if isinstance(request, QueueRelease):
+            return _told(await self._in_parts(ReleaseHeld(request.queue)))
+        if isinstance(request, QueueCreation | AddressCreation) and request.is_done(
+            self._hub.broker.state
+        ):
+            return _told({"exists": True})
         if isinstance(request, QueueDeletion) and request.force:
-            await self._empty(request.queue)
+            return _told(await self._delete(request))
         if isinstance(request, Change):
             return _told(await self._carry_out(request.command()))
         return _told(self._read(request))
@@ -266,11 +333,25 @@ class ControlServer:
         if isinstance(request, Addresses):
             length = self._hub.broker.line.length
             return views.addresses(state, offset=request.offset, blocked=length)
+        if isinstance(request, Connections):
+            return connections.connections(state, request.offset)
+        if isinstance(request, Consumers):
+            return connections.consumers(state, request.offset)
         if isinstance(request, SettingsOf):
             return views.settings(state, request.address)
         if isinstance(request, Browse):
             return self._browse(request)
         return {"pid": os.getpid()} | self._hub.status()
+
+    def _close(self, request: ConnectionClosing) -> dict[str, Any] | Refusal:
+        if not request.ids and request.user is None and request.peer is None:
+            return Refusal(Code.INVALID, "name ids, a user or a peer")
+        hub = self._hub
+        closed = connections.close_matching(
+            hub.broker.state, hub.close_connection,
+            ids=request.ids, user=request.user, peer=request.peer,
+        )  # fmt: skip
+        return {"closed": closed}
 
     def _browse(self, request: Browse) -> dict[str, Any] | Refusal:
         hub = self._hub
@@ -282,35 +363,61 @@ class ControlServer:
         except StoreError as error:
             return Refusal(Code.NOT_FOUND, f"a message cannot be read back: {error}")
 
-    async def _empty(self, name: str) -> None:
-        """Purge a queue that is about to be deleted and can be, so that no turn takes long."""
-        queue = self._hub.broker.state.queue_by_name.get(name)
-        if queue is not None and not queue.consumers:
-            await self._purge(name)
+    async def _delete(self, request: QueueDeletion) -> dict[str, Any] | Refusal:
+        """Delete a queue with its messages; the answer says how many went with it."""
+        queue = self._hub.broker.state.queue_by_name.get(request.queue)
+        # It is decided before anything else can happen; only the answer waits for the disk.
+        removed = queue.message_count if queue is not None else 0
+        told = await self._carry_out(request.command())
+        return told if isinstance(told, Refusal) else told | {"removed": removed}
 
-    async def _purge(self, name: str) -> dict[str, Any] | Refusal:
-        """Remove what is ready now, a part at a time, and let others have their turn between.
+    async def _in_parts(self, command: PurgeQueue | ReleaseHeld) -> dict[str, Any] | Refusal:
+        """Do what is about many messages, of those there are now, a part at a time.
 
-        Each part is durable before the next: so memory is bounded, and the answer is true.
+        Others have their turn between, and each part is durable before the next: so memory is
+        bounded, and the answer is true.
         """
-        through = max(self._hub.broker.lsn, 1)
+        state = self._hub.broker.state
+        command.through = max(self._hub.broker.lsn, 1)
         last: dict[str, Any] = {"lsn": 0}
+        what = "removed" if isinstance(command, PurgeQueue) else "released"
+        removed = 0
         while True:
-            told = await self._carry_out(PurgeQueue(name, through))
-            if isinstance(told, Refusal) or told["lsn"] == 0:
-                return told if isinstance(told, Refusal) else last
+            queue = state.queue_by_name.get(command.queue)
+            before = _waiting(queue, command)
+            # It is decided before anything else can happen; only the answer waits for the disk.
+            deciding = self._decide(command)
+            removed += before - _waiting(queue, command)
+            told = await deciding
+            if isinstance(told, Refusal):
+                return told
+            if told["lsn"] == 0:
+                return last | {what: removed}
             last = told
 
     async def _carry_out(self, command: Command) -> dict[str, Any] | Refusal:
-        answered: asyncio.Future[int | Refusal] = asyncio.get_running_loop().create_future()
+        return await self._decide(command)
+
+    def _decide(self, command: Command) -> "asyncio.Future[dict[str, Any] | Refusal]":
+        """Have a command decided at once; the answer comes when it may leave."""
+        answered: asyncio.Future[dict[str, Any] | Refusal] = (
+            asyncio.get_running_loop().create_future()
+        )
 
         def answer(result: int | Refusal) -> None:
             if not answered.done():
-                answered.set_result(result)
+                answered.set_result(result if isinstance(result, Refusal) else {"lsn": result})
 
         self._hub.request(command, answer)
-        result = await answered
-        return result if isinstance(result, Refusal) else {"lsn": result}
+        return answered
+
+
+def _waiting(queue: Queue | None, command: PurgeQueue | ReleaseHeld) -> int:
+    """How many messages there are of those that a command is about."""
+    if queue is None:
+        return 0
+    held = queue.held_count
+    return held if isinstance(command, ReleaseHeld) else held + queue.ready_count
 
 
 def _told(result: dict[str, Any] | Refusal) -> dict[str, Any]:

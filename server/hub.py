@@ -2,83 +2,36 @@
 threads.
 
 Data flow of a turn (ADR 3): bytes that arrived were turned into commands by `received`; `turn`
-dispatches once for all of them, lets the sessions encode the deliveries, puts all output into the
-outbox, and closes the block if the disk is idle or the block is full. `durable` lets go what
-waited, and has the next block closed by a turn. The caller (listeners, or the simulator) supplies
-transports, time and the scheduling of turns; it calls everything from one thread.
+goes on with what took longer than its slice (ADR 27), dispatches once for all of them, lets the
+sessions encode the deliveries, puts all output into the outbox, and closes the block if the disk is
+idle or the block is full. `durable` lets go what waited, and has the next block closed by a turn.
+The caller (listeners, or the simulator) supplies transports, time and the scheduling of turns; it
+calls everything from one thread.
 """
 
-from collections import deque
-from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
-from typing import Any, Final, Protocol
-
-import msgspec
+from collections.abc import Callable
+from typing import Any, Final
 
 from engine import transactions
 from engine.broker import Broker
-from engine.commands import Command, ExpireDue, Room, Stop
-from engine.events import DISCONNECTED
+from engine.commands import Command, RetryHeld, Room, Stop, Withhold
+from engine.events import ADMINISTRATION, LIMIT, UNREADABLE
 from engine.message import Message
 from engine.queues import Store, StoreError
-from engine.refusals import Refusal
-from journal.batch import BatchLike
-from protocols.stomp import Session
+from engine.refusals import UNFINISHED, Refusal
 from server.blocked import BlockedPeers
+from server.deadlines import Deadlines
+from server.keeping import NoChunks, Writer
+from server.logins import LoginRequest
+from server.memory import Memory
 from server.outbox import Outbox
 from server.peer import LARGE_AHEAD_CHUNKS, Chunks, Peer
-
-
-class Writer(Protocol):
-    """What the hub needs of the journal's writer."""
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes submitted and not durable."""
-        ...
-
-    def submit(self, batch: BatchLike) -> None:
-        """Write a batch as a block; `Hub.durable` is called when it is safe."""
-        ...
-
-    def mark(self, time: int) -> None:
-        """Append a block without events when everything else is done."""
-        ...
-
-
-STALL_US: Final = 5_000_000
-"""How long the end of a session waits for a peer that takes nothing of a body."""
-
-
-def ignore_notice(text: str) -> None:
-    """Do nothing; the default for `Hub.on_notice`."""
-
-
-class LoginRequest(msgspec.Struct, frozen=True):
-    """Who wants to log in, and from where."""
-
-    login: str
-    passcode: str
-    client_id: str
-    is_loopback: bool
-
-
-class NoChunks:
-    """Reads no chunks: for brokers that have no large messages."""
-
-    def fetch(self, lsns: Sequence[int]) -> list[tuple[bytes, bytes]]:
-        """Raises StoreError."""
-        raise StoreError(f"there is no journal to read event {lsns[0]} from")
-
-
-class HubOptions(msgspec.Struct):
-    """Bounds and periods; bytes and microseconds."""
-
-    block_bytes: int = 256 * 1024
-    max_pending_bytes: int = 32 * 1024 * 1024
-    max_unindexed_bytes: int = 32 * 1024 * 1024
-    expiry_scan_us: int = 30_000_000
-    idle_mark_us: int = 1_000_000
+from server.ports import STALL_US, HubOptions, ignore_notice
+from server.refusals import Refusals
+from server.slow_consumers import SlowConsumers
+from server.turns import DELIVERY_UNITS, SLICE_UNITS, TURN_UNITS, Answer, Turns
+from server.unindexed import Unindexed
+from server.views import counts, set_aside
 
 
 class Hub:
@@ -102,11 +55,10 @@ class Hub:
         self.peers: Final[set[Peer]] = set()
         self.failure: Exception | None = None
         self.stopping = False
+        self.stalled_bodies = 0
         self.extra_status: Callable[[], dict[str, Any]] = dict
         self.chunks: Chunks = NoChunks()
-        # Rows and heaps of all blocks closed so far, and of those that are indexed.
-        self.journaled_bytes = 0
-        self.indexed_bytes = 0
+        self.unindexed: Final = Unindexed(broker)
         self._paging_from = 0
         self._clock: Final = clock
         self._schedule: Final = schedule
@@ -116,17 +68,21 @@ class Hub:
         self._released: dict[Peer, None] = {}
         self._by_connection: dict[int, Peer] = {}
         self._paused: set[Peer] = set()
+        self.refusals: Final = Refusals(lambda command: self.request(command))
+        self.turns: Final = Turns(broker)
         self.blocked: Final = BlockedPeers(broker, clock, self._by_connection.get)
+        self.memory: Final = Memory(
+            broker, writer, self.peers, options.memory,
+            make_room=self._make_room, dismiss=self.dismiss,
+        )  # fmt: skip
+        self.slow: Final = SlowConsumers(broker, self._by_connection.get, self.dismiss)
         self.on_notice: Callable[[str], None] = ignore_notice
-        # When the blocks were closed that are not durable: (last LSN, microseconds), and since when
-        # the disk slows producers, 0 if it does not.
-        self._in_flight: deque[tuple[int, int]] = deque()
+        # Since when the disk slows producers, 0 if it does not.
         self._slowed_since = 0
         # Peers with bodies that can go on, in turn, and those whose session ends with them.
         self._streaming: dict[Peer, None] = {}
         self._finishing: dict[Peer, None] = {}
-        self._deadlines: list[tuple[int, int, Peer]] = []
-        self._serial = 0
+        self._deadlines: Final = Deadlines()
         self._next_expiry = clock() + options.expiry_scan_us
         self._last_event = clock()
         self._marked_lsn = -1
@@ -143,9 +99,20 @@ class Hub:
         """Bytes came from a peer."""
         if self.failure is not None or self.stopping or peer.closed:
             return
-        peer.session.receive(data, self._clock())
+        begun = self.turns.begin_input()
+        now = self._clock()
+        peer.session.receive(data, now)
+        self.memory.charge_input(peer)
         self._after(peer)
-        if not peer.session.is_blocked and self._must_pause(peer):
+        self._see_to_input(peer)
+        self.turns.took(begun, now)
+
+    def _see_to_input(self, peer: Peer) -> None:
+        """Read no more of a peer that has to wait, for whatever it is."""
+        session = peer.session
+        if session.has_more:
+            self.turns.wait(peer)
+        elif not session.is_blocked and self._must_pause(peer):
             self._pause(peer)
 
     def _must_pause(self, peer: Peer) -> bool:
@@ -153,7 +120,6 @@ class Hub:
         return (
             self.writer.pending_bytes + self.broker.pending.heap_bytes
             > self.options.max_pending_bytes
-            or self.unindexed_bytes > self.options.max_unindexed_bytes
             or peer.output_bytes() > peer.output_limit
             or peer.session.is_ahead(self.outbox.durable_lsn, LARGE_AHEAD_CHUNKS)
         )
@@ -172,21 +138,46 @@ class Hub:
         if peer.closed:
             return
         peer.closed = True
+        self._deadlines.forget(peer)
         self.peers.discard(peer)
         self._paused.discard(peer)
+        self.turns.waiting.pop(peer, None)
         self.blocked.remove(peer)
+        self.memory.forget(peer)
         self._drop_bodies(peer)
         self._by_connection.pop(peer.connection, None)
         if self.failure is None and not self.stopping:
+            self.turns.allow_input()
             peer.session.connection_lost(self._clock())
             self._soon()
 
-    def request(
-        self, command: Command, callback: Callable[[int | Refusal], None] | None = None
-    ) -> None:
+    def configure(self, options: HubOptions) -> None:
+        """Put other options in force."""
+        self.options = options
+        self.memory.configure(options.memory)
+        self._soon()
+
+    def close_connection(self, connection: int, what: str, advice: str) -> bool:
+        """Close a connection for an administrator; return whether there is one."""
+        if (peer := self._by_connection.get(connection)) is not None:
+            self.dismiss(peer, what, advice, ADMINISTRATION)
+        return peer is not None
+
+    def dismiss(self, peer: Peer, what: str, advice: str, reason: int = LIMIT) -> None:
+        """End the connection of a peer, and tell it why if it listens."""
+        self.turns.allow_input()
+        peer.session.dismiss(what, advice, self._clock(), reason)
+        self.blocked.remove(peer)
+        self._paused.discard(peer)
+        self._after(peer)
+
+    def request(self, command: Command, callback: Answer | None = None) -> None:
         """Carry out an administrator's command; `callback` gets the answer when it may leave."""
+        self.turns.allow(SLICE_UNITS)
         answer = self.broker.handle(command, self._clock())
-        if callback is not None:
+        if answer is UNFINISHED:
+            self.turns.unfinished.append((command, callback))
+        elif callback is not None:
             if isinstance(answer, Refusal):
                 callback(answer)
             else:
@@ -194,9 +185,10 @@ class Hub:
                 self.outbox.call(lambda: callback(lsn), lsn)
         self._soon()
 
-    def stop(self, callback: Callable[[int | Refusal], None]) -> None:
+    def stop(self, callback: Answer) -> None:
         """Take nothing more from peers, decide the stop, and call back when it is durable."""
         self.turn()
+        self.refusals.flush()
         self.stopping = True
         self.request(Stop(), callback)
 
@@ -206,22 +198,21 @@ class Hub:
         return {
             "lsn": self.broker.lsn,
             "durable_lsn": self.outbox.durable_lsn,
-            "connections": len(state.connections),
-            "consumers": len(state.consumers),
-            "addresses": len(state.addresses),
-            "queues": len(state.queues),
-            "messages_ready": sum(queue.ready_count for queue in state.queues.values()),
-            "messages_in_flight": sum(
-                len(consumer.unacked) for consumer in state.consumers.values()
-            ),
+            **counts(state),
+            **set_aside(state),
+            "max_unindexed_bytes": self.options.max_unindexed_bytes,
             "pending_bytes": self.writer.pending_bytes + self.broker.pending.raw_bytes,
             "peers_paused": len(self._paused),
-            "sync_ms_running": self._since_ms(self._in_flight[0][1] if self._in_flight else 0),
+            **self.turns.describe(self._clock()),
+            "sync_ms_running": self._since_ms(self.outbox.waiting_since),
             "producers_slowed_ms": self._since_ms(self._slowed_since),
             "producers_blocked": len(self.blocked.since),
             "blocked": self.blocked.describe(),
-            "addresses_paging": sum(address.paging for address in state.addresses.values()),
             "bytes_not_paging": self.broker.sizes.bytes,
+            "slow_consumers": self.slow.describe(),
+            "refusals": self.refusals.count,
+            "stalled_bodies": self.stalled_bodies,
+            **self.memory.status(),
             **self.extra_status(),
         }
 
@@ -232,15 +223,16 @@ class Hub:
     def beginning_of(self, message: Message) -> bytes:
         """The first chunk of a large message, empty before it is durable. Raises StoreError."""
         first = message.chunks[:1]
-        return self.chunks.fetch(first)[0][1] if first[0] <= self.outbox.durable_lsn else b""
+        return self.chunks.chunks(first, 0)[0] if first[0] <= self.outbox.durable_lsn else b""
 
     def first_chunk(self) -> int:
         """LSN of the oldest chunk that is needed though no queued message may refer to it.
 
-        Bodies under way in either direction, and open transactions; 0 if there is none. History
-        from here on must stay readable.
+        Bodies under way in either direction, also those that the next turn hands to sessions, and
+        open transactions; 0 if there is none. History from here on must stay readable.
         """
         firsts = [peer.first_chunk() for peer in self.peers]
+        firsts += [message.chunks[0] for _, message, *_ in self.broker.effects if message.chunks]
         firsts.append(transactions.first_chunk(self.broker))
         return min(filter(None, firsts), default=0)
 
@@ -252,10 +244,8 @@ class Hub:
             return
         # The next block closes in the turn, with what the sockets have ready by then: closed here,
         # it would be so small that its own cost shows.
-        if self.broker.pending.rows or self.blocked.since:
+        if self.broker.pending.rows or self.blocked.since or self.turns.has_work:
             self._soon()
-        while self._in_flight and self._in_flight[0][0] <= lsn:
-            self._in_flight.popleft()
         for outlet in self.outbox.durable(lsn):
             assert isinstance(outlet, Peer)
             self._settle_output(outlet)
@@ -270,6 +260,7 @@ class Hub:
     def disk_full(self, text: str) -> None:
         """Take no more messages (consumers may drain); empty text: take them again."""
         self.broker.report_disk(text)
+        self.refusals.is_disk_short = bool(text)
         self._soon()
 
     # ---- what the indexer calls
@@ -277,15 +268,23 @@ class Hub:
     @property
     def unindexed_bytes(self) -> int:
         """Rows and heaps that are closed and not indexed, in bytes."""
-        return self.journaled_bytes - self.indexed_bytes
+        return self.unindexed.bytes
 
     def indexed(self, lsn: int, indexed_bytes: int | None) -> None:
         """The store holds the state at an LSN; `indexed_bytes` were journaled by then, if known."""
-        if indexed_bytes is not None:
-            self.indexed_bytes = indexed_bytes
+        limit = self.options.max_unindexed_bytes
+        if indexed_bytes is not None and self.unindexed.index(indexed_bytes, limit):
+            self._soon()
         if lsn >= self._paging_from and self.failure is None:
+            self.turns.allow(TURN_UNITS)
             self.broker.page_out()
+            self._soon()
         self._resume()
+
+    def index_failing(self, why: str) -> None:
+        """Nothing more can be indexed, so senders are refused for this; empty: it goes on."""
+        self.unindexed.fail(why, self.options.max_unindexed_bytes)
+        self._soon()
 
     def attach_store(self, store: Store) -> None:
         """Read what is not in memory from a store that was not there from the start.
@@ -302,22 +301,29 @@ class Hub:
         self._scheduled = False
         if self.failure is not None:
             return
+        begun = self.turns.meter()
+        now = self._clock()
         broker = self.broker
-        broker.dispatch(self._clock())
+        if self.turns.has_work and not self.stopping and not self._is_behind():
+            self.turns.go_on(now, self._proceed, self.request)
+        self.turns.allow(DELIVERY_UNITS)
+        broker.dispatch(now)
         if broker.effects:
             self._deliver()
-        if self.blocked.since and not self._is_behind() and self.blocked.wake(self._went_on):
-            self._soon()
+        if self.blocked.since and not self._is_behind():
+            self.turns.allow_input()
+            if self.blocked.wake(self._went_on):
+                self._soon()
+        if self.memory.is_due:
+            self.memory.review(self._clock())
         if broker.notices:
             self._tell()
         if self._active:
-            active = self._active
-            self._active = {}
+            active, self._active = self._active, {}
             for peer in active:
                 self._flush(peer)
         if self._released:
-            released = self._released
-            self._released = {}
+            released, self._released = self._released, {}
             for peer in released:
                 self._settle_output(peer)
         if self._streaming:
@@ -327,40 +333,53 @@ class Hub:
             self.outbox.blocks_in_flight == 0 or pending.raw_bytes >= self.options.block_bytes
         ):
             self._close_block()
-        if broker.touched:
+        if broker.touched or (self.turns.has_work and not self.stopping and not self._is_behind()):
             self._soon()
+        self.turns.next_turn()
+        self.turns.took(begun, now)
+
+    def _proceed(self, peer: Peer) -> None:
+        """Have a peer go on whose input waited for its turn."""
+        if self._must_pause(peer):
+            self._paused.add(peer)
+            return
+        peer.session.proceed(self._clock())
+        self._went_on(peer)
 
     def tick(self) -> None:
         """Do what time asks for: heart-beats, expiry, marks. Call it about ten times a second."""
         if self.stopping or self.failure is not None:
             return
         now = self._clock()
-        while self._deadlines and self._deadlines[0][0] <= now:
-            deadline, _, peer = heappop(self._deadlines)
-            if peer.closed or peer.deadline != deadline:
-                continue
-            peer.deadline = 0
+        for peer in self._deadlines.due(now):
             peer.session.tick(now)
+            self.stalled_bodies += peer.session.has_stalled
             self._after(peer)
         if self.options.expiry_scan_us > 0 and now >= self._next_expiry:
-            self.broker.handle(ExpireDue(), now)
-            if not self.broker.more_due:
-                self._next_expiry = now + self.options.expiry_scan_us
+            self._next_expiry = now + self.options.expiry_scan_us
+            self.turns.is_expiring = True
+            self._soon()
+        if self.broker.retry_due:
+            self.broker.handle(RetryHeld(), now)
             self._soon()
         for peer in [each for each in self._finishing if now - each.moved >= STALL_US]:
             self._drop_bodies(peer)
             self._settle_output(peer)
-        if self.blocked.since:
+        self.memory.tick(now)
+        self.slow.tick(now)
+        self.broker.look_again(now)
+        if self.blocked.since or self.broker.notices or self.broker.touched:
             self._soon()
+        self.refusals.tick(now)
         self._mark_if_idle(now)
 
     def clock_stepped(self, step: int) -> None:
         """The clock was set by so many microseconds: deadlines move along."""
         now = self._clock()
         self._next_expiry = self._last_event = now
+        self.memory.clock_stepped(step, now)
         for peer in list(self.peers):
             peer.session.clock_stepped(step, now)
-            peer.deadline = 0
             self._after(peer)
 
     def _mark_if_idle(self, now: int) -> None:
@@ -379,18 +398,16 @@ class Hub:
         batch = self.broker.take()
         if batch is None:
             return
-        self.outbox.close(batch.last_lsn)
+        self.outbox.close(batch.last_lsn, self._clock())
         self._last_event = batch.time
-        self._in_flight.append((batch.last_lsn, self._clock()))
-        self.journaled_bytes += batch.raw_bytes
+        self.unindexed.add(batch.raw_bytes, self.options.max_unindexed_bytes)
         self.writer.submit(batch)
 
     def _deliver(self) -> None:
-        effects = self.broker.effects
-        self.broker.effects = []
+        effects, self.broker.effects = self.broker.effects, []
         last = None
-        for consumer, message, delivery_count, gate in effects:
-            consumer.receiver.deliver(message, delivery_count, gate)
+        for consumer, message, delivery_count, redelivered, gate in effects:
+            consumer.receiver.deliver(message, delivery_count, redelivered, gate)
             if consumer is not last:
                 last = consumer
                 peer = self._by_connection.get(consumer.connection_id)
@@ -408,34 +425,44 @@ class Hub:
             self.blocked.add(peer)
         if session.login_request is not None:
             self._begin_login(peer)
+        if session.refusal is not None:
+            refusal, session.refusal = session.refusal, None
+            self.refusals.note(refusal, peer=peer.name, address=peer.address, now=self._clock())
         if session.next_deadline != peer.deadline and not session.closing:
-            peer.deadline = session.next_deadline
-            if peer.deadline:
-                self._serial += 1
-                heappush(self._deadlines, (peer.deadline, self._serial, peer))
+            self._deadlines.set(peer, session.next_deadline)
         self._soon()
 
     def _begin_login(self, peer: Peer) -> None:
-        request = peer.session.login_request
-        assert request is not None
-        login, passcode, client_id = request
+        assert peer.session.login_request is not None
+        login, passcode, client_id = peer.session.login_request
 
         def answer(user: str | None, text: str) -> None:
             if peer.closed or self.stopping or self.failure is not None:
                 return
+            self.turns.allow_input()
             peer.session.authenticated(user, text, self._clock())
-            self._note_connection(peer)
+            if peer.session.connection:
+                peer.connection = peer.session.connection
+                self._by_connection[peer.connection] = peer
             self._after(peer)
+            if peer.is_held:
+                peer.is_held = False
+                if peer not in self._paused and not peer.session.is_blocked:
+                    peer.transport.resume_reading()
+            self._see_to_input(peer)
 
         if not peer.login_begun:
             peer.login_begun = True
-            self._authenticate(LoginRequest(login, passcode, client_id, peer.is_loopback), answer)
-
-    def _note_connection(self, peer: Peer) -> None:
-        session: Session = peer.session
-        if session.connection:
-            peer.connection = session.connection
-            self._by_connection[peer.connection] = peer
+            request = LoginRequest(
+                login, passcode, client_id, peer.is_loopback, peer.name, peer.address,
+                lambda: not peer.closed and not peer.session.closing,
+            )  # fmt: skip
+            self._authenticate(request, answer)
+            if peer.session.login_request is not None:
+                # What it sends meanwhile stays with the kernel.
+                peer.is_held = True
+                peer.transport.pause_reading()
+                peer.transport.notice_end()
 
     def _flush(self, peer: Peer) -> None:
         session = peer.session
@@ -470,10 +497,12 @@ class Hub:
         self._make_room(peer)
 
     def _make_room(self, peer: Peer) -> None:
+        output = peer.output_bytes()
+        self.memory.charge(peer, output)
         connection = self.broker.state.connections.get(peer.connection)
         # A subscription that ended may have used the room up that the next one needs.
         if connection is not None and (connection.consumers or connection.room <= 0):
-            room = peer.room - peer.output_bytes() - peer.body_bytes
+            room = self.memory.room_of(peer) - output - peer.body_bytes
             self.broker.handle(Room(peer.connection, room), self._clock())
 
     def _stream(self, peer: Peer) -> None:
@@ -498,10 +527,23 @@ class Hub:
             self._soon()
 
     def _give_up(self, peer: Peer, why: str) -> None:
-        """End a connection in the middle of a body that cannot be read; its deliveries return."""
+        """End a connection in the middle of a body that cannot be read; no delivery counts.
+
+        The message is delivered no more: it would end each connection that comes for it.
+        """
+        body = peer.body
+        assert body is not None
+        consumer = self.broker.state.consumers.get(body.consumer)
         self._drop_bodies(peer)
-        text = f"the body of a message cannot be read: {why}"
-        peer.session.connection_lost(self._clock(), DISCONNECTED, text)
+        text = f"the body of message {body.message} cannot be read: {why}"
+        now = self._clock()
+        peer.session.connection_lost(now, UNREADABLE, text)
+        if consumer is not None:
+            answer = self.broker.handle(Withhold(consumer.queue.id, body.message), now)
+            kept = f"it stays in queue '{consumer.queue.name}' and is not delivered"
+            if isinstance(answer, Refusal):
+                kept = f"it was acknowledged, and is in queue '{consumer.queue.name}' no more"
+            self.on_notice(f"{text} {kept}")
         peer.closing = True
         peer.transport.close(0)
 
@@ -520,18 +562,18 @@ class Hub:
 
     def _resume(self) -> None:
         """Read again from the peers that were paused, if what they were paused for is over."""
-        if (
-            not self._paused
-            or self.writer.pending_bytes > self.options.max_pending_bytes // 2
-            or self.unindexed_bytes > self.options.max_unindexed_bytes * 3 // 4
-        ):
+        if not self._paused or self.writer.pending_bytes > self.options.max_pending_bytes // 2:
             return
         self._slowed_since = 0
         for peer in list(self._paused):
             is_ahead = peer.session.is_ahead(self.outbox.durable_lsn, LARGE_AHEAD_CHUNKS // 2)
             if peer.output_bytes() <= peer.output_limit // 2 and not is_ahead:
                 self._paused.discard(peer)
-                self._read_again(peer)
+                if peer.session.has_more:
+                    self.turns.wait(peer)
+                    self._soon()
+                else:
+                    self._read_again(peer)
 
     def _is_behind(self) -> bool:
         """Whether more waits for the disk than may."""
@@ -539,20 +581,20 @@ class Hub:
         return waiting > self.options.max_pending_bytes
 
     def _went_on(self, peer: Peer) -> None:
-        """A peer that was blocked had its turn; it may be blocked again."""
+        """A peer that waited had its turn; it may have to wait again."""
         self._after(peer)
-        if not peer.session.is_blocked:
-            if self._must_pause(peer):
-                self._paused.add(peer)
-            else:
-                self._read_again(peer)
+        self.turns.allow_input()
+        self._see_to_input(peer)
+        session = peer.session
+        if not (session.has_more or session.is_blocked or peer in self._paused):
+            self._read_again(peer)
 
     def _read_again(self, peer: Peer) -> None:
         peer.session.listen_again(self._clock())
-        peer.transport.resume_reading()
+        if not peer.is_held:
+            peer.transport.resume_reading()
 
     def _tell(self) -> None:
-        notices = self.broker.notices
-        self.broker.notices = []
+        notices, self.broker.notices = self.broker.notices, []
         for text in notices:
             self.on_notice(text)

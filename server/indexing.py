@@ -1,10 +1,15 @@
 """Keeping an indexer running beside the broker, and telling the hub how far it is (ADR 8).
 
-Ten times a second it is told what is durable; what it commits lets entries leave memory. Fault
-model: the indexer may die (another is started, later each time), may have no room on the disk (it
-tries again, and the hub slows producers when too much is not indexed), or may find its tables
-damaged (the broker stops: what is not in memory cannot be had from anywhere else while it runs; the
-next start makes the index anew).
+Ten times a second it is told what is durable; what it commits lets entries leave memory. Nothing
+here waits for it. Fault model: the indexer may
+
+- die: another is started, later each time until one gets on;
+- hang, stopped or in a disk that does not answer: said once, and after a while it is killed;
+- have no room on the disk: it tries again, and the hub holds senders when too much is not indexed;
+- find its tables damaged: the broker stops, for what is not in memory cannot be had from anywhere
+  else while it runs, and the next start makes the index anew;
+- find the journal damaged: said once, senders are refused or the broker stops, as configured
+  (ADR 21), and it is tried again now and then, for somebody may restore the segment.
 """
 
 from collections import deque
@@ -15,7 +20,7 @@ from typing import Any, Final, Protocol
 from engine.commands import Checkpoint
 from engine.queues import StoreError
 from journal.disk import RealDisk
-from paging.messages import Indexed, Trouble
+from paging.messages import Ended, Indexed, Trouble
 from paging.process import IndexerFailed, IndexerProcess
 from paging.store import IndexStore
 from paging.tables import (
@@ -24,15 +29,23 @@ from paging.tables import (
     open_for_reading,
     open_for_writing,
 )
-from recovery.checkpoint import INDEX, discard, trust
+from recovery.checkpoint import INDEX
 from recovery.directory import JOURNAL
+from recovery.last_words import distrust, trust
 from server import logs
 from server.hub import Hub
 
 RESTART_US: Final = 1_000_000
 RESTART_MAX_US: Final = 60_000_000
 TRUSTED_US: Final = 10_000_000
-"""How long the index serves before a death of the broker does not make it suspect."""
+"""How long the index serves before it counts as one that brokers do not die of."""
+SILENT_US: Final = 10_000_000
+"""How long the indexer may owe an answer before that is said."""
+STEP_US_MAX: Final = 1_000_000
+"""What a tick may add to a silence: while the event loop stood still nobody could be heard."""
+DIGEST_REST: Final = 100
+"""How many times as long as a digest took there is none: it costs a hundredth of the time, at most,
+however much an index has to tell."""
 URGENT_BYTES: Final = 4 * 1024 * 1024
 """How much may be in memory because it is not indexed, before a commit is asked for at once."""
 
@@ -64,8 +77,13 @@ class Indexing:
         store: IndexStore | None,
         process: IndexerProcess | None,
         checkpoint_us: int,
+        timeout_us: int,
         on_failure: Callable[[Exception], None],
+        on_damage: Callable[[str], None],
     ) -> None:
+        """`on_failure` is told when the index cannot be read any more, `on_damage` when the journal
+        is found damaged, in a sentence, and with an empty one when it is not any more.
+        """
         self._hub: Final = hub
         self._loop: Final = loop
         self._path: Final = path
@@ -73,7 +91,18 @@ class Indexing:
         self._store = store
         self._process: IndexerProcess | None = None
         self._on_failure: Final = on_failure
+        self._on_damage: Final = on_damage
         self.checkpoint_us = checkpoint_us
+        self.timeout_us = timeout_us
+        # One that hung up, or was killed, and is not gone yet: no other may begin before.
+        self._leaving: IndexerProcess | None = None
+        self._has_said_why = False
+        # How long it owes an answer, by ticks; what it was at when it began.
+        self._ticked = 0
+        self._silent_us = 0
+        self._was_heard = False
+        self._begun_lsn = 0
+        self._damage = ""
         self._told_lsn = -1
         self._told: Final[deque[tuple[int, int]]] = deque()
         self._is_asked = False
@@ -92,6 +121,8 @@ class Indexing:
         self._process = process
         self._told_lsn = -1
         self._is_asked = False
+        self._silent_us = 0
+        self._begun_lsn = self._last.lsn
         self._loop.add_reader(process.fileno(), self._receive)
 
     # ---- told by the service
@@ -103,6 +134,13 @@ class Indexing:
         elif 0 < self._trust_at <= now:
             trust(self._path)
             self._trust_at = -1
+        step = min(now - self._ticked, STEP_US_MAX)
+        self._ticked = now
+        if self._leaving is not None:
+            self._await_end(step)
+        if self._leaving is not None:
+            return
+        self._watch(step)
         if self._process is None:
             if now >= self._next_start:
                 self._start(now)
@@ -111,8 +149,69 @@ class Indexing:
         wants_digest = self._wants_digest(now, durable)
         is_pressing = self._hub.unindexed_bytes > URGENT_BYTES
         if durable == self._told_lsn and not wants_digest:
+            self._flush()
             return
         self._tell(now, durable, is_pressing, wants_digest)
+
+    def _flush(self) -> None:
+        assert self._process is not None
+        try:
+            self._process.flush()
+        except Ended:
+            self._hang_up()
+
+    def _watch(self, step: int) -> None:
+        """Notice an indexer that does not answer, say so, and kill it in the end."""
+        process = self._process
+        is_owing = self._is_asked or self._told_lsn > self._last.lsn
+        if process is None or self._was_heard or not is_owing:
+            self._silent_us = 0
+            self._was_heard = False
+            return
+        before = self._silent_us
+        self._silent_us += step
+        if before < SILENT_US <= self._silent_us:
+            self._trouble = (
+                f"the indexer (process {process.pid}) does not answer: it is stopped, or its disk "
+                "hangs"
+            )
+            log.error(
+                "the index stands still; the broker goes on, and holds senders at "
+                "max-unindexed-bytes",
+                why=self._trouble,
+                killed_after_seconds=self.timeout_us // 1_000_000,
+            )
+        if self._silent_us >= self.timeout_us:
+            log.error("the indexer did not answer and is killed", pid=process.pid)
+            process.kill()
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """The indexer is about to end, or must: hear it no more, and wait for its end."""
+        assert self._process is not None
+        self._loop.remove_reader(self._process.fileno())
+        self._process.hang_up()
+        self._leaving, self._process = self._process, None
+        self._has_said_why = False
+        self._silent_us = 0
+
+    def _await_end(self, step: int) -> None:
+        """Look whether the indexer has ended, and help it if it does not."""
+        assert self._leaving is not None
+        failed = self._leaving.fate()
+        before = self._silent_us
+        self._silent_us += step
+        if failed is not None:
+            self._leaving = None
+            if not self._has_said_why:
+                self._ended(failed)
+        elif before < SILENT_US <= self._silent_us:
+            self._leaving.kill()
+            self._trouble = (
+                f"the indexer (process {self._leaving.pid}) does not end: it waits for a disk that "
+                "does not answer"
+            )
+            log.error("no other indexer can be started yet", why=self._trouble)
 
     def _wants_digest(self, now: int, durable: int) -> bool:
         if self._is_asked or self.checkpoint_us <= 0 or now < self._next_digest:
@@ -123,15 +222,15 @@ class Indexing:
     def _tell(self, now: int, durable: int, is_pressing: bool, wants_digest: bool) -> None:
         assert self._process is not None
         if durable != self._told_lsn:
-            self._told.append((durable, self._hub.journaled_bytes))
+            self._told.append((durable, self._hub.unindexed.journaled))
             self._told_lsn = durable
         if wants_digest:
             self._is_asked = True
             self._next_digest = now + self.checkpoint_us
         try:
             self._process.tell(durable, urgent=is_pressing, digest=wants_digest)
-        except IndexerFailed as failed:
-            self._ended(failed)
+        except Ended:
+            self._hang_up()
 
     def hurry(self) -> bool:
         """Have all that is durable indexed now; answers whether there is nothing to wait for."""
@@ -156,39 +255,49 @@ class Indexing:
             "indexer_processor_seconds": round(self._last.processor_seconds, 2),
             "indexer_restarts": self._restarts,
             "index_bytes": self._last.map_bytes,
+            "indexer_silent_seconds": round(self._silent_us / 1_000_000, 1),
             "index_trouble": self._trouble,
+            "journal_damage": self._damage,
         }
 
     def close(self) -> None:
-        """Let go of the indexer; it ends by itself."""
+        """Let go of the indexer, which is killed."""
         if self._process is not None:
-            self._loop.remove_reader(self._process.fileno())
-            self._process.close()
-            self._process = None
-        if self._hub.failure is None:
-            trust(self._path)
+            self._hang_up()
+        if self._leaving is not None and not self._leaving.close():
+            log.warning("the indexer does not end; its disk hangs", pid=self._leaving.pid)
+        self._leaving = None
 
     # ---- told by the indexer
 
     def _receive(self) -> None:
         assert self._process is not None
+        self._was_heard = True
         try:
             for message in self._process.hear():
                 if isinstance(message, Trouble):
                     self._in_trouble(message.text)
                 else:
                     self._indexed(message)
+        except Ended:
+            self._hang_up()
         except IndexerFailed as failed:
+            self._hang_up()
+            self._has_said_why = True
             self._ended(failed)
         except (StoreError, IndexDamaged, IndexUnwritable) as error:
             self._on_failure(error)
 
     def _indexed(self, message: Indexed) -> None:
-        if self._trouble:
+        self._last = message
+        gets_on = message.lsn > self._begun_lsn
+        if gets_on:
+            # One that ends before that would be started over and over.
+            self._wait_us = RESTART_US
+            self._heal()
+        if self._trouble and (gets_on or message.lsn >= self._hub.outbox.durable_lsn):
             log.info("the index is being written again", lsn=message.lsn)
             self._trouble = ""
-        self._last = message
-        self._wait_us = RESTART_US
         indexed_bytes = None
         while self._told and self._told[0][0] <= message.lsn:
             indexed_bytes = self._told.popleft()[1]
@@ -201,6 +310,8 @@ class Indexing:
         self._hub.indexed(message.lsn, indexed_bytes)
         if message.digest:
             self._is_asked = False
+            rest_us = int(DIGEST_REST * message.digest_seconds * 1_000_000)
+            self._next_digest = max(self._next_digest, self._ticked + rest_us)
             if not self._hub.stopping:
                 self._checkpoint(message)
 
@@ -221,19 +332,33 @@ class Indexing:
         self._trouble = text
 
     def _ended(self, failed: IndexerFailed) -> None:
-        """The indexer is gone: start another after a while, unless its tables are at fault."""
-        assert self._process is not None
-        self._loop.remove_reader(self._process.fileno())
-        self._process.close()
-        self._process = None
+        """The indexer is at its end: another is started, unless its tables are at fault."""
         if failed.index:
-            discard(self._path)
+            distrust(self._path, str(failed))
             self._on_failure(
-                StoreError(f"{failed}. The index is made anew when the broker is started again")
+                StoreError(
+                    f"{failed}. All of the index is read when the broker is started again, and is "
+                    "made anew if it is damaged"
+                )
             )
             return
-        self._trouble = str(failed)
-        log.error("the indexer ended and is started again", why=str(failed))
+        text = str(failed)
+        if failed.corrupt:
+            self._damaged(text)
+        elif not self._damage and self._trouble != text:
+            log.error("the indexer ended and is started again", why=text)
+        self._trouble = text
+
+    def _damaged(self, text: str) -> None:
+        """The journal is damaged where it was to be indexed: say so once."""
+        if text != self._damage:
+            self._damage = text
+            self._on_damage(text)
+
+    def _heal(self) -> None:
+        if self._damage:
+            self._damage = ""
+            self._on_damage("")
 
     def _start(self, now: int) -> None:
         self._next_start = now + self._wait_us

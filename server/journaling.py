@@ -18,7 +18,7 @@ from rich.progress import Progress as Bars
 
 from journal.journal import Journal
 from journal.process_writer import ProcessWriter
-from recovery.directory import open_directory
+from recovery.directory import DataDirectory, open_directory
 from server import logs
 from server.config import Config
 
@@ -100,6 +100,7 @@ class Journaling:
             self.directory = open_directory(
                 path,
                 segment_bytes=config.journal.segment_bytes,
+                device_block_bytes=config.journal.device_block_size,
                 progress=progress,
                 on_journal=self._start_writer,
                 notice=progress.notice,
@@ -145,3 +146,9 @@ class Journaling:
     def __exit__(self, *_: object) -> None:
         self._close_writer()
         self.directory.close()
+
+
+def look_at_lock(directory: DataDirectory) -> None:
+    """See to it that whoever looks for the lock finds it."""
+    if directory.renew_lock():
+        log.warning("somebody removed the file 'lock': it is there again, and was held all along")

@@ -18,7 +18,12 @@ SIZE_UNITS: Final = {
     "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
     "KB": 1000, "MB": 1000**2, "GB": 1000**3,
 }  # fmt: skip
-DURATION_UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+DURATION_UNITS_MS: Final = {
+    "": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000,
+    "d": 24 * 3_600_000, "w": 7 * 24 * 3_600_000,
+}  # fmt: skip
+DURATION_MOST_DAYS: Final = 365_000
+"""A thousand years: beyond what anybody means, and within what every clock can count."""
 
 _NUMBER_UNIT: Final = re.compile(r"(-?[0-9][0-9_]*)\s*([A-Za-z]*)")
 
@@ -88,6 +93,36 @@ def size(least: int, most: int) -> Kind:
     return Kind("size", parse)
 
 
+def size_of(*sizes: int) -> Kind:
+    """One of these numbers of bytes, with a unit or without."""
+    listed = ", ".join(_show_size(each) for each in sizes)
+
+    def parse(value: object) -> Value:
+        found = _number(value, SIZE_UNITS)
+        if found is None or found not in sizes:
+            raise must_be(f"one of these sizes: {listed}")
+        return found
+
+    return Kind("size", parse)
+
+
+def part_or_size(least: int, most: int) -> Kind:
+    """A part of something in per cent, as a text like "50%", or a number of bytes."""
+    of_size = size(least, most)
+
+    def parse(value: object) -> Value:
+        if isinstance(value, str):
+            found = re.fullmatch(r"([1-9][0-9]?|100)\s*%", value.strip())
+            if found is not None:
+                return f"{found[1]}%"
+        try:
+            return of_size.parse(value)
+        except Invalid as wrong:
+            raise Invalid(f'{wrong}, or a part from "1%" to "100%"') from None
+
+    return Kind("size or part", parse)
+
+
 def bytes_of(value: object) -> object:
     """A text with a unit of size as a number of bytes; anything else as it is."""
     found = _number(value, SIZE_UNITS) if isinstance(value, str) else None
@@ -95,15 +130,15 @@ def bytes_of(value: object) -> object:
 
 
 def duration(least_ms: int) -> Kind:
-    """A number of milliseconds, or a text with a unit; at most a year."""
-    most_ms = 366 * 24 * DURATION_UNITS_MS["h"]
+    """A number of milliseconds, or a text with a unit; at most a thousand years."""
+    most_ms = DURATION_MOST_DAYS * DURATION_UNITS_MS["d"]
 
     def parse(value: object) -> Value:
         found = _number(value, DURATION_UNITS_MS)
         if found is None or not least_ms <= found <= most_ms:
             raise must_be(
-                f"a duration from {least_ms} ms to 366 days: milliseconds, or a text like "
-                '"250ms", "30s", "5m" or "1h"'
+                f"a duration from {least_ms} ms to {DURATION_MOST_DAYS} days: milliseconds, or a "
+                'text like "250ms", "30s", "5m", "1h", "30d" or "4w"'
             )
         return found
 

@@ -6,11 +6,15 @@ moment.
 """
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import socket
 from typing import Final, cast
 
+from journal.spares import OUT_OF_DESCRIPTORS
 from protocols.stomp import Session
+from server.admission import Admission
 from server.config import AcceptorConfig, stomp_options
+from server.error_frames import ErrorFrames
 from server.hangups import Hangups
 from server.hub import Hub
 from server.logs import logger
@@ -20,8 +24,20 @@ READ_BYTES: Final = 64 * 1024
 """Most bytes taken from a socket at once: after each such piece others get their turn, and the
 writer gets its next block while the rest is still being read."""
 
+EARLY_READ_BYTES: Final = 4 * 1024
+"""The same before the login: so little of a stranger is ever in memory."""
+
 ABORT_AFTER_SECONDS: Final = 5.0
 """How long a closed connection may take to get rid of what was written to it."""
+
+BACKLOG: Final = 1024
+"""How many connections the kernel holds until they are accepted."""
+
+ACCEPTS_AT_ONCE: Final = 64
+"""How many connections are accepted before others have their turn."""
+
+KEEPALIVE_PROBES: Final = 6
+"""How often the kernel asks a silent peer before it gives it up."""
 
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
 
@@ -29,45 +45,124 @@ log = logger("listeners")
 
 
 class Acceptor:
-    """One listening socket."""
+    """One address that is listened on, by a socket for each way to reach it.
+
+    Sockets are accepted here and not by the event loop, which would go on accepting when there are
+    no descriptors left, and could not ask before it has made a transport.
+    """
 
     def __init__(
-        self, hub: Hub, config: AcceptorConfig, server_name: str, is_full: Callable[[], bool]
+        self, hub: Hub, config: AcceptorConfig, server_name: str, admission: Admission
     ) -> None:
         self.config = config
         self.hub: Final = hub
+        self.admission: Final = admission
+        self.error_frames: Final = ErrorFrames(config.name)
         self.connections: Final[set[Connection]] = set()
         self.stomp = stomp_options(config)
         self.server_name: Final = server_name
         # One buffer for all: it is emptied before the next read, whoever that is for.
         self.buffer: Final = memoryview(bytearray(READ_BYTES))
-        self._is_full: Final = is_full
-        self._server: asyncio.Server | None = None
+        self.early_buffer: Final = self.buffer[:EARLY_READ_BYTES]
         self.hangups: Hangups
+        self._loop: asyncio.AbstractEventLoop
+        self._sockets: list[socket.socket] = []
+        self._is_accepting = False
+        self._opening: Final[set[asyncio.Task[None]]] = set()
 
     async def bind(self) -> None:
         """Take the port, and no connections yet; raises OSError."""
-        loop = asyncio.get_running_loop()
-        self.hangups = Hangups(loop)
-        self._server = await loop.create_server(
-            lambda: Connection(self),
-            self.config.host,
-            self.config.port,
-            backlog=1024,
-            start_serving=False,
-        )
+        self._loop = asyncio.get_running_loop()
+        self.hangups = Hangups(self._loop)
+        self._sockets = await _bound(self.config.host, self.config.port)
 
     async def start(self) -> None:
-        """Take connections."""
-        assert self._server is not None
-        await self._server.start_serving()
+        """Accept connections. Raises OSError if another process listens on the port by now."""
+        for listener in self._sockets:
+            listener.listen(BACKLOG)
+        self._accept_again()
+
+    def _accept_again(self) -> None:
+        self._is_accepting = True
+        for listener in self._sockets:
+            self._loop.add_reader(listener.fileno(), self._accept, listener)
+
+    def _hold_off(self) -> None:
+        """Leave connections to the kernel's queue, until `tick` finds descriptors."""
+        self._is_accepting = False
+        for listener in self._sockets:
+            self._loop.remove_reader(listener.fileno())
+
+    def tick(self) -> None:
+        """Accept again if that was held off and there are descriptors; ten times a second."""
+        if self._sockets and not self._is_accepting and not self.admission.descriptors.is_short:
+            log.info("connections are accepted again", acceptor=self.config.name)
+            self._accept_again()
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Accept what waits at a socket, up to a limit."""
+        for _ in range(ACCEPTS_AT_ONCE):
+            if self.admission.descriptors.is_short:
+                self._run_out("files needed the descriptors in reserve")
+                return
+            try:
+                accepted, address = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                # Anything else concerns the one connection, which is gone.
+                if error.errno in OUT_OF_DESCRIPTORS:
+                    self._run_out(str(error))
+                    return
+                continue
+            self._take(accepted, str(address[0]), int(address[1]))
+
+    def _run_out(self, why: str) -> None:
+        log.warning(
+            "no descriptors are left: no connections are accepted until there are",
+            acceptor=self.config.name,
+            why=why,
+        )
+        self._hold_off()
+
+    def _take(self, accepted: socket.socket, host: str, port: int) -> None:
+        """Make a connection of a socket, or say why not."""
+        refusal = self.refusal(host)
+        if refusal:
+            self.admission.note_refusal(host, refusal)
+            _dismiss(accepted, refusal)
+            return
+        accepted.setblocking(False)
+        with contextlib.suppress(OSError):
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _keep_alive(accepted, self.config.tcp_keepalive)
+        connection = Connection(self, host, port)
+        self.connections.add(connection)
+        self.admission.add(connection, host)
+        task = self._loop.create_task(self._open(connection, accepted))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _open(self, connection: "Connection", accepted: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: connection, accepted)
+        except OSError as error:
+            # The peer is gone already.
+            accepted.close()
+            connection.connection_lost(error)
+
+    def forget(self, connection: "Connection") -> None:
+        """Count a connection no more; its socket is closed."""
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self.admission.remove(connection, connection.host)
 
     @property
     def port(self) -> int:
         """The port that is really listened on, which the system chose if 0 was asked for."""
-        if self._server is None or not self._server.sockets:
+        if not self._sockets:
             return self.config.port
-        return int(self._server.sockets[0].getsockname()[1])
+        return int(self._sockets[0].getsockname()[1])
 
     @property
     def url(self) -> str:
@@ -80,67 +175,92 @@ class Acceptor:
         self.config = config
         self.stomp = stomp_options(config)
 
-    def refusal(self) -> str:
+    def refusal(self, host: str) -> str:
         """Say why no more connections are taken now; empty if they are."""
-        if self._is_full():
-            return "the broker has reached max-connections"
+        refusal = self.admission.refusal(host)
+        if refusal:
+            return refusal
         if len(self.connections) >= self.config.max_connections:
             return f"acceptor {self.config.name} has reached max-connections"
         return ""
 
     def stop(self) -> None:
         """Listen no more; connections stay."""
-        if self._server is not None:
-            self._server.close()
+        self._hold_off()
+        for listener in self._sockets:
+            listener.close()
+        self._sockets = []
 
     def close_all(self) -> None:
         """Close what is still connected."""
         for connection in list(self.connections):
-            connection.close(0)
+            if connection.is_made:
+                connection.close(0)
         self.hangups.close()
+        self.error_frames.report()
 
 
 class Connection(asyncio.BufferedProtocol):
     """One socket: the transport of a peer."""
 
-    def __init__(self, acceptor: Acceptor) -> None:
+    def __init__(self, acceptor: Acceptor, host: str, port: int) -> None:
         self._acceptor: Final = acceptor
         self._hub: Final = acceptor.hub
+        self.host: Final = host
+        self._port: Final = port
         self._transport: asyncio.Transport | None = None
         self._peer: Peer | None = None
+        self._dismissed = ""
         self._watched = -1
+        self._early_buffer: Final = acceptor.early_buffer
         self._buffer: Final = acceptor.buffer
+
+    @property
+    def is_made(self) -> bool:
+        """Whether there is a transport; the event loop makes one soon after accepting."""
+        return self._transport is not None
+
+    @property
+    def has_logged_in(self) -> bool:
+        """Whether it belongs to a user, and will until it is closed."""
+        return self._peer is not None and self._peer.connection != 0
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether nobody logged in on it, and no login is being checked."""
+        return self._peer is None or self._peer.is_stranger
+
+    def dismiss(self, why: str) -> None:
+        """Tell the peer why, and close; as soon as there is a transport."""
+        if self._transport is None:
+            self._dismissed = why
+            return
+        if self._peer is not None and not self._peer.session.closing:
+            self.write(_error(why))
+        self.close(0)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A peer connected."""
         self._transport = cast(asyncio.Transport, transport)
-        address = transport.get_extra_info("peername") or ("?", 0)
-        name = f"{address[0]}:{address[1]}"
+        name = f"{self.host}:{self._port}"
         acceptor = self._acceptor
-        refusal = acceptor.refusal()
-        if refusal:
-            log.warning("connection refused", peer=name, why=refusal)
-            self._transport.write(
-                f"ERROR\nmessage:{refusal}\ncontent-type:text/plain\n\n"
-                f"{refusal}; try again later\n\0".encode()
-            )
-            self.close(0)
-            return
-        acceptor.connections.add(self)
         # Less than the room of the connection: the hub must hear when a buffer has drained that was
         # full enough to stop deliveries.
         high = min(WRITE_HIGH_BYTES, acceptor.stomp.room // 2)
         self._transport.set_write_buffer_limits(high, high // 4)
         session = Session(self._hub.broker, acceptor.stomp, name, acceptor.server_name)
         peer = Peer(session, self, name, acceptor.config.name, acceptor.stomp.room)
-        peer.is_loopback = str(address[0]).startswith(_LOOPBACK)
+        peer.is_loopback = self.host.startswith(_LOOPBACK)
         self._peer = peer
         log.debug("connected", peer=name, acceptor=acceptor.config.name)
         self._hub.opened(peer)
+        if self._dismissed:
+            self.dismiss(self._dismissed)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where to put what comes."""
-        return self._buffer
+        peer = self._peer
+        return self._buffer if peer is not None and peer.connection else self._early_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes came."""
@@ -154,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is closed."""
-        self._acceptor.connections.discard(self)
+        self._acceptor.forget(self)
         self._unwatch()
         peer, self._peer = self._peer, None
         if peer is not None:
@@ -202,9 +322,59 @@ class Connection(asyncio.BufferedProtocol):
         """Close when what was written has left, or else a few seconds later."""
         transport = self._transport
         assert transport is not None
+        if self._peer is not None and self._peer.session.error:
+            error, self._peer.session.error = self._peer.session.error, ""
+            self._acceptor.error_frames.note(self.host, self._peer.name, error)
         loop = asyncio.get_running_loop()
         if delay_ms:
             loop.call_later(delay_ms / 1000, transport.close)
         else:
             transport.close()
         loop.call_later(delay_ms / 1000 + ABORT_AFTER_SECONDS, transport.abort)
+
+
+async def _bound(host: str, port: int) -> list[socket.socket]:
+    """Sockets bound to each address that a host name means; raises OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    bound: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            listener = socket.socket(family, kind, protocol)
+            bound.append(listener)
+            listener.setblocking(False)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                # An acceptor for IPv4 may have the same port.
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(address)
+    except BaseException:
+        for listener in bound:
+            listener.close()
+        raise
+    return bound
+
+
+def _keep_alive(accepted: socket.socket, idle_ms: int) -> None:
+    """Ask the kernel to find out about peers that vanished without a word."""
+    if not idle_ms:
+        return
+    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(1, idle_ms // 1000))
+    interval = max(1, idle_ms // 1000 // KEEPALIVE_PROBES)
+    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
+    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
+
+
+def _error(why: str) -> bytes:
+    return f"ERROR\nmessage:{why}\ncontent-type:text/plain\n\n{why}; try again later\n\0".encode()
+
+
+def _dismiss(accepted: socket.socket, why: str) -> None:
+    """Tell a peer why it is not let in, as far as it can be told at once, and close."""
+    with accepted, contextlib.suppress(OSError):
+        accepted.setblocking(False)
+        accepted.send(_error(why))
+        accepted.shutdown(socket.SHUT_WR)
+        # What came and is not read would make the kernel take back what was said.
+        accepted.recv(READ_BYTES)

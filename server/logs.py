@@ -4,12 +4,19 @@ This module must never let a secret through: values under telling names are mask
 carry no local variables. It must never let a peer's text act on a terminal: what is not printable
 is escaped.
 
-Fault model: standard error may be closed, a broken pipe or a full disk. A line that cannot be
-written is lost; the broker goes on.
+Fault model: standard error may be closed, a broken pipe, a full disk, or a pipe that nobody reads.
+A line that cannot be written is lost, and how many were is said when there is room; the broker
+never waits.
 """
 
+import fcntl
+import json
 import logging
+import os
+import select
+import stat
 import sys
+import termios
 from collections.abc import MutableMapping
 from contextlib import suppress
 from typing import Any, Final, TextIO, cast
@@ -31,16 +38,52 @@ _threshold = logging.INFO
 class _Lines:
     """Writes finished lines; takes the place of structlog's logger of the same duty."""
 
+    lost = 0
+    """How many lines nobody had room for, of all that go to standard error."""
+
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def msg(self, message: str) -> None:
         # ValueError is what a closed stream raises.
         with suppress(OSError, ValueError):
+            if _Lines.lost:
+                message = f"{_lost(_Lines.lost, as_json=message.startswith('{'))}\n{message}"
+            if not _has_room(self._stream, len(message.encode("utf-8", "replace"))):
+                _Lines.lost += 1
+                return
+            _Lines.lost = 0
             self._stream.write(message + "\n")
             self._stream.flush()
 
     debug = info = warning = warn = error = critical = exception = fatal = log = msg
+
+
+def _lost(count: int, *, as_json: bool) -> str:
+    text = f"{count} lines before this one were lost: nobody read them"
+    return json.dumps({"part": "logs", "event": text, "level": "warning"}) if as_json else text
+
+
+def _has_room(stream: TextIO, count: int) -> bool:
+    """Whether so many bytes can be written without waiting for who reads a pipe or socket."""
+    try:
+        descriptor = stream.fileno()
+        kind = os.fstat(descriptor).st_mode
+    except OSError:
+        # Nothing of the system's; io.UnsupportedOperation is one, too.
+        return True
+    if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
+        return True
+    if not select.select([], [descriptor], [], 0)[1]:
+        return False
+    # A pipe that can be written has room for PIPE_BUF bytes; of what is more it says nothing.
+    return count < select.PIPE_BUF or not stat.S_ISFIFO(kind) or _free_bytes(descriptor) > 4 * count
+
+
+def _free_bytes(pipe: int) -> int:
+    """How many bytes a pipe takes at least."""
+    waiting = fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))
+    return fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) - int.from_bytes(waiting, sys.byteorder)
 
 
 class _StandardLibraryHandler(logging.Handler):

@@ -5,59 +5,32 @@ these tables. Address settings have a table of their own in `engine.settings`. T
 never know where a value was written, and does no I/O.
 """
 
-from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Final
-
-import msgspec
 
 from engine.commands import ANYCAST, MULTICAST
 from engine.settings import BLOCK, DROP, FAIL
+from journal.format import DEVICE_BLOCKS
+from server.acceptor_options import ACCEPTOR
 from server.kinds import (
     ADDRESS,
     ADDRESS_OR_EMPTY,
     FLAG,
     GIB,
-    LISTEN,
     NAME,
     PATH,
     PATH_OR_EMPTY,
-    PREFIX,
-    TEXTS,
-    Kind,
     choice,
     choices,
     count,
     duration,
+    part_or_size,
     size,
+    size_of,
     text,
 )
+from server.option import Option
 
-
-class Option(msgspec.Struct, frozen=True):
-    """A row of a table. `live` means that a reload puts a new value in force without a restart."""
-
-    name: str
-    kind: Kind
-    default: str | int | bool | list[str] | None
-    doc: str
-    live: bool = False
-
-    @property
-    def required(self) -> bool:
-        return self.default is None
-
-
-def unknown(what: str, name: str, known: Sequence[str], prefix: str = "") -> str:
-    """What to say of a name that does not exist: the one that was meant, or all there are."""
-    close = get_close_matches(name, known, n=1)
-    if close:
-        hint = f"did you mean {prefix + close[0]!r}?"
-    else:
-        hint = f"there are {', '.join(prefix + one for one in known)}"
-    return f"unknown {what} {prefix + name!r}; {hint}"
-
-
+STOP: Final = "STOP"
 DISK_FULL_POLICIES: Final = (BLOCK, FAIL, DROP)
 
 BROKER: Final = (
@@ -77,6 +50,14 @@ BROKER: Final = (
         "directory. Its contents are read again on a reload.",
     ),
     Option(
+        "allow-guest",
+        FLAG,
+        False,
+        "Whether guest with the passcode guest is let in from this machine although there is a "
+        "users file; where there is none, it always is.",
+        live=True,
+    ),
+    Option(
         "persist-delivery-count-before-delivery",
         FLAG,
         True,
@@ -88,7 +69,7 @@ BROKER: Final = (
         choice("decisions", "full", "off"),
         "decisions",
         "What the journal holds of non-persistent messages: what was decided, also "
-        "headers and body, or nothing.",
+        "headers and body, or nothing. Large messages are always journaled whole.",
         live=True,
     ),
     Option(
@@ -110,7 +91,31 @@ BROKER: Final = (
         "max-connections",
         count(1, 1_000_000),
         10_000,
-        "Connections to all acceptors together; more are refused.",
+        "Connections to all acceptors together, or as many as the limit of open files leaves"
+        " room for; more are refused.",
+        live=True,
+    ),
+    Option(
+        "max-connections-per-address",
+        count(-1, 1_000_000),
+        -1,
+        "Connections from one address of peers (IPv6: from one /64 network); more are refused; 0 or"
+        " less: no limit.",
+        live=True,
+    ),
+    Option(
+        "max-pending-logins",
+        count(1, 1_000_000),
+        1_000,
+        "Connections that have not sent CONNECT; when there is one more, the oldest is closed."
+        " Also how many logins may wait for their passcodes to be checked; more are refused.",
+        live=True,
+    ),
+    Option(
+        "max-pending-logins-per-address",
+        count(1, 1_000_000),
+        250,
+        "The same for one address of peers (IPv6: for one /64 network).",
         live=True,
     ),
     Option(
@@ -121,12 +126,91 @@ BROKER: Final = (
         live=True,
     ),
     Option(
+        "max-transaction-entries",
+        count(1, 100_000_000),
+        5_000,
+        "Messages that one transaction may send or settle, a message to a topic once for each"
+        " subscription: a commit is carried out in one go, and all others wait for so long.",
+        live=True,
+    ),
+    Option(
+        "max-transactions-memory",
+        size(0, 1024 * GIB),
+        "0",
+        "Memory that all open transactions may take together; above, those of the connection that"
+        " holds the most are rolled back, and its commits refused. 0: a quarter of `max-memory`.",
+        live=True,
+    ),
+    Option(
+        "max-open-transactions",
+        count(1, 1_000_000),
+        1_000,
+        "Transactions that a connection may have open.",
+        live=True,
+    ),
+    Option(
+        "transaction-timeout",
+        duration(0),
+        300_000,
+        "How long a transaction may stay open before it is rolled back; 0: for ever.",
+        live=True,
+    ),
+    Option(
+        "transaction-timeout-scan-period",
+        duration(100),
+        1_000,
+        "How often it is looked for transactions that are open for too long.",
+        live=True,
+    ),
+    Option(
+        "max-memory",
+        part_or_size(0, 1024 * GIB),
+        "50%",
+        "Memory that all that clients make grow may take, by the broker's own count: a size, or a"
+        " part of what the machine has, or its control group (container) if that is less. Each"
+        " kind gets a quarter: deliveries on their way, deliveries in flight, transactions, queues"
+        " and subscriptions. At the limit producers are held. 0: no limit.",
+        live=True,
+    ),
+    Option(
+        "stalled-timeout",
+        duration(0),
+        30_000,
+        "How long a connection that holds much may take and settle nothing while the broker is"
+        " short of memory, before it is disconnected; 0: for ever.",
+        live=True,
+    ),
+    Option(
+        "max-unacknowledged-bytes",
+        size(0, 64 * GIB),
+        "64MiB",
+        "Deliveries of a connection that may wait for their acknowledgement, headers and bodies"
+        " and 640 bytes for each; it gets nothing more until a quarter of that was settled. 0: no"
+        " limit.",
+        live=True,
+    ),
+    Option(
+        "max-connections-per-user",
+        count(0, 1_000_000),
+        5_000,
+        "Connections that a user may have; more are refused. 0: no limit.",
+        live=True,
+    ),
+    Option(
+        "max-queues-per-user",
+        count(0, 100_000_000),
+        10_000,
+        "Queues that a user may make by using them, durable subscriptions included; those of the"
+        " configuration and of administrators do not count. 0: no limit.",
+        live=True,
+    ),
+    Option(
         "global-max-size",
         size(-1, 1024 * GIB),
         "64MiB",
         "Size of all addresses that do not page at which the broker is full: the largest then page,"
-        " others do what their address-full-policy says; 0 or less: no limit. Artemis takes half of"
-        " its heap.",
+        " others do what their address-full-policy says; 0 or less: no limit. It is never more than"
+        " a quarter of `max-memory`. Artemis takes half of its heap.",
         live=True,
     ),
     Option(
@@ -172,7 +256,32 @@ BROKER: Final = (
         "max-unindexed-bytes",
         size(1 << 20, 64 * GIB),
         "32MiB",
-        "Events on disk that are not in the index yet, above which producers are slowed.",
+        "Events on disk that are not in the index yet, above which who sends is held until the"
+        " index has caught up. Consumers go on.",
+        live=True,
+    ),
+    Option(
+        "indexer-timeout",
+        duration(1_000),
+        60_000,
+        "How long the process that writes the index may owe an answer before it is killed and"
+        " another is started. It is longer than any disk that works takes for 16 MiB.",
+        live=True,
+    ),
+    Option(
+        "journal-damage-policy",
+        choice(FAIL, STOP),
+        FAIL,
+        "What happens when the journal is found damaged while the broker runs. FAIL: who sends gets"
+        " an error, consumers go on and drain what can be read; STOP: the broker stops.",
+        live=True,
+    ),
+    Option(
+        "stop-timeout",
+        duration(1_000),
+        30_000,
+        "How long a stop by SIGTERM or SIGINT may take, whatever hangs. What is not durable then is"
+        " given up, and nobody was told of it.",
         live=True,
     ),
 )
@@ -197,6 +306,14 @@ JOURNAL: Final = (
         "Blocks that may wait for the disk before the broker stops to read from producers; at "
         "least `block-bytes`. Never more than half of `segment-bytes` is used, so that they fit "
         "into the segment that is reserved for consumers when the disk is full.",
+    ),
+    Option(
+        "device-block-size",
+        size_of(*DEVICE_BLOCKS),
+        "0",
+        "What a write that the power cut interrupts may damage beside what it wrote, on the disk"
+        " of the journal: 0, nothing, as disks with power-loss protection promise; 512 or 4096:"
+        " the rest of a device block, so that blocks are padded to end with one.",
     ),
     Option(
         "retention-max-age",
@@ -225,7 +342,7 @@ JOURNAL: Final = (
         text("a directory or URL", r"[^\x00-\x1f\x7f]*"),
         "",
         "Where segments go that leave the live set: a directory or a URL like s3://bucket/path;"
-        " empty: they are deleted.",
+        " empty: they are deleted. It must lie apart from the data directory.",
         live=True,
     ),
     Option(
@@ -242,138 +359,6 @@ JOURNAL: Final = (
         200,
         "How long nothing must happen before a mark is appended, which proves the last "
         "block whole.",
-    ),
-)
-
-ACCEPTOR: Final = (
-    Option(
-        "name",
-        text('a name without spaces, like "stomp"', r"[^\s\x00-\x1f\x7f]*"),
-        "",
-        "What logs call it; empty: the protocol, with a number from the second on. A "
-        "reload knows an acceptor by its name.",
-    ),
-    Option("protocol", choice("stomp"), "stomp", "The protocol that it speaks."),
-    Option(
-        "listen",
-        LISTEN,
-        "127.0.0.1:61613",
-        "Host and port, `[IPV6]:PORT` for IPv6. Port 0 lets the system choose one.",
-    ),
-    Option(
-        "max-connections",
-        count(1, 1_000_000),
-        10_000,
-        "Connections to this acceptor; more are refused.",
-        live=True,
-    ),
-    Option(
-        "buffer-size",
-        size(4 << 10, GIB),
-        "1MiB",
-        "Deliveries that may be on their way to one connection; a peer that does not read "
-        "holds at most this.",
-        live=True,
-    ),
-    Option(
-        "connect-timeout",
-        duration(100),
-        10_000,
-        "How long a peer may take to log in.",
-        live=True,
-    ),
-    Option(
-        "die-delay",
-        duration(0),
-        250,
-        "How long a connection stays open after an ERROR, so that the client can read it.",
-        live=True,
-    ),
-    Option(
-        "heart-beat-send",
-        duration(0),
-        1_000,
-        "The shortest interval at which the broker offers heart-beats; 0: none.",
-        live=True,
-    ),
-    Option(
-        "heart-beat-receive",
-        duration(0),
-        10_000,
-        "The shortest interval at which the broker asks for heart-beats; 0: none.",
-        live=True,
-    ),
-    Option("max-headers", count(1, 1_000_000), 1_000, "Headers in a frame.", live=True),
-    Option(
-        "max-header-length",
-        size(64, 64 << 20),
-        "10KiB",
-        "Length of one header, name and value.",
-        live=True,
-    ),
-    Option(
-        "max-frame-head",
-        size(1 << 10, GIB),
-        "1MiB",
-        "Length of command and headers of a frame together.",
-        live=True,
-    ),
-    Option(
-        "max-data-length",
-        size(0, 4 * GIB),
-        "100MiB",
-        "Length of the body of a frame; 4GiB is the most.",
-        live=True,
-    ),
-    Option(
-        "min-large-message-size",
-        size(1 << 10, 4 * GIB),
-        "100KiB",
-        "A longer body is large: it goes through the journal in chunks, and is never whole in "
-        "memory.",
-        live=True,
-    ),
-    Option(
-        "max-early-data",
-        size(1 << 10, GIB),
-        "1MiB",
-        "What a peer may send before it is logged in.",
-        live=True,
-    ),
-    Option(
-        "max-subscriptions",
-        count(1, 10_000_000),
-        10_000,
-        "Subscriptions of one connection.",
-        live=True,
-    ),
-    Option(
-        "default-persistent",
-        FLAG,
-        True,
-        "Whether a message is persistent whose sender does not say.",
-        live=True,
-    ),
-    Option(
-        "queue-prefix",
-        PREFIX,
-        "/queue/",
-        "Prefix of destinations that are anycast.",
-        live=True,
-    ),
-    Option(
-        "topic-prefix",
-        PREFIX,
-        "/topic/",
-        "Prefix of destinations that are multicast.",
-        live=True,
-    ),
-    Option(
-        "hosts",
-        TEXTS,
-        [],
-        "Virtual host names that clients may ask for; empty: any.",
-        live=True,
     ),
 )
 

@@ -28,10 +28,11 @@ class Outlet(Protocol):
 class Generation:
     """What waits for one block: bytes by peer, and calls to make."""
 
-    __slots__ = ("calls", "last_lsn", "members")
+    __slots__ = ("calls", "closed_at", "last_lsn", "members")
 
     def __init__(self) -> None:
         self.last_lsn = 0
+        self.closed_at = 0
         self.members: dict[Outlet, list[bytes]] = {}
         self.calls: list[Callable[[], None]] = []
 
@@ -81,10 +82,11 @@ class Outbox:
                 return generation
         raise AssertionError(f"no block in flight holds event {gate}")
 
-    def close(self, last_lsn: int) -> None:
+    def close(self, last_lsn: int, now: int = 0) -> None:
         """The open block was closed; its last event is `last_lsn`."""
         assert last_lsn > self.closed_lsn
         self._open.last_lsn = last_lsn
+        self._open.closed_at = now
         self._in_flight.append(self._open)
         self._open = Generation()
         self.closed_lsn = last_lsn
@@ -107,6 +109,11 @@ class Outbox:
             for action in generation.calls:
                 action()
         return written
+
+    @property
+    def waiting_since(self) -> int:
+        """When the oldest block was closed that is not durable; 0 if there is none."""
+        return self._in_flight[0].closed_at if self._in_flight else 0
 
     @property
     def blocks_in_flight(self) -> int:

@@ -27,8 +27,8 @@ written for others waits behind them."""
 class Chunks(Protocol):
     """Who reads chunks back from the journal."""
 
-    def fetch(self, lsns: Sequence[int]) -> list[tuple[bytes, bytes]]:
-        """Headers and bodies of durable events, whose LSNs are sorted; raises StoreError."""
+    def chunks(self, lsns: Sequence[int], before: int) -> list[bytes]:
+        """Durable chunks that follow each other and the one `before`, 0: none. StoreError."""
         ...
 
 
@@ -66,11 +66,12 @@ class Transport(Protocol):
 class _BodyUnderWay:
     """A body that is to follow `ahead` more bytes; `done` of its chunks were written."""
 
-    __slots__ = ("ahead", "chunks", "done")
+    __slots__ = ("ahead", "body", "chunks", "done")
 
-    def __init__(self, ahead: int, chunks: tuple[int, ...]) -> None:
+    def __init__(self, ahead: int, body: Body) -> None:
         self.ahead = ahead
-        self.chunks = chunks
+        self.body = body
+        self.chunks = body.chunks
         self.done = 0
 
 
@@ -79,13 +80,17 @@ class Peer:
 
     `body_bytes` is how much of bodies is still to be written, and in no memory. `held_bytes` may
     leave, and wait for a body before them. `moved` is when something of a body was written last.
+    `is_held` is set while nothing is read because the login is being checked.
     """
 
     __slots__ = (
         "_bodies",
         "_held",
         "acceptor",
+        "address",
         "body_bytes",
+        "charged_input",
+        "charged_output",
         "closed",
         "closing",
         "connection",
@@ -93,6 +98,7 @@ class Peer:
         "generation",
         "held_bytes",
         "is_cut",
+        "is_held",
         "is_loopback",
         "login_begun",
         "moved",
@@ -112,12 +118,13 @@ class Peer:
         self.transport = transport
         self.name = name
         self.acceptor = acceptor
+        self.address = name.rpartition(":")[0]
         self.is_loopback = False
         self.connection = 0
         self.generation: Generation | None = None
         self.waiting_bytes = 0
         self.room = room
-        self.output_limit = 4 * room
+        self.output_limit = room + room // 4
         self.released = False
         self.closing = False
         self.closed = False
@@ -126,7 +133,11 @@ class Peer:
         self.body_bytes = 0
         self.held_bytes = 0
         self.moved = 0
+        # What the account of memory counts for this peer.
+        self.charged_input = 0
+        self.charged_output = 0
         self.is_cut = False
+        self.is_held = False
         self._bodies: deque[_BodyUnderWay] = deque()
         self._held: deque[bytes] = deque()
 
@@ -150,13 +161,23 @@ class Peer:
         for body in bodies:
             before = self.waiting_bytes + self.held_bytes + body.at
             ahead = before - sum(other.ahead for other in self._bodies)
-            self._bodies.append(_BodyUnderWay(ahead, body.chunks))
+            self._bodies.append(_BodyUnderWay(ahead, body))
             self.body_bytes += body.size
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether nobody logged in here, and no login is being checked."""
+        return not self.connection and (not self.login_begun or self.session.closing)
 
     @property
     def has_bodies(self) -> bool:
         """Whether bodies are on the way."""
         return bool(self._bodies)
+
+    @property
+    def body(self) -> Body | None:
+        """The body that is written now, or next; None if there is none."""
+        return self._bodies[0].body if self._bodies else None
 
     def first_chunk(self) -> int:
         """LSN of the oldest chunk that is to be read for this peer, or was sent by it for a body
@@ -177,7 +198,8 @@ class Peer:
             if body.ahead or self.transport.buffered() > WRITE_HIGH_BYTES:
                 return False
             lsns = body.chunks[body.done : body.done + CHUNKS_AT_ONCE]
-            for _, chunk in chunks.fetch(lsns):
+            before = body.chunks[body.done - 1] if body.done else 0
+            for chunk in chunks.chunks(lsns, before):
                 self.transport.write(chunk)
                 self.body_bytes -= len(chunk)
             body.done += len(lsns)

@@ -7,47 +7,58 @@ never spoken of.
 """
 
 import asyncio
-import contextlib
 import gc
+import os
 import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import uvloop
 
 from client.control import SOCKET_NAME
-from engine import settings
+from engine import settings, unreadable
 from engine.broker import Broker
 from engine.commands import (
     ChangeSettings,
     Command,
     CreateAddress,
     CreateQueue,
-    Start,
 )
 from engine.core import Options
-from engine.queues import StoreError
+from engine.queues import ContentError, StoreError
 from engine.refusals import Code, Refusal
+from engine.settings import FAIL
 from journal.disk import RealDisk
 from journal.errors import DiskFull, JournalError
+from journal.trust import limit_blocks
 from paging.content import ContentReader
 from paging.layout import LAYOUT
-from recovery.checkpoint import discard
 from recovery.directory import JOURNAL, RecoveryError
+from recovery.last_words import distrust
+from recovery.starting import start_after
 from server import logs
-from server.config import Config, ConfigError, changes, effective
+from server.config import Config, ConfigError, changes, check_archive, effective
 from server.control import ControlServer
+from server.descriptors import TooFewDescriptors
 from server.disk_space import DiskSpace
-from server.hub import Hub, HubOptions, LoginRequest
+from server.door import Door
+from server.ending import Ending
+from server.guard import Guard
+from server.hub import Hub
+from server.hub_options import hub_options
 from server.indexing import Indexing
-from server.journaling import Journaling
+from server.journaling import Journaling, look_at_lock
 from server.listeners import Acceptor
+from server.memory_limits import engine_options
+from server.notifying import READY, STOPPING, Notifier
+from server.options import STOP
 from server.packaging import foreign_packages
 from server.retention import Retention
-from server.users import GUEST, Users, UsersError
+from server.supervision import Supervisor
+from server.users import Users, UsersError
 from server.version import VERSION
 
 TICK_SECONDS: Final = 0.1
@@ -55,10 +66,12 @@ CLOCK_STEP_US: Final = 500_000
 """A clock that moves by more between two ticks was set, not slewed."""
 CHUNK_CACHE_BYTES: Final = 4 * 1024 * 1024
 """What is kept of blocks that large messages are read from: a block serves several chunks."""
-INDEX_SECONDS: Final = 5.0
-"""How long a stop waits for the index; what is missing then is folded by the next start."""
-FULL_DISK_SECONDS: Final = 3.0
-"""How long a stop waits for room on a full disk."""
+CONTROL_SECONDS: Final = 5.0
+"""How often it is looked whether control socket and lock are still there."""
+BACKGROUND_SECONDS: Final = 5.0
+"""How long a stop waits for background work, which was cancelled, to end."""
+SLOW_DISK_US: Final = 10_000_000
+"""How long a block may wait for the disk before that is said."""
 
 FAILED: Final = 1
 
@@ -71,17 +84,27 @@ class StartError(Exception):
 
 def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
     """Serve until told to stop; return the exit code. `reload` reads a new configuration."""
+    # Messages, users and logs of clients are nobody else's business, whatever the umask was.
+    os.umask(0o077)
+    # What this broker wrote it must be able to read, however large.
+    limit_blocks(None)
     logs.configure(config.log.level, config.log.format)
-    # Messages are many and long-lived: the collector's default would look at them over and over.
-    gc.set_threshold(100_000, 50, 100)
+    # Messages are many and long-lived: the collector's default would look at them over and over. It
+    # looks at few new objects at a time, so that no turn becomes long by it.
+    gc.set_threshold(10_000, 500, 100)
     try:
         _check_packages()
+        check_archive(config)
         with (
+            # The last to be closed: it sees to it that the rest ends in time.
+            closing(Guard(config.broker.stop_timeout / 1000)) as guard,
             Journaling(config) as journaling,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            return runner.run(Service(config, reload, journaling).run())
-    except (StartError, JournalError, RecoveryError, UsersError) as error:
+            return runner.run(Service(config, reload, journaling, guard).run())
+    except (
+        ConfigError, StartError, JournalError, RecoveryError, UsersError, TooFewDescriptors
+    ) as error:  # fmt: skip
         log.error("the broker cannot start", why=str(error))
         return FAILED
 
@@ -96,9 +119,14 @@ class Service:
     """Everything that lives as long as the event loop."""
 
     def __init__(
-        self, config: Config, reload: Callable[[], Config] | None, journaling: Journaling
+        self,
+        config: Config,
+        reload: Callable[[], Config] | None,
+        journaling: Journaling,
+        guard: Guard,
     ) -> None:
         self.config = config
+        self._guard: Final = guard
         self._reload: Final = reload
         self._directory: Final = journaling.directory
         self._writer: Final = journaling.writer
@@ -106,15 +134,15 @@ class Service:
         # Why the disk is full: because the journal got no segment, and all in all; empty if not.
         self._no_segment = ""
         self._full_because = ""
+        self._is_slow = False
         self._stop: Final = asyncio.Event()
+        self._supervisor: Final = Supervisor(self._unforeseen)
         self._exit_code = 0
         self._begun = False
-        self._has_stopped = False
         self._acceptors: list[Acceptor] = []
         self._control: ControlServer | None = None
-        # Two at a time: a flood of logins must not take the machine.
-        self._hashing: Final = ThreadPoolExecutor(2, thread_name_prefix="passcodes")
         self._started: Final = time.time()
+        self._notifier: Final = Notifier()
         self._skew = _now() - time.monotonic_ns() // 1000
 
     async def run(self) -> int:
@@ -122,6 +150,7 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._unexpected)
         self.users = self._load_users()
+        self.door = Door(lambda: self.config.broker, self.users, self._loop, _now)
         self._build()
         try:
             await self._start()
@@ -132,6 +161,7 @@ class Service:
 
     def _load_users(self) -> Users:
         users = Users.load(Path(self.config.broker.users_file))
+        users.allow_guest = self.config.broker.allow_guest
         _warn_about(users)
         return users
 
@@ -142,15 +172,17 @@ class Service:
         self.hub = Hub(
             self.broker,
             self._writer,
-            self._hub_options(),
+            hub_options(self.config),
             clock=_now,
             schedule=self._schedule_turn,
-            authenticate=self._authenticate,
+            authenticate=self.door.logins.begin,
         )
         self.hub.chunks = ContentReader(
             RealDisk(self._directory.path / JOURNAL), LAYOUT, cache_bytes=CHUNK_CACHE_BYTES
         )
         self.hub.on_notice = log.warning
+        self.hub.refusals.is_known = self.users.has
+        self.hub.turns.meter = time.thread_time_ns
         self._listen_to_writer()
         self.indexing = Indexing(
             self.hub,
@@ -160,7 +192,17 @@ class Service:
             store=recovered.store,
             process=recovered.indexer,
             checkpoint_us=self.config.journal.checkpoint_period * 1000,
+            timeout_us=self.config.broker.indexer_timeout * 1000,
             on_failure=self._index_failed,
+            on_damage=self._journal_damaged,
+        )
+        self._ending = Ending(
+            self.hub,
+            self._writer,
+            self.indexing,
+            self._guard,
+            on_unreadable=self._unreadable,
+            why_not=self._what_is_given_up,
         )
         self.retention = Retention(
             self.hub, self._directory.path, lambda: self.indexing.store, self.config.journal
@@ -175,14 +217,30 @@ class Service:
         self._control = ControlServer(self.hub, self._directory.path / SOCKET_NAME)
         self.hub.extra_status = self.status
         await self._control.start()
-        self._scan_disk()
+        self._judge_disk()
         for acceptor in self._acceptors:
             await acceptor.start()
-        self._tick()
-        self.retention.start()
+        self._begin_background_work(self._control)
         self._handle_signals()
-        print(f"ready {' '.join(acceptor.url for acceptor in self._acceptors)}", flush=True)
-        log.info("ready", listen=[acceptor.url for acceptor in self._acceptors], version=VERSION)
+        urls = " ".join(acceptor.url for acceptor in self._acceptors)
+        print(f"ready {urls}", flush=True)
+        self._notifier.say(READY, f"STATUS=ready {urls}")
+        log.info(
+            "ready",
+            listen=[acceptor.url for acceptor in self._acceptors],
+            version=VERSION,
+            max_connections=self.door.admission.descriptors.connections_max,
+        )
+
+    def _begin_background_work(self, control: ControlServer) -> None:
+        run, repeat = self._supervisor.run, self._supervisor.repeat
+        # What a tick had half done must not be written.
+        repeat("ticks", lambda: TICK_SECONDS, self._tick, fatal=(Exception,))
+        repeat("indexing", lambda: TICK_SECONDS, self._tick_index, fatal=(StoreError,))
+        repeat("disk scan", lambda: self.config.broker.disk_scan_period / 1000, self._judge_disk)
+        repeat("control socket", lambda: CONTROL_SECONDS, control.look)
+        repeat("lock", lambda: CONTROL_SECONDS, lambda: look_at_lock(self._directory))
+        run("retention", self.retention.run)
 
     def _listen_to_writer(self) -> None:
         writer = self._writer
@@ -203,36 +261,13 @@ class Service:
         self._loop.call_soon(self.hub.turn)
 
     def _options(self) -> Options:
-        broker = self.config.broker
-        return Options(
-            persist_delivery_count_before_delivery=broker.persist_delivery_count_before_delivery,
-            max_transaction_bytes=broker.max_transaction_bytes,
-            global_max_size=broker.global_max_size,
-            global_max_messages=broker.global_max_messages,
-            disk_full_policy=broker.disk_full_policy,
-            persist_id_cache=broker.persist_id_cache,
-        )
-
-    def _hub_options(self) -> HubOptions:
-        journal = self.config.journal
-        return HubOptions(
-            block_bytes=journal.block_bytes,
-            max_pending_bytes=min(
-                journal.max_pending_bytes, max(journal.segment_bytes // 2, journal.block_bytes)
-            ),
-            expiry_scan_us=self.config.broker.message_expiry_scan_period * 1000,
-            max_unindexed_bytes=self.config.broker.max_unindexed_bytes,
-            idle_mark_us=journal.idle_mark_delay * 1000,
-        )
+        return engine_options(self.config.broker)
 
     async def _prepare(self) -> None:
         """Decide the start and what the configuration asks for, and wait until that is durable."""
-        repair = self._directory.recovered.repair
-        start = Start(version=VERSION)
-        if repair is not None and repair.cut_bytes:
-            start.cut_bytes = repair.cut_bytes
-            start.cut_segment = repair.segment
-            start.cut_offset = repair.cut_offset
+        start = start_after(
+            self._directory.recovered, RealDisk(self._directory.path / JOURNAL), VERSION
+        )
         self._begun = True
         await self._carry_out(start)
         await self._apply_configuration()
@@ -270,7 +305,7 @@ class Service:
     async def _bind(self) -> None:
         name = f"daybook/{VERSION}"
         for config in self.config.acceptors:
-            acceptor = Acceptor(self.hub, config, name, self._is_full)
+            acceptor = Acceptor(self.hub, config, name, self.door.admission)
             try:
                 await acceptor.bind()
             except OSError as error:
@@ -279,9 +314,6 @@ class Service:
                     "choose another address with --listen stomp://HOST:PORT"
                 ) from error
             self._acceptors.append(acceptor)
-
-    def _is_full(self) -> bool:
-        return len(self.hub.peers) >= self.config.broker.max_connections
 
     def _tick(self) -> None:
         skew = _now() - time.monotonic_ns() // 1000
@@ -292,43 +324,61 @@ class Service:
                 "the clock was set; messages that expire go by the new time", seconds=step / 1e6
             )
             self.hub.clock_stepped(step)
+        self._guard.beat()
+        self._judge_writer()
         self.hub.tick()
+        self.door.tick()
+        for acceptor in self._acceptors:
+            acceptor.tick()
+        self._notifier.tick(time.monotonic_ns() // 1000)
+
+    def _tick_index(self) -> None:
         self.indexing.tick(time.monotonic_ns() // 1000)
-        self._loop.call_later(TICK_SECONDS, self._tick)
+
+    def _judge_writer(self) -> None:
+        """Say once that nothing becomes durable, and when it does again."""
+        since = self.hub.outbox.waiting_since
+        waited_us = _now() - since if since else 0
+        is_slow = waited_us >= SLOW_DISK_US
+        if is_slow and not self._is_slow:
+            log.error(
+                "nothing becomes durable: the process that writes the journal, or its disk, does "
+                "not answer; receipts wait, and senders are held",
+                writer_pid=self._writer.pid,
+                seconds=waited_us // 1_000_000,
+            )
+        elif self._is_slow and not is_slow:
+            log.info("blocks become durable again")
+        self._is_slow = is_slow
 
     def _handle_signals(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self._terminate, number)
-        self._loop.add_signal_handler(signal.SIGHUP, self._reload_configuration)
+        loop = self._loop
 
-    def _terminate(self, number: int) -> None:
+        def hand_over(number: int) -> None:
+            # It may have ended with the signal on its way.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._signalled, number)
+
+        self._guard.begin(hand_over, self._what_is_given_up)
+
+    def _signalled(self, number: int) -> None:
+        if number == signal.SIGHUP:
+            self._reload_configuration()
+            return
         log.info("stopping", signal=signal.Signals(number).name)
         self._stop.set()
 
-    # ---- logins
-
-    def _authenticate(
-        self, request: LoginRequest, answer: Callable[[str | None, str], None]
-    ) -> None:
-        login, passcode = request.login, request.passcode
-        if not login and not passcode:
-            login = passcode = GUEST
-        users = self.users
-        work = self._loop.run_in_executor(
-            self._hashing,
-            lambda: users.admits(login, passcode, peer_is_loopback=request.is_loopback),
+    def _what_is_given_up(self) -> str:
+        """What a stop that is broken off leaves behind; asked in another thread."""
+        durable, decided = self.hub.outbox.durable_lsn, self.broker.lsn
+        if self._full_because and durable < decided:
+            return f"its disk is full: {self._full_because}"
+        if durable >= decided:
+            return "everything is durable; something does not end: see what hangs"
+        return (
+            f"events {durable + 1} to {decided} are not durable, and nobody was told of them: the "
+            "process that writes the journal, or its disk, does not answer"
         )
-
-        def done(result: "asyncio.Future[bool]") -> None:
-            if result.cancelled():
-                return
-            if result.exception() is None and result.result():
-                answer(login, "")
-            else:
-                log.warning("login refused", login=login, loopback=request.is_loopback)
-                answer(None, f"login or passcode of '{login}' is wrong")
-
-        work.add_done_callback(done)
 
     # ---- what happens while serving
 
@@ -338,7 +388,7 @@ class Service:
 
     def _index_failed(self, error: Exception) -> None:
         """What is not in memory cannot be read: stop, and have the index made anew."""
-        if self._has_stopped:
+        if self._ending.has_stopped:
             log.warning(
                 "the index could not be finished; the next start sees to it", why=str(error)
             )
@@ -346,13 +396,41 @@ class Service:
         log.error("the index failed, the broker stops; nothing is lost", why=str(error))
         self._give_up(error)
 
+    def _unreadable(self, error: StoreError) -> None:
+        """What is not in memory cannot be had. The next start reads all of the index, unless the
+        journal was what failed."""
+        if not isinstance(error, ContentError):
+            distrust(self._directory.path, str(error))
+        self._index_failed(error)
+
+    def _journal_damaged(self, why: str) -> None:
+        """Take no messages that a later start could not fold: it would be refused (ADR 21)."""
+        if not why:
+            log.info("the journal can be read again where it was damaged")
+            self.hub.index_failing("")
+            return
+        if self.config.broker.journal_damage_policy == STOP:
+            log.error("the journal is damaged, the broker stops", why=why)
+            self._exit_code = FAILED
+            self._stop.set()
+            return
+        log.error(
+            "the journal is damaged: no messages are taken, consumers go on", why=why, policy=FAIL
+        )
+        self.hub.index_failing(
+            f"the broker's journal is damaged, so it takes no messages; consumers can go on: {why}"
+        )
+
     def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Nothing may go on after what nobody expected: what was half done must not be written."""
         error = context.get("exception")
+        if isinstance(error, Exception):
+            self._unforeseen(error)
+
+    def _unforeseen(self, error: Exception) -> None:
         if isinstance(error, StoreError):
-            discard(self._directory.path)
-            self._index_failed(error)
-        elif isinstance(error, Exception) and self.hub.failure is None:
+            self._unreadable(error)
+        elif self.hub.failure is None:
             log.error("a bug of Daybook, the broker stops; nothing is lost", exc_info=error)
             self._give_up(error)
 
@@ -368,10 +446,6 @@ class Service:
     def _disk_free(self) -> None:
         self._no_segment = ""
         self._judge_disk()
-
-    def _scan_disk(self) -> None:
-        self._judge_disk()
-        self._loop.call_later(self.config.broker.disk_scan_period / 1000, self._scan_disk)
 
     def _judge_disk(self) -> None:
         """Tell the hub whether the disk is full: by its limits, or because no segment fits."""
@@ -399,22 +473,31 @@ class Service:
             self.hub.disk_full("")
 
     def _reload_configuration(self) -> None:
+        before = self.users.snapshot()
         try:
             self.users.reload()
             if self._reload is None:
                 return
             new = self._reload()
+            check_archive(effective(self.config, new))
         except (ConfigError, UsersError) as error:
             log.error("the configuration was not reloaded", why=str(error))
+            self.door.close_former_users(self.hub, before)
             return
-        _warn_about(self.users)
         applied, later = changes(self.config, new)
+        added = set(self.users.logins()) - before.keys()
+        applied += [f"user {each}" for each in sorted(self.users.changed_since(before) | added)]
         self.config = effective(self.config, new)
+        self.users.allow_guest = self.config.broker.allow_guest
+        _warn_about(self.users)
+        self.door.close_former_users(self.hub, before)
         logs.set_level(self.config.log.level)
         self.broker.configure(self._options())
-        self.hub.options = self._hub_options()
+        self.hub.configure(hub_options(self.config))
         self._judge_disk()
         self.indexing.checkpoint_us = self.config.journal.checkpoint_period * 1000
+        self.indexing.timeout_us = self.config.broker.indexer_timeout * 1000
+        self._guard.stop_seconds = self.config.broker.stop_timeout / 1000
         self.retention.config = self.config.journal
         for acceptor, config in zip(self._acceptors, self.config.acceptors, strict=True):
             acceptor.configure(config)
@@ -448,65 +531,31 @@ class Service:
             "sync_ms_max": round(stats.sync_seconds_max * 1000, 3),
             "blocks_written": stats.blocks,
             "disk_full": self._full_because,
+            "queues_unreadable": unreadable.describe(self.broker),
             "disk_free_bytes": self._space.space.free if self._space.space else None,
+            **self.door.status(),
             **self.indexing.status(),
             **self.retention.status(),
+            "background": self._supervisor.status(),
         }
 
     # ---- the end
 
     async def _end(self) -> None:
         """Stop cleanly if that is still possible, and let go of everything."""
+        self._guard.count_down()
+        self._notifier.say(STOPPING)
         for acceptor in self._acceptors:
             acceptor.stop()
         if self._control is not None:
             await self._control.close()
-        await self.retention.stop()
-        await self._end_hub()
-        self._hashing.shutdown(wait=False, cancel_futures=True)
-
-    async def _end_hub(self) -> None:
-        hub = self.hub
-        stopped = asyncio.Event()
-        if hub.failure is None and self._begun:
-            try:
-                hub.stop(lambda _: stopped.set())
-                await self._wait_for_stop(stopped)
-            except StoreError as error:
-                # The digest of the stop reads all of the index.
-                discard(self._directory.path)
-                self._index_failed(error)
-        for acceptor in self._acceptors:
-            acceptor.close_all()
-        if stopped.is_set():
-            self._writer.mark(_now())
-        self._loop.remove_reader(self._writer.fileno())
-        # What a full disk kept waiting is tried once more, and then given up.
-        self._writer.close()
-        if stopped.is_set():
-            self._has_stopped = True
-            await self._finish_index()
-        self.indexing.close()
-        if stopped.is_set():
-            log.info("stopped", lsn=self.broker.lsn)
-        elif hub.failure is None and self._begun:
+        stopping = self._loop.create_task(self._supervisor.stop())
+        await asyncio.wait({stopping}, timeout=BACKGROUND_SECONDS)
+        if not await self._ending.run(self._acceptors, _now(), has_begun=self._begun):
             self._exit_code = FAILED
-            log.error("stopped without BrokerStopped in the journal: its disk is full")
-
-    async def _finish_index(self) -> None:
-        """Have the next start fold nothing, if that takes no time to speak of."""
-        give_up = time.monotonic() + INDEX_SECONDS
-        while not self.indexing.hurry() and time.monotonic() < give_up:
-            await asyncio.sleep(TICK_SECONDS / 10)
-
-    async def _wait_for_stop(self, stopped: asyncio.Event) -> None:
-        """Until the stop is durable, or cannot become so."""
-        patience = FULL_DISK_SECONDS
-        while not stopped.is_set() and self.hub.failure is None and patience > 0:
-            if self._writer.stats().disk_full:
-                patience -= TICK_SECONDS
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopped.wait(), TICK_SECONDS)
+        elif self._ending.has_stopped:
+            log.info("stopped", lsn=self.broker.lsn)
+        self.door.close()
 
 
 def _warn_about(users: Users) -> None:

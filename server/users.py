@@ -28,6 +28,7 @@ GUEST: Final = "guest"
 """Login and passcode for the first steps; see `Users.allows_guest`."""
 
 LOGIN_LENGTH_MAX: Final = 255
+LOGIN_SHOWN_MAX: Final = 100
 _HEADER: Final = """\
 # The users of this broker with hashes of their passcodes, written by `daybook user`.
 # The broker reads it at its start and on SIGHUP.
@@ -46,12 +47,21 @@ class UsersError(Exception):
     """The users file or a change to it is wrong; the text says what and where, and what to do."""
 
 
+class CannotCheck(Exception):
+    """A passcode could not be hashed, which says nothing about it: there was no memory."""
+
+
 class Users:
-    """The users in force, read from a file. `verify` may run in any thread; changes in one."""
+    """The users in force, read from a file. `verify` may run in any thread; changes in one.
+
+    `allow_guest` lets the guest in from this machine also where there is a users file.
+    """
 
     def __init__(self, path: Path | str) -> None:
         """Without any user; see `load`."""
         self.path = Path(os.path.realpath(path))
+        self.allow_guest = False
+        self._has_file = False
         self._hashes: dict[str, str] = {}
         self._key = secrets.token_bytes(32)
         self._verified: dict[str, tuple[str, bytes]] = {}
@@ -65,9 +75,24 @@ class Users:
         return users
 
     def reload(self) -> None:
-        """Read the file again. Raises UsersError, and then the users stay as they were."""
-        self._hashes = _read(self.path)
-        self._verified = {}
+        """Read the file again. Raises UsersError, and then the users stay as they were.
+
+        A file that was there and is gone is an error: without one, guests are let in.
+        """
+        hashes = _read(self.path)
+        if hashes is None and self._has_file:
+            raise UsersError(
+                f"{self.path}: the users file is gone; put it back, or restart the broker to run"
+                " without users"
+            )
+        self._has_file = hashes is not None
+        self._hashes = hashes or {}
+        # Whoever was let in with a hash that is still in force need not be hashed again.
+        self._verified = {
+            login: verified
+            for login, verified in self._verified.items()
+            if self._hashes.get(login) == verified[0]
+        }
 
     def logins(self) -> list[str]:
         """All logins, in order."""
@@ -82,13 +107,12 @@ class Users:
         found = []
         if mode & 0o077:
             found.append(f"{self.path}: others may use it (mode {mode:04o}); `chmod 600` it")
+        add = f"add a user with `daybook user add LOGIN --users-file {self.path}`, then send SIGHUP"
         if self.allows_guest(peer_is_loopback=True):
-            why = "has none" if self.path.exists() else "does not exist"
-            found.append(
-                f"no users ({self.path} {why}): {GUEST} with passcode {GUEST} is let in from this "
-                f"machine; add a user with `daybook user add LOGIN --users-file {self.path}`, then "
-                "send SIGHUP"
-            )
+            why = "allow-guest is set" if self._has_file else f"{self.path} does not exist"
+            found.append(f"{why}: {GUEST} with passcode {GUEST} is let in from this machine; {add}")
+        elif not self._hashes:
+            found.append(f"{self.path} has no users: nobody is let in; {add}")
         return found
 
     def add(self, login: str, passcode: str) -> None:
@@ -127,34 +151,76 @@ class Users:
         does not exist takes as long as a wrong passcode.
         """
         hashed = self._hashes.get(login)
-        digest = blake2b(_bytes(passcode), key=self._key).digest()
-        verified = self._verified.get(login)
-        if (
-            verified is not None
-            and verified[0] == hashed
-            and hmac.compare_digest(verified[1], digest)
-        ):
+        if self._was_right(login, passcode):
             return True
         try:
             _HASHER.verify(hashed or self._nobody, _bytes(passcode))
-        except argon2.exceptions.VerificationError:
+        except argon2.exceptions.VerifyMismatchError:
             return False
+        except argon2.exceptions.VerificationError as error:
+            raise CannotCheck(str(error)) from None
         if hashed is None:
             return False
         # Kept with the hash that it was checked against: if the file was reloaded meanwhile, or
         # will be, what is remembered here no longer fits and is not used.
-        self._verified[login] = (hashed, digest)
+        self._verified[login] = (hashed, self.digest(passcode))
         return True
 
-    def allows_guest(self, peer_is_loopback: bool) -> bool:
-        """Whether guest/guest is let in: from this machine, and until there is a real user."""
-        return peer_is_loopback and not self._hashes
+    def digest(self, passcode: str) -> bytes:
+        """Something that stands for a passcode in this process, and is of no use outside."""
+        return blake2b(_bytes(passcode), key=self._key).digest()
 
-    def admits(self, login: str, passcode: str, *, peer_is_loopback: bool) -> bool:
-        """Whether to let a peer in: as a user, or as the guest. Blocks as `verify` does."""
+    def _was_right(self, login: str, passcode: str) -> bool:
+        verified = self._verified.get(login)
+        return (
+            verified is not None
+            and verified[0] == self._hashes.get(login)
+            and hmac.compare_digest(verified[1], self.digest(passcode))
+        )
+
+    def allows_guest(self, peer_is_loopback: bool) -> bool:
+        """Whether guest/guest is let in: from this machine, where there is no users file or the
+        configuration says so."""
+        return peer_is_loopback and (self.allow_guest or not self._has_file)
+
+    def admits_at_once(self, login: str, passcode: str, *, peer_is_loopback: bool) -> bool:
+        """Whether a peer is let in without hashing: as the guest, or with a passcode that was right
+        before. Never blocks; False says nothing about the passcode."""
         if self.allows_guest(peer_is_loopback) and (login, passcode) == (GUEST, GUEST):
             return True
-        return self.verify(login, passcode)
+        return self._was_right(login, passcode)
+
+    def can_be_right(self, login: str) -> bool:
+        """Whether any passcode of a login could be right that is not let in at once.
+
+        Only the guest and a broker without users are told apart: to find out who exists must take
+        as long as to guess a passcode.
+        """
+        return bool(self._hashes) and (login != GUEST or GUEST in self._hashes)
+
+    def has(self, login: str) -> bool:
+        """Whether there is such a user."""
+        return login in self._hashes
+
+    def changed_since(self, before: dict[str, str]) -> set[str]:
+        """The logins of `snapshot` that are no longer users, or have another passcode now."""
+        return {login for login, hashed in before.items() if self._hashes.get(login) != hashed}
+
+    def snapshot(self) -> dict[str, str]:
+        """The users as they are now, for `changed_since`."""
+        return dict(self._hashes)
+
+    def why_not(self, login: str, peer_is_loopback: bool) -> str:
+        """Why a peer that gave this login, which may be empty, is not let in: for the peer."""
+        if login in ("", GUEST) and GUEST not in self._hashes:
+            if self.allows_guest(peer_is_loopback=True) and not peer_is_loopback:
+                return f"{GUEST} is allowed from this machine only; log in as a user of the broker"
+            if not self.allows_guest(peer_is_loopback):
+                if not login:
+                    return "the broker wants a login and a passcode"
+                return f"{GUEST} is not allowed; log in as a user of the broker"
+        shown = login if len(login) <= LOGIN_SHOWN_MAX else login[:LOGIN_SHOWN_MAX] + "..."
+        return f"login or passcode of '{shown}' is wrong"
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, str]]:
@@ -166,12 +232,13 @@ class Users:
             raise UsersError(f"{self.path}: cannot be written: {error.strerror}") from None
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
-            hashes = _read(self.path)
+            hashes = _read(self.path) or {}
             yield hashes
             _replace(self.path, folder, hashes)
         finally:
             os.close(folder)
         self._hashes = hashes
+        self._has_file = True
 
 
 def _bytes(passcode: str) -> bytes:
@@ -186,11 +253,12 @@ def _hash_of_nobody() -> str:
     return f"$argon2id$v=19${costs}${salt}${digest}"
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read(path: Path) -> dict[str, str] | None:
+    """What the file says, None if there is none. Raises UsersError."""
     try:
         source = read_toml(path)
     except TomlMissing:
-        return {}
+        return None
     except TomlError as error:
         raise UsersError(f"{error}; the users file is damaged or not readable") from None
     for key in source.data:

@@ -46,13 +46,24 @@ def counts(state: State) -> dict[str, Any]:
     queues = state.queues.values()
     total = sum(queue.message_count for queue in queues)
     ready = sum(queue.ready_count for queue in queues)
+    held = sum(queue.held_count for queue in queues)
     return {
         "connections": len(state.connections),
         "consumers": len(state.consumers),
         "addresses": len(state.addresses),
         "queues": len(state.queues),
         "messages_ready": ready,
-        "messages_in_flight": total - ready,
+        "messages_held": held,
+        "messages_in_flight": total - ready - held,
+    }
+
+
+def set_aside(state: State) -> dict[str, int]:
+    """How many messages are not delivered for now, and how many addresses page."""
+    return {
+        "messages_withheld": sum(len(queue.withheld) for queue in state.queues.values()),
+        "messages_held": sum(queue.held_count for queue in state.holding.values()),
+        "addresses_paging": sum(address.paging for address in state.addresses.values()),
     }
 
 
@@ -125,7 +136,9 @@ def _queue(queue: Queue) -> dict[str, Any]:
         "bytes": queue.bytes,
         "paging": queue.address.paging,
         "ready": queue.ready_count,
-        "in_flight": queue.message_count - queue.ready_count,
+        "withheld": len(queue.withheld),
+        "held": queue.held_count,
+        "in_flight": queue.message_count - queue.ready_count - queue.held_count,
         "added": queue.added,
         "acknowledged": queue.acknowledged,
         "dead_lettered": queue.dead_lettered,
@@ -165,7 +178,7 @@ def browse(
     limit: int = PAGE_DEFAULT,
     beginning: Callable[[Message], bytes] = no_beginning,
 ) -> dict[str, Any] | Refusal:
-    """A page of what is in a queue: in flight first, then what is ready, in order of delivery.
+    """A page of what is in a queue: in flight, then ready in order of delivery, then held.
 
     `next_offset` is where the next page begins, None if this was the last. What happens between two
     pages moves messages between them. `beginning` reads the beginning of a large message. Raises
@@ -183,7 +196,7 @@ def browse(
     in_flight = (entry for consumer in queue.consumers for entry in consumer.unacked.values())
     rows: list[dict[str, Any]] = []
     size = 0
-    for entry in islice(chain(in_flight, queue.ready()), offset, offset + limit):
+    for entry in islice(chain(in_flight, queue.ready(), queue.held()), offset, offset + limit):
         message = entry.message
         if not message.resident and state.store is not None:
             state.store.fill([message])
@@ -201,11 +214,17 @@ def browse(
     }
 
 
+def _state(entry: Entry) -> str:
+    if entry.held:
+        return "held"
+    return "in flight" if entry.state == IN_FLIGHT else "ready"
+
+
 def _entry(entry: Entry, body: bytes) -> dict[str, Any]:
     message = entry.message
     row: dict[str, Any] = {
         "message": message.id,
-        "state": "in flight" if entry.state == IN_FLIGHT else "ready",
+        "state": _state(entry),
         "consumer": entry.consumer.id if entry.consumer is not None else None,
         "delivery_count": entry.delivery_count,
         "priority": message.priority,

@@ -1,4 +1,4 @@
-"""Commands about the broker of a data directory: status, queues, addresses, browse, users, ...
+"""Commands about the broker of a data directory: queues, addresses, browse, users, ...
 
 They ask the running broker over its control socket. When none runs, what only reads is answered
 from a fold of the journal, and says so on standard error.
@@ -6,7 +6,6 @@ from a fold of the journal, and says so on standard error.
 
 import sys
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,9 +28,13 @@ data_option = click.option(
     show_default=True, metavar="DIR", help="Data directory of the broker; also $DAYBOOK_DATA.",
 )  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print for programs.")
+if_missing_option = click.option(
+    "--if-missing", is_flag=True, help="It is fine if there is the same already."
+)
 force_option = click.option("--force", is_flag=True, help="Also with what it holds.")
 QUEUE_COLUMNS: Final = (
-    "queue", "address", "ready", "in_flight", "consumers", "added", "acknowledged", "paused",
+    "queue", "address", "ready", "held", "in_flight", "consumers", "added", "acknowledged",
+    "paused",
 )  # fmt: skip
 MORE_QUEUE_COLUMNS: Final = ("routing_type", "dead_lettered", "expired", "bytes")
 ADDRESS_COLUMNS: Final = (
@@ -42,10 +45,7 @@ MORE_ADDRESS_COLUMNS: Final = (
     "remembered_ids", "max_size_bytes", "max_size_messages", "auto_created",
 )  # fmt: skip
 """What a narrow terminal does without."""
-BLOCKED_COLUMNS: Final = ("connection", "peer", "address", "seconds", "why")
 MODES: Final = ("anycast", "multicast")
-NUMBERS_THAT_NAME: Final = ("pid", "lsn", "durable_lsn", "history_from_lsn")
-"""Of the status: what somebody may copy into a command, so that it has no separators."""
 
 
 def _request(data: Path, request: dict[str, Any]) -> dict[str, Any] | None:
@@ -89,7 +89,10 @@ def look_at_all(
 
 
 def change(data: Path, done: str, as_json: bool, **request: Any) -> None:
-    """Have the running broker change something, and say that it is done."""
+    """Have the running broker change something, and say that it is done.
+
+    In `done`, `{removed}` or `{released}` is where it says of how many messages that is.
+    """
     answer = _request(data, request)
     if answer is None:
         raise Failure(
@@ -99,39 +102,19 @@ def change(data: Path, done: str, as_json: bool, **request: Any) -> None:
     if as_json:
         show_json(answer)
     else:
+        if answer.get("exists"):
+            done = "it exists already, and nothing was changed"
+        for what in ("removed", "released"):
+            done = done.replace(f"{{{what}}}", _counted(answer.get(what), what))
         click.echo(done)
 
 
-@click.command()
-@data_option
-@json_option
-def status(data: Path, as_json: bool) -> None:
-    """How the broker is doing."""
-    answer = {"running": True} | look(data, {"do": "status"}, views.counts)
-    if as_json:
-        show_json_pretty(answer)
-        return
-    acceptors = answer.pop("acceptors", [])
-    blocked = answer.pop("blocked", [])
-    if "uptime_seconds" in answer:
-        answer["uptime"] = str(timedelta(seconds=int(answer.pop("uptime_seconds"))))
-    show_table(
-        ("", "status"),
-        [
-            (_heading(key), str(value) if key in NUMBERS_THAT_NAME else value)
-            for key, value in answer.items()
-            if value not in ("", None)
-        ],
-    )
-    if acceptors:
-        click.echo("")
-        show_table(
-            ("acceptor", "url", "connections"),
-            [(each["name"], each["url"], each["connections"]) for each in acceptors],
-        )
-    if blocked:
-        click.echo("")
-        _show_rows(BLOCKED_COLUMNS, blocked)
+def _counted(count: int | None, what: str) -> str:
+    if count is None:
+        return ""
+    if count == 0:
+        return ": it was empty" if what == "removed" else ": it held nothing"
+    return f": {count:,} message{'s' * (count > 1)} {what}"
 
 
 @click.group(cls=Commands)
@@ -148,21 +131,23 @@ def queue_list(data: Path, as_json: bool) -> None:
     if as_json:
         show_json_pretty(rows)
         return
-    _show_rows(QUEUE_COLUMNS, rows, MORE_QUEUE_COLUMNS)
+    show_rows(QUEUE_COLUMNS, rows, MORE_QUEUE_COLUMNS)
 
 
-def _show_rows(
+def show_rows(
     columns: tuple[str, ...], rows: list[dict[str, Any]], optional: tuple[str, ...] = ()
 ) -> None:
+    """Show rows as a table with these columns; those that are optional may be left out."""
     columns += optional
     show_table(
-        [_heading(column) for column in columns],
+        [heading(column) for column in columns],
         [[_cell(row[column]) for column in columns] for row in rows],
-        optional=[_heading(column) for column in optional],
+        optional=[heading(column) for column in optional],
     )
 
 
-def _heading(column: str) -> str:
+def heading(column: str) -> str:
+    """The name of a column as it stands above it."""
     return column.replace("_", " ")
 
 
@@ -177,15 +162,22 @@ def _cell(value: Any) -> Any:
 @click.option("--address", default="", help="Its address; the default is its name.")
 @click.option("--routing-type", type=click.Choice(MODES), default="anycast", show_default=True)
 @click.option("--not-durable", is_flag=True, help="It does not survive a restart.")
+@if_missing_option
 @data_option
 @json_option
 def queue_create(
-    name: str, address: str, routing_type: str, not_durable: bool, data: Path, as_json: bool
+    name: str,
+    address: str,
+    routing_type: str,
+    not_durable: bool,
+    if_missing: bool,
+    data: Path,
+    as_json: bool,
 ) -> None:
     """Create a queue, and its address if need be."""
     change(
-        data, f"created queue '{name}'", as_json, do="create-queue", queue=name, address=address,
-        routing_type=routing_type, durable=not not_durable,
+        data, f"created queue '{name}'", as_json, if_missing=if_missing, do="create-queue",
+        queue=name, address=address, routing_type=routing_type, durable=not not_durable,
     )  # fmt: skip
 
 
@@ -196,7 +188,10 @@ def queue_create(
 @json_option
 def queue_delete(name: str, force: bool, data: Path, as_json: bool) -> None:
     """Delete a queue that has no consumers."""
-    change(data, f"deleted queue '{name}'", as_json, do="delete-queue", queue=name, force=force)
+    change(
+        data, f"deleted queue '{name}'{{removed}}", as_json, do="delete-queue", queue=name,
+        force=force,
+    )  # fmt: skip
 
 
 @queue.command("purge")
@@ -205,7 +200,17 @@ def queue_delete(name: str, force: bool, data: Path, as_json: bool) -> None:
 @json_option
 def queue_purge(name: str, data: Path, as_json: bool) -> None:
     """Remove everything from a queue that is not in flight."""
-    change(data, f"purged queue '{name}'", as_json, do="purge-queue", queue=name)
+    change(data, f"purged queue '{name}'{{removed}}", as_json, do="purge-queue", queue=name)
+
+
+@queue.command("release")
+@click.argument("name")
+@data_option
+@json_option
+def queue_release(name: str, data: Path, as_json: bool) -> None:
+    """Deliver again what is held because it had nowhere to go."""
+    done = f"released queue '{name}'{{released}}"
+    change(data, done, as_json, do="release-queue", queue=name)
 
 
 @queue.command("pause")
@@ -242,7 +247,7 @@ def address_list(data: Path, as_json: bool) -> None:
         return
     for row in rows:
         row["queues"] += ["..."] if row["queue_count"] > len(row["queues"]) else []
-    _show_rows(ADDRESS_COLUMNS, rows, MORE_ADDRESS_COLUMNS)
+    show_rows(ADDRESS_COLUMNS, rows, MORE_ADDRESS_COLUMNS)
 
 
 @address.command("create")
@@ -251,13 +256,16 @@ def address_list(data: Path, as_json: bool) -> None:
     "--routing-type", "routing_types", type=click.Choice(MODES), multiple=True,
     help="May be given twice; the default is anycast.",
 )  # fmt: skip
+@if_missing_option
 @data_option
 @json_option
-def address_create(name: str, routing_types: tuple[str, ...], data: Path, as_json: bool) -> None:
+def address_create(
+    name: str, routing_types: tuple[str, ...], if_missing: bool, data: Path, as_json: bool
+) -> None:
     """Create an address, or add routing types to it."""
     change(
-        data, f"created address '{name}'", as_json, do="create-address", address=name,
-        routing_types=list(routing_types or ("anycast",)),
+        data, f"created address '{name}'", as_json, if_missing=if_missing, do="create-address",
+        address=name, routing_types=list(routing_types or ("anycast",)),
     )  # fmt: skip
 
 

@@ -76,9 +76,11 @@ def history_options(command: Command) -> Command:
 def list_command(
     ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
 ) -> None:
-    """List the archived segments; exit code 1 if there are gaps between them."""
+    """List the archived segments; exit code 1 if there are gaps between them, or no archive."""
     archive = opened_archive(chosen(ctx, directory, data), flags["url"], flags["config_file"])
     entries = archive.entries()
+    if not entries and not archive.exists():
+        raise ArchiveError(archive.url, "there is no archive here; name its place with --archive")
     missing = gaps(entries)
     if flags["as_json"]:
         show_json({"url": archive.url, "segments": entries, "gaps": missing})

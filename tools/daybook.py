@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from server.version import VERSION
-from tools import administration, messages
+from tools import administration, connections, health, messages
 from tools.failures import Commands, Failure
 from tools.failures import run as run_cli
 from tools.paths import DIRECTORY, PathThatIsNamed
@@ -35,7 +35,10 @@ def cli() -> None:
     "--config", "config_file", type=PathThatIsNamed(dir_okay=False, path_type=Path), metavar="FILE",
     help="Configuration file; without one the defaults of etc/broker.toml are in force.",
 )  # fmt: skip
-@click.option("--data", type=DIRECTORY, metavar="DIR", help="Data directory.")
+@click.option(
+    "--data", envvar="DAYBOOK_DATA", type=DIRECTORY, metavar="DIR",
+    help="Data directory, whatever the configuration says; also $DAYBOOK_DATA. Default: ./data.",
+)  # fmt: skip
 @click.option(
     "--listen", multiple=True, metavar="stomp://HOST:PORT",
     help="Listen here instead of where the configuration says; may be repeated.",
@@ -102,12 +105,15 @@ def default_configuration(data: Path) -> str:
 
 
 for command in (
-    administration.status,
+    health.status,
+    health.health,
     administration.queue,
     administration.address,
     administration.settings,
     administration.browse,
     administration.user,
+    connections.connection,
+    connections.consumer,
     messages.send,
     messages.receive,
     pipeline_group,

@@ -1,13 +1,16 @@
 """How the command lines end: with a sentence and an exit code, never with a traceback.
 
-0: fine. 1: found something wrong. 2: bad use. A reader that goes away (`| head`) is no mistake and
-ends the command in silence; one that never was (`>&-`) is like /dev/null. Mistakes of our own code
+0: fine. 1: found something wrong. 2: bad use. 130: interrupted, in silence. A reader that goes away
+(`| head`) is no mistake and ends the command in silence; one that never was (`>&-`) is like
+/dev/null. Characters that the encoding of the terminal lacks are escaped. Mistakes of our own code
 are not caught here.
 """
 
+import codecs
 import errno
 import io
 import os
+import signal
 import sys
 from typing import Any, Final, NoReturn
 
@@ -17,12 +20,17 @@ from engine.apply import MisfitError
 from engine.queues import StoreError
 from journal.errors import JournalError
 from journal.format import Damage
+from journal.trust import BYTES_MAX, VARIABLE, limit_blocks
 from paging.base import BaseDamaged
 from paging.tables import IndexDamaged, IndexUnwritable
 from recovery.directory import RecoveryError
 from recovery.fold import FoldError
 from server.config import ConfigError
 from server.users import UsersError
+from tools.entry import EXIT_INTERRUPTED
+
+_ESCAPES: Final = "daybook-escapes"
+"""What the handler of characters that cannot be encoded is registered as."""
 
 EXIT_WRONG: Final = 1
 EXIT_BAD_USE: Final = 2
@@ -81,16 +89,44 @@ class Output(io.TextIOWrapper):
 
 def run(group: click.Group, name: str) -> NoReturn:
     """Run a command line and exit. Also what is printed last may meet a reader that is gone."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     _open_standard_files()
     _name_standard_output()
+    limit_blocks(_bytes_max(os.environ.get(VARIABLE, "")))
+    code = EXIT_INTERRUPTED
     try:
-        group.main(prog_name=name)
-    finally:
-        refused = _refused_output()
-        if refused:
-            click.echo(f"Error: {refused}", err=True)
-            sys.exit(EXIT_WRONG)
-    raise AssertionError("click ends by SystemExit")
+        code = _carry_out(group, name)
+    except (KeyboardInterrupt, click.Abort):
+        # What was not printed yet is of no use without its end.
+        _close_stdout()
+    refused = _refused_output()
+    if refused:
+        click.echo(f"Error: {refused}", err=True)
+        code = EXIT_WRONG
+    sys.exit(code)
+
+
+def _bytes_max(given: str) -> int:
+    """How much a block may hold, as the environment says it."""
+    if not given:
+        return BYTES_MAX
+    if not given.isascii() or not given.isdigit():
+        click.echo(f"Error: {VARIABLE} is {given!r}; it must be a number of bytes", err=True)
+        sys.exit(EXIT_BAD_USE)
+    return int(given)
+
+
+def _carry_out(group: click.Group, name: str) -> int:
+    """Run the command that was asked for and return its exit code. Raises click.Abort."""
+    try:
+        code = group.main(prog_name=name, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return code if isinstance(code, int) else 0
 
 
 def _open_standard_files() -> None:
@@ -113,8 +149,31 @@ def _open_standard_files() -> None:
 def _name_standard_output() -> None:
     stream = sys.stdout
     assert isinstance(stream, io.TextIOWrapper)
-    encoding, errors, by_line = stream.encoding, stream.errors, stream.line_buffering
-    sys.stdout = Output(stream.detach(), encoding, errors, line_buffering=by_line)
+    encoding, by_line = stream.encoding, stream.line_buffering
+    sys.stdout = Output(stream.detach(), encoding, _ESCAPES, line_buffering=by_line)
+
+
+def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Write what an encoding lacks as JSON and Python do, and bytes that were no text as they were.
+
+    JSON stays JSON in any locale: what is beyond the first 65,536 characters becomes two escapes.
+    """
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    written = bytearray()
+    for each in error.object[error.start : error.end]:
+        number = ord(each)
+        if 0xDC80 <= number <= 0xDCFF:
+            written.append(number - 0xDC00)
+        elif number < 0x10000:
+            written += b"\\u%04x" % number
+        else:
+            number -= 0x10000
+            written += b"\\u%04x\\u%04x" % (0xD800 + (number >> 10), 0xDC00 + (number & 0x3FF))
+    return bytes(written), error.end
+
+
+codecs.register_error(_ESCAPES, _escape)
 
 
 def _refused_output() -> str:

@@ -26,7 +26,7 @@ from tools.job_output import (
     write,
     write_file,
 )
-from tools.printing import show_table
+from tools.printing import show_json, show_table
 from tools.story import moment
 
 FAULTS_SHOWN: Final = 20
@@ -90,7 +90,7 @@ def _rows(rows: list[Fault] | list[Account], schema: pa.Schema) -> pa.RecordBatc
 
 def _write(found: Audit, output: Output) -> None:
     if output.format == "json" and not output.path:
-        click.echo(msgspec.json.encode(found).decode())
+        show_json(found)
         return
     if output.format != "table":
         write(output, ACCOUNTS, [_rows(found.queues, ACCOUNTS)])

@@ -10,6 +10,7 @@ import msgspec
 from pipeline.engines import Engine, History
 from pipeline.planning import Source
 from pipeline.selection import Selection, parse_kinds
+from tools.numbers import NUMBER
 from tools.paths import DIRECTORY
 from tools.times import time_option
 
@@ -40,8 +41,8 @@ _PARQUET: Final = click.option(
     "--parquet", metavar="DIR", help="Parquet archive that `daybook pipeline archive` made."
 )
 _SELECTION: Final = (
-    click.option("--from", "from_lsn", type=click.IntRange(1), metavar="LSN", help="First LSN."),
-    click.option("--to", "to_lsn", type=click.IntRange(1), metavar="LSN", help="Last LSN."),
+    click.option("--from", "from_lsn", type=NUMBER, metavar="LSN", help="First LSN."),
+    click.option("--to", "to_lsn", type=NUMBER, metavar="LSN", help="Last LSN."),
     click.option(
         "--since", metavar="TIME", callback=time_option,
         help="From this time on (UTC, or 10m for ago).",

@@ -27,6 +27,7 @@ from pipeline.jobs.replay_state import (
 )
 from pipeline.publishing import ROWS_MAX, Publisher, PublishError, check_remembers
 from pipeline.schema import ALL_COLUMNS, arrow_schema
+from tools.entry import EXIT_INTERRUPTED
 from tools.failures import EXIT_WRONG, Failure
 from tools.job_options import Job, engine_of, job_of, job_options
 from tools.job_output import working
@@ -34,7 +35,6 @@ from tools.messages import url_option
 from tools.printing import progress, show_json, show_table
 from tools.story import moment
 
-EXIT_INTERRUPTED: Final = 130
 HEADINGS: Final = (
     "address", "messages", "bytes", "not journaled", "first LSN", "last LSN", "from", "to",
 )  # fmt: skip

@@ -6,6 +6,7 @@ keeps retention from what is being read, where this process may write one.
 
 import sys
 import time
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -36,7 +37,9 @@ from tools.archive import (
     json_option,
 )
 from tools.failures import EXIT_WRONG, Commands, Failure, run
+from tools.index_verification import copied_index
 from tools.inspection import Inspection, Question, parse_kinds
+from tools.numbers import NUMBER
 from tools.paths import DIRECTORY, chosen
 from tools.printing import print_line, progress, show_json, show_table
 from tools.sql import sql_command
@@ -65,17 +68,17 @@ cli.add_command(sql_command)
 @cli.command()
 @data_argument
 @data_option
-@click.option("--from", "from_lsn", type=click.IntRange(1), metavar="LSN", help="First LSN.")
-@click.option("--to", "to_lsn", type=click.IntRange(1), metavar="LSN", help="Last LSN.")
+@click.option("--from", "from_lsn", type=NUMBER, metavar="LSN", help="First LSN.")
+@click.option("--to", "to_lsn", type=NUMBER, metavar="LSN", help="Last LSN.")
 @click.option(
     "--since", metavar="TIME", callback=time_option, help="From this time on (UTC, or 10m for ago)."
 )
 @click.option("--until", metavar="TIME", callback=time_option, help="Up to this time.")
 @click.option("--address", default="", help="Of this address only.")
 @click.option("--queue", default="", help="Of this queue only.")
-@click.option("--message", type=click.IntRange(1), metavar="ID", help="About this message only.")
+@click.option("--message", type=NUMBER, metavar="ID", help="About this message only.")
 @click.option("--kind", "kinds", multiple=True, help="Of this kind only; may be repeated.")
-@click.option("--connection", type=click.IntRange(1), metavar="ID", help="Of this connection.")
+@click.option("--connection", type=NUMBER, metavar="ID", help="Of this connection.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N events.")
 @click.option("--follow", is_flag=True, help="Wait for more, until Ctrl-C.")
 @click.option("--bodies", is_flag=True, help="With the bodies of messages.")
@@ -101,6 +104,8 @@ def inspect(ctx: click.Context, /, directory: Path | None, data: Path | None, **
             if event.body and not flags["as_json"]:
                 print_line(f"{'':10}{printable(event.body.decode('utf-8', 'backslashreplace'))}")
     except KeyboardInterrupt:
+        if not follow:
+            raise
         return
     if not told and inspection.unknown:
         raise Failure(_never_was(inspection, question))
@@ -204,12 +209,16 @@ def trail_command(
     if len(words) > 2:
         raise click.UsageError(f"one message at a time, please; got {' '.join(words)!r}")
     directory = DIRECTORY.convert(words[0], None, ctx) if len(words) == 2 else None
-    if not words[-1].isascii() or not words[-1].isdigit() or not int(words[-1]):
-        raise click.UsageError(f"'{words[-1]}' is not a message id; it is a number, like 17")
+    try:
+        message: int = NUMBER.convert(words[-1], None, ctx)
+    except click.BadParameter as error:
+        raise click.UsageError(
+            f"'{words[-1]}' is not a message id; it is a number, like 17"
+        ) from error
     path = chosen(ctx, directory, data)
     disk, _, _ = history(ctx, path, flags)
     try:
-        told = trail.follow(disk, int(words[-1]), path)
+        told = trail.follow(disk, message, path)
     except trail.NoSuchMessageError as error:
         raise Failure(str(error)) from error
     if flags["as_json"]:
@@ -249,6 +258,14 @@ def _step_line(step: trail.Step) -> str:
     help="Apply each event by itself instead of folding messages that come and go as sets; takes "
     "about ten times as long and must come to the same.",
 )
+@click.option(
+    "--index",
+    "with_index",
+    is_flag=True,
+    help="Check the index, too (and the base, if there is one): all of it by itself, then what it "
+    "holds at its event against the fold, and its clusters against the journal. Reads what is "
+    "carried or in clusters once more, and needs room for a copy of the index in TMPDIR.",
+)
 @json_option
 @click.pass_context
 def verify(
@@ -257,6 +274,7 @@ def verify(
     directory: Path | None,
     data: Path | None,
     one_by_one: bool,
+    with_index: bool,
     **flags: Any,
 ) -> None:
     """Check every checksum, the hash chain, the fold, the digests and the invariants.
@@ -265,9 +283,12 @@ def verify(
     anything is wrong.
     """
     path = chosen(ctx, directory, data)
-    disk, _, total = history(ctx, path, flags)
-    with progress("verifying", 2 * total) as advance:
-        verdict = verify_data(disk, advance, one_by_one=one_by_one, base=path / BASE)
+    with copied_index(path) if with_index else nullcontext() as index:
+        disk, _, total = history(ctx, path, flags)
+        with progress("verifying", 2 * total) as advance:
+            verdict = verify_data(
+                disk, advance, one_by_one=one_by_one, base=path / BASE, index=index
+            )
     if flags["as_json"]:
         show_json(msgspec.to_builtins(verdict) | {"ok": verdict.ok})
     else:
@@ -308,6 +329,8 @@ def _show_verdict(verdict: Verdict) -> None:
             if stops
             else "no checkpoint or clean stop to compare a digest with"
         )
+        if verdict.index_lsn is not None:
+            click.echo(f"the index at event {verdict.index_lsn} is what the journal comes to")
         click.secho("intact", fg="green")
 
 

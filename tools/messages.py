@@ -4,6 +4,7 @@ import codecs
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from difflib import get_close_matches
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryFile
@@ -79,6 +80,9 @@ url_option = click.option(
     help="Whether it must survive a restart; the broker's default is yes.",
 )  # fmt: skip
 @click.option("--transaction", is_flag=True, help="Send all of them in one transaction.")
+@click.option(
+    "--must-route", is_flag=True, help="Exit with 1 if no queue took the message, or one of them."
+)
 @url_option
 @click.option("--json", "as_json", is_flag=True, help="Print for programs.")
 def send(
@@ -91,14 +95,18 @@ def send(
     count: int,
     persistent: bool | None,
     transaction: bool,
+    must_route: bool,
     endpoint: Endpoint,
     as_json: bool,
 ) -> None:
-    """Send a message, and wait until the broker has it on disk.
+    """Send a message, wait until the broker has it on disk, and say which queues took it.
 
     DESTINATION is /queue/NAME, /topic/NAME or ADDRESS::QUEUE. The body comes from the argument,
     from --file, or from standard input.
     """
+    if must_route and transaction:
+        raise click.UsageError("--must-route with --transaction: of those no receipt says it")
+    _warn_of_prefix(destination)
     all_headers = [("destination", destination), *headers]
     if priority is not None:
         all_headers.append(("priority", str(priority)))
@@ -111,18 +119,63 @@ def send(
             content = _content(body, file, files)
             begun = perf_counter()
             with StompClient(endpoint) as client:
-                _send_all(client, all_headers, content, count, transaction)
+                outcomes = _send_all(client, all_headers, content, count, transaction)
                 client.disconnect()
     except StompError as error:
         raise Failure(str(error)) from error
     except OSError as error:
         raise Failure(f"the body cannot be read: {error}") from error
     seconds = perf_counter() - begun
+    routed = sorted({name for each in outcomes for name in _names(each)})
+    dropped = [each["dropped"] for each in outcomes if "dropped" in each]
     if as_json:
-        show_json({"sent": count, "bytes": content.size, "seconds": round(seconds, 6)})
+        told: dict[str, Any] = {
+            "sent": count, "bytes": content.size, "seconds": round(seconds, 6),
+            "routed": routed if outcomes else None,
+            "dropped": len(dropped) if outcomes else None, "reasons": sorted(set(dropped)),
+        }  # fmt: skip
+        show_json(told)
     else:
         what = "1 message" if count == 1 else f"{count:,} messages"
-        click.echo(f"sent {what} of {content.size:,} bytes to {destination}; safe on disk")
+        done = f"sent {what} of {content.size:,} bytes to {destination}"
+        click.echo(f"{done}; {_became(count, outcomes, routed, dropped)}")
+    if must_route and len(outcomes) - len(dropped) < count:
+        raise Failure(f"--must-route: {len(dropped) or 'some'} of {count:,} went to no queue")
+
+
+def _names(outcome: dict[str, str]) -> list[str]:
+    return outcome["routed"].split(",") if "routed" in outcome else []
+
+
+def _became(
+    count: int, outcomes: list[dict[str, str]], routed: list[str], dropped: list[str]
+) -> str:
+    """What became of the messages, in words."""
+    if len(outcomes) < count:
+        return "accepted"
+    parts = []
+    if routed:
+        many = "queues" if len(routed) > 1 else "queue"
+        parts.append(f"routed to {many} {', '.join(routed)}, and safe on disk if persistent")
+    if dropped:
+        many = "" if len(dropped) == count else f"{len(dropped):,} "
+        parts.append(f"{many}dropped: {', '.join(sorted(set(dropped)))}")
+    return "; ".join(parts)
+
+
+def _warn_of_prefix(destination: str) -> None:
+    """Warn where a name looks like a prefix that was mistyped; it is a fine name all the same."""
+    if destination.startswith(("/queue/", "/topic/", "/temp-queue/", "/temp-topic/")):
+        return
+    first = destination.lstrip("/").split("/")[0].lower()
+    close = get_close_matches(first, ("queue", "topic"), n=1, cutoff=0.6)
+    if close and "/" in destination.lstrip("/"):
+        rest = destination.lstrip("/").partition("/")[2]
+        click.echo(
+            f"warning: '{destination}' is taken as the name of an address; did you mean "
+            f"/{close[0]}/{rest}?",
+            err=True,
+        )
 
 
 def _content(body: str | None, file: Path | None, files: ExitStack) -> Content:
@@ -162,21 +215,26 @@ def _send_all(
     content: Content,
     count: int,
     transaction: bool,
-) -> None:
-    """Send, and wait for what confirms it: each receipt, or that of the commit."""
+) -> list[dict[str, str]]:
+    """Send, and wait for what confirms it: each receipt, or that of the commit.
+
+    Return what the receipts say of where the messages went.
+    """
     if transaction:
         client.send("BEGIN", [("transaction", TRANSACTION)])
         for _ in range(count):
             client.send_content([*headers, ("transaction", TRANSACTION)], content)
         client.wait_for(client.request_receipt("COMMIT", [("transaction", TRANSACTION)]))
-        return
+        return []
     receipts = []
+    asking = [*headers, ("receipt-outcome", "true")]
     for number in range(count):
-        receipts.append(client.send_with_receipt(headers, content))
+        receipts.append(client.send_with_receipt(asking, content))
         if number >= WINDOW:
             client.wait_for(receipts[number - WINDOW])
     for receipt in receipts[-WINDOW:]:
         client.wait_for(receipt)
+    return [client.outcomes[receipt] for receipt in receipts if receipt in client.outcomes]
 
 
 @click.command()

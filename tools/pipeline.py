@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from journal.extras import install_command
 from pipeline.selection import SelectionError
 from tools.failures import Failure
 
@@ -44,7 +45,7 @@ def needs_extra(error: ImportError, *, on_spark: bool = False) -> Failure:
         raise error
     if on_spark and extra == "sql":
         extra = "spark"
-    return Failure(f"this needs {package}; install it with: pip install 'daybook-broker[{extra}]'")
+    return Failure(f"this needs {package}; install it with: {install_command(extra)}")
 
 
 def _command(name: str) -> click.Command:

@@ -26,17 +26,35 @@ PADDED_MOST: Final = 40
 
 def print_line(text: str) -> None:
     """Print one of very many lines: unlike `click.echo` it does not flush each."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(for_output(text) + "\n")
 
 
 def show_json(value: Any) -> None:
     """Print a value as one line of JSON."""
-    click.echo(msgspec.json.encode(value).decode())
+    click.echo(for_output(msgspec.json.encode(value).decode()))
 
 
 def show_json_pretty(value: Any) -> None:
     """Print a value as indented JSON."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    click.echo(for_output(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
+
+
+def for_output(text: str) -> str:
+    """Text for standard output: as it is, or harmless where that is a terminal.
+
+    Peers choose bodies and names, and terminals obey control characters and change the order of
+    what is shown for bidirectional ones. Escaped as in JSON, so that JSON stays what it is.
+    """
+    if not sys.stdout.isatty() or all(map(str.isprintable, text.split("\n"))):
+        return text
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else _escaped(each) for each in text
+    )
+
+
+def _escaped(character: str) -> str:
+    encoded = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{encoded[at : at + 2].hex()}" for at in range(0, len(encoded), 2))
 
 
 def show_table(

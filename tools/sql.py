@@ -14,6 +14,7 @@ import click
 from journal.errors import ArchiveError
 from server.kinds import Invalid, size
 from tools.archive import data_option, history_options, opened_archive
+from tools.entry import EXIT_INTERRUPTED
 from tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, chosen, opened
 from tools.pipeline import needs_extra
 
@@ -23,7 +24,6 @@ FORMAT_OF: Final = {
 }  # fmt: skip
 MEMORY_LEAST: Final = 64 << 20
 MEMORY_MOST: Final = 1 << 44
-EXIT_INTERRUPTED: Final = 130
 FILE: Final = PathThatIsNamed(dir_okay=False, path_type=Path)
 _PATH: Final = re.compile(r"[\w.~-]*(/[\w.~-]*)+")
 """One word with slashes, as no question is."""

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from pipeline.sql_asking import Answer
 from tools.job_output import written_whole
-from tools.printing import show_table
+from tools.printing import for_output, show_table
 
 TABLE_ROWS: Final = 1000
 """Rows of a table, if nobody says how many: it is held whole, and read by people."""
@@ -42,6 +42,14 @@ class _Fraction(float):
         return format(float(self), ".15g")
 
 
+class _Harmless:
+    """Standard output, where text cannot rule a terminal."""
+
+    def write(self, text: str) -> int:
+        """Write as a file does."""
+        return sys.stdout.write(for_output(text))
+
+
 def write(answer: Answer, form: str, output: Path | None, limit: int | None) -> None:
     """Write an answer to a file, or to standard output. Raises OSError, and what reading raises."""
     for note in answer.notes:
@@ -55,7 +63,7 @@ def write(answer: Answer, form: str, output: Path | None, limit: int | None) -> 
         with written_whole(output) as unfinished, unfinished.open("wb") as content:
             _write_parquet(answer.schema, rows, content)
     elif output is None:
-        _WRITERS[form](answer.schema, rows, sys.stdout)
+        _WRITERS[form](answer.schema, rows, cast("TextIO", _Harmless()))
     else:
         with (
             written_whole(output) as unfinished,

@@ -6,8 +6,8 @@ from typing import Final
 
 import click
 
-_AGO: Final = re.compile(r"(\d+)(s|m|h|d)")
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_AGO: Final = re.compile(r"(\d+)(s|m|h|d|w)")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def parse_time(text: str, now: datetime) -> int:

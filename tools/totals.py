@@ -15,7 +15,7 @@ from paging.layout import LAYOUT
 
 QUEUE_KINDS = (
     events.ROUTED, events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED, events.DEAD_LETTERED,
-    events.EXPIRED, events.REMOVED,
+    events.EXPIRED, events.REMOVED, events.HELD, events.RELEASED,
 )  # fmt: skip
 """Kinds that are counted for each queue, in the order of the columns."""
 

@@ -223,6 +223,9 @@ class _Teller:
                 f"committed by event {event.lsn}"
             )
 
+    def _standing(self, queue_id: int, message: int) -> str:
+        return "held" if self.state.queues[queue_id].entries[message].held else "ready"
+
     def _now(self) -> Iterator[tuple[int, str]]:
         """Where each message of the family is, or how it left."""
         places = self.places()
@@ -230,7 +233,7 @@ class _Teller:
             words = [
                 f"in flight to {consumer} from queue '{queue}'"
                 if consumer
-                else f"ready in queue '{queue}', delivered "
+                else f"{self._standing(queue_id, message)} in queue '{queue}', delivered "
                 f"{self.state.queues[queue_id].entries[message].delivery_count} times"
                 for (each, queue_id), (queue, consumer) in places.items()
                 if each == message

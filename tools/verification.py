@@ -2,7 +2,8 @@
 
 The bytes are judged by `journal.verify`. If they are sound the events are folded with the engine's
 own `apply`, the digest is compared with what each BrokerStopped and Checkpoint recorded, and the
-state at the end must satisfy the engine's invariants. Nothing is changed.
+state at the end must satisfy the engine's invariants. With the index, that must be what the fold
+comes to at its event (`tools.index_verification`). Nothing is changed.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from engine.invariants import check
 from journal.disk import Disk
 from journal.errors import Corruption
 from journal.reader import read_blocks
-from journal.segment import open_segment, segment_names
+from journal.segment import data_id_of
 from journal.verify import Fault, Report, verify
 from paging.base import DESCRIPTION, BaseDamaged, restore
 from paging.batches import batches
@@ -26,6 +27,7 @@ from paging.index import Index
 from paging.layout import LAYOUT
 from paging.loading import load_state
 from paging.tables import IndexDamaged
+from tools.index_verification import IndexCopy
 from tools.printing import adding_up
 
 
@@ -37,6 +39,7 @@ class Verdict(msgspec.Struct):
     digests_compared: int = 0
     digest: str = ""
     folded_lsn: int = 0
+    index_lsn: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -55,12 +58,14 @@ def verify_data(
     *,
     one_by_one: bool = False,
     base: Path | None = None,
+    index: IndexCopy | None = None,
 ) -> Verdict:
     """Verify a journal; `progress` is told the bytes checked and folded so far, twice their sum.
 
     Messages that come and go are folded as sets, as the indexer does it; `one_by_one` has each
     event applied, which takes about ten times as long and must come to the same. `base` is the
-    directory with the state before the first event, if retention took segments away.
+    directory with the state before the first event, if retention took segments away. `index` is a
+    copy of the index, from before this is called; `index_lsn` is where it was compared.
 
     Raises NoJournal, NewerFormat and OSError; damage is in the verdict.
     """
@@ -83,7 +88,10 @@ def verify_data(
             "before from a backup (nothing was folded)"
         )
         return verdict
-    _fold(disk, verdict, advance, one_by_one, known)
+    if index is not None and index.wrong:
+        verdict.wrong.append(index.wrong)
+        index = None
+    _fold(disk, verdict, advance, one_by_one, known, index)
     return verdict
 
 
@@ -102,8 +110,9 @@ def _fold(
     advance: Callable[[int], None],
     one_by_one: bool,
     base: Path | None,
+    copy: IndexCopy | None,
 ) -> None:
-    """Fold everything and compare every digest that was recorded.
+    """Fold everything and compare every digest that was recorded, and the copy of the index.
 
     Entries are kept in an index of its own, so memory does not grow with the backlog. A running
     broker goes on writing meanwhile: the fold ends where the bytes were checked.
@@ -113,16 +122,24 @@ def _fold(
     with TemporaryDirectory(prefix="daybook-verify-") as folder:
         data_id = bytes(16)
         if base is not None:
-            data_id = _data_id(disk)
+            data_id = data_id_of(disk)
             try:
                 restore(base, data_id, Path(folder), verdict.report.first_lsn)
             except BaseDamaged as error:
                 verdict.wrong.append(str(error))
                 return
+            if copy is not None:
+                verdict.wrong += copy.check_base(Path(folder))
         index = Index(Path(folder), data_id, plain=not one_by_one, clusters=False)
+        ends = {*recorded, *([copy.lsn] if copy is not None else [])}
         try:
-            for batch in batches(disk, index.lsn, last_lsn, recorded):
+            if copy is not None and not index.lsn <= copy.lsn <= last_lsn:
+                verdict.wrong.append(copy.out_of(index.lsn, last_lsn))
+            for batch in batches(disk, index.lsn, last_lsn, ends):
                 verdict.folded_lsn = index.advance(batch)
+                if copy is not None and index.lsn == copy.lsn:
+                    verdict.wrong += copy.compare(index, disk)
+                    verdict.index_lsn = copy.lsn
                 for said in recorded.get(index.lsn, ()):
                     _compare(said, index.digest(), verdict)
                 advance(sum(block.header.block_bytes for block in batch))
@@ -157,14 +174,6 @@ def _recorded(disk: Disk, last_lsn: int) -> dict[int, list[_Recorded]]:
                 continue
             found.setdefault(said.of_lsn, []).append(said)
     return found
-
-
-def _data_id(disk: Disk) -> bytes:
-    segment = open_segment(disk, segment_names(disk)[0])
-    try:
-        return segment.header.data_id
-    finally:
-        segment.close()
 
 
 def _compare(said: _Recorded, folded: str, verdict: Verdict) -> None:

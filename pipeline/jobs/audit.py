@@ -46,6 +46,7 @@ from engine import events
 from pipeline.engines import Engine, History
 from pipeline.jobs.audit_judge import (
     DROPPED,
+    HELD,
     IN_FLIGHT,
     READY,
     EntryEvent,
@@ -285,7 +286,7 @@ class _Auditor:
             verdict = judge(self._lives, span.last, story)
             account = self._account_of(story[0].queue)
             account.opening += verdict.opening
-            account.ready += verdict.place == READY
+            account.ready += verdict.place in (READY, HELD)
             account.in_flight += verdict.place == IN_FLIGHT
             account.dropped += verdict.place == DROPPED
             self._gather(verdict.faults)

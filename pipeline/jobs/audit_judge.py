@@ -16,6 +16,7 @@ from pipeline.jobs.audit_lives import NEVER, Fault, Lives
 NOWHERE: Final = "nowhere"
 READY: Final = "ready"
 IN_FLIGHT: Final = "in flight"
+HELD: Final = "held"
 UNKNOWN: Final = "unknown"
 """Where an entry is that is older than what is audited, until an event shows it."""
 
@@ -29,6 +30,11 @@ LEAVING: Final = {
 }  # fmt: skip
 FROM_FLIGHT: Final = frozenset({events.ACKNOWLEDGED, events.RETURNED, events.DEAD_LETTERED})
 """Kinds that end a delivery."""
+
+FROM_HELD: Final = frozenset(
+    {events.RELEASED, events.DEAD_LETTERED, events.EXPIRED, events.REMOVED}
+)
+"""Kinds that can follow while a message is set aside."""
 
 ANY_COUNT: Final = -1
 
@@ -94,7 +100,7 @@ class _Judge:
     def _until(self, lsn: int) -> None:
         """What happened to the entry without an event of its own, up to an event."""
         queue = self.lives.queues.get(self.queue)
-        while self.place in (READY, IN_FLIGHT, UNKNOWN):
+        while self.place in (READY, IN_FLIGHT, HELD, UNKNOWN):
             restart = self.lives.restart_after(self.lsn)
             deleted = queue.ends if queue is not None and queue.deleted else NEVER
             # An event of a queue that had gone is told by itself.
@@ -125,7 +131,7 @@ class _Judge:
         if not self.persistent or (queue is not None and not queue.durable):
             self.place = DROPPED
             self.left = f"dropped by the restart (event {lsn})"
-        else:
+        elif self.place != HELD:
             self.place = READY
 
     def _lost(self, lsn: int, why: str) -> None:
@@ -155,6 +161,12 @@ class _Judge:
             return "expired-in-flight", f"it was in flight to consumer {self.consumer}"
         if kind in FROM_FLIGHT and place == READY:
             return "not-delivered", "it was not in flight"
+        if place == HELD and kind not in FROM_HELD:
+            return "not-ready", "it was held"
+        if kind == events.HELD and place == IN_FLIGHT:
+            return "not-ready", f"it was in flight to consumer {self.consumer}"
+        if kind == events.RELEASED and place != HELD:
+            return "not-held", f"it was {place}"
         if event.consumer and place == IN_FLIGHT and event.consumer != self.consumer:
             return "wrong-consumer", f"it was delivered to consumer {self.consumer}"
         return self._wrong_count(event)
@@ -170,13 +182,14 @@ class _Judge:
         if self.count == ANY_COUNT:
             return None
         expected = self.count
+        told = event.delivery_count
         if event.kind == events.DELIVERED:
             expected = min(self.count + 1, DELIVERY_COUNT_MAX)
         elif event.kind == events.RETURNED and event.reason == events.CLOSED:
-            expected = self.count - 1
-        if event.delivery_count == expected:
+            # Taken back if it was only prefetched, which no event says.
+            expected = self.count if told == self.count else self.count - 1
+        if told == expected:
             return None
-        told = event.delivery_count
         return "delivery-count", f"its delivery count is {told} there and should be {expected}"
 
     def _blame(self, event: EntryEvent, kind: str, why: str) -> None:
@@ -201,4 +214,4 @@ class _Judge:
             self.place, self.delivered = IN_FLIGHT, event.lsn
             self.consumer, self.connection = event.consumer, event.connection
         else:
-            self.place = READY
+            self.place = HELD if kind == events.HELD else READY

@@ -10,7 +10,7 @@ from pipeline.jobs.audit_lives import LIFE_KINDS
 
 ENTRY_KINDS: Final = (
     events.ROUTED, events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED, events.DEAD_LETTERED,
-    events.EXPIRED, events.REMOVED,
+    events.EXPIRED, events.REMOVED, events.HELD, events.RELEASED,
 )  # fmt: skip
 """Kinds that happen to entries; Routed may happen to several at once."""
 

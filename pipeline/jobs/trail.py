@@ -234,7 +234,7 @@ class _Family:
                 self._places[message, number] = row
         elif kind in LEAVING:
             self._places.pop((message, queue), None)
-        elif kind in (events.DELIVERED, events.RETURNED):
+        elif kind in (events.DELIVERED, events.RETURNED, events.HELD, events.RELEASED):
             self._names[queue] = (row["queues"] or [f"#{queue}"])[0]
             self._places[message, queue] = row
 

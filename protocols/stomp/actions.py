@@ -13,6 +13,7 @@ from engine.commands import (
     Begin,
     CloseConnection,
     Commit,
+    Credit,
     DeleteSubscription,
     Detach,
     Reject,
@@ -20,8 +21,8 @@ from engine.commands import (
 )
 from engine.events import CLOSED
 from engine.refusals import Code, Refusal
-from protocols.stomp import states
-from protocols.stomp.errors import StompError, UnknownDelivery, shortened
+from protocols.stomp import foreign, states
+from protocols.stomp.errors import StompError, Unfinished, UnknownDelivery, shortened
 from protocols.stomp.frames import Head, required, truth
 from protocols.stomp.subscribing import SubscribeRequest, subscription_key
 from protocols.stomp.subscription import Subscription
@@ -53,20 +54,25 @@ def subscribe(session: "Conversation", head: Head, now: int) -> int:
     subscription.consumer = answer = session.do(command, now)
     session.serials += 1
     session.by_key[request.key] = subscription
-    if session.version == V12 and subscription.acknowledges:
+    session.keys_bytes += subscription.keys_bytes
+    if session.version == V10:
+        session.by_consumer[answer] = subscription
+    if session.version == V12 and request.is_metered:
         session.by_serial[b"%d" % subscription.serial] = subscription
     return answer
 
 
 def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
     """UNSUBSCRIBE: detach; with persistent:true delete the durable subscription."""
+    foreign.refuse_durable_names(head, foreign.UNSUBSCRIBE_BY_ID)
+    foreign.refuse(head, foreign.ON_UNSUBSCRIBE)
     delete = truth(head, "persistent", False)
     name = head.values.get("id")
     if session.version != V10 or delete or name is not None:
         key = subscription_key(required(head, "id"), "")
     else:
         key = subscription_key(None, required(head, "destination"))
-    subscription = session.by_key.pop(key, None)
+    subscription = session.by_key.get(key)
     if subscription is None:
         if not delete:
             raise StompError(
@@ -74,12 +80,16 @@ def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
                 "give the header of a SUBSCRIBE that was sent on this connection",
             )
         return session.do(DeleteSubscription(key[1]), now)
-    session.by_serial.pop(b"%d" % subscription.serial, None)
     subscription.is_open = False
-    if session.latest is subscription:
-        session.latest = None
     deletes_own = delete and subscription.is_durable
     answer = session.do(Detach(subscription.consumer, deletes_own), now)
+    # It stays until then: with much in flight that takes several turns.
+    del session.by_key[key]
+    session.keys_bytes -= subscription.keys_bytes
+    session.by_serial.pop(b"%d" % subscription.serial, None)
+    session.by_consumer.pop(subscription.consumer, None)
+    if session.latest is subscription:
+        session.latest = None
     if delete and not deletes_own:
         answer = session.do(DeleteSubscription(key[1]), now)
     return answer
@@ -87,6 +97,8 @@ def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
 
 def settle(session: "Conversation", head: Head, now: int) -> int:
     """ACK and NACK in all versions, with or without a transaction."""
+    if head.command == "NACK":
+        foreign.refuse(head, foreign.ON_NACK)
     transaction = required(head, "transaction") if "transaction" in head.values else None
     if session.version == V12:
         shown = required(head, "id")
@@ -95,33 +107,56 @@ def settle(session: "Conversation", head: Head, now: int) -> int:
         found = [chosen] if chosen is not None else []
     else:
         number = shown = required(head, "message-id")
-        found = _candidates(session, head)
+        found = _candidates(session, head, number)
     if not number.isascii() or not number.isdigit() or len(number) > MESSAGE_ID_DIGITS_MAX:
         raise unknown_delivery(head.command, shown, None)
     kind = Acknowledge if head.command == "ACK" else Reject
     refusal: Refusal | None = None
     for subscription in found:
         if not subscription.acknowledges:
+            if _gives_credit_back(session, subscription, head.command, int(number), now):
+                return 0
             continue
         answer = session.handle(
             kind(subscription.consumer, int(number), subscription.cumulative, transaction), now
         )
         if not isinstance(answer, Refusal):
             return answer
+        if answer.code is Code.UNFINISHED:
+            raise Unfinished
         # In 1.0 the next one may have it; the refusal that says most is the one to tell.
         if refusal is None or refusal.code is Code.NOT_FOUND:
             refusal = answer
     raise unknown_delivery(head.command, shown, refusal)
 
 
-def _candidates(session: "Conversation", head: Head) -> list[Subscription]:
+def _gives_credit_back(
+    session: "Conversation", subscription: Subscription, command: str, message: int, now: int
+) -> bool:
+    """An ACK where deliveries are acknowledged already: it only gives their credit back."""
+    owed = subscription.owed
+    if owed is None or message not in owed or command != "ACK":
+        return False
+    session.do(Credit(subscription.consumer, 1, owed.pop(message)), now)
+    return True
+
+
+def _candidates(session: "Conversation", head: Head, number: str) -> list[Subscription]:
     """Subscriptions that an ACK of STOMP 1.0 or 1.1 can mean, the likeliest first."""
     name = head.values.get("subscription")
     if session.version != V10 or name is not None:
         found = session.by_key.get(subscription_key(required(head, "subscription"), ""))
         return [found] if found is not None else []
-    others = [each for each in session.by_key.values() if each is not session.latest]
-    return others if session.latest is None else [session.latest, *others]
+    if not number.isdecimal() or len(number) > MESSAGE_ID_DIGITS_MAX:
+        return []
+    holders = session.broker.holders(session.connection, int(number))
+    known = [session.by_consumer[each] for each in holders if each in session.by_consumer]
+    if not known:
+        # What was acknowledged when it was sent, and only waits for its credit.
+        known = [each for each in session.by_consumer.values() if each.owed]
+        session.broker.budget.spent += len(session.by_consumer) >> 5
+    # Of two that have the message, the one that a MESSAGE went to last.
+    return sorted(known, key=lambda each: each is not session.latest)
 
 
 def begin(session: "Conversation", head: Head, now: int) -> int:

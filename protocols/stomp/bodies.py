@@ -16,11 +16,16 @@ CHUNK_BYTES: Final = 64 * 1024
 
 
 class Body(NamedTuple):
-    """The body of a large message in the output: after `at` bytes of it, `size` bytes of chunks."""
+    """The body of a large message in the output: after `at` bytes of it, `size` bytes of chunks.
+
+    `message` is whose body it is, and `consumer` who gets it.
+    """
 
     at: int
     chunks: tuple[int, ...]
     size: int
+    message: int = 0
+    consumer: int = 0
 
 
 class Gathering:
@@ -29,11 +34,12 @@ class Gathering:
     Up to `min-large-message-size` it is kept until it is whole; above, it is given away in chunks
     that do not depend on how the input was cut. `send` is the command that it is for, and `chunks`
     are the LSNs of what was given away, both kept by the session. `is_whole` says whether all of it
-    came, and `problem` what is wrong with the body behind what is still to be given away.
+    came, and `problem` what is wrong with the body behind what is still to be given away. `held` is
+    how much of it is here.
     """
 
     __slots__ = (
-        "_chunk_bytes", "_held", "_large_from", "_limit", "_options", "_pieces", "chunks", "head",
+        "_chunk_bytes", "_large_from", "_limit", "_options", "_pieces", "chunks", "head", "held",
         "is_whole", "length", "plan", "problem", "send", "size",
     )  # fmt: skip
 
@@ -51,7 +57,7 @@ class Gathering:
         self._large_from: int = options.min_large_message_size + 1
         self._chunk_bytes: int = min(CHUNK_BYTES, max(1, options.min_large_message_size))
         self._pieces: list[bytes] = []
-        self._held: int = 0
+        self.held: int = 0
 
     @property
     def is_large(self) -> bool:
@@ -70,7 +76,7 @@ class Gathering:
             self.problem = body_too_long(f"more than {self._limit}", self._options)
             piece = piece[: self._limit - self.size]
         self.size += len(piece)
-        self._held += len(piece)
+        self.held += len(piece)
         self._pieces.append(piece)
         self.is_whole = is_whole and self.problem is None
         return end + 1 if self.is_whole else -1
@@ -81,18 +87,18 @@ class Gathering:
         When the body `is_whole` the last one may be shorter than the others.
         """
         length = self._chunk_bytes
-        if not self._held or not self.is_large or (self._held < length and not is_whole):
+        if not self.held or not self.is_large or (self.held < length and not is_whole):
             return b""
         held = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         rest = held[length:]
         self._pieces = [rest]
-        self._held = len(rest)
+        self.held = len(rest)
         return held[:length]
 
     def put_back(self, chunk: bytes) -> None:
         """Take back a chunk that could not be given away yet."""
         self._pieces.insert(0, chunk)
-        self._held += len(chunk)
+        self.held += len(chunk)
 
     def body(self) -> bytes:
         """The whole body, of which nothing was given away."""

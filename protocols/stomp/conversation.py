@@ -6,13 +6,14 @@ Sans-IO like the session, which is its other half: it must never know where a fr
 from collections.abc import Callable
 from typing import Final
 
-from engine.commands import CloseConnection, Command, OpenConnection, RefuseConnection
-from engine.events import DISCONNECTED, PROTOCOL_ERROR, TIMEOUT
+from engine.commands import CloseConnection, Command, OpenConnection
+from engine.events import DISCONNECTED, LIMIT, PROTOCOL_ERROR, TIMEOUT
+from engine.outcomes import Outcome
 from engine.refusals import Refusal
 from protocols.stomp import states
 from protocols.stomp.actions import ACTIONS, not_now
 from protocols.stomp.bodies import Body
-from protocols.stomp.errors import StompError, never_connected, refused, silent
+from protocols.stomp.errors import StompError, never_connected, refused, silent, stalled, unchecked
 from protocols.stomp.frames import (
     Head,
     check_receipt,
@@ -25,29 +26,35 @@ from protocols.stomp.frames import (
 from protocols.stomp.handshake import Handshake
 from protocols.stomp.heart_beats import HeartBeats
 from protocols.stomp.options import StompOptions
-from protocols.stomp.ports import BrokerPort
+from protocols.stomp.ports import BrokerPort, DeliveredMessage
 from protocols.stomp.subscription import Subscription
-from protocols.stomp.versions import TEXTS, V10, V12
+from protocols.stomp.versions import TEXTS, V10, V12, escape
 
 _US_PER_MS: Final = 1000
+
+FIRST_ROOM: Final = 64 * 1024
+"""Deliveries that may be on their way to a peer before it is known whether it reads them."""
 
 
 class Conversation:
     """What the two sides of a connection have said so far, and what follows from it.
 
     `out` is what is to be said, `bodies` are the places in it where bodies of large messages go.
+    `error` is what the ERROR frame says that ended it, if one did.
     """
 
     __slots__ = (
-        "_connect_by", "_handshake", "_head", "_heard", "_heart_beats", "_peer", "_server_name",
-        "bodies", "by_key", "by_serial", "close_delay_ms", "closing", "connection", "gate",
-        "handle", "has_spoken", "is_unheard", "latest", "login_request", "next_deadline",
-        "options", "out", "serials", "state", "version",
+        "_body_by", "_connect_by", "_handshake", "_head", "_heard", "_heart_beats", "_peer",
+        "_server_name", "bodies", "broker", "by_consumer", "by_key", "by_serial", "close_delay_ms",
+        "closing", "connection", "error", "gate", "handle", "has_more", "has_spoken",
+        "has_stalled", "is_blocked", "is_unheard", "keys_bytes", "latest", "login_request",
+        "next_deadline", "options", "out", "refusal", "serials", "state", "version",
     )  # fmt: skip
 
     def __init__(
         self, broker: BrokerPort, options: StompOptions, peer: str, server_name: str
     ) -> None:
+        self.broker: BrokerPort = broker
         self.handle: Callable[[Command, int], int | Refusal] = broker.handle
         self.options: StompOptions = options
         self._peer: str = peer
@@ -59,37 +66,57 @@ class Conversation:
         self.bodies: list[Body] = []
         self.gate: int = 0
         self.closing: bool = False
+        self.error: str = ""
         self.close_delay_ms: int = 0
         self.login_request: tuple[str, str, str] | None = None
+        # Why the peer was not let in: reason, protocol, login and text.
+        self.refusal: tuple[int, str, str, str] | None = None
         self._handshake: Handshake | None = None
         self._head: bytes = b""
         # Subscriptions by their key (id, destination in 1.0); in 1.2 those that acknowledge also
         # by serial, which their ack ids begin with.
         self.by_key: dict[tuple[str, str], Subscription] = {}
         self.by_serial: dict[bytes, Subscription] = {}
+        # In 1.0 also by consumer: its ACK names a message, and the broker knows who has it.
+        self.by_consumer: dict[int, Subscription] = {}
         self.serials: int = 0
+        self.keys_bytes: int = 0
         self.latest: Subscription | None = None
         # Time, in microseconds.
         self.next_deadline: int = 0
         self.has_spoken: bool = False
         self.is_unheard: bool = False
+        self.is_blocked: bool = False
+        self.has_more: bool = False
+        self.has_stalled: bool = False
+        self._body_by: int = 0
         self._heard: int = 0
         self._connect_by: int = 0
         self._heart_beats: HeartBeats = HeartBeats()
 
     # ---------------------------------------------------------------- commands
 
-    def _receipt(self, receipt: bytes | None, answer: int) -> None:
+    def _receipt(self, receipt: bytes | None, answer: int, outcome: Outcome | None = None) -> None:
         if receipt is not None:
-            self.out.append(b"RECEIPT\nreceipt-id:" + receipt + b"\n\n\0")
+            said = b"" if outcome is None else self._told(outcome)
+            self.out.append(b"RECEIPT\nreceipt-id:" + receipt + b"\n" + said + b"\n\0")
             if answer > self.gate:
                 self.gate = answer
 
-    def say_body(self, chunks: tuple[int, ...], body_bytes: int) -> None:
+    def _told(self, outcome: Outcome) -> bytes:
+        """What became of a message, as a header: its queues, or why it was dropped."""
+        if not outcome.queues:
+            return b"dropped:" + outcome.reason.encode() + b"\n"
+        names = ",".join(outcome.queues).encode()
+        return b"routed:" + escape(names, self.version) + b"\n"
+
+    def say_body(self, message: DeliveredMessage, consumer: int) -> None:
         """Have the body of a large message follow what was said last."""
-        self.bodies.append(Body(sum(map(len, self.out)), chunks, body_bytes))
+        at = sum(map(len, self.out))
+        self.bodies.append(Body(at, message.chunks, message.body_bytes, message.id, consumer))
 
     def _command(self, key: bytes, receipt: bytes | None, terminator: int, now: int) -> None:
+        self.broker.budget.spent += key.count(b"\n") >> 1
         head = parse_head(key, self.version, self.options)
         action = states.TABLE.get((self.state, head.command))
         if action is None or (action == "NACK" and self.version == V10):
@@ -109,7 +136,7 @@ class Conversation:
             self._receipt(receipt, ACTIONS[action](self, head, now))
 
     def do(self, command: Command, now: int) -> int:
-        """Have the broker carry out a command; a refusal is raised as StompError, or as Blocked."""
+        """Have the broker carry out a command; a refusal is raised, as `refused` says."""
         answer = self.handle(command, now)
         if isinstance(answer, Refusal):
             raise refused(answer)
@@ -120,15 +147,15 @@ class Conversation:
         try:
             self._handshake = Handshake(head, self.options)
         except StompError as error:
-            self._refuse(PROTOCOL_ERROR, head.values.get("login", ""), error.what, now)
+            self._refuse(PROTOCOL_ERROR, head.values.get("login", ""), error.what)
             raise
         shake = self._handshake
         self.version = shake.version
         self.state = states.AUTHENTICATING
         self.login_request = (shake.login, shake.passcode, shake.client_id)
 
-    def _refuse(self, reason: int, user: str, text: str, now: int) -> None:
-        self.handle(RefuseConnection(reason, self._protocol(), self._peer, user, text), now)
+    def _refuse(self, reason: int, login: str, text: str) -> None:
+        self.refusal = (reason, self._protocol(), login, text)
 
     def _protocol(self) -> str:
         return f"STOMP {TEXTS[self.version]}"
@@ -136,10 +163,14 @@ class Conversation:
     # ---------------------------------------------------------------- login, time, the end
 
     def _opened(self, shake: Handshake, user: str, now: int) -> None:
+        room = min(FIRST_ROOM, self.options.room)
         answer = self.do(
-            OpenConnection(self._protocol(), self._peer, user, shake.client_id, self.options.room),
+            OpenConnection(
+                self._protocol(), self._peer, user, shake.client_id, room,
+                finds_holders=self.version == V10,
+            ),
             now,
-        )
+        )  # fmt: skip
         self.connection = answer
         self.state = states.CONNECTED
         self.out.append(shake.connected(str(answer), self._server_name))
@@ -153,6 +184,8 @@ class Conversation:
         """What the peer says is read again; its silence and its time to log in begin now."""
         self.is_unheard = False
         self._heard = now
+        if self._body_by:
+            self._await_body(now)
         if self._connect_by:
             self._await_login(now)
 
@@ -174,12 +207,40 @@ class Conversation:
             self._head = b""
             self._fail(silent((now - self._heard) // _US_PER_MS), TIMEOUT, now)
             return
+        if self._is_stalled(now):
+            self._head = b""
+            self.has_stalled = True
+            self._fail(stalled(self.options.body_timeout_ms), TIMEOUT, now)
+            return
         if self._heart_beats.is_due(now):
             if not self.has_spoken:
                 self.out.append(b"\n")
             # A heart-beat counts as having spoken; else the next look is for something new.
             self.has_spoken = not self.has_spoken
-        self.next_deadline = self._heart_beats.deadline(self._heard)
+        self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        """The next deadline is that of the heart-beats, or that of a body, whichever is first."""
+        beat = self._heart_beats.deadline(self._heard)
+        self.next_deadline = min(beat, self._body_by) if beat and self._body_by else (
+            beat or self._body_by
+        )  # fmt: skip
+
+    def _await_body(self, now: int) -> None:
+        """More of a body is to come; its time begins now."""
+        if self.options.body_timeout_ms:
+            is_first = not self._body_by
+            self._body_by = now + self.options.body_timeout_ms * _US_PER_MS
+            if is_first:
+                self._set_deadline()
+
+    def _is_stalled(self, now: int) -> bool:
+        """Whether a peer that is read takes too long with a body."""
+        if not self._body_by:
+            return False
+        if self.is_unheard or self.is_blocked or self.has_more:
+            self._await_body(now)
+        return now >= self._body_by
 
     def clock_stepped(self, step: int, now: int) -> None:
         """The clock was set by `step` microseconds, to `now`: no peer is given up for that."""
@@ -191,7 +252,9 @@ class Conversation:
             self.next_deadline = self._connect_by
         if self.state == states.CONNECTED:
             self._heart_beats.clock_stepped(now)
-            self.next_deadline = self._heart_beats.deadline(self._heard)
+            if self._body_by:
+                self._await_body(now)
+            self._set_deadline()
 
     def _tick_before_login(self, now: int) -> None:
         timeout_ms = self.options.connect_timeout_ms
@@ -202,7 +265,9 @@ class Conversation:
             self._await_login(now)
         elif now >= self._connect_by:
             self._head = b""
-            self._fail(never_connected(timeout_ms), TIMEOUT, now)
+            in_time = self.state != states.AUTHENTICATING
+            error = never_connected(timeout_ms) if in_time else unchecked(timeout_ms)
+            self._fail(error, TIMEOUT, now)
             return
         self.next_deadline = self._connect_by
 
@@ -216,6 +281,12 @@ class Conversation:
             self.connection = 0
         self.end(0)
 
+    def dismiss(self, what: str, advice: str, now: int, reason: int = LIMIT) -> None:
+        """End the conversation because the broker does, and tell the peer why."""
+        if not self.closing:
+            self._head = b""
+            self._fail(StompError(what, advice), reason, now)
+
     def _fail(self, error: StompError, reason: int, now: int) -> None:
         """Write the ERROR frame and end the session; what the peer still sends is not processed."""
         head = self._head.partition(b"\0")[0]
@@ -226,6 +297,7 @@ class Conversation:
                 receipt = check_receipt(receipt, self.version, self.options)
             except StompError:
                 receipt = None
+        self.error = error.what
         self.out.append(error_frame(error, head, receipt, self.version))
         if self.connection:
             closed = self.handle(CloseConnection(self.connection, reason, error.what), now)
@@ -245,5 +317,7 @@ class Conversation:
         for subscription in self.by_key.values():
             subscription.is_open = False
         self.by_key.clear()
+        self.keys_bytes = 0
         self.by_serial.clear()
+        self.by_consumer.clear()
         self.latest = None

@@ -31,8 +31,14 @@ class Blocked(Exception):
     """The broker wants the same command again later, and nothing else until then."""
 
 
-def refused(refusal: Refusal) -> StompError | Blocked:
+class Unfinished(Exception):
+    """Others have their turn before the command goes on: the same one is to be given again."""
+
+
+def refused(refusal: Refusal) -> StompError | Blocked | Unfinished:
     """The error that tells a refusal of the broker."""
+    if refusal.code is Code.UNFINISHED:
+        return Unfinished()
     if refusal.code is Code.BLOCKED:
         return Blocked()
     if refusal.code is Code.DUPLICATE:
@@ -54,6 +60,31 @@ def silent(silence_ms: int) -> StompError:
     """What to say to a peer that is given up for its silence."""
     return StompError(
         f"nothing was heard for {silence_ms} ms", "send the heart-beats that were agreed"
+    )
+
+
+def too_early(limit: int, moment: str) -> StompError:
+    """What to say to a peer that sends too much before it is logged in."""
+    return StompError(
+        f"more than {limit} bytes before {moment}",
+        "send CONNECT first and wait for CONNECTED, or raise max-early-data in the broker's"
+        " configuration",
+    )
+
+
+def unchecked(timeout_ms: int) -> StompError:
+    """What to say to a peer whose login the broker did not manage to check in time."""
+    return StompError(
+        f"the login could not be checked within {timeout_ms} ms: many others wait",
+        "try again later",
+    )
+
+
+def stalled(timeout_ms: int) -> StompError:
+    """What to say to a peer that does not go on with a body."""
+    return StompError(
+        f"the body of a SEND did not arrive: less than 64 KiB of it came within {timeout_ms} ms",
+        "send bodies without such pauses, or raise body-timeout in the broker's configuration",
     )
 
 

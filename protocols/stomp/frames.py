@@ -15,7 +15,7 @@ UNTIL_NUL: Final = -1
 
 _LONGEST_COMMAND: Final = 32
 _CONNECTING: Final = ("CONNECT", "STOMP")
-_BLANKS: Final = " \t"
+BLANKS: Final = " \t"
 
 
 class HeaderLine:
@@ -45,11 +45,13 @@ class Head:
 def parse_head(head: bytes, version: int, options: StompOptions) -> Head:
     """Take a head apart, the receipt already cut out. Raises StompError for what is wrong in it.
 
-    CONNECT and STOMP are never escaped. In 1.0, and in those two, where blanks around values are
-    customary, they are not part of what the value means; a message is stored with them.
+    CONNECT and STOMP are never escaped. In 1.0, where blanks around values are customary, they are
+    not part of what the value means; a message is stored with them. What CONNECT and STOMP say is
+    left as it is, because only they say which version counts.
     """
     parts = head.split(b"\n")
     command = _command(parts[0])
+    trims = version == V10 and command not in _CONNECTING
     if command in _CONNECTING:
         version = V10
     if len(parts) - 1 > options.max_headers:
@@ -69,7 +71,7 @@ def parse_head(head: bytes, version: int, options: StompOptions) -> Head:
         lines.append(
             HeaderLine(
                 _text(unescape(name, version), raw),
-                meaning.strip(_BLANKS) if version == V10 else meaning,
+                meaning.strip(BLANKS) if trims else meaning,
                 canonical(raw, version),
             )
         )
@@ -107,12 +109,15 @@ def check_line_length(length: int, options: StompOptions) -> None:
 
 
 def check_receipt(receipt: bytes, version: int, options: StompOptions) -> bytes:
-    """The receipt id to give back. Raises StompError when that cannot be done."""
+    """The receipt id to give back, as it came, but for bare colons, which STOMP 1.1 and 1.2 escape
+    ("Value Encoding"). Raises StompError when that cannot be done."""
     check_line_length(len(receipt) + len(b"receipt:"), options)
     if b"\0" in receipt:
         raise no_blank_line()
     _text(unescape(receipt, version), receipt)
-    return receipt.strip(_BLANKS.encode()) if version == V10 else receipt
+    if version == V10:
+        return receipt.strip(BLANKS.encode())
+    return receipt.replace(b":", b"\\c")
 
 
 def no_blank_line() -> StompError:
@@ -151,6 +156,9 @@ def content_length(head: Head, options: StompOptions) -> int:
     given = head.values.get("content-length")
     if given is None:
         return UNTIL_NUL
+    if sum(line.name == "content-length" for line in head.lines) > 1:
+        # Who reads the first and who reads the last would see different frames.
+        raise StompError("content-length is given more than once", "give it once")
     length = number(given)
     if length is None:
         raise StompError(

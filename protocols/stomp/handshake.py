@@ -3,10 +3,15 @@
 Must never know users or passcodes: it hands them on.
 """
 
+from typing import Final
+
 from protocols.stomp.errors import StompError, shortened
-from protocols.stomp.frames import Head, number
+from protocols.stomp.frames import BLANKS, Head, number
 from protocols.stomp.options import StompOptions
 from protocols.stomp.versions import ALL, NAMES, TEXTS, V10, escape
+
+HEART_BEAT_MS_MAX: Final = 3_600_000
+"""Longer intervals prove nothing: the broker is then heard this often, and expects nothing."""
 
 
 class Handshake:
@@ -21,19 +26,24 @@ class Handshake:
     )  # fmt: skip
 
     def __init__(self, head: Head, options: StompOptions) -> None:
-        self.version: int = negotiate(head.values.get("accept-version"))
-        _check_host(head.values.get("host"), self.version, options)
-        self.login: str = head.values.get("login", "")
-        self.passcode: str = head.values.get("passcode", "")
-        self.client_id: str = head.values.get("client-id", "")
+        values = head.values
+        self.version: int = negotiate(values.get("accept-version"))
+        if self.version == V10:
+            # Blanks around values are customary in 1.0; later versions must not trim them.
+            values = {name: value.strip(BLANKS) for name, value in values.items()}
+        _check_host(values.get("host"), self.version, options)
+        self.login: str = values.get("login", "")
+        self.passcode: str = values.get("passcode", "")
+        self.client_id: str = values.get("client-id", "")
         self.send_ms: int = 0
         self.receive_ms: int = 0
         self.offer: str = f"{options.heart_beat_send_ms},{options.heart_beat_receive_ms}"
         if self.version != V10:
-            can, wants = _heart_beat(head.values.get("heart-beat", "0,0"))
+            can, wants = _heart_beat(values.get("heart-beat", "0,0"))
             if wants and options.heart_beat_send_ms:
-                self.send_ms = max(wants, options.heart_beat_send_ms)
-            if can and options.heart_beat_receive_ms:
+                self.send_ms = min(max(wants, options.heart_beat_send_ms), HEART_BEAT_MS_MAX)
+            # Who promises to be heard once in a long time promises nothing.
+            if 0 < can <= HEART_BEAT_MS_MAX and options.heart_beat_receive_ms:
                 self.receive_ms = max(can, options.heart_beat_receive_ms)
 
     def connected(self, session: str, server: str) -> bytes:

@@ -31,10 +31,11 @@ class StompOptions(
     max_frame_head: int = MIB
     max_data_length: int = 100 * MIB
     min_large_message_size: int = 100 * KIB
-    max_early_data: int = MIB
+    max_early_data: int = 16 * KIB
     max_subscriptions: int = 10_000
     die_delay_ms: int = 250
     connect_timeout_ms: int = 10_000
+    body_timeout_ms: int = 60_000
     heart_beat_send_ms: int = 1_000
     heart_beat_receive_ms: int = 10_000
     heart_beat_grace: float = 2.0
@@ -50,7 +51,7 @@ class StompOptions(
         for name in (
             "max_header_length", "max_headers", "max_frame_head", "max_data_length",
             "min_large_message_size", "max_early_data", "max_subscriptions", "die_delay_ms",
-            "connect_timeout_ms", "heart_beat_send_ms", "heart_beat_receive_ms",
+            "connect_timeout_ms", "body_timeout_ms", "heart_beat_send_ms", "heart_beat_receive_ms",
         ):  # fmt: skip
             if getattr(self, name) < 0:
                 raise ValueError(f"{key(name)} must be 0 or more")

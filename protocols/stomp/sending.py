@@ -6,32 +6,26 @@ the session that uses it.
 
 from typing import Final
 
+from engine.headers import explicit_line
+from protocols.stomp import foreign
 from protocols.stomp.destinations import resolve
 from protocols.stomp.errors import StompError, shortened
 from protocols.stomp.frames import Head, content_length, number, parse_head, required, truth
 from protocols.stomp.options import StompOptions
 from protocols.stomp.versions import V10
 
+RECEIPT_OUTCOME: Final = "receipt-outcome"
+"""Header of SEND: its receipt is to say what became of the message."""
+
 # Headers that say something to the broker, or that the broker itself gives to MESSAGE, and that
 # are therefore no part of the message. Anything else travels with it.
 _NOT_STORED: Final = frozenset(
     (
-        "receipt", "transaction", "message-id", "subscription", "ack", "redelivered",
-        "delivery-count", "ttl", "heart-beat",
+        "receipt", RECEIPT_OUTCOME, "transaction", "message-id", "subscription", "ack",
+        "redelivered", "delivery-count", "ttl", "expiration", "heart-beat",
     )
 )  # fmt: skip
 
-# Headers that would change what is delivered to whom, and that this version does not know.
-_UNSUPPORTED: Final[dict[str, str]] = {
-    "retain": "retained messages",
-    "message_group": "message groups",
-    "JMSXGroupID": "message groups",
-    "_AMQ_GROUP_ID": "message groups",
-    "AMQ_SCHEDULED_TIME": "scheduled delivery",
-    "AMQ_SCHEDULED_DELAY": "scheduled delivery",
-    "_AMQ_SCHED_DELIVERY": "scheduled delivery",
-    "_AMQ_LVQ_NAME": "last value queues",
-}
 _DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
 _DUPLICATE_ID_BYTES: Final = _DUPLICATE_ID.encode()
 _DEFAULT_PRIORITY: Final = 4
@@ -42,25 +36,29 @@ _KNOWN: Final = frozenset(
     name.encode()
     for name in (
         "destination", "destination-type", "priority", "persistent", "expires", "content-length",
-        "reply-to", *_NOT_STORED, *_UNSUPPORTED,
+        "reply-to", *_NOT_STORED, *foreign.ON_SEND,
     )
 )  # fmt: skip
 _NOT_STORED_BYTES: Final = frozenset(name.encode() for name in _NOT_STORED)
 
 _PLANS_MAX: Final = 512
 _PLAN_KEY_BYTES_MAX: Final = 2048
+_PLANS_BYTES_MAX: Final = 256 * 1024
+_PLAN_BYTES: Final = 400
+"""What a plan takes in memory besides two copies of its head."""
 
 
 class SendPlan:
     """A SEND without its body and receipt: where to, how, and the headers to keep.
 
     `expires` is milliseconds since 1970 and `ttl` milliseconds from arrival, 0 for never; `length`
-    is the content-length or UNTIL_NUL. `duplicate_id` is empty if there is none.
+    is the content-length or UNTIL_NUL. `duplicate_id` is empty if there is none. `tells_outcome`
+    asks that the receipt says where the message went.
     """
 
     __slots__ = (
         "address", "duplicate_id", "expires", "headers", "length", "persistent", "priority",
-        "queue", "routing_type", "transaction", "ttl",
+        "queue", "routing_type", "tells_outcome", "transaction", "ttl",
     )  # fmt: skip
 
     def __init__(
@@ -76,7 +74,9 @@ class SendPlan:
         length: int,
         headers: bytes,
         duplicate_id: str,
+        tells_outcome: bool = False,
     ) -> None:
+        self.tells_outcome: bool = tells_outcome
         self.address: str = address
         self.queue: str | None = queue
         self.routing_type: str | None = routing_type
@@ -92,10 +92,11 @@ class SendPlan:
 
 def prepare(head: Head, options: StompOptions) -> SendPlan:
     """The plan for a SEND. Raises StompError if there can be none."""
-    _refuse_unsupported(head)
+    foreign.refuse(head, foreign.ON_SEND)
     values = head.values
+    foreign.refuse_temporary(values.get("reply-to", ""))
     target = resolve(required(head, "destination"), values.get("destination-type"), options)
-    ttl = _milliseconds("ttl", values.get("ttl"))
+    ttl = _time_to_live(values)
     return SendPlan(
         target.address,
         target.queue,
@@ -108,6 +109,7 @@ def prepare(head: Head, options: StompOptions) -> SendPlan:
         content_length(head, options),
         _stored(head, ttl > 0),
         _duplicate_id(values.get(_DUPLICATE_ID)),
+        truth(head, RECEIPT_OUTCOME, False),
     )
 
 
@@ -116,24 +118,41 @@ class Planner:
 
     `plans` knows whole heads. Senders that give every message a header of its own never repeat one;
     for them plans are also remembered by the lines that concern the broker alone. Both only
-    remember what `prepare` says.
+    remember what `prepare` says, and both are forgotten together when they are too many or, as
+    `held` estimates, too big.
     """
 
-    __slots__ = ("_by_known_lines", "_options", "_version", "plans")
+    __slots__ = ("_by_known_lines", "_options", "_version", "held", "plans")
 
     def __init__(self, version: int, options: StompOptions) -> None:
         self._version: int = version
         self._options: StompOptions = options
         self._by_known_lines: dict[bytes, SendPlan] = {}
         self.plans: dict[bytes, SendPlan] = {}
+        self.held: int = 0
 
     def plan(self, key: bytes) -> SendPlan:
         """The plan for a head that is not in `plans`, receipt cut out. Raises StompError."""
         plan = self._by_parts(key)
         if plan is None:
             plan = prepare(parse_head(key, self._version, self._options), self._options)
-        _remember(self.plans, key, plan)
+        self._remember(self.plans, key, plan)
         return plan
+
+    def remembers(self, head_bytes: int) -> bool:
+        """Whether the plan for a head so long, its receipt included, is remembered."""
+        return head_bytes <= _PLAN_KEY_BYTES_MAX
+
+    def _remember(self, plans: dict[bytes, SendPlan], key: bytes, plan: SendPlan) -> None:
+        if len(key) > _PLAN_KEY_BYTES_MAX:
+            return
+        weight = 2 * len(key) + _PLAN_BYTES
+        if len(plans) >= _PLANS_MAX or self.held + weight > _PLANS_BYTES_MAX:
+            self.plans.clear()
+            self._by_known_lines.clear()
+            self.held = 0
+        plans[key] = plan
+        self.held += weight
 
     def _by_parts(self, key: bytes) -> SendPlan | None:
         """The plan by the lines that concern the broker; None where lines need a closer look."""
@@ -160,43 +179,20 @@ class Planner:
                 known.append(line)
                 if name in _NOT_STORED_BYTES:
                     continue
-            kept.append(line)
+            kept.append(line if line.find(b":", colon + 1) < 0 else explicit_line(line))
         known_key = b"\n".join(known)
         core = self._by_known_lines.get(known_key)
         if core is None:
             core = prepare(parse_head(known_key, self._version, self._options), self._options)
-            _remember(self._by_known_lines, known_key, core)
+            self._remember(self._by_known_lines, known_key, core)
         if core.ttl:
             return None
         kept.append(b"")
         return SendPlan(
             core.address, core.queue, core.routing_type, core.priority, core.persistent, 0,
             core.expires, core.transaction, core.length, b"\n".join(kept), duplicate_id.decode(),
+            core.tells_outcome,
         )  # fmt: skip
-
-
-def _remember(plans: dict[bytes, SendPlan], key: bytes, plan: SendPlan) -> None:
-    if len(key) <= _PLAN_KEY_BYTES_MAX:
-        if len(plans) >= _PLANS_MAX:
-            plans.clear()
-        plans[key] = plan
-
-
-def _refuse_unsupported(head: Head) -> None:
-    values = head.values
-    for name in _UNSUPPORTED.keys() & values.keys():
-        if values[name] != "false":
-            raise StompError(
-                f"header {name}: {_UNSUPPORTED[name]} are not supported in this version"
-                if _UNSUPPORTED[name].endswith("s")
-                else f"header {name}: {_UNSUPPORTED[name]} is not supported in this version",
-                "send without it",
-            )
-    if values.get("reply-to", "").startswith(("/temp-queue/", "/temp-topic/")):
-        raise StompError(
-            "header reply-to: temporary destinations are not supported in this version",
-            "name a queue or a topic",
-        )
 
 
 def _duplicate_id(given: str | None) -> str:
@@ -213,6 +209,18 @@ def _priority(given: str | None) -> int:
     if len(given) != 1 or given not in "0123456789":
         raise StompError(f"priority is {shortened(given)}", "give a number from 0 to 9")
     return int(given)
+
+
+def _time_to_live(values: dict[str, str]) -> int:
+    """Milliseconds from arrival, 0 for ever: the shorter of `ttl` and RabbitMQ's `expiration`."""
+    ttl = _milliseconds("ttl", values.get("ttl"))
+    expiration = _milliseconds("expiration", values.get("expiration"))
+    if expiration == 0 and "expiration" in values:
+        raise StompError(
+            "expiration is 0, which means at once to some brokers and never to others",
+            "give milliseconds from 1 on, or no such header for never",
+        )
+    return min(ttl, expiration) if ttl and expiration else ttl or expiration
 
 
 def _milliseconds(name: str, given: str | None) -> int:

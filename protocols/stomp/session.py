@@ -6,6 +6,7 @@ before it may leave. Whatever the peer sends ends in commands or in one ERROR fr
 an exception.
 """
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -16,7 +17,7 @@ from protocols.stomp import states
 from protocols.stomp.actions import MESSAGE_ID_DIGITS_MAX, not_now, unknown_delivery
 from protocols.stomp.bodies import Gathering
 from protocols.stomp.conversation import Conversation
-from protocols.stomp.errors import Blocked, StompError, refused
+from protocols.stomp.errors import Blocked, StompError, Unfinished, refused, too_early
 from protocols.stomp.frames import (
     UNTIL_NUL,
     check_receipt,
@@ -31,6 +32,7 @@ from protocols.stomp.sending import Planner, SendPlan
 from protocols.stomp.versions import V10, V12
 
 _LINE_ENDS: Final = (10, 13)
+_NO_LINE_END: Final = re.compile(rb"[^\r\n]")
 _PLAIN: Final = (65, 83)  # what begins with A or S may be plain
 _S: Final = 83
 
@@ -57,16 +59,19 @@ class Session(Conversation):
     - after each call takes `out`, `bodies` and `gate`: the bytes may leave when LSN `gate` is
       durable, with the bodies of large messages in their places;
     - when `login_request` (login, passcode, client id) appears, answers by `authenticated`;
+    - records a `refusal` (reason, protocol, login, text) as far as strangers may be recorded;
     - when `is_blocked` is set, reads no more of the peer until it has called `proceed`, which it
       does when the turn of the connection has come (`engine.line`);
+    - when `has_more` is set, reads no more of the peer until it has called `proceed`, which it does
+      when others had their turn: the budget of the broker was spent before the input was;
     - sets `is_unheard` when it reads nothing of the peer, until it calls `listen_again`;
     - when `closing` is set, closes the connection `close_delay_ms` after its output has left;
     - calls `connection_lost` when the connection ended, for whatever reason.
     """
 
     __slots__ = (
-        "_behind", "_body_max", "_gathering", "_held", "_held_bytes", "_plain_reach",
-        "_planner", "_rest", "_returns", "_scanned", "is_blocked",
+        "_behind", "_body_max", "_early", "_gathering", "_head_max", "_held", "_held_bytes",
+        "_plain_reach", "_planner", "_rest", "_returns", "_scanned",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +81,9 @@ class Session(Conversation):
         # Input that is not yet a frame.
         self._rest: bytearray = bytearray()
         self._scanned: int = -1
+        # Before the login little is taken; afterwards, what frames may be.
+        self._head_max: int = min(options.max_frame_head, options.max_early_data)
+        self._early: int = 0
         self._gathering: Gathering | None = None
         self._held: list[bytes] = []
         self._held_bytes: int = 0
@@ -84,8 +92,7 @@ class Session(Conversation):
         self._body_max: int = min(options.max_data_length, options.min_large_message_size)
         self._returns: bool = False  # the last head had CR LF line ends
         self._planner: Planner = Planner(V10, options)
-        # Input from the frame on whose command is blocked.
-        self.is_blocked: bool = False
+        # Input from the frame on whose command is blocked, or for which the budget was spent.
         self._behind: bytes = b""
 
     # ---------------------------------------------------------------- input
@@ -95,17 +102,21 @@ class Session(Conversation):
         self._heard = now
         if self.closing or not data:
             return
-        if self.is_blocked:
+        if self.is_blocked or self.has_more:
             self._behind += data
             return
-        self._carry_out(
-            self._hold if self.state == states.AUTHENTICATING else self._feed, data, now
-        )
+        if self.state == states.CONNECTED:
+            self._carry_out(self._feed, data, now)
+        elif self.state == states.NEW:
+            self._carry_out(self._feed_early, data, now)
+        else:
+            self._carry_out(self._hold, data, now)
 
     def proceed(self, now: int) -> None:
-        """Give the command again that was blocked, and go on with what came behind it."""
-        if self.is_blocked and not self.closing:
-            self.is_blocked = False
+        """Go on where it was stopped: with the command that was blocked or is unfinished, or with
+        the input that there was no budget for."""
+        if (self.is_blocked or self.has_more) and not self.closing:
+            self.is_blocked = self.has_more = False
             data, self._behind = self._behind, b""
             self._carry_out(self._feed_again, data, now)
 
@@ -115,10 +126,20 @@ class Session(Conversation):
             work(data, now)
         except Blocked:
             self.is_blocked = True
+        except Unfinished:
+            self.has_more = True
         except StompError as error:
             self._fail(error, PROTOCOL_ERROR, now)
         if self.out:
             self.has_spoken = True
+
+    def _feed_early(self, data: bytes, now: int) -> None:
+        """Take bytes before the CONNECT is whole: not many, and be they line feeds."""
+        self._feed(data, now)
+        if self.state == states.NEW:
+            self._early += len(data)
+            if self._early > self.options.max_early_data:
+                raise too_early(self.options.max_early_data, "CONNECT was whole")
 
     def _feed(self, data: bytes, now: int) -> None:
         if self._gathering is not None:
@@ -134,13 +155,14 @@ class Session(Conversation):
 
     def _frames(self, data: bytes, now: int) -> None:
         position, size = 0, len(data)
-        reach = self.options.max_frame_head + len(_BLANK_LINE)
-        plans = self._planner.plans
+        reach = self._head_max + len(_BLANK_LINE)
         try:
             while position < size:
+                if self.broker.budget.is_spent:
+                    raise Unfinished
                 first = data[position]
                 if first in _LINE_ENDS:
-                    position += 1
+                    position = _after_line_ends(data, position + 1)
                     continue
                 if first in _PLAIN and not self._returns:
                     run = self._sends if first == _S else self._acks
@@ -165,7 +187,7 @@ class Session(Conversation):
                     key, receipt = head[:at] + head[line_end:], head[at + 9 : line_end]
                     if not receipt.isalnum() or len(receipt) > _SIMPLE_RECEIPT_BYTES:
                         receipt = self._check_receipt(receipt)
-                plan = plans.get(key)
+                plan = self._planner.plans.get(key)
                 if plan is None and first == _S and key.startswith(b"SEND\n"):
                     plan = self._prepare(key)
                 if plan is not None:
@@ -174,10 +196,9 @@ class Session(Conversation):
                     if length < 0 or stop >= size or data[stop]:
                         stop = self._body_end(data, body_at, length)
                     if stop < 0 or stop - body_at > self._body_max:
-                        if stop < 0 and self._keeps_body(data, position, body_at, length):
+                        if stop < 0 and self._keeps_body(data, position, body_at, plan):
                             return
-                        self._gathering = Gathering(head, plan, self.options)
-                        data = self._gather(self._gathering, data[body_at:], now)
+                        data = self._begin_body(plan, data[body_at:], now)
                         position, size = 0, len(data)
                         continue
                     self._send(plan, data[body_at:stop], receipt, now)
@@ -197,7 +218,7 @@ class Session(Conversation):
                     if self.state == states.AUTHENTICATING:
                         self._hold(data[position:], now)
                     return
-        except Blocked:
+        except (Blocked, Unfinished):
             if self._gathering is None:
                 self._behind = data[position:]
             raise
@@ -207,7 +228,7 @@ class Session(Conversation):
 
         The way of everything unusual: CR LF, heads that are not complete, heads that never end.
         """
-        limit = self.options.max_frame_head
+        limit = self._head_max
         reach = position + limit + len(_BLANK_LINE_CR)
         may_return = self._may_return()
         # Searched first where it is likely, so that neither search runs far past the head.
@@ -227,6 +248,8 @@ class Session(Conversation):
                 self._keep(data, position, max(0, len(data) - position - 2))
                 return b"", -1
             self._head = b""
+            if self.state == states.NEW:
+                raise too_early(limit, "CONNECT was whole")
             raise StompError(
                 f"command and headers of a frame are longer than {limit} bytes",
                 "send less, or raise max-frame-head in the broker's configuration",
@@ -252,7 +275,7 @@ class Session(Conversation):
         scanned = self._scanned
         if (
             scanned >= 0
-            and len(rest) <= self.options.max_frame_head
+            and len(rest) <= self._head_max
             and rest.find(_BLANK_LINE, scanned) < 0
             and rest.find(b"\0", scanned) < 0
             and (not self._may_return() or rest.find(_BLANK_LINE_CR, scanned) < 0)
@@ -274,13 +297,24 @@ class Session(Conversation):
             raise wrong_length(length)
         return stop
 
-    def _keeps_body(self, data: bytes, position: int, body_at: int, length: int) -> bool:
-        """Keep what came of a frame, to be read again, if it is so little; answers whether."""
-        body_bytes = max(len(data) - body_at, length)
+    def _keeps_body(self, data: bytes, position: int, body_at: int, plan: SendPlan) -> bool:
+        """Keep what came of a frame, to be read again, if it is so little; answers whether.
+
+        Not one whose head would have to be taken apart again: it may come byte by byte.
+        """
+        body_bytes = max(len(data) - body_at, plan.length)
         if len(data) - position > _SMALL_BYTES or body_bytes > self._body_max:
+            return False
+        if not self._planner.remembers(body_at - position):
             return False
         self._keep(data, position, -1)
         return True
+
+    def _begin_body(self, plan: SendPlan, data: bytes, now: int) -> bytes:
+        """Begin with a big body of the frame with this head; answers what follows its frame."""
+        self._gathering = Gathering(self._head, plan, self.options)
+        self._await_body(now)
+        return self._gather(self._gathering, data, now)
 
     def _gather(self, gathering: Gathering, data: bytes, now: int) -> bytes:
         """Go on with a big body; answers what follows its frame."""
@@ -307,10 +341,15 @@ class Session(Conversation):
         if gathering.chunks:
             send.chunks = tuple(gathering.chunks)
             send.body_bytes = gathering.size
+        before = self.broker.lsn
         answer = self.do(send, now)
+        outcome = None
+        if gathering.plan.tells_outcome and send.transaction is None:
+            outcome = self.broker.outcome(before)
         self._gathering = None
+        self._body_by = 0
         self._behind = b""
-        self._receipt(receipt, answer)
+        self._receipt(receipt, answer, outcome)
         return behind
 
     def _send_chunk(self, gathering: Gathering, chunk: bytes, now: int) -> None:
@@ -319,6 +358,7 @@ class Session(Conversation):
         chunks = gathering.chunks
         try:
             chunks.append(self.do(Chunk(gathering.send, chunk, chunks[-1] if chunks else 0), now))
+            self._await_body(now)
         except Blocked:
             gathering.put_back(chunk)
             raise
@@ -331,6 +371,14 @@ class Session(Conversation):
         return gathering.chunks[-chunk_count] > durable_lsn
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes of memory that are kept of what the peer sent, beside what became a command."""
+        held = len(self._rest) + len(self._behind) + self._held_bytes
+        if self._gathering is not None:
+            held += self._gathering.held
+        return held + self._planner.held + self.keys_bytes
+
+    @property
     def first_chunk(self) -> int:
         """LSN of the first chunk of the body that the peer is sending, 0 if there is none."""
         gathering = self._gathering
@@ -340,10 +388,7 @@ class Session(Conversation):
         """Keep what comes before the login is decided."""
         self._held_bytes += len(data)
         if self._held_bytes > self.options.max_early_data:
-            raise StompError(
-                f"more than {self.options.max_early_data} bytes before CONNECTED",
-                "wait for CONNECTED, or raise max-early-data in the broker's configuration",
-            )
+            raise too_early(self.options.max_early_data, "CONNECTED was sent")
         self._held.append(data)
 
     def _check_receipt(self, receipt: bytes) -> bytes:
@@ -358,10 +403,20 @@ class Session(Conversation):
             raise no_blank_line()
         if self.state != states.CONNECTED:
             raise not_now(states.TOO_EARLY, "SEND")
+        self.broker.budget.spent += key.count(b"\n") >> 1
         return self._planner.plan(key)
 
     def _send(self, plan: SendPlan, body: bytes, receipt: bytes | None, now: int) -> None:
-        self._receipt(receipt, self.do(self._command_of(plan, body, now), now))
+        self._do_send(plan, self._command_of(plan, body, now), receipt, now)
+
+    def _do_send(self, plan: SendPlan, send: Send, receipt: bytes | None, now: int) -> None:
+        """Have a message sent, and say so, with what became of it if that was asked for."""
+        before = self.broker.lsn
+        answer = self.do(send, now)
+        outcome = None
+        if plan.tells_outcome and receipt is not None and plan.transaction is None:
+            outcome = self.broker.outcome(before)
+        self._receipt(receipt, answer, outcome)
 
     def _command_of(self, plan: SendPlan, body: bytes, now: int) -> Send:
         expires = plan.expires
@@ -383,8 +438,9 @@ class Session(Conversation):
         """
         plans = self._planner.plans
         handle = self.handle
+        budget = self.broker.budget
         connection = self.connection
-        while True:
+        while budget.spent < budget.limit:
             end = data.find(_BLANK_LINE, position, position + self._plain_reach)
             if end < 0:
                 return position
@@ -406,7 +462,7 @@ class Session(Conversation):
                     return position
                 self._head = data[position:end]
                 plan = self._prepare(key)
-            if plan.ttl:
+            if plan.ttl or plan.tells_outcome:
                 return position
             body_at = end + 2
             length = plan.length
@@ -431,24 +487,28 @@ class Session(Conversation):
                 if answer > self.gate:
                     self.gate = answer
             position = stop + 1
+        return position
 
     def _acks(self, data: bytes, position: int, now: int) -> int:
         """Carry out a run of ACKs of STOMP 1.2 with nothing but an id; answers where it ends."""
         handle = self.handle
         serials = self.by_serial
-        while data.startswith(_ACK_ID, position):
+        budget = self.broker.budget
+        while data.startswith(_ACK_ID, position) and budget.spent < budget.limit:
             start = position + 7
             stop = data.find(_ACK_END, start, start + _ACK_ID_BYTES_MAX)
             if stop < 0:
                 break
             serial, _, number = data[start:stop].partition(b"-")
             subscription = serials.get(serial)
-            if subscription is None or not number.isdigit():
+            if subscription is None or not subscription.acknowledges or not number.isdigit():
                 break
             answer = handle(
                 Acknowledge(subscription.consumer, int(number), subscription.cumulative, None), now
             )
             if isinstance(answer, Refusal):
+                if answer.code is Code.UNFINISHED:
+                    return position
                 self._head = data[position:stop]
                 raise unknown_delivery("ACK", data[start:stop].decode(), answer)
             position = stop + 3
@@ -464,10 +524,11 @@ class Session(Conversation):
         self.login_request = None
         try:
             if user is None:
-                self._refuse(AUTHENTICATION, shake.login, text, now)
+                self._refuse(AUTHENTICATION, shake.login, text)
                 raise StompError(text or "login refused", "give a valid login and passcode")
             self._opened(shake, user, now)
             self._planner = Planner(self.version, self.options)
+            self._head_max = self.options.max_frame_head
             self._returns = False  # a CONNECT may have them in any version
         except StompError as error:
             self._head = b"CONNECT"
@@ -475,6 +536,7 @@ class Session(Conversation):
             return
         held = b"".join(self._held)
         self._held.clear()
+        self._held_bytes = 0
         self.receive(held, now)
 
     def end(self, delay_ms: int) -> None:
@@ -482,7 +544,15 @@ class Session(Conversation):
         super().end(delay_ms)
         self._planner = Planner(V10, self.options)
         self._held.clear()
+        self._held_bytes = 0
         self._rest.clear()
         self._gathering = None
+        self._body_by = 0
         self._behind = b""
-        self.is_blocked = False
+        self.is_blocked = self.has_more = False
+
+
+def _after_line_ends(data: bytes, position: int) -> int:
+    """Where the first byte is that ends no line: in one step, so that many cost little."""
+    found = _NO_LINE_END.search(data, position)
+    return found.start() if found is not None else len(data)

@@ -1,8 +1,10 @@
 """What SUBSCRIBE means. Must never know the session that it is sent on."""
 
+from collections.abc import Callable
 from typing import Final
 
 from engine.commands import ANYCAST, MULTICAST, Attach
+from protocols.stomp import foreign
 from protocols.stomp.destinations import Target, resolve
 from protocols.stomp.errors import StompError, shortened
 from protocols.stomp.frames import Head, number, required, truth
@@ -16,32 +18,22 @@ _ACK_MODES: Final = (AUTO, CLIENT, CLIENT_INDIVIDUAL)
 _DEFAULT_CREDIT: Final = 655_360
 _DEFAULT_CREDIT_SIZE: Final = 65_536
 
-# Headers that would change what is delivered, and that this version does not know.
-_UNSUPPORTED: Final[dict[str, str]] = {
-    "browser": "browsing subscriptions",
-    "browser-end": "browsing subscriptions",
-    "include-seq": "sequence numbers",
-    "from-seq": "sequence numbers",
-    "exclusive": "exclusive subscriptions",
-    "activemq.exclusive": "exclusive subscriptions",
-    "activemq.retroactive": "retroactive subscriptions",
-    "no-local": "subscriptions without the connection's own messages",
-    "durable-subscription-name": "durable subscriptions named by this header",
-    "durable-subscriber-name": "durable subscriptions named by this header",
-    "activemq.subscriptionName": "durable subscriptions named by this header",
-}
-
 
 class SubscribeRequest:
-    """A SUBSCRIBE understood; `key` is what `subscription_key` makes of it."""
+    """A SUBSCRIBE understood; `key` is what `subscription_key` makes of it.
+
+    `is_metered` says whether deliveries use up credit: those that are acknowledged, and with
+    `ack:auto` those for which the client gave a credit.
+    """
 
     __slots__ = (
         "ack_mode", "credit_bytes", "credit_messages", "destination", "durable_name", "filter",
-        "id", "key", "target",
+        "id", "is_metered", "key", "target",
     )  # fmt: skip
 
     def __init__(self, head: Head, needs_id: bool, options: StompOptions) -> None:
-        _refuse_unsupported(head)
+        foreign.refuse(head, foreign.ON_SUBSCRIBE)
+        foreign.refuse_durable_names(head, foreign.DURABLE_BY_ID)
         values = head.values
         self.destination: str = required(head, "destination")
         durable = truth(head, "persistent", False)
@@ -53,17 +45,16 @@ class SubscribeRequest:
         self.durable_name: str | None = self.id if durable else None
         if durable:
             _check_durable(self.destination, self.target)
+        is_topic = self.target.routing_type == MULTICAST and self.target.queue is None
+        foreign.refuse_queue_attributes(head, is_durable=durable or not is_topic)
         self.ack_mode: str = values.get("ack", AUTO)
         if self.ack_mode not in _ACK_MODES:
             raise StompError(
                 f"ack is {shortened(self.ack_mode)}", "write auto, client or client-individual"
             )
         self.filter: str = values.get("selector", "")
-        self.credit_messages: int = _DEFAULT_CREDIT
-        self.credit_bytes: int = _DEFAULT_CREDIT
-        credit = values.get("credit")
-        if credit is not None:
-            self.credit_messages, self.credit_bytes = _credit(credit)
+        self.is_metered: bool = "credit" in values or self.ack_mode != AUTO
+        self.credit_messages, self.credit_bytes = _windows(values)
 
     def attach(self, connection: int, receiver: object) -> Attach:
         """The command that carries it out, for deliveries to this receiver."""
@@ -78,6 +69,7 @@ class SubscribeRequest:
             filter=self.filter,
             acknowledges=self.ack_mode != AUTO,
             ack_mode=self.ack_mode,
+            is_metered=self.is_metered,
             credit_messages=self.credit_messages,
             credit_bytes=self.credit_bytes,
             receiver=receiver,
@@ -89,17 +81,6 @@ def subscription_key(id: str | None, destination: str) -> tuple[str, str]:
     return ("id", id) if id is not None else ("destination", destination)
 
 
-def _refuse_unsupported(head: Head) -> None:
-    for name in _UNSUPPORTED.keys() & head.values.keys():
-        if head.values[name] != "false" or name in ("include-seq", "from-seq"):
-            raise StompError(
-                f"header {name}: {_UNSUPPORTED[name]} are not supported in this version",
-                "subscribe without it"
-                if "durable" not in _UNSUPPORTED[name]
-                else "name a durable subscription by id, with persistent:true",
-            )
-
-
 def _check_durable(destination: str, target: Target) -> None:
     if target.routing_type == ANYCAST or target.queue is not None:
         raise StompError(
@@ -109,7 +90,18 @@ def _check_durable(destination: str, target: Target) -> None:
         )
 
 
+def _windows(values: dict[str, str]) -> tuple[int, int]:
+    """Both windows of credit, as the client gives them in the words of whatever broker."""
+    given = [name for name in _WINDOWS if name in values]
+    if not given:
+        return _DEFAULT_CREDIT, _DEFAULT_CREDIT
+    if len(given) > 1:
+        raise StompError(f"{' and '.join(given)} mean the same", "give one of them")
+    return _WINDOWS[given[0]](values[given[0]])
+
+
 def _credit(given: str) -> tuple[int, int]:
+    """Apollo: COUNT or COUNT,BYTES; deliveries go on while one of the windows is positive."""
     messages, comma, size = given.partition(",")
     count = number(messages.strip())
     size_bytes = number(size.strip()) if comma else _DEFAULT_CREDIT_SIZE
@@ -118,3 +110,44 @@ def _credit(given: str) -> tuple[int, int]:
             f"credit is {shortened(given)}", "write credit:COUNT or credit:COUNT,BYTES"
         )
     return count, size_bytes
+
+
+def _prefetch_count(given: str) -> tuple[int, int]:
+    """RabbitMQ: messages that may be unacknowledged, 0 for any number."""
+    count = number(given)
+    if count is None:
+        raise StompError(
+            f"prefetch-count is {shortened(given)}", "give a number of messages, 0 for any number"
+        )
+    return (count, 0) if count else (_DEFAULT_CREDIT, _DEFAULT_CREDIT)
+
+
+def _prefetch_size(given: str) -> tuple[int, int]:
+    """ActiveMQ: messages that may be unacknowledged; 0 waits for pulls, which STOMP has not."""
+    count = number(given)
+    if not count:
+        raise StompError(
+            f"activemq.prefetchSize is {shortened(given)}", "give a number of messages from 1 on"
+        )
+    return count, 0
+
+
+def _consumer_window(given: str) -> tuple[int, int]:
+    """Artemis: bytes that may be unacknowledged, 0 for one message at a time, -1 for no limit."""
+    if given == "-1":
+        return _DEFAULT_CREDIT, _DEFAULT_CREDIT
+    size = number(given)
+    if size is None:
+        raise StompError(
+            f"consumer-window-size is {shortened(given)}",
+            "give a number of bytes, 0 for one message at a time, -1 for no limit",
+        )
+    return (0, size) if size else (1, 0)
+
+
+_WINDOWS: Final[dict[str, Callable[[str], tuple[int, int]]]] = {
+    "credit": _credit,
+    "prefetch-count": _prefetch_count,
+    "activemq.prefetchSize": _prefetch_size,
+    "consumer-window-size": _consumer_window,
+}

@@ -17,12 +17,14 @@ class Subscription:
     """One SUBSCRIBE of a session. `serial` numbers them within the connection and begins ack ids.
 
     `consumer` is the broker's id for it, set once it is attached. `is_open` is false after
-    UNSUBSCRIBE and after the end of the session: later deliveries are not written.
+    UNSUBSCRIBE and after the end of the session: later deliveries are not written. `owed` are bytes
+    of bodies by message for which an ACK gives credit back though it acknowledges nothing
+    (`ack:auto` with a credit); None where there is no such thing.
     """
 
     __slots__ = (
         "_after_id", "_before_id", "_destination_line", "_is_plain", "acknowledges", "consumer",
-        "cumulative", "id", "is_durable", "is_open", "key", "serial", "session",
+        "cumulative", "id", "is_durable", "is_open", "key", "owed", "serial", "session",
     )  # fmt: skip
 
     def __init__(self, session: "Conversation", serial: int, request: SubscribeRequest) -> None:
@@ -34,6 +36,9 @@ class Subscription:
         self.consumer: int = 0
         self.acknowledges: bool = request.ack_mode != AUTO
         self.cumulative: bool = request.ack_mode == CLIENT
+        self.owed: dict[int, int] | None = (
+            {} if request.is_metered and not self.acknowledges else None
+        )
         self.is_durable: bool = request.durable_name is not None
         self.is_open: bool = True
         self._is_plain: bool = version == V12
@@ -42,25 +47,37 @@ class Subscription:
             before += b"subscription:" + escape(request.id.encode(), version) + b"\n"
         self._before_id: bytes = before + b"message-id:"
         self._after_id: bytes = (
-            b"\nack:%d-" % serial if self.acknowledges and version == V12 else b""
+            b"\nack:%d-" % serial if request.is_metered and version == V12 else b""
         )
         self._destination_line: bytes = (
             b"destination:" + escape(request.destination.encode(), version) + b"\n"
         )
 
-    def deliver(self, message: DeliveredMessage, count: int, gate: int) -> None:
-        """Write MESSAGE for the count-th delivery; it waits until LSN `gate` is durable."""
+    @property
+    def keys_bytes(self) -> int:
+        """Bytes of memory that its names take, here and in the broker."""
+        return 6 * len(self.key[1]) + 4 * len(self._destination_line)
+
+    def deliver(self, message: DeliveredMessage, count: int, redelivered: bool, gate: int) -> None:
+        """Write MESSAGE for the count-th attempt; it waits until LSN `gate` is durable.
+
+        `redelivered` says that it may have been delivered before, even if that did not count.
+        """
         if not self.is_open:
             return
         session = self.session
         headers = message.headers
-        if not self._is_plain:
-            headers = self._for_older(headers)
+        if not self._is_plain or headers.count(b":") != headers.count(b"\n"):
+            headers = self._for_version(headers)
         if count > 1:
             headers = b"redelivered:true\ndelivery-count:%d\n%b" % (count, headers)
+        elif redelivered:
+            headers = b"redelivered:true\n" + headers
         if not headers.startswith(b"destination:") and b"\ndestination:" not in headers:
             headers = self._destination_line + headers
         number = message.id
+        if self.owed is not None:
+            self.owed[number] = message.body_bytes
         if message.chunks:
             gate = max(gate, self._deliver_large(message, headers))
         elif self._after_id:
@@ -79,13 +96,13 @@ class Subscription:
         after_id = b"%b%d" % (self._after_id, message.id) if self._after_id else b""
         head = b"%b%d%b\n%b\n" % (self._before_id, message.id, after_id, headers)
         self.session.out.append(head)
-        self.session.say_body(message.chunks, message.body_bytes)
+        self.session.say_body(message, self.consumer)
         self.session.out.append(b"\0")
         return message.chunks[-1]
 
-    def _for_older(self, headers: bytes) -> bytes:
+    def _for_version(self, headers: bytes) -> bytes:
         version = self.session.version
         if version == V10:
             # Its ACK names a message only, so the session has to look for the subscription.
             self.session.latest = self
-        return express(headers, version) if b"\\" in headers else headers
+        return express(headers, version)

@@ -51,7 +51,8 @@ def canonical(line: bytes, version: int) -> bytes:
     """A header line received, as `engine.headers` keeps it (without the line feed)."""
     if version == V10:
         line = line.replace(b"\\", b"\\\\")
-    return line.replace(b"\r", b"\\r")
+    line = line.replace(b"\r", b"\\r")
+    return headers.explicit_line(line) if line.count(b":") > 1 else line
 
 
 def express(block: bytes, version: int) -> bytes:
@@ -59,7 +60,9 @@ def express(block: bytes, version: int) -> bytes:
 
     In 1.0 a line that holds a line feed, or a colon in its name, cannot be expressed: left out.
     """
-    if version == V12 or b"\\" not in block:
+    if version == V12 or (version == V11 and b"\\r" not in block):
+        return headers.explicit(block)
+    if b"\\" not in block:
         return block
     lines = []
     for line in block.split(b"\n")[:-1]:

@@ -80,6 +80,12 @@ class PlatterFile:
                 start = stop
         self.unsynced.clear()
 
+    def copy(self) -> "PlatterFile":
+        """The same file, to be cut by itself."""
+        copy = PlatterFile(bytes(self.content))
+        copy.unsynced.extend(self.unsynced)
+        return copy
+
     def _put(self, data: bytes, offset: int) -> None:
         self._resize(max(offset + len(data), len(self.content)))
         self.content[offset : offset + len(data)] = data
@@ -94,8 +100,8 @@ class Platter:
 
     def __init__(self, *folders: Path) -> None:
         """Begin with what is in the folders, all of it durable."""
-        self.folders: Final = folders
-        self.files: Final[dict[int, PlatterFile]] = {}
+        self.folders = folders
+        self.files: dict[int, PlatterFile] = {}
         self.names: dict[str, int] = {}
         for folder in folders:
             for path in folder.rglob("*"):
@@ -105,6 +111,15 @@ class Platter:
                 self.files[inode] = PlatterFile(path.read_bytes())
                 self.names[path.relative_to(folder.parent).as_posix()] = inode
         self.unsynced: list[Record] = []
+
+    def copy(self) -> "Platter":
+        """The same platter, to be cut by itself."""
+        copy = Platter.__new__(Platter)
+        copy.folders = self.folders
+        copy.files = {inode: file.copy() for inode, file in self.files.items()}
+        copy.names = dict(self.names)
+        copy.unsynced = list(self.unsynced)
+        return copy
 
     def play(self, record: Record) -> None:
         """Take in what happened next."""

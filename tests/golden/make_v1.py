@@ -1,6 +1,7 @@
 """Writes a golden journal of format version 1; what it wrote must stay readable for ever.
 
-`v1` was written when blocks had the order of the layout, `v1-narrow-first` with that flag.
+`v1` was written when blocks had the order of the layout, `v1-narrow-first` with that flag,
+`v1-padded` with blocks that end with a device block of 512 bytes.
 
 Run once:
 
@@ -22,7 +23,7 @@ from journal.format import RESERVE_NAME
 from journal.journal import Journal
 from journal.layout import RowLayout
 
-FOLDER: Final = Path(__file__).parent / "v1-narrow-first"
+FOLDER: Final = Path(__file__).parent / "v1-padded"
 DATA_ID: Final = b"golden journal 1"
 LAYOUT: Final = RowLayout(
     columns=(
@@ -63,10 +64,12 @@ def block(number: int, first_lsn: int, count: int) -> list[tuple[tuple[int, ...]
     return events
 
 
-def write(folder: Path, longest: int) -> dict[str, Any]:
+def write(folder: Path, longest: int, device_block_bytes: int) -> dict[str, Any]:
     """Write the journal, one block with so many events; answers what reading it must give."""
     disk = RealDisk(folder)
-    journal = Journal.create(disk, LAYOUT, data_id=DATA_ID, segment_bytes=8192)
+    journal = Journal.create(
+        disk, LAYOUT, data_id=DATA_ID, segment_bytes=8192, device_block_bytes=device_block_bytes
+    )
     expected: list[Any] = []
     for number in range(BLOCKS):
         count = longest if number == LONG else 1 + number % 5
@@ -91,14 +94,15 @@ def write(folder: Path, longest: int) -> dict[str, Any]:
     }
 
 
-LONGEST: Final = {"v1": 5, "v1-narrow-first": 200}
-"""Events of the longest block of each golden journal: from 64 on a block is in parts."""
+VARIANTS: Final = {"v1": (5, 0), "v1-narrow-first": (200, 0), "v1-padded": (200, 512)}
+"""Of each golden journal the events of its longest block, which is in parts from 64 on, and the
+size of the device blocks that its blocks end with."""
 
 
 def main() -> None:
     """Write the golden files."""
     FOLDER.mkdir()
-    expected = write(FOLDER, LONGEST[FOLDER.name])
+    expected = write(FOLDER, *VARIANTS[FOLDER.name])
     lines = ",\n".join(msgspec.json.encode(event).decode() for event in expected.pop("events"))
     head = msgspec.json.encode(expected).decode().removesuffix("}")
     (FOLDER / "expected.json").write_text(f'{head},\n"events": [\n{lines}\n]}}\n')

@@ -44,7 +44,7 @@ def read_segment(path: Path, previous_hash: bytes) -> Iterator[tuple[bytes, list
         assert (crc32c(rows), crc32c(heap)) == head[10:12]
         previous_hash = hashlib.sha256(data[offset:end]).digest()[:16]
         rows = zstandard.decompress(rows) if rows else b""
-        heap = zstandard.decompress(heap) if heap else b""
+        heap = zstandard.decompress(heap) if heap_raw else b""
         assert (len(rows), len(heap)) == (rows_raw, heap_raw)
         order = narrow_first(layout) if flags == 2 else None
         yield previous_hash, events_of(layout, order, first_lsn, count, rows, heap)

@@ -100,6 +100,30 @@ def status(broker: BrokerProcess, what: str = "status") -> dict[str, Any]:
     return answer
 
 
+def test_credit_counts_bodies_and_holds_without_acknowledgements(broker: BrokerProcess) -> None:
+    send_many(broker.port, "/queue/a", 30, b"x")
+    with Wire(broker.port) as consumer:
+        consumer.connect()
+        # Two windows: of messages none, of bytes of bodies ten.
+        consumer.send("SUBSCRIBE", destination="/queue/a", id=1, ack="client", credit="0,10")
+        taken = take(consumer, 10)
+        consumer.send("SEND", destination="/queue/b", receipt="no more")
+        assert consumer.expect("RECEIPT").headers["receipt-id"] == "no more"
+        consumer.send("ACK", id=taken[-1].headers["ack"])
+        take(consumer, 10)
+    with Wire(broker.port) as consumer:
+        consumer.connect()
+        consumer.send("SUBSCRIBE", destination="/queue/a", id=1, credit="5,0")
+        first = take(consumer, 5)[0]
+        consumer.send("SEND", destination="/queue/b", receipt="no more")
+        assert consumer.expect("RECEIPT").headers["receipt-id"] == "no more"
+        consumer.send("ACK", id=first.headers["ack"], receipt="acknowledged")
+        assert {consumer.read().command, consumer.read().command} == {"RECEIPT", "MESSAGE"}
+        consumer.send("SEND", destination="/queue/b", receipt="no more")
+        assert consumer.expect("RECEIPT").headers["receipt-id"] == "no more"
+    wait_for(lambda: status(broker)["messages_ready"] == 14 + 3, "what nobody took")
+
+
 class Meal:
     """What is to be eaten: every body once, by whomever."""
 
@@ -179,6 +203,9 @@ class Eater:
         subscription = frame.headers["subscription"]
         if self.modes[subscription] == "auto":
             self.meal.eat([frame.headers["n"]])
+            if subscription == self.current:
+                # It acknowledges nothing, and gives the credit back.
+                wire.send("ACK", id=frame.headers["ack"])
         elif subscription == self.current:
             self.held.append(frame)
             if self.random.random() < 0.5:

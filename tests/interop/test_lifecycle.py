@@ -13,7 +13,7 @@ import pytest
 from crc32c import crc32c
 
 from bench.preload import NoCompiler, compile_library
-from client.control import ask
+from client.control import SOCKET_NAME, ask
 from engine.events import BY_NUMBER
 from journal.disk import RealDisk
 from journal.format import SEGMENT_CRC_OFFSET, peek_segment_header_bytes
@@ -387,3 +387,43 @@ def test_a_writer_that_is_killed_ends_the_broker(broker: BrokerProcess) -> None:
     assert not sender.missing_in(broker.directory)
     broker.start()
     assert broker.stop() == 0
+
+
+def test_background_work_shows_in_the_status(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        broker.start()
+        status = ask(broker.data, {"do": "status"}) or {}
+        found = {each["name"]: each["trouble"] for each in status["background"]}
+        names = {"ticks", "indexing", "disk scan", "control socket", "retention", "lock"}
+        assert found == dict.fromkeys(names, "")
+        # Somebody cleaned up: without its socket nobody could ask how the broker is doing.
+        (broker.data / SOCKET_NAME).unlink()
+        wait_for((broker.data / SOCKET_NAME).is_socket, "the socket")
+        assert ask(broker.data, {"do": "status"})
+        assert broker.stop() == 0
+        assert "the control socket is gone" in broker.log_text()
+
+
+def test_files_are_the_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with BrokerProcess(tmp_path / "data", settings=["journal.segment-bytes=64KiB"]) as broker:
+            broker.start()
+            with Wire(broker.port) as wire:
+                wire.connect()
+                for number in range(20):
+                    body = os.urandom(10_000)
+                    wire.send("SEND", body, destination="/queue/a", receipt=number)
+                    wire.expect("RECEIPT")
+            wait_for(lambda: (broker.data / "index" / "data.mdb").exists(), "an index")
+            assert broker.stop() == 0
+    finally:
+        os.umask(before)
+    modes = {path: path.stat().st_mode & 0o777 for path in (broker.data, *broker.data.rglob("*"))}
+    wide = {
+        path: oct(mode)
+        for path, mode in modes.items()
+        if mode != (0o700 if path.is_dir() else 0o600)
+    }
+    assert wide == {}
+    assert len([path for path in modes if path.suffix == ".seg"]) > 1

@@ -34,13 +34,14 @@ def test_a_real_user_ends_the_guest(broker: BrokerProcess) -> None:
         add_user(broker, "joe", "secret")
         broker.send_signal(1)
         wait_for(lambda: "configuration reloaded" in broker.log_text(), "the reload")
+        (told,) = [each for each in broker.lines() if each["event"] == "configuration reloaded"]
+        assert told["changed"] == ["user joe"]
         assert login(broker, login="joe", passcode="secret").command == "CONNECTED"
         assert login(broker, login="joe", passcode="Secret").command == "ERROR"
         assert login(broker, login="guest", passcode="guest").command == "ERROR"
         assert login(broker).command == "ERROR"
-        # Who is in stays in.
-        inside.send("SEND", b"x", destination="/queue/a", receipt=1)
-        inside.expect("RECEIPT")
+        # Who would not be let in any more does not stay in.
+        assert "guest is not allowed any more" in inside.expect("ERROR").headers["message"]
     assert broker.stop() == 0
     broker.start()
     assert login(broker, login="joe", passcode="secret").command == "CONNECTED"

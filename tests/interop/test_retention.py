@@ -1,5 +1,6 @@
 """Retention on a real broker: what leaves, what stays, what is said, and how to get it back."""
 
+import os
 import random
 import shutil
 import signal
@@ -15,7 +16,7 @@ from journal.disk import RealDisk
 from journal.segment import segment_names
 from recovery.checkpoint import INDEX
 from tests.crash.retention import first_lsn
-from tests.interop.wire import Wire
+from tests.interop.wire import Frame, Wire
 from tests.support.process import BrokerProcess, wait_for
 from tools.daybook import cli as daybook
 from tools.journal_cli import cli as journal
@@ -213,3 +214,78 @@ def test_without_a_sound_base_no_index_can_be_made_anew(broker: BrokerProcess) -
         shutil.copy(segment, broker.data / "journal")
     broker.start()
     assert drain(broker, "q", 60) == list(range(60))
+
+
+def test_a_large_message_that_comes_into_memory_while_it_is_carried(tmp_path: Path) -> None:
+    """The index brings it with its old chunks as long as it has not seen what was carried."""
+    settings = (*SETTINGS, "acceptor.min-large-message-size=1KiB")
+    body = random.Random(1).randbytes(5000)
+    with BrokerProcess(tmp_path / "data", settings=settings, config=CONFIG) as broker:
+        broker.start()
+        send_large(broker, "large", body)
+        send(broker, "gone", 0, 150)
+        drain(broker, "gone", 150)
+        sent_lsn = status(broker)["lsn"]
+        wait_for(lambda: status(broker)["indexed_lsn"] >= sent_lsn, "the index")
+        (indexer,) = broker.indexers()
+        os.kill(indexer, signal.SIGSTOP)
+        try:
+            set_journal(broker, 'retention-max-bytes = "200KiB"')
+            broker.send_signal(signal.SIGHUP)
+            wait_for(lambda: "waiting" in status(broker).get("retention_doing", ""), "the carrying")
+            with Wire(broker.port) as consumer:
+                taken = next_large(consumer)
+                assert taken.body == body
+                os.kill(indexer, signal.SIGCONT)
+                wait_for(lambda: status(broker)["retention_removed_segments"] > 0, "its segment")
+                # What was read of chunks is forgotten; the message stays in memory all the time.
+                send_large(broker, "other", random.Random(2).randbytes(5_000_000))
+                with Wire(broker.port) as other:
+                    next_large(other, "other")
+                consumer.send("NACK", id=taken.headers["ack"])
+                assert consumer.expect("MESSAGE").body == body
+        finally:
+            os.kill(indexer, signal.SIGCONT)
+        with Wire(broker.port) as consumer:
+            assert next_large(consumer).body == body
+        assert status(broker)["retention_trouble"] == ""
+
+
+def send_large(broker: BrokerProcess, queue: str, body: bytes) -> None:
+    with Wire(broker.port) as producer:
+        producer.connect()
+        producer.send("SEND", body, destination=f"/queue/{queue}", persistent="true", receipt="1")
+        producer.expect("RECEIPT")
+
+
+def next_large(consumer: Wire, queue: str = "large") -> Frame:
+    """Be given a message, and do not settle it."""
+    consumer.connect()
+    consumer.send("SUBSCRIBE", destination=f"/queue/{queue}", id="1", ack="client-individual")
+    return consumer.expect("MESSAGE")
+
+
+@pytest.mark.parametrize("place", ["data", "data/journal", "link/archive", "file://"])
+def test_an_archive_in_the_data_directory_is_refused(broker: BrokerProcess, place: str) -> None:
+    """At a start, and at a reload, which keeps what was."""
+    folder = broker.data.parent
+    (folder / "link").symlink_to(broker.data)
+    url = f"file://{broker.data}/archive" if place == "file://" else f"{folder}/{place}"
+    broker.start()
+    send(broker, "q", 0, 40)
+    names = segment_names(RealDisk(broker.data / "journal"))
+    set_journal(broker, "retention-max-age = 200", f'archive-directory = "{url}"')
+    broker.send_signal(signal.SIGHUP)
+    wait_for(lambda: said(broker, "the configuration was not reloaded"), "the refusal")
+    assert said(broker, "the data directory") == 1
+    assert broker.stop() == 0
+    assert "whose segments would be lost" in broker.refuse()
+    assert segment_names(RealDisk(broker.data / "journal"))[: len(names)] == names
+    assert drain_after(broker) == list(range(40))
+
+
+def drain_after(broker: BrokerProcess) -> list[int]:
+    """What is there once the configuration is right."""
+    set_journal(broker)
+    broker.start()
+    return drain(broker, "q", 40)

@@ -129,3 +129,24 @@ def test_an_error_names_the_receipt_and_ends_the_connection(
         assert error.headers["receipt-id"] == "r"
         assert text in error.headers["message"]
         assert wire.at_end()
+
+
+def test_a_bare_colon_of_an_old_client(shared_broker: BrokerProcess) -> None:
+    with Wire(shared_broker.port) as old, Wire(shared_broker.port) as new:
+        old.write(b"CONNECT\n\n\0SEND\ndestination:/queue/colon\nat:12:30\n\nx\0")
+        old.expect("CONNECTED")
+        new.connect()
+        new.send("SUBSCRIBE", destination="/queue/colon", id=1)
+        assert new.expect("MESSAGE").headers["at"] == "12\\c30"
+
+
+def test_an_error_is_logged_with_its_peer(shared_broker: BrokerProcess) -> None:
+    with Wire(shared_broker.port) as wire:
+        name = "{}:{}".format(*wire.socket.getsockname())
+        wire.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert wire.read().command == "ERROR"
+        assert wire.at_end()
+    ended = [each for each in shared_broker.lines() if "ended by ERROR" in each["event"]]
+    # Other tests of this minute may have been the first of this address.
+    assert {each["peer"] for each in ended if "peer" in each}
+    assert all("why" in each for each in ended if each.get("peer") == name)

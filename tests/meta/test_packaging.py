@@ -136,7 +136,9 @@ def test_the_wheel_holds_the_rooms_and_nothing_else(wheel: Path) -> None:
     expected = {str(path.relative_to(tree.ROOT)) for path in tree.sources(tree.ROOT, *tree.rooms())}
     assert inside == expected
     shipped = [name for name in names if ".data/" in name]
-    assert [name.partition(".data/")[2] for name in shipped] == ["data/share/daybook/broker.toml"]
+    assert sorted(name.partition(".data/")[2] for name in shipped) == [
+        "data/share/daybook/broker.toml", "data/share/daybook/daybook.service",
+    ]  # fmt: skip
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 

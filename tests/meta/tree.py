@@ -52,5 +52,6 @@ def entry_points(root: Path = ROOT) -> set[str]:
         if path.exists():
             started |= set(re.findall(r"python3? -m ([\w.]+)", path.read_text("utf-8")))
     for path in sources(root, *rooms(root)):
-        started |= set(re.findall(r'"-m",\s+"([\w.]+)"', path.read_text("utf-8")))
+        text = path.read_text("utf-8")
+        started |= set(re.findall(r'(?:"-m",\s+|child_command\()"([\w.]+)"', text))
     return started

@@ -129,6 +129,18 @@ def a_proof(place: Place) -> Proof:
     return decode_proof(place.about(1, ".proof").read_bytes())
 
 
+def test_padded_blocks_are_proven_by_hash(tmp_path: Path) -> None:
+    """Padding is made again like the frames, from the sizes in the header."""
+    place = Place(tmp_path)
+    history = some_history(7, 400)
+    cuts = range(20, len(history), 20)
+    write_history(place.data, history, cuts=cuts, segment_bytes=1 << 14, device_block_bytes=512)
+    assert archive(Source(str(place.data)), str(place.folder)).ok
+    report = place.prove(Source(str(place.data)))
+    assert report.faults == []
+    assert report.blocks == report.exact > 10
+
+
 def test_everything_is_proven_by_hash(place: Place) -> None:
     report = place.prove(Source(str(place.data)))
     segments = place.segments

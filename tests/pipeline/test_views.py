@@ -70,7 +70,8 @@ def test_views_say_what_the_state_is_at_any_point_of_a_history(seed: int, part: 
     queues, entries, deliveries = asked(
         journal,
         "SELECT * FROM queues WHERE deleted_lsn IS NULL",
-        "SELECT queue_id, message, state FROM entries WHERE state IN ('ready', 'in flight')",
+        "SELECT queue_id, message, state FROM entries"
+        " WHERE state IN ('ready', 'held', 'in flight')",
         "SELECT * FROM deliveries WHERE outcome = 'in flight'",
     )
     flying = in_flight(state)

@@ -27,7 +27,9 @@ from engine.commands import (
     PauseQueue,
     PurgeQueue,
     Reject,
+    ReleaseHeld,
     ResumeQueue,
+    RetryHeld,
     Rollback,
     Send,
     Stop,
@@ -51,6 +53,8 @@ class Item:
         self.expires = expires
         self.count = 0
         self.holder = 0
+        self.redelivered = False
+        self.held = False
 
 
 class Model:
@@ -62,9 +66,10 @@ class Model:
         self.consumers: dict[int, dict[str, Any]] = {}
         self.transactions: dict[int, list[Callable[[], None]]] = {}
         self.doomed: set[int] = set()
+        self.has_way = False
 
     def ready(self, name: str) -> list[Item]:
-        waiting = [item for item in self.queues[name] if not item.holder]
+        waiting = [item for item in self.queues[name] if not item.holder and not item.held]
         return sorted(waiting, key=lambda item: -item.priority)
 
     def put(self, name: str, item: Item) -> None:
@@ -75,11 +80,11 @@ class Model:
         if target:
             self.put(target, Item(item.body, item.priority, item.persistent, 0))
 
-    def deliver(self, consumer: int, body: bytes, count: int) -> None:
+    def deliver(self, consumer: int, body: bytes, count: int, redelivered: bool) -> None:
         peer = self.consumers[consumer]
         assert peer["queue"] not in self.paused
         item = self.ready(peer["queue"])[0]
-        assert (item.body, item.count + 1) == (body, count)
+        assert (item.body, item.count + 1, item.redelivered) == (body, count, redelivered)
         assert peer["credit"] > 0
         peer["credit"] -= 1
         item.count = count
@@ -93,6 +98,7 @@ class Model:
         peer["credit"] += item not in peer["credited"]
         peer["credited"].discard(item)
         item.holder = 0
+        item.redelivered = True
 
     def ack(self, consumer: int, items: list[Item]) -> None:
         for item in items:
@@ -103,10 +109,29 @@ class Model:
         name = self.consumers[consumer]["queue"]
         for item in list(items):
             self.settled(consumer, item)
-            if limited and item.count - (1 - penalty) >= LIMIT.get(name, 99):
-                self.move(name, item, DEAD.get(name))
+            # What was part of a transaction is no longer only prefetched: it counts.
+            attempted = self.consumers[consumer]["attempted"]
+            taken_back = 0 if item in attempted else 1 - penalty
+            attempted.discard(item)
+            if limited and item.count - taken_back >= LIMIT.get(name, 99):
+                self.die(name, item, item.count - taken_back)
             else:
-                item.count -= 1 - penalty
+                item.count -= taken_back
+
+    def die(self, name: str, item: Item, count: int) -> None:
+        """Go to the dead letter address, or be held where there is none."""
+        if name in DEAD or self.has_way:
+            self.move(name, item, "dead")
+        else:
+            item.count = count
+            item.held = True
+
+    def retry(self, has_way: bool) -> None:
+        """There is a dead letter address for all, or no more."""
+        self.has_way = has_way
+        for name in QUEUES if has_way else ():
+            for item in [each for each in self.queues[name] if each.held]:
+                self.move(name, item, "dead")
 
     def gone(self, consumer: int, penalty: int, limited: bool) -> None:
         peer = self.consumers[consumer]
@@ -125,7 +150,8 @@ class Model:
     def expire(self, now: int) -> None:
         for name in QUEUES:
             # By time and age, as the scan does.
-            due = [i for i in self.queues[name] if not i.holder and 0 < i.expires * 1000 <= now]
+            here = [i for i in self.queues[name] if not i.holder and not i.held]
+            due = [i for i in here if 0 < i.expires * 1000 <= now]
             for item in sorted(due, key=lambda item: item.expires):
                 self.move(name, item, LATE.get(name))
 
@@ -133,6 +159,7 @@ class Model:
         for items in self.queues.values():
             items[:] = [item for item in items if item.persistent]
             for item in items:
+                item.redelivered = item.redelivered or item.holder != 0
                 item.holder = 0
         self.consumers.clear()
         self.transactions.clear()
@@ -150,21 +177,27 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.connections: list[int] = []
         self.bodies = 0
         self.expiries: set[int] = set()
-        self.step(
-            ChangeSettings(
-                {
-                    "orders": {"max-delivery-attempts": 3, "dead-letter-address": "dead"},
-                    "mails": {"max-delivery-attempts": 2, "expiry-address": "late"},
-                    "dead": {"max-delivery-attempts": -1},
-                    "late": {"max-delivery-attempts": -1},
-                },
-                mode,
-            )
-        )
+        self.mode = mode
+        self.step(self.settings(""))
         for name in self.model.queues:
             self.step(Send(0, name, b"", b"first", persistent=False))
             self.model.put(name, Item(b"first", 4, False, 0))
         self.connect()
+
+    def settings(self, way: str) -> Command:
+        """Mails have a dead letter address, or none."""
+        return ChangeSettings(
+            {
+                "orders": {"max-delivery-attempts": 3, "dead-letter-address": "dead"},
+                "mails": {
+                    "max-delivery-attempts": 2, "expiry-address": "late",
+                    "dead-letter-address": way,
+                },
+                "dead": {"max-delivery-attempts": -1},
+                "late": {"max-delivery-attempts": -1},
+            },
+            self.mode,
+        )  # fmt: skip
 
     def step(self, command: Command, then: Callable[[], None] | None = None) -> int:
         """Carry out a command, then let the model do the same and follow what was delivered."""
@@ -181,7 +214,7 @@ class DeliveryMachine(RuleBasedStateMachine):
     def catch_up(self) -> None:
         self.model.expire(self.world.now)
         for each in self.world.taken():
-            self.model.deliver(each.consumer, each.body, each.attempt)
+            self.model.deliver(each.consumer, each.body, each.attempt, each.redelivered)
 
     def new_body(self) -> bytes:
         self.bodies += 1
@@ -255,7 +288,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         connection = data.draw(st.sampled_from(self.connections))
         number = self.world.broker.next_lsn
         peer = {"queue": name, "connection": connection, "credit": credit, "unacked": []}
-        peer.update(held={}, credited=set())
+        peer.update(held={}, credited=set(), attempted=set())
         self.model.consumers[number] = peer
         command = Attach(connection, name, credit_messages=credit, credit_bytes=0)
         assert self.step(command) == number
@@ -287,6 +320,7 @@ class DeliveryMachine(RuleBasedStateMachine):
 
         def hold() -> None:
             peer["held"].update(dict.fromkeys(chosen, True))
+            peer["attempted"].update(chosen)
             if ok:
                 peer["credit"] += len([each for each in chosen if each not in peer["credited"]])
                 peer["credited"].update(chosen)
@@ -359,10 +393,23 @@ class DeliveryMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(QUEUES))
     def purge(self, name: str) -> None:
         def empty() -> None:
-            for item in self.model.ready(name):
+            for item in [item for item in self.model.queues[name] if not item.holder]:
                 self.model.queues[name].remove(item)
 
         self.step(PurgeQueue(name), empty)
+
+    @rule()
+    def release(self) -> None:
+        def free() -> None:
+            for item in self.model.queues["mails"]:
+                item.held = False
+
+        self.step(ReleaseHeld("mails"), free)
+
+    @rule(has_way=st.booleans())
+    def change_the_way(self, has_way: bool) -> None:
+        self.step(self.settings("dead" if has_way else ""))
+        self.step(RetryHeld(), lambda: self.model.retry(has_way))
 
     @rule(milliseconds=st.integers(1, 60))
     def wait(self, milliseconds: int) -> None:
@@ -396,11 +443,12 @@ class DeliveryMachine(RuleBasedStateMachine):
                     entry.message.body,
                     entry.delivery_count,
                     entry.consumer.id if entry.consumer else 0,
+                    entry.held,
                 )
                 for entry in entries
             ]
-            assert found == [(item.body, item.count, item.holder) for item in items]
-            ready = sum(entry.state == READY for entry in entries)
+            assert found == [(item.body, item.count, item.holder, item.held) for item in items]
+            ready = sum(entry.state == READY and not entry.held for entry in entries)
             assert self.world.queue(name).ready_count == ready
 
     @invariant()

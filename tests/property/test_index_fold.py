@@ -8,10 +8,11 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine import events
 from engine.apply import apply
 from engine.digest import digest
 from engine.invariants import check as check_invariants
-from engine.message import PRIORITIES, Entry
+from engine.message import Entry
 from engine.queues import Queue
 from engine.state import State
 from journal.disk import MemoryDisk
@@ -32,17 +33,18 @@ sizes = st.lists(st.integers(1, 4), min_size=1, max_size=12)
 
 def known_of(entry: Entry) -> tuple[int, ...]:
     message = entry.message
+    flags = message.flags | events.REDELIVERED * entry.redelivered
+    flags |= (message.priority << 4) * entry.held
     return (
-        message.id, message.size, message.address_id, entry.delivery_count, message.flags,
-        message.expires,
+        message.id, message.size, message.address_id, entry.delivery_count, flags, message.expires,
     )  # fmt: skip
 
 
 def ready_of(queue: Queue) -> list[tuple[int, list[tuple[int, ...]]]]:
     """What is ready, by priority, with all that pages have of it."""
     levels: dict[int, list[tuple[int, ...]]] = {}
-    for entry in queue.ready():
-        levels.setdefault(entry.message.priority, []).append(known_of(entry))
+    for entry in (*queue.ready(), *queue.held()):
+        levels.setdefault(entry.level, []).append(known_of(entry))
     return list(levels.items())
 
 
@@ -58,8 +60,9 @@ def paged_of(index: Index, queue_id: int) -> list[tuple[int, list[tuple[int, ...
 
 def books_of(queue: Queue) -> tuple[Any, ...]:
     return (
-        queue.ready_count, queue.message_count, queue.bytes, queue.transient_count, queue.newest,
-        queue.added, queue.acknowledged, queue.dead_lettered, queue.expired, queue.paused,
+        queue.ready_count, queue.held_count, queue.message_count, queue.bytes,
+        queue.transient_count, queue.newest, queue.added, queue.acknowledged, queue.dead_lettered,
+        queue.expired, queue.paused,
     )  # fmt: skip
 
 
@@ -73,7 +76,7 @@ def compare(index: Index, state: State) -> None:
         assert paged_of(index, queue.id) == ready_of(queue)
         flying = {n: known_of(e) for n, e in queue.entries.items() if e.consumer is not None}
         assert {n: known_of(e) for n, e in found.entries.items()} == flying
-        assert not any(found.gap(p) and found.levels[p] for p in range(PRIORITIES))
+        assert not any(found.gap(p) and found.levels[p] for p in range(len(found.levels)))
     expected = sorted(
         (entry.message.expires, entry.message.id, queue.id)
         for queue in state.queues.values()
@@ -81,8 +84,8 @@ def compare(index: Index, state: State) -> None:
         if entry.message.expires
     )
     with index.tables.read() as txn:
-        keys = txn.cursor(index.tables.db(EXPIRING)).iternext(values=False)
-        assert [EXPIRING_KEY.unpack(key) for key in keys] == expected
+        rows = txn.rows(index.tables.db(EXPIRING))
+        assert [EXPIRING_KEY.unpack(key) for key, _ in rows] == expected
 
 
 def fold_in_batches(

@@ -12,39 +12,23 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.carrying import large_before
 from engine.digest import digest
-from engine.message import PRIORITIES, Entry
-from engine.queues import PAST_ALL, Window
-from engine.state import State
+from engine.message import UNJOURNALED
 from journal.archive import Archive
 from journal.pins import NO_PIN
 from paging.base import restore
 from paging.store import IndexStore
 from paging.tables import open_for_reading
 from tests.support.leaving import Leaving
-from tests.support.scenario import RETENTION, Step, play, steps
+from tests.support.queued import entries_of
+from tests.support.scenario import RESTART, RETENTION, Step, play, steps
 from tests.support.world import World, fold
 from tests.support.written_index import DATA_ID
 from tools.verification import verify_data
 
 LARGE_STEP = (0, 0, 6, 13)
 """Sends a large message, so that each scenario has some."""
-
-
-def entries_of(store: IndexStore, state: State) -> dict[tuple[int, int], Entry]:
-    """Everything that a start would find queued, with its content."""
-    found = {}
-    for queue in state.queues.values():
-        for entry in queue.entries.values():
-            store.fill([entry.message])
-            found[queue.id, entry.message.id] = entry
-        for priority in range(PRIORITIES):
-            after = 0
-            while queue.gap(priority) is not None and after < PAST_ALL:
-                loaded = store.load(queue, priority, after, Window(3, 500))
-                found |= {(queue.id, each.message.id): each for each in loaded.entries}
-                after = loaded.reached
-    return found
 
 
 def check_contents(leaving: Leaving) -> None:
@@ -62,38 +46,51 @@ def check_contents(leaving: Leaving) -> None:
             assert (message.headers, message.body) == (sent.headers, sent.body)
             if message.chunks:
                 assert message.chunks[0] > leaving.removed_lsn
-                bodies = b"".join(body for _, body in store.content.fetch(message.chunks))
+                bodies = b"".join(store.content.chunks(message.chunks, 0))
                 original = sent.decoded.chunks
                 assert len(message.chunks) == len(original)
                 lsns = [sum(original[: place + 1]) for place in range(len(original))]
                 assert bodies == b"".join(world.journal[lsn - 1].body for lsn in lsns)
 
 
+def check_resident(leaving: Leaving) -> None:
+    """What stayed in memory all the time does not refer to what left."""
+    resident = large_before(leaving.world.state, leaving.removed_lsn)
+    assert [message for part in resident for message in part if message.id < UNJOURNALED] == []
+
+
 @given(
-    scenario=steps, more=steps,
+    scenario=steps, more=steps, between=steps,
     rounds=st.lists(st.tuples(st.integers(1, 40), st.integers(1, 3)), min_size=1, max_size=5),
 )  # fmt: skip
 @settings(max_examples=settings().max_examples // 4)
 def test_nothing_queued_leaves(
-    scenario: list[Step], more: list[Step], rounds: list[tuple[int, int]]
+    scenario: list[Step], more: list[Step], between: list[Step], rounds: list[tuple[int, int]]
 ) -> None:
+    """`between` happens between the steps of rounds."""
     world = World()
     with TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         leaving = Leaving(data, world, Path(folder) / "archive")
         due = dict(rounds)
         turn = 0
+        rest = [step for step in between if step[0] not in RETENTION | {RESTART}]
+
+        def meanwhile(_: object) -> None:
+            if rest:
+                play(world, [rest.pop()])
 
         def now_and_then() -> None:
             nonlocal turn
             turn += 1
             if turn in due:
-                leaving.round(due[turn])
+                leaving.round(due[turn], meanwhile)
 
         with closing(leaving):
             played = [LARGE_STEP, *scenario, LARGE_STEP, *more]
             play(world, [step for step in played if step[0] not in RETENTION], now_and_then)
             leaving.round(2)
+            check_resident(leaving)
             # What has no body in the journal must not be asked for it: a start drops it first.
             world.restart()
             leaving.write()

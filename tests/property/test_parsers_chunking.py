@@ -41,6 +41,11 @@ def test_cuts_do_not_matter_when_something_is_wrong(stream: bytes, at: list[int]
     assert run(cut(stream, at)) == run([stream])
 
 
+@given(any_stream, places, st.integers(1, 5))
+def test_turns_do_not_matter(stream: bytes, at: list[int], units: int) -> None:
+    assert run(cut(stream, at), units=units) == run([stream])
+
+
 large_stream = st.builds(
     lambda connect, parts: connect + b"".join(parts),
     st.sampled_from(CONNECTS),

@@ -13,8 +13,6 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.broker import Broker
-from engine.commands import Start
 from engine.digest import digest
 from engine.invariants import check
 from engine.message import READY, Entry, Message
@@ -27,7 +25,7 @@ from paging.tables import (
     open_for_writing,
 )
 from tests.support.memory_store import MemoryStore
-from tests.support.paged_world import PagedWorld, strip
+from tests.support.paged_world import PagedWorld
 from tests.support.scenario import Step, play, steps
 from tests.support.world import Event, World, fold
 from tests.support.written_index import DATA_ID, write_clusters, write_journal, write_tables
@@ -116,20 +114,12 @@ class CheckedWorld(PagedWorld):
         self.incarnation = 0
         super().__init__(window, lag)
 
-    def _start(self) -> None:
+    def new_store(self) -> CheckedStore:
         if self.incarnation:
             self.store.close()
         self.incarnation += 1
-        self.store = CheckedStore(
-            self.journal, self.path / str(self.incarnation), self.page, self.cluster
-        )
-        indexed = max(0, len(self.journal) - self.lag)
-        self.store.advance(indexed)
-        state = strip(fold(self.journal[:indexed]), self.store)
-        state.window.messages = max(self.window, 1)
-        fold(self.journal[indexed:], state)
-        self.broker = Broker(state, len(self.journal) + 1, self.options)
-        self.ok(Start(version="test"))
+        path = self.path / str(self.incarnation)
+        return CheckedStore(self.journal, path, self.page, self.cluster)
 
 
 @given(

@@ -30,6 +30,13 @@ QUEUES = {
     "two": "split::two",
 }
 """Queues by name with their destination: three of them share an address, in turns."""
+MORE_QUEUES = {
+    "late": "jobs.c::late",
+    "three": "split::three",
+    "beside": "orders.a::beside",
+}
+"""More of them, by fully qualified names, of addresses that have a queue of their own name, too."""
+ALL_QUEUES = {**QUEUES, **MORE_QUEUES}
 TOPICS = ("news.a", "news.b")
 DEAD_LETTERS = "dead"
 
@@ -42,10 +49,22 @@ EXPECTED_ERRORS = (
     "has other consumers",
     "has consumers",
     "is a duplicate",
+    "before CONNECTED was sent",
+    "takes nothing more",
 )
 """Words in an ERROR that even a client which does everything right may get to read."""
 
 BODY_BYTES = (0, 10, 200, 200, 200, 3_000, 20_000)
+
+
+def queues_named_by(destination: str) -> set[str]:
+    """The queues that may take a message sent to `/queue/...`; empty for topics."""
+    if not destination.startswith("/queue/"):
+        return set()
+    address, _, queue = destination.removeprefix("/queue/").partition("::")
+    if queue:
+        return {queue}
+    return {name for name, place in ALL_QUEUES.items() if place.partition("::")[0] == address}
 
 
 class Subscription(msgspec.Struct, eq=False):
@@ -67,6 +86,7 @@ class Client:
         chance: random.Random,
         now: Callable[[], int],
         *,
+        queues: dict[str, str],
         resends: bool = False,
     ) -> None:
         self.slot = slot
@@ -82,6 +102,7 @@ class Client:
         self.transaction: TransactionRecord | None = None
         self.serial = 0
         self._now = now
+        self._queues = queues
         self._had_durable = False
         # By subscription: ack ids by message, in the order of their last arrival.
         self._arrived: dict[str, dict[int, str]] = {}
@@ -120,18 +141,23 @@ class Client:
         actions = list(self._weights)
         self.chance.choices(actions, list(self._weights.values()))[0]()
 
+    def wait(self) -> None:
+        """Do nothing that matters until it drains: other queues are drained already."""
+        self.produces = False
+        self._weights = {self.beat: 1}
+
     def drain(self, queue: str) -> None:
         """Only consume and acknowledge, from one queue: for the end of a simulation."""
         self.produces = False
         self._weights = {self.settle_all: 1}
-        destination = f"/queue/{QUEUES.get(queue, queue)}"
+        destination = f"/queue/{self._queues.get(queue, queue)}"
         self._subscribe_to(destination, queue, "client-individual", durable=False)
 
     def send(self) -> None:
         """SEND, in all variants."""
         chance = self.chance
         tag = len(self.ledger.sent) + 1
-        destination = f"/queue/{chance.choice(list(QUEUES.values()))}"
+        destination = f"/queue/{chance.choice(list(self._queues.values()))}"
         if chance.random() < 0.2:
             destination = f"/topic/{chance.choice(TOPICS)}"
         size = chance.choice(BODY_BYTES)
@@ -193,8 +219,8 @@ class Client:
         mode = chance.choice(("auto", "client", "client-individual", "client-individual"))
         kind = chance.random()
         if kind < 0.7:
-            name = chance.choice(list(QUEUES))
-            self._subscribe_to(f"/queue/{QUEUES[name]}", name, mode, durable=False)
+            name = chance.choice(list(self._queues))
+            self._subscribe_to(f"/queue/{self._queues[name]}", name, mode, durable=False)
         elif kind < 0.85:
             topic = f"/topic/{chance.choice(TOPICS)}"
             self._subscribe_to(topic, "", mode, durable=False)
@@ -275,6 +301,8 @@ class Client:
         if transaction is not None and self.chance.random() < 0.6:
             headers.append(("transaction", transaction.name))
             (transaction.nacks if rejects else transaction.acks).extend(keys)
+            link = self.link.serial
+            self.ledger.attempted.update((link, name, message) for name, message in keys)
         else:
             self._note_settled(keys if not rejects else [], keys if rejects else [])
             if self.chance.random() < 0.5:

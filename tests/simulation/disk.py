@@ -3,14 +3,18 @@
 Fault model. Reads see every write at once. A power cut (`crash`) keeps
 - everything that an `fdatasync` of the file covered; of later writes, any subset of their 512-byte
   sectors, each sector old or new as a whole, in any order across writes; a sector written twice
-  may keep either version; - of later changes of a file's size (truncate, allocate, writes behind
-  the end), the first few; - all names that a `sync_directory` covered; of later creations,
-  renames and removals, any subset. A name that is durable may belong to a file whose content is
-  not. Calls fail as `Faults` says, by chance, or as told by `fail_next`: writes may be short or
-  end in EIO half-way; a failed fdatasync drops some of what it should have written, for good,
-  while reads go on to see it; allocation beyond `capacity_bytes` is ENOSPC; `flip` turns a bit of
-  what is durable and cached. `crash_after(n)` cuts the power in the middle of the n-th call that
-  changes anything: PowerCut is raised, also by all later calls on that disk.
+  may keep either version;
+- with `collateral_bytes` less than that: in each device block of that size that was being written,
+  what the write did not cover may become garbage, durable or not;
+- of later changes of a file's size (truncate, allocate, writes behind the end), the first few;
+- all names that a `sync_directory` covered; of later creations, renames and removals, any subset.
+  A name that is durable may belong to a file whose content is not.
+Calls fail as `Faults` says, by chance, or as told by `fail_next`: writes may be short or end in EIO
+half-way; a failed fdatasync drops some of what it should have written, for good, while reads go on
+to see it; allocation beyond `capacity_bytes` is ENOSPC; `flip` turns a bit of what is durable and
+cached; while `refuses_opens` is an errno no file can be opened. `crash_after(n)` cuts the power in
+the middle of the n-th call that changes anything: PowerCut is raised, also by all later calls on
+that disk.
 """
 
 import errno
@@ -48,6 +52,7 @@ class _Inode:
         self.durable = bytearray()
         self.sizes: list[int] = []
         self.dirty: dict[int, list[bytes]] = {}
+        self.written: list[tuple[int, int]] = []
 
     def resize(self, size: int) -> None:
         """Cut, or extend with zeros."""
@@ -68,6 +73,8 @@ class _Inode:
         if end > len(self.content):
             self.resize(end)
         self.content[offset:end] = data
+        if data:
+            self.written.append((offset, end))
         for sector in range(offset // SECTOR_BYTES, -(-end // SECTOR_BYTES)):
             start = sector * SECTOR_BYTES
             version = bytes(self.content[start : start + SECTOR_BYTES])
@@ -76,6 +83,14 @@ class _Inode:
     def sync(self) -> None:
         """Make everything durable, except for what an earlier failed sync has dropped."""
         self._settle(lambda versions: versions[-1], len(self.sizes))
+
+    def forget(self) -> None:
+        """Read clean sectors from the platter again."""
+        size = min(len(self.content), len(self.durable))
+        for start in range(0, size, SECTOR_BYTES):
+            if start // SECTOR_BYTES not in self.dirty:
+                end = min(start + SECTOR_BYTES, size)
+                self.content[start:end] = self.durable[start:end]
 
     def drop(self, chance: random.Random) -> None:
         """A sync failed: some sectors got through, the others are clean now and never will.
@@ -109,6 +124,21 @@ class _Inode:
                 self.durable[start : start + len(version)] = version[:room]
         self.dirty.clear()
         self.sizes.clear()
+        self.written.clear()
+
+    def spoil(self, chance: random.Random, block_bytes: int) -> None:
+        """Perhaps make garbage of what a write in flight did not write of its device blocks."""
+        written = self.written
+        blocks = {
+            offset // block_bytes for start, end in written for offset in (start, end - 1)
+        }  # fmt: skip
+        for block in sorted(blocks):
+            if chance.random() < 0.5:
+                continue
+            first = block * block_bytes
+            for offset in range(first, min(first + block_bytes, len(self.durable))):
+                if not any(start <= offset < end for start, end in written):
+                    self.durable[offset] = chance.randrange(256)
 
     def after_crash(self) -> "_Inode":
         """The file as it is found when the power is back."""
@@ -172,6 +202,14 @@ class FaultyFile:
             raise
         self._inode.sync()
 
+    def forget(self) -> None:
+        """Have reads see what is durable wherever nothing was written since the last sync.
+
+        After a sync that failed this shows what it dropped.
+        """
+        self._disk.check_power()
+        self._inode.forget()
+
     def truncate(self, size: int) -> None:
         """Change the size."""
         cut = self._disk.step("truncate")
@@ -212,13 +250,20 @@ class FaultyDisk:
     """
 
     def __init__(
-        self, seed: int, *, faults: Faults = NO_FAULTS, capacity_bytes: int | None = None
+        self,
+        seed: int,
+        *,
+        faults: Faults = NO_FAULTS,
+        capacity_bytes: int | None = None,
+        collateral_bytes: int = 0,
     ) -> None:
         self.seed: Final = seed
         self.chance: Final = random.Random(seed)
         self.faults = faults
         self.capacity_bytes = capacity_bytes
+        self.collateral_bytes = collateral_bytes
         self.calls = 0
+        self.refuses_opens = 0
         self.dead = False
         self._crash_at = 0
         self._files: dict[str, _Inode] = {}
@@ -239,8 +284,9 @@ class FaultyDisk:
         """Cut the power; answers the disk as it is found afterwards, with the same faults."""
         self.dead = True
         disk = FaultyDisk(
-            self.chance.getrandbits(32), faults=self.faults, capacity_bytes=self.capacity_bytes
-        )
+            self.chance.getrandbits(32), faults=self.faults, capacity_bytes=self.capacity_bytes,
+            collateral_bytes=self.collateral_bytes,
+        )  # fmt: skip
         names = dict(self._durable_names)
         keep = self.chance.random()
         for change in self._changes:
@@ -249,6 +295,8 @@ class FaultyDisk:
         survivors: dict[int, _Inode] = {}
         for inode in names.values():
             if id(inode) not in survivors:
+                if self.collateral_bytes:
+                    inode.spoil(self.chance, self.collateral_bytes)
                 inode.survive(self.chance)
                 survivors[id(inode)] = inode.after_crash()
         disk._files = {name: survivors[id(inode)] for name, inode in names.items()}
@@ -258,12 +306,17 @@ class FaultyDisk:
     def survive_kill(self) -> None:
         """The process died and the machine did not: the cache is there, what was planned is not."""
         self.dead = False
+        self.refuses_opens = 0
         self._crash_at = 0
         self._planned.clear()
 
     def durable_files(self) -> dict[str, bytearray]:
         """What a power cut now would surely leave, by name. To be read only."""
         return {name: inode.durable for name, inode in self._durable_names.items()}
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file of a name, power or not."""
+        return name in self._files
 
     def flip(self, name: str, bit: int) -> None:
         """Turn one bit of a file, in the cache and on the platter: bit rot."""
@@ -275,11 +328,13 @@ class FaultyDisk:
     def open(self, name: str) -> FaultyFile:
         """Open an existing file; FileNotFoundError if there is none."""
         self.check_power()
+        self._may_refuse(name)
         return FaultyFile(self, self._existing(name), name)
 
     def open_for_writing(self, name: str) -> FaultyFile:
         """Open a file for writing, creating it if need be."""
         self.check_power()
+        self._may_refuse(name)
         if name not in self._files:
             self._change("create", _Change(name, _Inode()))
         return FaultyFile(self, self._files[name], name)
@@ -340,6 +395,10 @@ class FaultyDisk:
             raise OSError(number, os.strerror(number), name)
         if likelihood and self.chance.random() < likelihood:
             raise OSError(errno.EIO, os.strerror(errno.EIO), name)
+
+    def _may_refuse(self, name: str) -> None:
+        if self.refuses_opens:
+            raise OSError(self.refuses_opens, os.strerror(self.refuses_opens), name)
 
     def _change(self, call: str, change: _Change) -> None:
         cut = self.step(call)

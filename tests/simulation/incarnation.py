@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from engine.broker import Broker
-from engine.commands import ChangeSettings, Start
+from engine.commands import ChangeSettings
 from engine.core import Options
 from journal.batch import BatchLike
 from journal.disk import Disk
@@ -20,8 +20,11 @@ from paging.layout import LAYOUT
 from protocols.stomp import Session
 from protocols.stomp.options import StompOptions
 from recovery.directory import Recovered
-from server.hub import Hub, HubOptions, LoginRequest
+from recovery.starting import start_after
+from server.hub import Hub
+from server.logins import LoginRequest
 from server.peer import Peer
+from server.ports import HubOptions
 from tests.simulation.clock import Clock
 from tests.simulation.network import Link
 from tests.simulation.shadow import DEAD_LETTER_QUEUE, MAX_ATTEMPTS
@@ -75,12 +78,7 @@ class Incarnation:
             authenticate=self._authenticate,
         )
         self.hub.chunks = ContentReader(disk, LAYOUT)
-        start = Start(version="sim")
-        if recovered.repair is not None and recovered.repair.cut_bytes:
-            start.cut_bytes = recovered.repair.cut_bytes
-            start.cut_segment = recovered.repair.segment
-            start.cut_offset = recovered.repair.cut_offset
-        self.ask(start)
+        self.ask(start_after(recovered, disk, "sim", options.lsns_reserved))
         self.ask(ChangeSettings(settings, journal_non_persistent))
 
     @property

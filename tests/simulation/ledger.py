@@ -44,10 +44,14 @@ class SubscriptionRecord(msgspec.Struct, eq=False):
 
 
 class Said(msgspec.Struct, eq=False):
-    """A MESSAGE that left the broker as attempt number `count`, and whether it was rejected."""
+    """A MESSAGE that left the broker as attempt number `count`, and whether it was rejected.
+
+    `flagged` says whether it had the header redelivered:true.
+    """
 
     subscription: SubscriptionRecord
     count: int
+    flagged: bool
     rejected: bool = False
 
     @property
@@ -86,6 +90,8 @@ class Ledger:
         # By (link, subscription, message): what the client told the broker to settle.
         self.acks: set[tuple[int, str, int]] = set()
         self.nacks: set[tuple[int, str, int]] = set()
+        # Put into a transaction, whatever became of that.
+        self.attempted: set[tuple[int, str, int]] = set()
         self.transactions: dict[tuple[int, str], TransactionRecord] = {}
         # By (queue, message): what the broker said, and the acks that it gave a receipt for.
         self.said: dict[tuple[str, int], list[Said]] = {}

@@ -15,6 +15,7 @@ import random
 import shutil
 import tempfile
 import weakref
+from bisect import bisect_right
 from collections import deque
 from pathlib import Path
 
@@ -24,8 +25,15 @@ from engine.digest import digest
 from engine.queues import StoreError
 from engine.state import State
 from journal.disk import Disk
+from journal.reader import read_blocks
+from journal.segment import first_lsn_of
+from paging.base import restore
 from paging.index import Index
+from paging.layout import LAYOUT
+from paging.retiring import BASE
 from paging.store import IndexStore
+from paging.tables import Tables
+from recovery.checkpoint import must_catch_up
 from recovery.directory import Recovered, fold_journal, open_journal
 from server.hub import Hub
 from tests.simulation.checkers import Judge
@@ -49,6 +57,7 @@ class SimulatedIndex:
         self.survives = chance.choice((0.5, 0.9, 1.0))
         self.max_unindexed_bytes = chance.choice((20_000, 1 << 25, 1 << 25))
         self.commits = self.evicted = self.checkpoints = self.deleted = self.read_errors = 0
+        self.rebased = 0
         self._blocks = judge.blocks
         self._next = 0
         self._store: IndexStore | None = None
@@ -58,6 +67,26 @@ class SimulatedIndex:
         self._folder = Path(tempfile.mkdtemp(prefix="daybook-index-", dir=where))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._index = Index(self._folder / "index", data_id)
+
+    @property
+    def base(self) -> Path:
+        """Where retention keeps the state before the first segment."""
+        return self._folder / BASE
+
+    @property
+    def path(self) -> Path:
+        """Where the index is."""
+        return self._index.path
+
+    @property
+    def tables(self) -> Tables:
+        """The tables at the last commit, of which the hub may not have heard yet."""
+        return self._index.tables
+
+    @property
+    def store(self) -> IndexStore | None:
+        """What the broker reads of the index; None while it has none."""
+        return self._store
 
     def page(self, settings: Settings) -> Settings:
         """Add to settings that nearly everything pages, and how little is read at a time."""
@@ -71,16 +100,28 @@ class SimulatedIndex:
 
     # ---- the lives of the broker
 
-    def recover(self, disk: Disk, *, data_id: bytes, segment_bytes: int) -> Recovered:
+    def recover(
+        self, disk: Disk, *, data_id: bytes, segment_bytes: int, device_block_bytes: int
+    ) -> Recovered:
         """Start from the checkpoint, as `recovery.directory` does, or sometimes from nothing."""
         self.forget_life()
+        first_lsn = first_lsn_of(disk)
         if self.chance.random() > self.survives:
             self.discard()
-        without = self.chance.random() < 0.1
+        if self._index.lsn + 1 < first_lsn:
+            self._begin_with_base(first_lsn)
+        # Where history has left, only the index knows what was there.
+        without = self.chance.random() < 0.1 and first_lsn == 1
         journal, repair = open_journal(
-            disk, data_id=data_id, segment_bytes=segment_bytes, known_durable_lsn=self._index.lsn
+            disk,
+            data_id=data_id,
+            segment_bytes=segment_bytes,
+            device_block_bytes=device_block_bytes,
+            known_durable_lsn=self._index.lsn,
         )
         try:
+            if must_catch_up(disk, self._index.lsn):
+                self._catch_up(disk)
             state = State()
             if not without:
                 self._store = self._open_store(disk)
@@ -91,6 +132,19 @@ class SimulatedIndex:
             journal.close()
             raise
         return Recovered(journal, state, repair, journal.durable_lsn, repair is None, start)
+
+    def _begin_with_base(self, first_lsn: int) -> None:
+        """Make the index anew from the base, as a start does when the journal has lost its head."""
+        self.rebased += 1
+        self._index.close()
+        shutil.rmtree(self._folder / "index")
+        restore(self.base, self.data_id, self._folder / "index", first_lsn)
+        self._index = Index(self._folder / "index", self.data_id)
+
+    def _catch_up(self, disk: Disk) -> None:
+        """Index what is in the journal before the start goes on."""
+        blocks = read_blocks(disk, LAYOUT, from_lsn=self._index.lsn + 1)
+        self._index.advance([block for block in blocks if block.first_lsn > self._index.lsn])
 
     def _open_store(self, disk: Disk) -> IndexStore:
         # The tables are those of who writes them: LMDB opens them once in a process.
@@ -109,7 +163,6 @@ class SimulatedIndex:
         self._index.close()
         shutil.rmtree(self._folder / "index")
         self._index = Index(self._folder / "index", self.data_id)
-        self._next = 0
 
     def failed(self, error: StoreError) -> None:
         """A read of the journal failed: only because the simulated disk does."""
@@ -130,7 +183,8 @@ class SimulatedIndex:
 
     def _commit(self, hub: Hub) -> None:
         durable = hub.outbox.durable_lsn
-        self._told.append((durable, hub.journaled_bytes))
+        self._told.append((durable, hub.unindexed.journaled))
+        self._next = bisect_right(self._blocks, self._index.lsn, key=lambda block: block.last_lsn)
         end = self._next
         while end < len(self._blocks) and self._blocks[end].last_lsn <= durable:
             end += 1
@@ -138,7 +192,6 @@ class SimulatedIndex:
             return
         end = self.chance.choice((end, self.chance.randint(self._next + 1, end)))
         lsn = self._index.advance(self._blocks[self._next : end])
-        self._next = end
         self.commits += 1
         told = ""
         if self.chance.random() < 0.3:

@@ -47,7 +47,7 @@ def run_once(seed: int, steps: int) -> bool:
         f"{simulation.judge.digests_compared} digests compared; {counts.power_cuts} power cuts, "
         f"{counts.kills} kills, {counts.cut_tails} torn tails, {counts.failures} disk errors, "
         f"{counts.disk_full} times full, {counts.clean_stops} clean stops; "
-        f"{_paging(simulation)}; "
+        f"{_paging(simulation)}; {_leaving(simulation)}; "
         f"{counts.steps / seconds:,.0f} steps/s, trace {simulation.trace}",
         flush=True,
     )
@@ -62,6 +62,16 @@ def _paging(simulation: Simulation) -> str:
         f"{index.commits} commits of the index, {index.evicted} entries paged out, "
         f"{index.checkpoints} checkpoints, {index.deleted} times deleted, "
         f"{index.read_errors} read errors"
+    )
+
+
+def _leaving(simulation: Simulation) -> str:
+    retention = simulation.retention
+    if retention is None:
+        return "no retention"
+    return (
+        f"{retention.rounds} rounds of retention, {retention.carried} carried, "
+        f"{retention.removed} segments left, {retention.failed} rounds failed"
     )
 
 

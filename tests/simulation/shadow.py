@@ -13,6 +13,7 @@ import msgspec
 
 from engine import events
 from engine.message import UNJOURNALED
+from tests.simulation.clients import queues_named_by
 from tests.simulation.ledger import Ledger
 from tests.simulation.violation import Violation
 
@@ -24,6 +25,10 @@ def tag_of_id(text: str) -> int:
     """The tag of the message whose duplicate id is named in a text, 0 if there is none."""
     found = re.search(r"\bid-(\d+)\b", text)
     return int(found[1]) if found else 0
+
+
+TAKES_BACK = (events.CLOSED, events.UNREADABLE)
+"""Reasons for which an attempt may not count."""
 
 
 class Entry(msgspec.Struct):
@@ -91,6 +96,9 @@ class Shadow:
         self.committed: set[tuple[int, str]] = set()
         self.rolled_back: set[tuple[int, str]] = set()
         self.automatic: set[int] = set()
+        self.uncounted: set[tuple[int, str, int, int]] = set()
+        # Messages that came back because one of them could not be read: one of them is withheld.
+        self.unreadable: set[int] = set()
         # Connection and content of chunks that no message has taken yet, and how many have.
         self.chunks: dict[int, tuple[int, bytes]] = {}
         self.large = 0
@@ -101,6 +109,10 @@ class Shadow:
         self._recording = 0
         # The link of a connection: the simulator names peers by it.
         self.links: dict[int, int] = {}
+        # Of each message that is journaled with its body: its tag, and the first event it needs.
+        self.tags: dict[int, int] = {}
+        self.needs: dict[int, int] = {}
+        self.carried = 0
         self._in_transaction: dict[int, str] = {}
         self._copy: tuple[int, int, int] | None = None
 
@@ -135,6 +147,9 @@ class Shadow:
         flags = row[events.FLAGS]
         if message != lsn:
             raise Violation("P2", f"event {lsn} routes message {message}")
+        chunks = events.chunk_lsns(detail)
+        if chunks or not flags & events.BODY_OMITTED:
+            self.needs[message] = min(chunks, default=lsn)
         if row[events.REASON] == events.SENT:
             if detail.transaction:
                 self._in_transaction[lsn] = detail.transaction
@@ -149,6 +164,8 @@ class Shadow:
             expected, self._copy = self._copy, None
             if expected != (row[events.REASON], message, row[events.RELATED]):
                 raise Violation("P1", f"event {lsn}: copy {row} without its original {expected}")
+            if row[events.RELATED] in self.tags:
+                self.tags[message] = self.tags[row[events.RELATED]]
         self.routed_ids.add(message)
         persistent = bool(flags & events.PERSISTENT)
         for queue_id in detail.queues or (row[events.QUEUE],):
@@ -189,8 +206,35 @@ class Shadow:
         asked = {sent.transaction, *sent.transactions, *([""] if sent.has_id else [])}
         if sent.priority != row[events.PRIORITY] or detail.transaction not in asked:
             raise Violation("P1", f"event {lsn} has other attributes than {sent}")
+        named = queues_named_by(sent.destination)
+        taken = {self.queues[queue].name for queue in detail.queues or (row[events.QUEUE],)}
+        if named and (len(taken) > 1 or not taken <= named):
+            raise Violation("P1", f"event {lsn} routes {sent.destination} to {taken}")
         self.routed[tag] = lsn
+        self.tags[lsn] = tag
         self._recording = lsn if sent.has_id else 0
+
+    def _carried(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        """Retention writes content again; what it writes must be what it was."""
+        message = row[events.MESSAGE]
+        self.carried += 1
+        if message not in self.needs:
+            raise Violation("P1", f"event {lsn} carries {message}, which has no content: {row}")
+        chunks: tuple[int, ...] = ()
+        if detail is not None and detail.chunks:
+            chunks = events.chunk_lsns(detail)
+            body = b"".join(self.chunks.pop(chunk)[1] for chunk in chunks)
+        tag = self.tags.get(message, 0)
+        if tag and self.ledger.sent[tag].body != body:
+            raise Violation("P1", f"event {lsn} carries another body than {tag} has: {body[:40]!r}")
+        self.needs[message] = min(chunks, default=lsn)
+
+    def _segments_removed(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        """What is queued must have its content behind the segments that left."""
+        for queue in self.queues.values():
+            for message in queue.entries:
+                if self.needs.get(message, lsn) <= row[events.RELATED]:
+                    raise Violation("P1", f"event {lsn}: {row} took {message} of {queue.name}")
 
     def _recorded(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         """An id is recorded right behind its message."""
@@ -220,7 +264,7 @@ class Shadow:
         consumer = self.consumers[row[events.CONSUMER]]
         if entry.consumer:
             raise Violation("P1", f"event {lsn}: message {message} is in flight already")
-        if queue.first() != message:
+        if queue.first() != message and not self._may_pass(queue, message):
             raise Violation(
                 "order", f"event {lsn}: {message} before {queue.first()} ({queue.name})"
             )
@@ -231,6 +275,17 @@ class Shadow:
         entry.count += 1
         entry.consumer = row[events.CONSUMER]
         self.delivered.add((consumer.connection, consumer.subscription, message, entry.count))
+
+    def _may_pass(self, queue: ShadowQueue, message: int) -> bool:
+        """Whether all that stands before a message may be withheld, for it could not be read."""
+        for _, other in sorted(queue.ready):
+            entry = queue.entries.get(other)
+            if other == message or entry is None or entry.consumer:
+                if other == message:
+                    return True
+            elif other not in self.unreadable:
+                return False
+        return False
 
     def _acknowledged(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         consumer = self._holder(lsn, row)
@@ -250,9 +305,18 @@ class Shadow:
         queue, entry = self._find(lsn, row)
         message = row[events.MESSAGE]
         reason = row[events.REASON]
-        count = entry.count - 1 if reason == events.CLOSED else entry.count
-        if row[events.DELIVERY_COUNT] != count:
+        count = row[events.DELIVERY_COUNT]
+        asked = (consumer.link, consumer.subscription, message) in self.ledger.attempted
+        taken_back = {0, 1} if asked else {1}
+        if reason == events.UNREADABLE:
+            # The broker's own fault: no attempt counts, not even one that was heard.
+            taken_back = {1}
+            self.unreadable.add(message)
+            self.uncounted.add((consumer.link, consumer.subscription, message, entry.count))
+        if entry.count - count not in (taken_back if reason in TAKES_BACK else {0}):
             raise Violation("P5", f"event {lsn}: count {entry.count} returned as {row}")
+        if not row[events.FLAGS] & events.REDELIVERED:
+            raise Violation("P5", f"event {lsn}: returned without its flag: {row}")
         if reason == events.NACK:
             if (consumer.link, consumer.subscription, message) not in self.ledger.nacks:
                 raise Violation("P1", f"event {lsn}: {message} rejected; nobody asked: {consumer}")
@@ -351,6 +415,7 @@ class Shadow:
                 elif entry.consumer:
                     queue.put(message, entry)
         self.consumers.clear()
+        self.unreadable.clear()
 
     # ---- transactions
 
@@ -382,6 +447,8 @@ class Shadow:
 
 _HANDLERS = {
     events.CHUNK_RECEIVED: Shadow._chunk_received,
+    events.CARRIED: Shadow._carried,
+    events.SEGMENTS_REMOVED: Shadow._segments_removed,
     events.ROUTED: Shadow._routed,
     events.DROPPED: Shadow._dropped,
     events.DUPLICATE_ID_RECORDED: Shadow._recorded,

@@ -4,7 +4,6 @@ Every step does one small thing: some bytes arrive, a client acts, a block is wr
 of it, a turn, time passes, something breaks. Same seed, same run: `trace` is a hash of all of it.
 """
 
-import errno
 import random
 from collections import deque
 from collections.abc import Callable
@@ -19,29 +18,29 @@ from engine.core import Options
 from engine.limits import next_in_line
 from engine.queues import StoreError
 from journal.errors import DiskFull, JournalError, JournalFailed
+from paging.leaving import Rounds
 from protocols.stomp.options import StompOptions
 from recovery.directory import Recovered, recover
-from server.hub import HubOptions
+from server.ports import HubOptions
 from tests.simulation.checkers import Judge
-from tests.simulation.clients import DEAD_LETTERS, QUEUES, Client
+from tests.simulation.clients import DEAD_LETTERS, MORE_QUEUES, QUEUES, Client
 from tests.simulation.clock import Clock
+from tests.simulation.counts import Counts
 from tests.simulation.disk import Faults, FaultyDisk, PowerCut
+from tests.simulation.faults import break_something
+from tests.simulation.hardships import Hardships
 from tests.simulation.incarnation import SETTINGS, Incarnation, WriterFactory
 from tests.simulation.ledger import Ledger
+from tests.simulation.limits import draw_limits
 from tests.simulation.network import Link
 from tests.simulation.paging import SimulatedIndex
+from tests.simulation.retention import SimulatedRetention
 from tests.simulation.violation import Violation
 from tests.simulation.writer import SteppedWriter
 
 DATA_ID = bytes(range(16))
 TICK_US = 100_000
 QUIET_STEPS_MAX = 200_000
-FALLIBLE = (
-    "pwrite", "pwrite", "fdatasync", "fdatasync", "sync_directory", "rename", "allocate",
-    "truncate", "pread", "create",
-)  # fmt: skip
-"""Calls of the disk that may end in EIO."""
-
 Recover = Callable[..., Recovered]
 Disk = Callable[..., FaultyDisk]
 IndexFactory = Callable[[int, bytes, Judge], SimulatedIndex]
@@ -56,47 +55,20 @@ class Hooks(msgspec.Struct):
     counts_are_durable: bool | None = None
     make_index: IndexFactory = SimulatedIndex
     pages: bool | None = None
-
-
-class Limits(msgspec.Struct):
-    """What is full in a run, and when. Nothing is dropped: what was receipted must come."""
-
-    settings: dict[str, dict[str, str | int | bool]]
-    disk_full_policy: str
-    global_max_messages: int
-
-
-def draw_limits(chance: random.Random) -> Limits:
-    """Draw limits from a source of their own, so that all else of a seed is as it was."""
-    settings: dict[str, dict[str, str | int | bool]] = {}
-    for match in ("jobs.c", "jobs.d", "split", "news.#"):
-        if chance.random() < 0.6:
-            policy = chance.choice(("PAGE", "BLOCK", "BLOCK", "FAIL"))
-            settings[match] = {"address-full-policy": policy}
-            settings[match]["max-size-messages"] = chance.choice((0, 1, 3, 10)) + (policy != "PAGE")
-    return Limits(settings, chance.choice(("BLOCK", "FAIL")), chance.choice((0, 0, 5, 40)))
-
-
-class Counts(msgspec.Struct):
-    """What happened in a run."""
-
-    steps: int = 0
-    power_cuts: int = 0
-    kills: int = 0
-    failures: int = 0
-    disk_full: int = 0
-    disk_freed: int = 0
-    drained_while_full: int = 0
-    failed_recoveries: int = 0
-    clean_stops: int = 0
-    recoveries: int = 0
-    cut_in_recovery: int = 0
-    cut_tails: int = 0
-    blocked: int = 0
+    make_rounds: Callable[[], Rounds] = Rounds
 
 
 RESENDING_FROM = 1 << 20
 """Seeds below are older than ids of messages, and go on to mean what they meant."""
+HARDENED_FROM = 1 << 21
+"""Seeds below are older than hardships, and more queues of one address."""
+
+
+def draw_device_block(seed: int) -> int:
+    """What a write may damage beside itself: nothing, or the rest of a device block."""
+    if seed < HARDENED_FROM:
+        return 0
+    return random.Random(f"device {seed}").choice((0, 0, 512, 4096))
 
 
 class Simulation:
@@ -126,14 +98,19 @@ class Simulation:
             room=chance.choice((2_000, 30_000, 1 << 20)),
             # Drawn like the limits, for the same reason.
             min_large_message_size=random.Random(f"large {seed}").choice((100, 3_500, 102_400)),
+            # Its clients write on before they are let in.
+            max_early_data=1 << 20,
         )
         self._limits = draw_limits(random.Random(f"limits {seed}"))
         self._settings = {**SETTINGS, **self._limits.settings}
         self.index = self._make_index()
         self.resends = seed >= RESENDING_FROM and random.Random(f"ids {seed}").random() < 0.6
         self._non_persistent = chance.choice(("decisions", "full", "off"))
+        self._device_block_bytes = draw_device_block(seed)
         self.disk = self.hooks.make_disk(
-            chance.getrandbits(32), faults=Faults(short_write=chance.choice((0.0, 0.2)))
+            chance.getrandbits(32),
+            faults=Faults(short_write=chance.choice((0.0, 0.2))),
+            collateral_bytes=self._device_block_bytes,
         )
         self._slots = chance.randint(2, 8)
         self.clients: list[Client] = []
@@ -142,8 +119,11 @@ class Simulation:
         self._links = 0
         self._next_tick = self.clock.now
         self._paused: list[str] = []
-        self._is_settling = False
+        self._is_settling = self._is_draining = False
         self._weights = self._draw_weights()
+        self.queues = {**QUEUES, **MORE_QUEUES} if seed >= HARDENED_FROM else QUEUES
+        self.hardships = Hardships(self) if seed >= HARDENED_FROM else None
+        self.retention = self._make_retention()
 
     def _make_index(self) -> SimulatedIndex | None:
         """Three of four brokers page. Drawn like the limits."""
@@ -156,6 +136,13 @@ class Simulation:
         self._settings = index.page(self._settings)
         self._hub_options.max_unindexed_bytes = index.max_unindexed_bytes
         return index
+
+    def _make_retention(self) -> SimulatedRetention | None:
+        """Let history leave in two of three of the brokers that page."""
+        wants = random.Random(f"leaves {self.seed}").random() < 0.67
+        if self.seed < HARDENED_FROM or self.index is None or not wants:
+            return None
+        return SimulatedRetention(self.seed, self.index, self.clock, self.hooks.make_rounds)
 
     def _draw_weights(self) -> dict[Callable[[], None], float]:
         """Each run has habits of its own: what is rare in one is frequent in another."""
@@ -202,19 +189,29 @@ class Simulation:
                 self._gave_up(self.life)
             else:
                 action()
-            if self.index is not None and self.life is not None:
+            if self.hardships is not None:
+                self.hardships.step()
+            hangs = self.hardships is not None and self.hardships.indexer_hangs
+            if self.index is not None and self.life is not None and not hangs:
                 self.index.step(self.life.hub, self.life.broker, self.disk)
+            if self.retention is not None and self.life is not None:
+                self.retention.step(self.life.hub, self.life.broker, self.disk)
         except PowerCut:
             self.counts.cut_in_recovery += self.life is None
-            self._died("the power was cut in a call of the disk")
+            self.died("the power was cut in a call of the disk")
         except StoreError as error:
             self._index_failed(error)
 
     def _index_failed(self, error: StoreError) -> None:
         """What is not in memory could not be read: the broker stops, the next start reads it."""
-        if self.index is None:
+        if self.hardships is not None and self.hardships.explains(error):
+            self.hardships.counts.damaged_reads += 1
+            if self.life is None:
+                self.hardships.refused(error)
+        elif self.index is None:
             raise error
-        self.index.failed(error)
+        else:
+            self.index.failed(error)
         self.note(f"the index failed: {error}")
         if self.life is None:
             self.counts.failed_recoveries += 1
@@ -239,7 +236,9 @@ class Simulation:
         try:
             recovered = self._recover()
         except JournalError as error:
-            if type(error) not in (JournalFailed, JournalError, DiskFull):
+            if self.hardships is not None and self.hardships.explains(error):
+                self.hardships.refused(error)
+            elif type(error) not in (JournalFailed, JournalError, DiskFull):
                 raise
             # Something could not be read or written: nothing is lost, and it is tried again.
             self.counts.failed_recoveries += 1
@@ -258,6 +257,7 @@ class Simulation:
             self.clock,
             options=Options(
                 persist_delivery_count_before_delivery=self._persist_counts,
+                lsns_reserved=64,
                 global_max_messages=self._limits.global_max_messages,
                 disk_full_policy=self._limits.disk_full_policy,
             ),
@@ -274,16 +274,24 @@ class Simulation:
         by = self.hooks.recover
         if self.index is not None and by is recover:
             by = self.index.recover
-        return by(self.disk, data_id=DATA_ID, segment_bytes=self._segment_bytes)
+        return by(
+            self.disk,
+            data_id=DATA_ID,
+            segment_bytes=self._segment_bytes,
+            device_block_bytes=self._device_block_bytes,
+        )
 
     def _note_live(self, broker: Any) -> None:
         if self.chance.random() < 0.2:
             self.judge.note_live(broker)
 
-    def _died(self, how: str) -> None:
+    def died(self, how: str) -> None:
         """The process is gone; with it, or not, what the machine had not written yet."""
         self.note(f"died: {how}")
-        if self.chance.random() < 0.5:
+        power_cut = self.chance.random() < 0.5
+        if self.retention is not None:
+            self.retention.forget_life(power_cut=power_cut)
+        if power_cut:
             self.counts.power_cuts += 1
             self.disk = self.disk.crash()
             self.note("the cache of the disk is lost")
@@ -324,7 +332,12 @@ class Simulation:
             return
         self._links += 1
         link = Link(self._links, self._stomp.room // 4, self._said)
-        client = Client(min(free), link, self.ledger, self.chance, self.clock, resends=self.resends)
+        client = Client(
+            min(free), link, self.ledger, self.chance, self.clock,
+            queues=self.queues, resends=self.resends,
+        )  # fmt: skip
+        if self._is_draining:
+            client.wait()
         self.links.append(link)
         self.clients.append(client)
         self.note(f"link {link.serial} connects, STOMP {client.version}")
@@ -399,7 +412,7 @@ class Simulation:
 
     def write(self) -> None:
         """The writer writes a block."""
-        if self.life is None:
+        if self.life is None or (self.hardships is not None and self.hardships.writer_hangs):
             return
         writer = self.life.writer
         if writer.has_work or writer.looks_for_room:
@@ -425,19 +438,21 @@ class Simulation:
         self.counts.failures += 1
         self.note(f"the broker gives up: {life.hub.failure}")
         life.writer.close()
-        self._died("the journal failed")
+        self.died("the journal failed")
 
     def _stopped_cleanly(self, life: Incarnation) -> None:
         life.writer.mark(self.clock.now)
         while life.writer.has_work:
             life.writer.step()
         if life.writer.failed:
-            self._died("the journal failed at the stop")
+            self.died("the journal failed at the stop")
             return
         self.counts.clean_stops += 1
         self.judge.look(self.disk)
         self.judge.check_state(life.broker.state)
         life.writer.close()
+        if self.retention is not None:
+            self.retention.forget_life(power_cut=False)
         self.note("stopped cleanly")
         self._bury()
 
@@ -462,7 +477,12 @@ class Simulation:
             self.judge.check_state(life.broker.state)
 
     def _nobody_waits_in_vain(self, life: Incarnation) -> None:
-        """When nothing is under way, who is blocked must be so because something is full."""
+        """When nothing is under way, who is blocked must be so because something is full.
+
+        Somebody who went on otherwise may still stand in a line: the next one to come clears that.
+        """
+        if not life.hub.blocked.since:
+            return
         for name in life.broker.line.addresses():
             if next_in_line(life.broker, name) and not life.hub.stopping:
                 raise Violation("liveness", f"somebody waits for {name}, which has room")
@@ -471,7 +491,7 @@ class Simulation:
         """An administrator pauses, resumes or empties a queue."""
         life = self.life
         assert life is not None
-        name = self.chance.choice(list(QUEUES))
+        name = self.chance.choice(list(self.queues))
         if life.hub.stopping or life.hub.failure or name not in life.broker.state.queue_by_name:
             return
         roll = self.chance.random()
@@ -487,43 +507,7 @@ class Simulation:
 
     def break_something(self) -> None:
         """Something goes wrong now, or in one of the next calls of the disk."""
-        chance = self.chance
-        kind = chance.choice(
-            (
-                "crash",
-                "crash soon",
-                "crash soon",
-                "crash soon",
-                "error",
-                "error",
-                "full",
-                "full",
-                "stop",
-            )
-        )
-        self.note(f"fault: {kind}")
-        if kind == "crash":
-            self._died("at once")
-        elif kind == "crash soon":
-            self.disk.crash_after(chance.randint(1, 8))
-        elif kind == "error":
-            self.disk.fail_next(chance.choice(FALLIBLE), errno.EIO)
-            if chance.random() < 0.3:
-                # With a disk that is broken when the broker starts again.
-                self._died("at once")
-                self.disk.fail_next(chance.choice(FALLIBLE), errno.EIO)
-        elif kind == "full":
-            self._fill_or_free()
-        elif self.life is not None and not self.life.hub.stopping and not self.life.hub.failure:
-            self.life.stop()
-
-    def _fill_or_free(self) -> None:
-        disk = self.disk
-        if disk.capacity_bytes is None:
-            self.counts.disk_full += 1
-            disk.capacity_bytes = disk.used_bytes() + self.chance.choice((0, 5_000, 20_000))
-        else:
-            disk.capacity_bytes = None
+        break_something(self)
 
     # ---- the end
 
@@ -531,6 +515,10 @@ class Simulation:
         """No more faults: whatever is under way ends, and the broker stops cleanly."""
         self._is_settling = True
         self.note("settling")
+        if self.hardships is not None:
+            self.hardships.end()
+        if self.retention is not None:
+            self.retention.settle()
         self.disk.survive_kill()
         self.disk.capacity_bytes = None
         for client in self.clients:
@@ -550,10 +538,20 @@ class Simulation:
         assert self.life is not None
         # The one client that drains must not wait for itself.
         self.life.lift_limits(SETTINGS)
-        for name in QUEUES:
+        for name in self.queues:
             if name in self.life.broker.state.queue_by_name:
                 self.life.hub.request(ResumeQueue(name))
+        self._let_history_leave()
         self._drain_queues()
+
+    def _let_history_leave(self) -> None:
+        """Without faults all that is sealed leaves, whatever is queued in it."""
+        retention = self.retention
+        if retention is not None:
+            # Who came now would hold what is to be drained.
+            self._slots = 0
+            retention.begin_last()
+            self._until(retention.is_done, "retention does not come to an end")
 
     def _serves(self) -> bool:
         return self.life is not None and self.life.is_serving
@@ -563,13 +561,14 @@ class Simulation:
         last_tag = len(self.ledger.sent)
         queues = self.life.broker.state.queue_by_name
         self._slots = 1
-        for name in (*QUEUES, DEAD_LETTERS, "expired"):
+        self._is_draining = True
+        for name in (*self.queues, DEAD_LETTERS, "expired"):
             queue = queues.get(name)
             if queue is None:
                 continue
-            self._until(lambda: bool(self.clients), "nobody can connect")
-            client = self.clients[0]
-            self._until(lambda client=client: client.is_connected, "nobody can log in")  # type: ignore[misc]
+            # Who says too much before it is logged in is refused, and another one comes.
+            self._until(lambda: any(each.is_connected for each in self.clients), "nobody logs in")
+            client = next(each for each in self.clients if each.is_connected)
             client.drain(name)
             self._until(lambda queue=queue: not queue.message_count, f"{name} does not drain")  # type: ignore[misc]
             client.disconnect()
@@ -579,6 +578,8 @@ class Simulation:
         self.judge.look(self.disk)
         self.judge.check_state(life.broker.state)
         self.judge.check_drained(last_tag)
+        if self.retention is not None:
+            self.retention.check_whole(self.disk, self.judge.shadow.lsn)
 
     def _until(self, condition: Callable[[], bool], complaint: str) -> None:
         """Go on without faults until something is so; if that never comes, something hangs."""

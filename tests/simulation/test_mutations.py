@@ -7,22 +7,25 @@ the real one does.
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
-from engine import events
+from engine import events, routing
 from engine.apply import MisfitError, apply
 from engine.message import IN_FLIGHT
 from engine.queues import Loaded, Queue, StoreError, Window
 from engine.state import State
 from journal.batch import BatchLike
+from journal.errors import Corruption
 from journal.reader import read_blocks
 from paging.layout import LAYOUT
+from paging.leaving import Find, Retire, Rounds
 from paging.store import IndexStore
 from recovery.directory import Recovered, RecoveryError, recover
 from recovery.fold import FoldError
 from tests.simulation.disk import FaultyDisk, FaultyFile
 from tests.simulation.paging import SimulatedIndex
-from tests.simulation.simulation import RESENDING_FROM, Hooks, Simulation
+from tests.simulation.simulation import HARDENED_FROM, RESENDING_FROM, Hooks, Simulation
 from tests.simulation.violation import Violation
 from tests.simulation.writer import SteppedWriter
 
@@ -51,6 +54,13 @@ class UnsyncedDisk(FaultyDisk):
     def open_for_writing(self, name: str) -> FaultyFile:
         super().open_for_writing(name)
         return UnsyncedFile(self, self._files[name], name)
+
+
+class SpoilingDisk(FaultyDisk):
+    """A disk whose torn writes spoil their device block, below blocks that share one."""
+
+    def __init__(self, seed: int, **options: Any) -> None:
+        super().__init__(seed, **{**options, "collateral_bytes": 4096})
 
 
 def refolded(skip: Callable[[events.Row], bool], *, last_block: bool = True) -> Any:
@@ -152,6 +162,7 @@ def paged_by(store: type[IndexStore]) -> Hooks:
 PLANTED = {
     "bytes leave before the sync": Hooks(make_writer=HastyWriter),
     "fdatasync does nothing": Hooks(make_disk=UnsyncedDisk),
+    "a torn write spoils what is beside it": Hooks(make_disk=SpoilingDisk),
     "recovery leaves out the last block": Hooks(
         recover=refolded(lambda _: False, last_block=False)
     ),
@@ -174,7 +185,7 @@ def is_found(hooks: Hooks, seed: int) -> bool:
     """Whether a run fails, or the broker itself notices that something does not fit."""
     try:
         Simulation(seed, hooks).run(STEPS)
-    except (Violation, MisfitError, FoldError, RecoveryError, StoreError):
+    except (Violation, MisfitError, FoldError, RecoveryError, StoreError, Corruption):
         return True
     return False
 
@@ -188,3 +199,76 @@ def test_planted_mistake_is_found(mistake: str) -> None:
 def test_planted_mistake_among_ids_is_found(mistake: str) -> None:
     seeds = range(RESENDING_FROM, RESENDING_FROM + SEEDS_MAX)
     assert any(is_found(PLANTED_AMONG_IDS[mistake], seed) for seed in seeds)
+
+
+class AnyCrc:
+    """Equal to every crc."""
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+
+def test_damage_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Content is read without looking at its crc, while bits turn under the running broker."""
+    monkeypatch.setattr("paging.content.frame_crc", lambda frame: AnyCrc())
+
+    def invents(seed: int) -> bool:
+        simulation = Simulation(seed, Hooks(pages=True))
+        assert simulation.hardships is not None
+        simulation.hardships.only_damage()
+        try:
+            simulation.run(STEPS)
+        except (Violation, ValueError, msgspec.DecodeError):
+            return True
+        return False
+
+    assert any(invents(HARDENED_FROM + number) for number in range(SEEDS_MAX))
+
+
+def test_qualified_name_that_means_any_queue_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`address::queue` is taken for `address`, so that its queues take turns."""
+    send_to = routing._send_to
+    monkeypatch.setattr(
+        "engine.routing._send_to",
+        lambda core, command, address, queue: send_to(core, command, address, None),
+    )
+    assert any(is_found(Hooks(), HARDENED_FROM + number) for number in range(SEEDS_MAX))
+
+
+class HastyRounds(Rounds):
+    """Sets the chunks of what is in memory before the index knows of the new ones."""
+
+    def _await_index(self) -> Any:
+        yield from ()
+        return 1 << 63
+
+
+class ForgetfulRounds(Rounds):
+    """Leaves messages in memory with the chunks that they had."""
+
+    def _locate_chunks(self, last_lsn: int, indexed_lsn: int) -> Any:
+        yield from ()
+
+
+class LazyRounds(Rounds):
+    """Carries nothing, and believes that nothing is left."""
+
+    def round(self, limits: Any, archive: str) -> Any:
+        for step in super().round(limits, archive):
+            if isinstance(step, Find):
+                step.places = None
+                continue
+            yield step
+            if isinstance(step, Retire):
+                step.left = 0
+
+
+ROUNDS = {HastyRounds: 18, ForgetfulRounds: 18, LazyRounds: 3}
+"""With the seed, from HARDENED_FROM on, that is tried first, because it found each once."""
+
+
+@pytest.mark.parametrize("rounds", ROUNDS, ids=lambda rounds: rounds.__name__)
+def test_planted_mistake_in_a_round_of_retention_is_found(rounds: type[Rounds]) -> None:
+    hooks = Hooks(make_rounds=rounds, pages=True)
+    numbers = (ROUNDS[rounds], *range(SEEDS_MAX))
+    assert any(is_found(hooks, HARDENED_FROM + number) for number in numbers)

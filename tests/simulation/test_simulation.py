@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.counts import Counts, HardCounts
 from tests.simulation.run import explain, main
-from tests.simulation.simulation import RESENDING_FROM, Counts, Simulation
+from tests.simulation.simulation import HARDENED_FROM, RESENDING_FROM, Simulation
 
 ROOT = Path(__file__).parents[2]
 FRESH_RUNS = 24
@@ -86,6 +87,35 @@ def test_every_fault_happens() -> None:
     assert large > 50
     assert min(evicted, checkpoints) > 100
     assert deleted > 0
+
+
+def test_every_hardship_happens() -> None:
+    """Hanging processes, no descriptors, and damage that is met in starts and in reads."""
+    total = dict.fromkeys(HardCounts.__struct_fields__, 0)
+    for seed in range(HARDENED_FROM, HARDENED_FROM + 14):
+        hardships = simulate(seed, 8_000).hardships
+        assert hardships is not None
+        for name in total:
+            total[name] += getattr(hardships.counts, name)
+    assert min(total.values()) > 0, total
+
+
+def test_history_leaves() -> None:
+    """Rounds of retention carry, archive and remove; some fail, some hang, some find more."""
+    carried = removed = failed = hung = rebased = archived = 0
+    for seed in range(HARDENED_FROM + 1000, HARDENED_FROM + 1024):
+        simulation = simulate(seed, 8_000)
+        retention = simulation.retention
+        if retention is None or simulation.index is None:
+            continue
+        carried += simulation.judge.shadow.carried
+        removed += retention.removed
+        failed += retention.failed
+        hung += retention.hung
+        rebased += simulation.index.rebased
+        archived += retention.archive_disk is not None
+    assert min(carried, removed) > 50
+    assert min(failed, hung, rebased, archived) > 0, (failed, hung, rebased, archived)
 
 
 def test_messages_are_sent_again() -> None:

@@ -29,6 +29,9 @@ class SwitchedFile:
         self._disk.may_fail("fdatasync")
         self._file.fdatasync()
 
+    def forget(self) -> None:
+        self._file.forget()
+
     def truncate(self, size: int) -> None:
         self._file.truncate(size)
 

@@ -196,10 +196,13 @@ def never_delivered(history: list[Event], pick: Random) -> Planted | None:
 
 def never_returned(history: list[Event], pick: Random) -> Planted | None:
     """A Returned that is not there, of a consumer that left: the message is lost."""
+    # What was held right after it would be blamed for that.
+    held = {(event.row[MESSAGE], event.row[QUEUE]) for event in of_kind(history, events.HELD)}
     returns = [
         (event, end)
         for event in of_kind(history, events.RETURNED)
         if event.reason in (events.CLOSED, events.DISCONNECTED, events.SHUTDOWN)
+        if (event.row[MESSAGE], event.row[QUEUE]) not in held
         for end in of_kind(history, events.CONSUMER_DETACHED)
         if end.lsn > event.lsn and end.row[CONSUMER] == event.row[CONSUMER]
     ]

@@ -51,6 +51,7 @@ def write_history(
     *,
     cuts: Iterable[int] = (),
     segment_bytes: int = 1 << 16,
+    device_block_bytes: int = 0,
 ) -> Path:
     """Write events, from the first of a journal on, as a data directory; return the directory.
 
@@ -61,7 +62,13 @@ def write_history(
     (directory / DATA_ID).write_text(HISTORY_ID.hex())
     # In memory, for the sync of each block would take most of a test's time.
     disk = MemoryDisk()
-    journal = Journal.create(disk, LAYOUT, data_id=HISTORY_ID, segment_bytes=segment_bytes)
+    journal = Journal.create(
+        disk,
+        LAYOUT,
+        data_id=HISTORY_ID,
+        segment_bytes=segment_bytes,
+        device_block_bytes=device_block_bytes,
+    )
     chosen = {cut for cut in cuts if 0 < cut < len(events)}
     ends = sorted(chosen or range(BLOCK_EVENTS, len(events), BLOCK_EVENTS))
     for start, end in zip([0, *ends], [*ends, len(events)], strict=True):
@@ -212,7 +219,8 @@ class _Play:
         self.attempt(
             c.Attach(
                 self.connection(), address, credit_messages=self.random.randrange(1, 40),
-                acknowledges=self.random.random() < 0.7,
+                acknowledges=(acknowledges := self.random.random() < 0.7),
+                is_metered=acknowledges,
                 filter="kind=big" if self.random.random() < 0.2 else "",
             )
         )  # fmt: skip

@@ -1,33 +1,51 @@
 """A world with a journal and an index on disk whose first segments leave, round by round.
 
-A round does what retention does, without server and processes: it carries what the survey finds,
-has the segments archived and folded into the base, removes and records them. The world itself keeps
-every event, and is what the rest is held against.
+The steps of a round are those of the product; they are carried out here without server and
+processes. The world itself keeps every event, and is what the rest is held against.
 """
 
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
 
-from engine.commands import Carry, CarryChunk, NoteSegmentsRemoved
-from engine.events import (
-    LARGE,
-    ROW_STRUCT,
-    CarriedDetail,
-    RoutedDetail,
-    chunk_lsns,
-    decode_detail,
-)
+from engine import transactions
+from engine.carrying import large_before
+from engine.commands import CarryChunk
+from engine.events import ROW_STRUCT
+from engine.message import Message
 from journal.batch import Batch
 from journal.disk import RealDisk
 from journal.journal import Journal
 from journal.reader import read_blocks
-from journal.retention import remove, sealed_segments
+from journal.retention import Limits, SegmentTable, choose, remove
 from paging.content import ContentReader
 from paging.index import Index
 from paging.layout import LAYOUT
+from paging.leaving import (
+    NO_CHUNK,
+    AskFirstChunk,
+    AwaitIndex,
+    ChooseSegments,
+    Do,
+    Find,
+    FindResident,
+    Look,
+    Read,
+    ReadChunk,
+    Remove,
+    Retire,
+    Rounds,
+    Situation,
+    Step,
+    Warn,
+    Weigh,
+    Where,
+)
 from paging.retiring import retire
-from paging.surveying import Place, Survey
+from paging.store import IndexStore
+from paging.surveying import Place, Survey, Weight
+from paging.tables import open_for_reading
 from tests.support.world import World
 from tests.support.written_index import DATA_ID
 
@@ -43,9 +61,14 @@ class Leaving:
         self.archive = archive
         self.removed_lsn = 0
         self.carried = 0
+        self.first_chunk = NO_CHUNK
+        self.warnings: list[str] = []
         self._random = Random(1)
+        self._batches: Iterator[list[Place]] | None = None
+        self._resident: Iterator[list[Message]] | None = None
         self.disk = RealDisk(data / "journal")
         self.disk.create()
+        self._segments = SegmentTable(self.disk)
         (data / "data-id").write_text(DATA_ID.hex())
         self._journal = Journal.create(
             self.disk, LAYOUT, data_id=DATA_ID, segment_bytes=SEGMENT_BYTES
@@ -56,6 +79,11 @@ class Leaving:
 
     def write(self) -> None:
         """Bring journal and index up to the world."""
+        self.write_journal()
+        self.index()
+
+    def write_journal(self) -> None:
+        """Bring the journal up to the world."""
         self.world.turn()
         for event in self.world.journal[self._journal.next_lsn - 1 :]:
             # Blocks of one event fill segments soonest.
@@ -63,7 +91,6 @@ class Leaving:
             row = ROW_STRUCT.pack(*event.row, *map(len, strings))
             heaps = [[text] if text else [] for text in strings]
             self._journal.append(Batch(event.lsn, [row], heaps, event.row[-1]))
-        self.index()
 
     def index(self, *, lsn: int | None = None) -> str:
         """Bring the index up to the journal, or an event; return its digest."""
@@ -72,58 +99,104 @@ class Leaving:
             index.advance([block for block in blocks if block.first_lsn > index.lsn])
             return index.digest()
 
-    def round(self, count: int) -> bool:
-        """Let so many segments leave; answers whether any did."""
+    def needed_from(self) -> int:
+        """The oldest chunk that no queued message refers to and that is needed."""
+        return min(self.first_chunk, transactions.first_chunk(self.world.broker) or NO_CHUNK)
+
+    def store(self) -> IndexStore:
+        """The index as it is now, to be closed."""
+        return IndexStore(open_for_reading(self.data / "index"), self.disk)
+
+    def round(self, count: int, meanwhile: Callable[[Step], None] | None = None) -> bool:
+        """Let so many segments leave; answers whether any did.
+
+        `meanwhile` is called before each step: anything may happen then.
+        """
         # So that the segment before is sealed.
         self.world.ok(CarryChunk(self._random.randbytes(SEGMENT_BYTES)))
         self.write()
-        leaving = list(sealed_segments(self.disk))[:count]
-        if not leaving:
-            return False
-        last = leaving[-1].last_lsn
-        while self.carry(last):
-            self.write()
-        archive = str(self.archive) if self.archive is not None else ""
-        assert retire(self.data, last, archive) == 0
-        remove(self.disk, [segment.name for segment in leaving])
-        self.removed_lsn = last
-        noted = NoteSegmentsRemoved(last_lsn=last, segments=len(leaving), bytes=0, archive=archive)
-        self.world.ok(noted)
+        before = self.removed_lsn
+        rounds = Rounds()
+        while True:
+            for step in rounds.round(Limits(max_bytes=0), str(self.archive or "")):
+                if meanwhile is not None:
+                    meanwhile(step)
+                self.perform(step, count)
+            if not rounds.more or self.removed_lsn > before:
+                break
+        self.carried += rounds.carried_messages
         self.write()
-        return True
+        return self.removed_lsn > before
+
+    def perform(self, step: Step, count: int) -> None:
+        """Carry out a step of a round in which at most `count` segments leave."""
+        match step:
+            case Look():
+                with closing(self.store()) as store:
+                    step.situation = Situation(store.indexed_lsn, first_chunk=self.needed_from())
+            case ChooseSegments():
+                sealed, live_bytes = self._segments.look()
+                step.first_lsn = sealed[0].first_lsn if sealed else 1
+                step.now = self.world.now
+                step.choice = choose(
+                    sealed[:count], step.limits, live_bytes=live_bytes, now=step.now,
+                    lowest_kept_lsn=step.lowest_kept_lsn,
+                )  # fmt: skip
+            case Weigh():
+                # Whatever is queued, segments leave here.
+                firsts = [segment.first_lsn for segment in self._segments.look()[0]]
+                step.weights = [Weight(first, 0, 1) for first in firsts]
+            case Find():
+                if self._batches is None:
+                    # Read at once, because a process cannot open an index twice.
+                    with closing(Survey.of(self.data, step.last_lsn)) as survey:
+                        self._batches = iter(list(survey.batches(2)))
+                step.places = next(self._batches, None)
+                if step.places is None:
+                    self._batches = None
+            case Where():
+                with closing(self.store()) as store:
+                    step.lsns = store.where(step.messages)
+            case Read():
+                with closing(ContentReader(self.disk, LAYOUT)) as reader:
+                    step.event = reader.event(step.lsn, step.message)
+            case ReadChunk():
+                with closing(ContentReader(self.disk, LAYOUT)) as reader:
+                    (step.body,) = reader.chunks([step.lsn], step.before)
+            case Do():
+                step.lsn = self.world.ok(step.command)
+                self.write_journal()
+            case AwaitIndex():
+                self.write()
+                step.lsn = self.world.broker.lsn
+            case FindResident():
+                if self._resident is None:
+                    self._resident = large_before(self.world.state, step.last_lsn)
+                step.messages = next(self._resident, None)
+                if step.messages is None:
+                    self._resident = None
+            case Retire():
+                step.left = retire(self.data, step.last_lsn, str(self.archive or ""))
+            case AskFirstChunk():
+                step.lsn = self.needed_from()
+            case Remove():
+                remove(self.disk, [segment.name for segment in step.segments])
+                step.removed = tuple(segment.name for segment in step.segments)
+                self.removed_lsn = step.segments[-1].last_lsn
+            case Warn():
+                self.warnings.append(step.text)
 
     def places(self, last_lsn: int) -> list[Place]:
         """What must be carried before the segments up to an event can leave."""
-        with closing(Survey(self.data, last_lsn)) as survey:
+        with closing(Survey.of(self.data, last_lsn)) as survey:
             found = [place for batch in survey.batches(2) for place in batch]
             assert survey.count() == len(found)
         return found
 
     def carry(self, last_lsn: int) -> int:
-        """Carry all of that, once each; return how many messages."""
-        reader = ContentReader(self.disk, LAYOUT)
-        found = {place.message: place for place in self.places(last_lsn)}
-        for place in found.values():
-            self._carry_one(reader, place)
-        reader.close()
-        self.carried += len(found)
-        return len(found)
-
-    def _carry_one(self, reader: ContentReader, place: Place) -> None:
-        event = reader.event(place.lsn)
-        chunks: tuple[int, ...] = ()
-        body_bytes = 0
-        if place.flags & LARGE:
-            detail = decode_detail(event.row[0], event.detail)
-            assert isinstance(detail, RoutedDetail | CarriedDetail)
-            body_bytes = detail.body_bytes
-            for lsn in chunk_lsns(detail):
-                ((_, body),) = reader.fetch([lsn])
-                chunks += (self.world.ok(CarryChunk(body, chunks[-1] if chunks else 0)),)
-        self.world.ok(
-            Carry(
-                message=place.message, address=place.address, priority=place.priority,
-                flags=place.flags, before=place.lsn, headers=event.headers, body=event.body,
-                chunks=chunks, body_bytes=body_bytes,
-            )
-        )  # fmt: skip
+        """Only carry what is queued up to an event; answers how many messages were carried."""
+        rounds = Rounds()
+        for step in rounds._carry(last_lsn, 1):
+            self.perform(step, 0)
+        self.write()
+        return rounds.carried_messages

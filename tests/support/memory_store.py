@@ -41,28 +41,29 @@ class MemoryStore:
     def _stored(self, queue: Queue) -> Iterator[Entry]:
         """What only the store has of a queue, in order of delivery: the store's own entries."""
         known = self.state.queues.get(queue.id)
-        for entry in known.ready() if known is not None else ():
+        for entry in (*known.ready(), *known.held()) if known is not None else ():
             message = entry.message
             if message.id in queue.entries or message.id in queue.gone:
                 continue
             if message.persistent or message.id > queue.transients_from:
                 yield entry
 
-    def load(self, queue: Queue, priority: int, after: int, window: Window) -> Loaded:
-        """Return the next ready entries of a level, with content: see `engine.queues.Store`."""
+    def load(self, queue: Queue, level: int, after: int, window: Window) -> Loaded:
+        """Return the next ready entries of a level: see `engine.queues.Store`."""
         entries: list[Entry] = []
         reached = PAST_ALL
         room = window.bytes
         for stored in self._stored(queue):
             message = stored.message
-            if message.priority != priority or message.id <= after:
+            if stored.level != level or message.id <= after:
                 continue
             room -= message.size
             if entries and (room < 0 or len(entries) >= window.messages):
                 reached = entries[-1].message.id
                 break
             entries.append(_copy(stored))
-        self.fill([entry.message for entry in entries])
+        if window.with_content:
+            self.fill([entry.message for entry in entries])
         return Loaded(entries, reached)
 
     def find(self, queue: Queue, message_id: int) -> Entry | None:
@@ -90,7 +91,7 @@ class MemoryStore:
         """Return how many entries lie in the queue's gaps, and the sum of their hashes."""
         count = total = 0
         for entry in self._stored(queue):
-            gap = queue.gap(entry.message.priority)
+            gap = queue.gap(entry.level)
             if gap is not None and gap.after < entry.message.id <= gap.until:
                 count += 1
                 total += entry_hash(queue.id, entry)
@@ -102,7 +103,7 @@ class MemoryStore:
             (entry.message.expires, message_id, queue.id)
             for queue in self.state.queues.values()
             for message_id, entry in queue.entries.items()
-            if entry.state == READY and entry.message.expires
+            if entry.state == READY and entry.message.expires and not entry.held
         ]
         return sorted(item for item in found if after < item and item[0] <= until)[:limit]
 
@@ -115,4 +116,6 @@ def _copy(stored: Entry) -> Entry:
     )
     entry = Entry(message)
     entry.delivery_count = stored.delivery_count
+    entry.redelivered = stored.redelivered
+    entry.level = stored.level
     return entry

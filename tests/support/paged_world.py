@@ -37,6 +37,7 @@ def _page_out_everything(queue: Queue, indexed_lsn: int) -> None:
             for entry in level:
                 del queue.entries[entry.message.id]
                 gap.add(entry.message)
+                queue.weight -= entry.message.weight
                 queue.gap_count += 1
     queue.tombstones = 0
 
@@ -53,15 +54,19 @@ class PagedWorld(World):
         self.paged = 0
         super().__init__(**options)
 
-    def _start(self) -> None:
-        self.store = MemoryStore(self.journal)
+    def new_store(self) -> MemoryStore:
+        """What a started broker pages by."""
+        return MemoryStore(self.journal)
+
+    def _start(self, skipped: int = 0) -> None:
+        self.store = self.new_store()
         indexed = max(0, len(self.journal) - self.lag)
         self.store.advance(indexed)
         state = strip(fold(self.journal[:indexed]), self.store)
         state.window.messages = max(self.window, 1)
         fold(self.journal[indexed:], state)
         self.broker = Broker(state, len(self.journal) + 1, self.options)
-        self.ok(Start(version="test"))
+        self.ok(Start(version="test", skipped=skipped))
 
     def turn(self) -> None:
         super().turn()

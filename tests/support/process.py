@@ -6,6 +6,7 @@ says much is never blocked by a pipe that nobody reads.
 """
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -57,17 +58,22 @@ class BrokerProcess:
         environment: Mapping[str, str] | None = None,
         listen: Sequence[str] = ("stomp://127.0.0.1:0",),
         data: Path | None = None,
+        folder: Path | None = None,
+        open_files: tuple[int, int] | None = None,
     ) -> None:
         """`settings` are KEY=VALUE for --set, `config` is the text of a configuration file.
 
         `data` is the data directory where it is another than the one that the files of the test are
-        named after.
+        named after; `folder` is the working directory where it is another than ours. `open_files`
+        are the soft and the hard limit of descriptors.
         """
         self.data: Final = data if data is not None else directory
         self.directory: Final = directory
+        self.folder: Final = folder
         self.settings = list(settings)
         self.environment = dict(environment or {})
         self.listen: Final = list(listen)
+        self.open_files_limits: Final = open_files
         self.config_file: Final = directory.with_name(f"{directory.name}.toml")
         self.output: Final = directory.with_name(f"{directory.name}.out")
         self.log: Final = directory.with_name(f"{directory.name}.log")
@@ -98,9 +104,13 @@ class BrokerProcess:
                 stdout=output,
                 stderr=log,
                 env=os.environ | self.environment,
+                cwd=self.folder,
                 # A group of its own: a power cut takes every process of the broker.
                 start_new_session=True,
             )
+        if self.open_files_limits is not None:
+            # Before it has looked: an interpreter takes longer to start than this.
+            resource.prlimit(self._process.pid, resource.RLIMIT_NOFILE, self.open_files_limits)
 
     def start(self) -> "BrokerProcess":
         """Start the process and wait for its `ready` line; raises NotReady."""

@@ -41,6 +41,11 @@ MATCHES: tuple[Matches, ...] = (
         "#": {"max-size-messages": 0, "page-limit-messages": 3, "page-full-policy": "DROP"},
         "orders": {"page-limit-bytes": 500, "page-full-policy": "FAIL"},
     },
+    {"#": {"max-delivery-attempts": 1, "dead-letter-policy": "DROP"}},
+    {
+        "#": {"max-delivery-attempts": 1, "dead-letter-address": "dead", "expiry-address": "late"},
+        "dead": {"auto-create-queues": False},
+    },
     {"#": {"id-cache-size": 2}, "mails": {"id-cache-size": 0}, "news": {"id-cache-size": 1}},
 )
 SETTINGS: tuple[c.ChangeSettings, ...] = tuple(
@@ -182,6 +187,8 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: (c.PauseQueue, c.ResumeQueue)[y % 2](QUEUES[x % 2])),
     (1, lambda w, x, y, z: c.ClearDuplicateIds(ADDRESSES[x % 7])),
     (1, lambda w, x, y, z: c.PurgeQueue(QUEUES[x % 6], limit=1 + z)),
+    (2, lambda w, x, y, z: c.ReleaseHeld(QUEUES[x % 2 * 2], limit=1 + z)),
+    (2, lambda w, x, y, z: c.RetryHeld(1 + y)),
     (1, _carry),
     (1, _note_removed),
     (1, lambda w, x, y, z: c.Checkpoint(max(0, w.broker.lsn + 2 - x), f"{x}-{y}")),
@@ -209,7 +216,7 @@ def play(world: World, scenario: list[Step], after: Callable[[], None] | None = 
         if number == RESTART:
             if y % 2:
                 world.ok(c.Stop())
-            world.restart()
+            world.restart(0 if y % 2 else x)
             world.connect()
         else:
             _carry_out(world, _WHEEL[number](world, x, y, z))

@@ -23,6 +23,7 @@ from engine.commands import (
     Detach,
     OpenConnection,
     Reject,
+    RetryHeld,
     Rollback,
     Send,
     Start,
@@ -73,6 +74,7 @@ class Delivery(NamedTuple):
     gate: int
     body: bytes
     headers: bytes
+    redelivered: bool
 
 
 def unpack(batch: Any) -> list[Event]:
@@ -123,9 +125,9 @@ class World:
         self.follower = State()
         self._start()
 
-    def _start(self) -> None:
+    def _start(self, skipped: int = 0) -> None:
         self.broker = Broker(fold(self.journal), len(self.journal) + 1, self.options)
-        self.ok(Start(version="test"))
+        self.ok(Start(version="test", skipped=skipped))
 
     # Driving.
 
@@ -136,9 +138,11 @@ class World:
     def turn(self) -> None:
         """Dispatch, and take what was decided and handed out."""
         self.broker.dispatch(self.now)
-        for consumer, message, count, gate in self.broker.effects:
+        for consumer, message, count, redelivered, gate in self.broker.effects:
             self.deliveries.append(
-                Delivery(consumer.id, message.id, count, gate, message.body, message.headers)
+                Delivery(
+                    consumer.id, message.id, count, gate, message.body, message.headers, redelivered
+                )
             )
         self.broker.effects.clear()
         batch = self.broker.take()
@@ -167,11 +171,11 @@ class World:
     def sleep(self, seconds: float) -> None:
         self.now += int(seconds * SECOND)
 
-    def restart(self) -> None:
+    def restart(self, skipped: int = 0) -> None:
         """Kill the broker, fold what it journaled, and start another on it."""
         self.turn()
         self.check()
-        self._start()
+        self._start(skipped)
 
     def check(self) -> None:
         """Fold equals live, and both are consistent in themselves."""
@@ -180,7 +184,11 @@ class World:
         assert check_invariants(self.state) == []
         assert check_invariants(folded) == []
         assert digest(folded) == digest(self.state)
-        assert contents(self.state).items() <= contents(folded).items()
+        carried = {each.row[events.MESSAGE] for each in self.journal if each.name == "Carried"}
+        resident = {
+            key: value for key, value in contents(self.state).items() if key[1] not in carried
+        }
+        assert resident.items() <= contents(folded).items()
 
     def follow(self) -> None:
         """Check as `check` does, folding only what is new since the last call."""
@@ -246,6 +254,12 @@ class World:
     def abort(self, connection: int, name: str = "t") -> int:
         return self.ok(Rollback(connection, name))
 
+    def retry(self) -> None:
+        """Let the broker look at what is held, until nothing changes."""
+        self.turn()
+        while self.broker.retry_due:
+            self.ok(RetryHeld())
+
     def settings(self, mode: str = "decisions", **matches: dict[str, Any]) -> int:
         """Put settings in force; `all` is the match `#`, two underscores are a dot."""
         named = {
@@ -268,7 +282,8 @@ class World:
     def entries(self, name: str) -> list[Entry]:
         """All that is in the queue, in order of arrival, with content."""
         queue = self.queue(name)
-        found = {entry.message.id: entry for entry in (*queue.ready(), *queue.entries.values())}
+        there = (*queue.ready(), *queue.held(), *queue.entries.values())
+        found = {entry.message.id: entry for entry in there}
         for entry in found.values():
             if not entry.message.resident:
                 self.broker.fill(entry.message)
@@ -278,6 +293,10 @@ class World:
         """Bodies of what is ready, in order of delivery."""
         entries = {entry.message.id: entry for entry in self.entries(name)}
         return [entries[entry.message.id].message.body for entry in self.queue(name).ready()]
+
+    def held(self, name: str) -> list[bytes]:
+        """Bodies of what is held, in order of arrival."""
+        return [entry.message.body for entry in self.entries(name) if entry.held]
 
     def bodies(self, name: str) -> list[bytes]:
         """Bodies of all that is in the queue, in order of arrival."""

@@ -53,7 +53,7 @@ def write_tables(tables: Tables, disk: Disk, state: State, lsn: int, page: int) 
 
     def work(txn: Any) -> None:
         for name in (PAGES, EXPIRING, BLOCKS):
-            txn.drop(tables.db(name), delete=False)
+            txn.clear(tables.db(name))
         for queue in state.queues.values():
             for priority in range(PRIORITIES):
                 ready = [e for e in queue.ready() if e.message.priority == priority]
@@ -83,7 +83,7 @@ def write_clusters(tables: Tables, events: Sequence[Event], each: int) -> None:
 
     def work(txn: Any) -> None:
         table = tables.db(CLUSTERS)
-        txn.drop(table, delete=False)
+        txn.clear(table)
         behind = 0
         for known in found:
             if known.first > behind:

@@ -78,7 +78,7 @@ def test_what_is_in_use_does_not_go(world: World) -> None:
 
 
 def test_counters_count(world: World) -> None:
-    world.settings(q={"max_delivery_attempts": 1})
+    world.settings(q={"max_delivery_attempts": 1, "dead_letter_policy": "DROP"})
     consumer = world.attach(world.connect(), "q")
     world.ack(consumer, world.send("q", b"1"))
     world.nack(consumer, world.send("q", b"2"))

@@ -1,10 +1,15 @@
 """Carrying changes where content is, and nothing that anybody is delivered."""
 
-from engine.carrying import with_chunks_before
-from engine.commands import Carry, CarryChunk, NoteSegmentsRemoved
+from engine.carrying import SLICE_ENTRIES, large_before, relocate
+from engine.commands import Carry, CarryChunk, NoteSegmentsRemoved, Send
 from engine.digest import digest
-from engine.events import LARGE
+from engine.events import CARRIED, LARGE
+from engine.message import Message
 from tests.support.world import World
+
+
+def resident(world: World, last_lsn: int) -> list[Message]:
+    return [message for part in large_before(world.state, last_lsn) for message in part]
 
 
 def test_content_is_written_again_and_the_state_is_the_same(world: World) -> None:
@@ -30,17 +35,31 @@ def test_a_large_message_has_its_chunks_elsewhere(world: World) -> None:
     first = world.ok(CarryChunk(b"one"))
     second = world.ok(CarryChunk(b"two", first))
     assert [each.message.id for each in world.entries("q")] == [message]
-    assert [each.id for each in with_chunks_before(world.state, old[0])] == [message]
-    assert with_chunks_before(world.state, old[0] - 1) == []
-    world.ok(
+    assert [each.id for each in resident(world, old[0])] == [message]
+    assert resident(world, old[0] - 1) == []
+    lsn = world.ok(
         Carry(
             message=message, address=1, priority=4, flags=1 | LARGE, before=message, headers=b"",
             chunks=(first, second), body_bytes=6,
         )
     )  # fmt: skip
+    # Until the index has it, anybody who asks the index is told the old place.
+    assert world.entries("q")[0].message.chunks == old
+    event = world.journal[lsn - 1]
+    relocate(world.entries("q")[0].message, CARRIED, event.detail)
     assert world.entries("q")[0].message.chunks == (first, second)
-    assert with_chunks_before(world.state, old[-1]) == []
-    world.check()
+    assert resident(world, old[-1]) == []
+
+
+def test_queues_are_looked_through_in_slices(world: World) -> None:
+    large = world.send_large("q", [b"one"], routing_type="anycast")
+    connection = world.connect()
+    for _ in range(3 * SLICE_ENTRIES):
+        world.handle(Send(connection, "q", b"", b"", routing_type="anycast"))
+    world.turn()
+    parts = list(large_before(world.state, world.broker.lsn))
+    assert len(parts) == 3
+    assert [message.id for part in parts for message in part] == [large]
 
 
 def test_what_left_is_recorded(world: World) -> None:

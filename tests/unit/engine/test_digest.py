@@ -1,14 +1,19 @@
 """The digest tells logical states apart, and nothing else."""
 
+import tracemalloc
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from engine.apply import apply
 from engine.commands import ClearDuplicateIds, CreateQueue, PauseQueue, Room
-from engine.digest import digest
+from engine.digest import _array_of, digest
+from engine.id_cache import IdCache
 from engine.state import State
 from tests.support.world import World, fold
+
+MIB = 1 << 20
 
 
 def scenario(world: World) -> tuple[int, int]:
@@ -86,3 +91,36 @@ def test_it_leaves_out_messages_that_are_not_journaled(world: World) -> None:
     assert world.taken_bodies()[-1] == b"x"
     world.ack(consumer, next(iter(world.state.consumers[consumer].unacked)))
     assert digest(world.state) == before
+
+
+def test_it_is_that_of_one_array_however_much_there_is() -> None:
+    """What is encoded a piece at a time is what MessagePack makes of the whole."""
+    for count in (0, 1, 15, 16, 17, 65_535, 65_536):
+        assert msgspec.msgpack.encode([None] * count) == _array_of(count) + b"\xc0" * count
+
+
+class ManyIds(IdCache):
+    """Remembers a megabyte of ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recorded = 1
+
+    def joined(self) -> bytes:
+        return bytes(MIB)
+
+
+def test_it_takes_memory_for_one_address_at_a_time() -> None:
+    """Each may remember thousands of ids, and there may be thousands of such addresses."""
+    world = World()
+    for number in range(40):
+        world.send(f"q{number}", duplicate_id="1")
+    for address in world.state.addresses.values():
+        address.ids = ManyIds()
+    tracemalloc.start()
+    try:
+        digest(world.state)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 8 * MIB

@@ -166,7 +166,10 @@ def test_each_subscription_expires_its_own(world: World) -> None:
 
 def test_an_expiry_address_that_takes_nothing(world: World) -> None:
     world.send("q", b"x", expires=soon(world))
-    world.settings(q={"expiry_address": "late"}, late={"auto_create_addresses": False})
+    world.settings(
+        q={"expiry_address": "late", "dead_letter_policy": "DROP"},
+        late={"auto_create_addresses": False},
+    )
     world.sleep(1)
     world.ok(ExpireDue())
     assert world.events_named("Expired")[0].reason == events.UNROUTABLE

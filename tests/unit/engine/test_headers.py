@@ -64,6 +64,27 @@ def test_a_bare_colon_in_a_value_stands_for_itself() -> None:
     assert headers.parse(b"a:b:c\n") == [("a", "b:c")]
 
 
+@pytest.mark.parametrize(
+    ("block", "escaped"),
+    [
+        (b"", b""),
+        (b"a:1\nb:2\n", b"a:1\nb:2\n"),
+        (b"a:b:c\nd:\ne::\n", b"a:b\\cc\nd:\ne:\\c\n"),
+        (b"x\\cy:1\\\\:2\n", b"x\\cy:1\\\\\\c2\n"),
+    ],
+)
+def test_bare_colons_in_values_are_escaped(block: bytes, escaped: bytes) -> None:
+    assert headers.explicit(block) == escaped
+    assert headers.parse(escaped) == headers.parse(block)
+
+
+@given(pairs)
+def test_what_is_built_has_no_bare_colons(given_pairs: list[tuple[str, str]]) -> None:
+    block = headers.build(given_pairs)
+    assert block.count(b":") == block.count(b"\n")
+    assert headers.explicit(block) == block
+
+
 def test_the_first_of_repeated_names_counts_and_all_are_kept() -> None:
     block = b"a:1\nb:2\na:3\n"
     assert headers.first(block, "a") == "1"

@@ -113,8 +113,7 @@ def test_a_delivery_counts_the_whole_body(world: World) -> None:
     )
     lsn = world.send_large("q", PIECES)
     state = world.state.consumers[consumer]
-    size = state.unacked[lsn].message.size
-    assert state.credit_bytes == 1 - size < -len(BODY)
+    assert state.credit_bytes == 1 - len(BODY)
     world.ack(consumer, lsn)
     assert state.credit_bytes == 1
     assert not world.queue("q").entries

@@ -365,7 +365,12 @@ def test_an_address_is_looked_at_only_if_it_can_be_full(world: World) -> None:
 @pytest.mark.parametrize("way", ["delete", "expire", "purge", "dead-letter", "rebind"])
 def test_the_broker_is_as_small_as_its_queues(world: World, way: str) -> None:
     world.settings(
-        orders={"max_delivery_attempts": 1, "expiry_address": "", "max_size_messages": 2},
+        orders={
+            "max_delivery_attempts": 1,
+            "dead_letter_policy": "DROP",
+            "expiry_address": "",
+            "max_size_messages": 2,
+        },
         news={"max_size_messages": 0},
         topic={"max_size_messages": 2},
     )
@@ -400,7 +405,7 @@ def test_the_broker_is_as_small_as_its_queues(world: World, way: str) -> None:
 @pytest.mark.parametrize("way", ["delete", "expire", "dead-letter"])
 def test_what_leaves_makes_the_broker_smaller(way: str) -> None:
     world = World(global_max_messages=100)
-    world.settings(all={"max_delivery_attempts": 1})
+    world.settings(all={"max_delivery_attempts": 1, "dead_letter_policy": "DROP"})
     connection = world.connect()
     for _ in range(3):
         world.send("orders", BODY, expires=world.now // 1000 + 1000 if way == "expire" else 0)

@@ -65,9 +65,10 @@ def test_every_key_is_decided_on_its_own() -> None:
     assert resolved.auto_create_queues is False
     explained = merged.explain("orders.eu")
     assert [key for key, _, _ in explained] == [key.name for key in KEYS]
-    assert explained[:5] == [
+    assert explained[:6] == [
         ("max-delivery-attempts", 3, "orders.#"),
         ("dead-letter-address", "DLQ", "#"),
+        ("dead-letter-policy", "HOLD", ""),
         ("expiry-address", "", "orders.#"),
         ("auto-create-addresses", True, ""),
         ("auto-create-queues", False, "orders.eu"),

@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from engine import events
-from engine.commands import Acknowledge, CreateQueue, Reject, Stop
+from engine.commands import Acknowledge, CreateQueue, PurgeQueue, Reject, Stop, Withhold
+from engine.digest import entry_hash
 from engine.headers import as_dict
-from engine.refusals import Code
-from tests.support.world import Delivery, World
+from engine.refusals import Code, Refusal
+from tests.support.world import Delivery, World, fold
 
 
 def deliver(world: World, count: int, **values: object) -> tuple[int, int, list[Delivery]]:
@@ -183,8 +184,8 @@ def test_the_last_attempt_goes_to_the_dead_letter_address(world: World) -> None:
     assert world.queue("q").dead_lettered == 1
 
 
-def test_without_a_dead_letter_address_it_is_dropped(world: World) -> None:
-    world.settings(q={"max_delivery_attempts": 1})
+def test_without_a_dead_letter_address_it_is_dropped_if_that_is_the_policy(world: World) -> None:
+    world.settings(q={"max_delivery_attempts": 1, "dead_letter_policy": "DROP"})
     _, consumer, (delivery,) = deliver(world, 1)
     world.nack(consumer, delivery.message)
     (dead,) = world.events_named("DeadLettered")
@@ -194,7 +195,11 @@ def test_without_a_dead_letter_address_it_is_dropped(world: World) -> None:
 
 def test_a_dead_letter_address_where_no_queue_takes_it(world: World) -> None:
     world.ok(CreateQueue("picky", "dead", filter="kind=big"))
-    world.settings(q={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
+    world.settings(
+        q={
+            "max_delivery_attempts": 1, "dead_letter_address": "dead", "dead_letter_policy": "DROP",
+        }
+    )  # fmt: skip
     _, consumer, (delivery,) = deliver(world, 1)
     world.nack(consumer, delivery.message)
     (dead,) = world.events_named("DeadLettered")
@@ -204,9 +209,11 @@ def test_a_dead_letter_address_where_no_queue_takes_it(world: World) -> None:
 def test_a_dead_letter_address_that_may_not_be_created(world: World) -> None:
     world.send("q", b"x")
     world.settings(
-        q={"max_delivery_attempts": 1, "dead_letter_address": "dead"},
+        q={
+            "max_delivery_attempts": 1, "dead_letter_address": "dead", "dead_letter_policy": "DROP",
+        },
         dead={"auto_create_queues": False},
-    )
+    )  # fmt: skip
     consumer = world.attach(world.connect(), "q")
     world.nack(consumer, world.taken()[0].message)
     assert world.events_named("DeadLettered")[0].reason == events.UNROUTABLE
@@ -295,9 +302,10 @@ def test_a_clean_close_looks_at_the_limit_after_giving_back(world: World) -> Non
     assert world.counts("q") == {b"0": 1}
     connection = world.connect()
     world.attach(connection, "q")
-    world.settings(q={"max_delivery_attempts": 1})
+    world.settings(q={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
     world.close(connection)
     assert world.bodies("q") == []
+    assert world.bodies("dead") == [b"0"]
 
 
 def test_delivery_goes_on_after_the_last_attempt_of_one(world: World) -> None:
@@ -333,10 +341,10 @@ def test_non_persistent_messages_die_with_headers_and_body(
 def test_credit_comes_back_with_every_end_of_a_delivery(world: World) -> None:
     _, consumer, (first, second) = deliver(world, 2, credit_messages=2, credit_bytes=500)
     attached = world.state.consumers[consumer]
-    assert (attached.credit_messages, attached.credit_bytes) == (0, 500 - 2 * 129)
+    assert (attached.credit_messages, attached.credit_bytes) == (0, 498)
     world.ack(consumer, first.message)
     world.nack(consumer, second.message)
-    assert (attached.credit_messages, attached.credit_bytes) == (1, 500 - 129)
+    assert (attached.credit_messages, attached.credit_bytes) == (1, 499)
 
 
 @pytest.mark.parametrize(
@@ -351,3 +359,128 @@ def test_a_cumulative_acknowledgement_waits_for_the_last_that_must_be_kept(
     answer = world.ack(consumer, world.taken()[-1].message, cumulative=True)
     lsns = [event.lsn for event in world.events_named("Acknowledged")]
     assert answer == (lsns[waits_for] if waits_for is not None else 0)
+
+
+def again(world: World) -> list[tuple[bytes, int, bool]]:
+    """What a new consumer is handed: body, attempt, and whether it is flagged as redelivered."""
+    world.attach(world.connect(), "q")
+    return [(each.body, each.attempt, each.redelivered) for each in world.taken()]
+
+
+@pytest.mark.parametrize("by", ["detach", "close"])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_was_only_prefetched_is_flagged_and_does_not_count(
+    world: World, by: str, restarted: bool
+) -> None:
+    connection, consumer, taken = deliver(world, 2)
+    assert not any(each.redelivered for each in taken)
+    world.detach(consumer) if by == "detach" else world.close(connection)
+    world.send("q", b"new")
+    if restarted:
+        world.restart()
+    assert again(world) == [(b"0", 1, True), (b"1", 1, True), (b"new", 1, False)]
+
+
+@pytest.mark.parametrize("by", ["detach", "close"])
+@pytest.mark.parametrize("ended", ["abort", "open"])
+@pytest.mark.parametrize("kind", ["ack", "nack"])
+def test_what_was_part_of_a_transaction_counts_after_a_clean_close(
+    world: World, by: str, ended: str, kind: str
+) -> None:
+    connection, consumer, taken = deliver(world, 2)
+    world.begin(connection)
+    getattr(world, kind)(consumer, taken[0].message, transaction="t")
+    if ended == "abort":
+        world.abort(connection)
+    world.detach(consumer) if by == "detach" else world.close(connection)
+    assert world.counts("q") == {b"0": 1, b"1": 0}
+    assert again(world) == [(b"0", 2, True), (b"1", 1, True)]
+
+
+def test_an_attempt_in_a_transaction_is_not_an_attempt_of_the_next_delivery(world: World) -> None:
+    connection, consumer, (first,) = deliver(world, 1)
+    world.begin(connection)
+    world.ack(consumer, first.message, transaction="t")
+    world.abort(connection)
+    world.nack(consumer, first.message)
+    assert [(each.attempt, each.redelivered) for each in world.taken()] == [(2, True)]
+    world.detach(consumer)
+    assert world.counts("q") == {b"0": 1}
+
+
+def test_a_clean_close_after_a_transaction_can_be_the_last_attempt(world: World) -> None:
+    world.settings(all={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
+    connection, consumer, (first, _) = deliver(world, 2)
+    world.begin(connection)
+    world.ack(consumer, first.message, transaction="t")
+    world.close(connection)
+    assert world.bodies("dead") == [b"0"]
+    assert again(world) == [(b"1", 1, True)]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_lost_connection_flags_and_counts(world: World, restarted: bool) -> None:
+    connection, _, _ = deliver(world, 1)
+    if restarted:
+        world.restart()
+    else:
+        world.close(connection, events.DISCONNECTED)
+    assert again(world) == [(b"0", 2, True)]
+
+
+def test_an_old_event_that_gave_an_attempt_back_means_what_it_meant(world: World) -> None:
+    """Without the flag of Returned the count alone says what was delivered; digests stay equal."""
+    _, consumer, _ = deliver(world, 1)
+    world.detach(consumer)
+    journal = [
+        event._replace(row=(*event.row[:6], event.row[6] & ~events.REDELIVERED, *event.row[7:]))
+        for event in world.journal
+    ]
+    (entry,) = fold(journal).queue_by_name["q"].entries.values()
+    assert not entry.was_delivered
+    (flagged,) = fold(world.journal).queue_by_name["q"].entries.values()
+    assert flagged.was_delivered
+    assert entry_hash(1, flagged) != entry_hash(1, entry)
+    flagged.redelivered = False
+    assert entry_hash(1, flagged) == entry_hash(1, entry)
+
+
+def test_what_is_withheld_stays_in_its_queue_and_is_not_delivered(world: World) -> None:
+    for body in (b"1", b"2", b"3"):
+        world.send("q", body, routing_type="anycast")
+    first, second, _ = [entry.message.id for entry in world.entries("q")]
+    queue = world.queue("q")
+    world.ok(Withhold(queue.id, second))
+    world.ok(Withhold(queue.id, second))
+    connection = world.connect()
+    consumer = world.attach(connection, "q", credit_messages=9)
+    assert world.taken_bodies() == [b"1", b"3"]
+    refusal = world.handle(Withhold(queue.id, first))
+    assert isinstance(refusal, Refusal), "it is in flight"
+    assert (queue.message_count, queue.ready_count) == (3, 1)
+    assert world.ready("q") == [b"2"]
+    world.close(connection, events.DISCONNECTED)
+    assert sorted(world.ready("q")) == [b"1", b"2", b"3"]
+    world.check()
+    # It can be removed like all the others.
+    world.ok(PurgeQueue("q", world.broker.lsn))
+    assert queue.message_count == 0
+    assert queue.withheld == {}
+    assert consumer
+    world.check()
+
+
+def test_a_body_that_the_broker_cannot_read_costs_nobody_an_attempt(world: World) -> None:
+    world.settings(all={"max-delivery-attempts": 1, "dead-letter-address": "dead"})
+    for body in (b"1", b"2"):
+        world.send("q", body, routing_type="anycast")
+    for _ in range(3):
+        connection = world.connect()
+        consumer = world.attach(connection, "q", credit_messages=9)
+        world.begin(connection)
+        # Not even one that was attempted in a transaction.
+        world.ack(consumer, world.taken(consumer)[0].message, transaction="t")
+        world.close(connection, events.UNREADABLE)
+        assert world.counts("q") == {b"1": 0, b"2": 0}
+    assert all(entry.redelivered for entry in world.entries("q"))
+    world.check()

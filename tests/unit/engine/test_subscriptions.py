@@ -248,6 +248,6 @@ def test_the_receiver_comes_back_with_each_delivery(world: World) -> None:
     world.attach(world.connect(), "q", receiver=receiver)
     world.handle(Send(0, "q", b"", b"x"))
     world.broker.dispatch(world.now)
-    ((consumer, message, count, _),) = world.broker.effects
+    ((consumer, message, count, redelivered, _),) = world.broker.effects
     assert consumer.receiver is receiver
-    assert (message.body, count) == (b"x", 1)
+    assert (message.body, count, redelivered) == (b"x", 1, False)

@@ -5,10 +5,20 @@ from collections.abc import Callable
 import pytest
 
 from engine import events
-from engine.commands import Acknowledge, Begin, Commit, CreateQueue, Reject, Rollback, Send, Stop
+from engine.commands import (
+    Acknowledge,
+    Begin,
+    Chunk,
+    Commit,
+    CreateQueue,
+    ExpireTransactions,
+    Reject,
+    Rollback,
+    Send,
+    Stop,
+)
 from engine.message import MESSAGE_OVERHEAD_BYTES
 from engine.refusals import Code, Refusal
-from engine.transactions import OPEN_TRANSACTIONS_MAX
 from tests.support.world import World
 
 
@@ -234,13 +244,13 @@ def test_sends_to_one_new_queue_are_no_conflict(world: World) -> None:
 
 
 def test_a_rejection_that_creates_the_dead_letter_queue_before_a_send(world: World) -> None:
-    world.settings(q={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
     connection, consumer, (first,) = held(world, 1)
     world.nack(consumer, first, transaction="t")
     world.send("elsewhere", b"x", connection, queue="dead", transaction="t")
+    world.settings(q={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
     answer = world.handle(Commit(connection, "t"))
     assert isinstance(answer, Refusal)
-    assert answer.code is Code.ALREADY_EXISTS
+    assert answer.code is Code.NOT_ALLOWED
     world.turn()
     assert world.in_flight("q") == [b"0"]
 
@@ -260,7 +270,7 @@ def test_a_transaction_has_a_limit(worlds: Callable[..., World]) -> None:
 
 def test_a_connection_has_a_limit_of_open_transactions(world: World) -> None:
     connection = world.connect()
-    for number in range(OPEN_TRANSACTIONS_MAX):
+    for number in range(world.broker.options.max_open_transactions):
         world.begin(connection, str(number))
     assert world.refused(Begin(connection, "t")).code is Code.LIMIT
     world.commit(connection, "7")
@@ -289,3 +299,77 @@ def test_filters_decide_at_commit(world: World) -> None:
     world.commit(connection)
     assert world.events_named("Dropped")[0].reason == events.NO_MATCHING_FILTER
     assert world.events_named("Dropped")[0].decoded.transaction == "t"
+
+
+def fill(world: World, connection: int, size: int, name: str = "t") -> int | Refusal:
+    return world.handle(Send(connection, "q", b"", bytes(size), transaction=name))
+
+
+def test_all_transactions_together_have_a_limit() -> None:
+    world = World(max_transactions_memory=100_000)
+    connection = world.connect()
+    world.begin(connection)
+    assert fill(world, connection, 60_000) == 0
+    refusal = world.refused(Send(connection, "q", b"", bytes(60_000), transaction="t"))
+    assert refusal.code is Code.LIMIT
+    assert "max-transactions-memory" in refusal.text
+    # Refused, it is as it was.
+    world.commit(connection)
+    assert [len(body) for body in world.ready("q")] == [60_000]
+    assert world.broker.transactions.weight == world.broker.transactions.count == 0
+
+
+def test_who_holds_the_most_is_rolled_back_for_others() -> None:
+    world = World(max_transactions_memory=100_000)
+    greedy, modest = world.connect(), world.connect()
+    for name in ("t", "u"):
+        world.begin(greedy, name)
+        fill(world, greedy, 40_000, name)
+    world.begin(modest)
+    assert fill(world, modest, 30_000) == 0
+    world.turn()
+    assert world.names_since(world.broker.lsn - 1) == ["TransactionRolledBack"]
+    assert "max-transactions-memory" in world.broker.notices[0]
+    # It is told why by its next command, whatever that is, and its name is free again.
+    refused = [fill(world, greedy, 1, name) for name in ("t", "u")]
+    ended = "u" if isinstance(refused[1], Refusal) else "t"
+    assert sum(isinstance(each, Refusal) for each in refused) == 1
+    assert "max-transactions-memory" in world.refused(Chunk(
+        Send(greedy, "q", b"", b"", transaction=ended), b"x")).text  # fmt: skip
+    assert "max-transactions-memory" in world.refused(Commit(greedy, ended)).text
+    world.begin(greedy, ended)
+    world.close(greedy)
+    world.commit(modest)
+    assert world.broker.transactions.weight == 0
+    world.check()
+
+
+def test_a_transaction_that_stays_open_is_rolled_back(world: World) -> None:
+    connection, consumer, (first, second) = held(world, 2)
+    world.ack(consumer, first, transaction="t")
+    world.sleep(200)
+    world.begin(connection, "young")
+    world.sleep(101)
+    lsn = world.broker.lsn
+    world.ok(ExpireTransactions(300_000_000))
+    assert world.names_since(lsn) == ["TransactionRolledBack"]
+    rolled_back = world.journal[-1]
+    assert "transaction-timeout" in rolled_back.decoded.text
+    # What it had settled is in flight as before and can be settled again.
+    world.ack(consumer, first)
+    assert "300 seconds" in world.refused(Acknowledge(consumer, second, transaction="t")).text
+    assert world.abort(connection) == 0
+    assert world.refused(Rollback(connection, "t")).code is Code.NOT_FOUND
+    world.commit(connection, "young")
+    world.check()
+
+
+def test_a_step_of_the_clock_ends_no_transaction(world: World) -> None:
+    connection = world.connect()
+    world.begin(connection)
+    world.sleep(3600)
+    world.broker.transactions.clock_stepped(3_600_000_000)
+    lsn = world.broker.lsn
+    world.ok(ExpireTransactions(300_000_000))
+    assert world.broker.lsn == lsn
+    world.commit(connection)

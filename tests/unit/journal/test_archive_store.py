@@ -203,5 +203,5 @@ def test_a_package_that_is_not_installed_is_named() -> None:
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == (
         "ArchiveError s3://history/a: the package s3fs is not installed; run: "
-        "pip install 'daybook-broker[s3]'\n"
+        f"{sys.executable} -m pip install 's3fs>=2024.6'\n"
     )

@@ -50,3 +50,32 @@ def test_what_is_no_pid_is_no_pid(tmp_path: Path) -> None:
     assert holder_pid(tmp_path) == 0
     (tmp_path / LOCK_NAME).write_text("nobody")
     assert holder_pid(tmp_path) == 0
+
+
+def test_a_file_that_was_removed_lets_nobody_in(tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    folder.mkdir()
+    with DirectoryLock(tmp_path) as first:
+        first.hold(folder)
+        (tmp_path / LOCK_NAME).unlink()
+        second = DirectoryLock(tmp_path)
+        with pytest.raises(Locked, match=f"process {os.getpid()}"):
+            second.hold(folder)
+        assert first.renew()
+        assert holder_pid(tmp_path) == os.getpid()
+        assert not first.renew()
+        with pytest.raises(Locked):
+            DirectoryLock(tmp_path)
+    again = DirectoryLock(tmp_path)
+    again.hold(folder)
+    again.release()
+
+
+def test_whoever_tries_does_not_keep_the_file_from_its_holder(tmp_path: Path) -> None:
+    first = DirectoryLock(tmp_path)
+    (tmp_path / LOCK_NAME).unlink()
+    second = DirectoryLock(tmp_path)
+    assert not first.renew()
+    second.release()
+    assert first.renew()
+    first.release()

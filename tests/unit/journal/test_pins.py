@@ -231,3 +231,52 @@ def test_no_lease_where_nothing_is_removed_or_may_be_written(data: Path, tmp_pat
     assert not lease.renew(NOW)
     lease.release()
     assert lease.until == 0
+
+
+def test_a_link_in_place_of_the_folder_leads_nowhere(data: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir(mode=0o711)
+    (data / PINS_NAME).symlink_to(other)
+    with Pin(data, 7) as pin:
+        assert not pin.held
+    assert not Lease(data, "mine").take(7, NOW)
+    with pytest.raises(OSError, match=PINS_NAME):
+        lowest_pinned_lsn(data)
+    assert list(other.iterdir()) == []
+    assert other.stat().st_mode & 0o777 == 0o711
+
+
+def test_links_in_the_folder_are_no_pins(data: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.touch(mode=0o644)
+    with Pin(data, 9):
+        (data / PINS_NAME / f"{7:020d}-1-0.pin").symlink_to(victim)
+        assert lowest_pinned_lsn(data) == 9
+    assert victim.exists()
+    os.mkfifo(data / PINS_NAME / f"{8:020d}-1-0.pin")
+    assert lowest_pinned_lsn(data) == NO_PIN
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_root_makes_belongs_to_the_owner_of_the_data(data: Path) -> None:
+    os.chown(data, 12345, 12346)
+    with Pin(data, 7) as pin:
+        for path in (data / PINS_NAME, pin.path):
+            assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
+        assert (data / PINS_NAME).stat().st_mode & 0o777 == 0o700
+        assert pin.path.stat().st_mode & 0o777 == 0o600
+    Lease(data, "mine").take(7, NOW)
+    (lease,) = (data / PINS_NAME).iterdir()
+    assert lease.stat().st_uid == 12345
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_modes_do_not_depend_on_the_umask(data: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        with Pin(data, 7) as pin:
+            assert pin.held
+            assert (data / PINS_NAME).stat().st_mode & 0o777 == 0o700
+            assert pin.path.stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(before)

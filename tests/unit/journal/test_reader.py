@@ -18,6 +18,7 @@ from tests.simulation.disk import FaultyDisk
 from tests.suites.journal_rows import (
     DATA_ID,
     LAYOUT,
+    SEGMENT_BYTES,
     append_some,
     create,
     file_bytes,
@@ -66,6 +67,33 @@ def test_a_reader_beside_a_writer_sees_everything_once(tmp_path: Path) -> None:
     assert problems == []
     assert lsns == list(range(1, journal.next_lsn))
     assert len(segment_names(disk)) > 5
+
+
+def test_an_empty_segment_is_replaced_under_a_reader(tmp_path: Path) -> None:
+    """The first block did not fit into it: a larger one of the same name takes its place."""
+    disk = RealDisk(tmp_path)
+    journal = create(disk)
+    append_some(journal, 3)
+    # As a mark does that does not fit.
+    journal._roll(0)
+    before = journal.next_lsn
+    assert segment_names(disk)[-1] == segment_name(before), "the newest is empty"
+    large = noise(4 * SEGMENT_BYTES)
+    turns = iter(range(9))
+
+    def write() -> bool:
+        turn = next(turns)
+        if turn == 1:
+            journal.append(make_batch(before, [(*some_contents(before, 1)[0][:-1], large)]))
+        elif turn == 2:
+            append_some(journal, 3)
+        return turn < 5
+
+    lsns = [
+        event[0] for block in read_blocks(disk, LAYOUT, follow=write) for event in block.events()
+    ]
+    assert lsns == list(range(1, journal.next_lsn))
+    assert journal.next_lsn > before + 1
 
 
 @pytest.mark.parametrize("proven", [False, True])

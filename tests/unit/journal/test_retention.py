@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from journal.disk import MemoryDisk, RealDisk
 from journal.errors import Corruption, JournalError
@@ -17,6 +18,7 @@ from journal.reader import read_blocks
 from journal.retention import (
     Limits,
     SealedSegment,
+    SegmentTable,
     choose,
     live_bytes_of,
     remove,
@@ -86,17 +88,65 @@ def test_laws(sealed: list[SealedSegment], limits: Limits, active: int, kept: in
     assert leaving == sealed[: len(leaving)]
     assert choice.last_lsn < kept
     # Each for a reason: asked again without it, it would leave again.
-    for count, segment in enumerate(leaving):
+    for count in range(len(leaving)):
         before = live - sum(each.file_bytes for each in leaving[:count])
         too_much = limits.max_bytes is not None and before > limits.max_bytes
-        too_old = limits.max_age_ms is not None and segment.time_max < NOW - limits.max_age_ms * MS
+        # A segment is not older than those before it.
+        time = max(each.time_max for each in leaving[: count + 1])
+        too_old = limits.max_age_ms is not None and time < NOW - limits.max_age_ms * MS
         assert too_much or too_old
     # And all that can: asked again when they are gone, none leaves.
-    rest = sealed[len(leaving) :]
+    newest = max([each.time_max for each in leaving], default=0)
+    rest = [
+        structs.replace(each, time_max=max(each.time_max, newest))
+        for each in sealed[len(leaving) :]
+    ]
     live -= sum(segment.file_bytes for segment in leaving)
     again = choose(rest, limits, live_bytes=live, now=NOW, lowest_kept_lsn=kept)
     assert again.leaving == ()
-    assert again.held_back == choice.held_back
+    assert (again.held_back is None) == (choice.held_back is None)
+
+
+@pytest.mark.parametrize(
+    ("times", "now", "leaving", "doubtful"),
+    [
+        # A segment from the future is as old as the first one behind it that is not.
+        ((1, 999, 3, 4), 100, 4, 1),
+        ((1, 999, 3, 96), 100, 3, 1),
+        ((1, 999, 998, 95), 100, 1, 1),
+        # Behind the last such segment nothing is known but the time.
+        ((1, 2, 3, 999), 100, 3, 3),
+        # The clock stepped back: all is from the future until new segments are sealed, ...
+        ((500, 501, 502, 503), 100, 0, 0),
+        ((500, 501, 502, 80), 100, 4, 0),
+        # ... and what was written in between is not older than what came before.
+        ((500, 501, 80, 502), 505, 0, None),
+        ((500, 501, 80, 502), 512, 3, None),
+    ],
+)
+def test_clocks_that_went_wrong(
+    times: tuple[int, ...], now: int, leaving: int, doubtful: int | None
+) -> None:
+    """Age retention neither stops for a future time, nor takes what is young."""
+    sealed = segments(*((10, 100, time * MS) for time in times))
+    limits = Limits(max_age_ms=10)
+    choice = choose(sealed, limits, live_bytes=0, now=now * MS, lowest_kept_lsn=99)
+    assert len(choice.leaving) == leaving
+    assert choice.doubtful == (sealed[doubtful] if doubtful is not None else None)
+
+
+def test_sealed_segments_are_opened_once(disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = SegmentTable(disk)
+    assert table.look() == (list(sealed_segments(disk)), live_bytes_of(disk))
+    opened: list[str] = []
+    known = disk.open
+    monkeypatch.setattr(disk, "open", lambda name: opened.append(name) or known(name))
+    assert len(table.look()[0]) >= 3
+    names = segment_names(disk)
+    assert opened == names[-1:], "only the size of the newest is asked for"
+    remove(disk, names[:1])
+    append_some(reopen(disk), 40, count=20)
+    assert table.look() == (list(sealed_segments(disk)), live_bytes_of(disk))
 
 
 def test_no_more_is_read_than_needed() -> None:

@@ -1,16 +1,20 @@
 """The base: what is left of what left, whole or refused."""
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from journal.archive import Archive
-from paging.base import DESCRIPTION, BaseDamaged, advance, describe, restore
+from paging.base import DESCRIPTION, Base, BaseDamaged, advance, describe, restore
 from paging.index import Index
 from paging.retiring import retire
+from paging.tables import BLOCKS, ID_KEY, IndexDamaged
 from tests.support.leaving import Leaving
+from tests.support.stored_rows import flip
 from tests.support.world import World
 from tests.support.written_index import DATA_ID
 
@@ -112,3 +116,103 @@ def test_nothing_is_archived_while_something_is_left(leaving: Leaving) -> None:
     assert retire(leaving.data, last, str(leaving.archive)) == 20
     assert len(Archive(str(leaving.archive)).entries()) == archived
     assert describe(base_of(leaving), DATA_ID) == known
+
+
+def test_any_flipped_bit_of_the_description_is_found(leaving: Leaving) -> None:
+    """Or retention would let segments leave that the base does not have."""
+    path = base_of(leaving) / DESCRIPTION
+    sound, known = path.read_bytes(), describe(base_of(leaving), DATA_ID)
+    harmless = 0
+    for bit in range(8 * len(sound)):
+        spoiled = bytearray(sound)
+        spoiled[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(spoiled)
+        try:
+            found = describe(base_of(leaving), DATA_ID)
+            # White space, or a hash or a size that the file does not have.
+            assert found is not None
+            assert (found.lsn, found.file, found.data_id) == (known.lsn, known.file, known.data_id)  # type: ignore[union-attr]
+            if found == known:
+                harmless += 1
+                continue
+            restore(base_of(leaving), DATA_ID, leaving.data / "i", leaving.removed_lsn + 1)
+        except BaseDamaged:
+            continue
+        raise AssertionError(f"bit {bit} was not seen")
+    assert harmless < len(sound)
+
+
+def test_a_description_of_another_event_is_refused(leaving: Leaving, tmp_path: Path) -> None:
+    base = base_of(leaving)
+    known = describe(base, DATA_ID)
+    assert known is not None
+    path = base / DESCRIPTION
+    text, other = path.read_text(), f"{known.lsn + 5:020d}.mdb"
+    (base / known.file).rename(base / other)
+    path.write_text(
+        text.replace(known.file, other).replace(f'"lsn": {known.lsn}', f'"lsn": {known.lsn + 5}')
+    )
+    with pytest.raises(BaseDamaged, match=f"it ends with event {known.lsn}, and its description"):
+        restore(base, DATA_ID, tmp_path / "i", leaving.removed_lsn + 1)
+
+
+def test_a_damaged_base_that_is_far_enough_is_made_anew(leaving: Leaving, tmp_path: Path) -> None:
+    """Else segments would leave whose end nothing has."""
+    damage(leaving)
+    said = advance(
+        base_of(leaving), leaving.disk, DATA_ID, leaving.removed_lsn, leaving.data / "index"
+    )
+    assert "It was made anew" in said
+    assert restore(base_of(leaving), DATA_ID, tmp_path / "i", leaving.removed_lsn + 1)
+
+
+def test_a_base_is_not_made_of_a_damaged_index(leaving: Leaving) -> None:
+    damage(leaving)
+    with closing(Index(leaving.data / "index", DATA_ID)) as index:
+        tables = index.tables
+        table = tables.db(BLOCKS)
+        key = ID_KEY.pack(leaving.removed_lsn + 1)
+        tables.write(lambda txn: flip(txn, table, key, 50))
+    before = sorted(base_of(leaving).iterdir())
+    with pytest.raises(IndexDamaged, match="the crc of a row of table 'blocks'"):
+        advance(base_of(leaving), leaving.disk, DATA_ID, 10_000, leaving.data / "index")
+    assert sorted(base_of(leaving).iterdir()) == before
+
+
+def test_what_is_published_is_on_disk_before(
+    leaving: Leaving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut at any moment leaves a description that names a whole copy.
+
+    So the content of the copy, its name, and the content of the description are synced before the
+    name of the description changes.
+    """
+    synced: dict[int, bytes] = {}
+    folders: list[set[str]] = []
+    published = []
+    sync, replace = os.fsync, Path.replace
+
+    def note_sync(descriptor: int) -> None:
+        sync(descriptor)
+        found = Path(f"/proc/self/fd/{descriptor}").resolve()
+        if found.is_dir():
+            folders.append({path.name for path in found.iterdir()})
+        else:
+            synced[found.stat().st_ino] = found.read_bytes()
+
+    def note_replace(path: Path, target: Path) -> Path:
+        if target.name == DESCRIPTION:
+            told = msgspec.json.decode(path.read_bytes(), type=Base)
+            copy = target.with_name(told.file)
+            assert synced[path.stat().st_ino] == path.read_bytes()
+            assert synced[copy.stat().st_ino] == copy.read_bytes()
+            assert told.file in folders[-1]
+            published.append(told.lsn)
+            folders.clear()
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(Path, "replace", note_replace)
+    assert leaving.round(1)
+    assert published == [leaving.removed_lsn]
+    assert any(DESCRIPTION in names for names in folders), "and then the description's own name"

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import lmdb
 import pytest
 
-from paging import checking, pages, records
+from paging import checking, judging, pages, records
+from paging.checked import Transaction
 from paging.checking import check
 from paging.index import Index
 from paging.records import QueueRecord
@@ -28,9 +28,10 @@ from paging.tables import (
     page_key,
 )
 from tests.support.blocks import DATA_ID, blocks_of
+from tests.support.stored_rows import flip
 from tests.support.world import World
 
-Spoil = Callable[[Tables, lmdb.Transaction], None]
+Spoil = Callable[[Tables, Transaction], None]
 
 
 @pytest.fixture
@@ -57,112 +58,108 @@ def spoil(path: Path, work: Spoil) -> None:
     tables.close()
 
 
-def only_page(tables: Tables, txn: lmdb.Transaction) -> tuple[bytes, pages.Rows]:
-    ((key, value),) = txn.cursor(tables.db(PAGES))
+def only_page(tables: Tables, txn: Transaction) -> tuple[bytes, pages.Rows]:
+    ((key, value),) = txn.rows(tables.db(PAGES))
     return bytes(key), pages.decode(bytes(value), 1, ID_KEY.unpack(key[5:])[0])
 
 
-def put_rows(tables: Tables, txn: lmdb.Transaction, rows: pages.Rows) -> None:
+def put_rows(tables: Tables, txn: Transaction, rows: pages.Rows) -> None:
     txn.put(page_key(1, 4, int(rows.message[0])), pages.encode(rows), db=tables.db(PAGES))
 
 
-def lose_an_entry(tables: Tables, txn: lmdb.Transaction) -> None:
+def lose_an_entry(tables: Tables, txn: Transaction) -> None:
     put_rows(tables, txn, only_page(tables, txn)[1].take(slice(0, -1)))
 
 
-def change_an_entry(tables: Tables, txn: lmdb.Transaction) -> None:
+def change_an_entry(tables: Tables, txn: Transaction) -> None:
     _, rows = only_page(tables, txn)
     put_rows(tables, txn, rows._replace(delivery_count=rows.delivery_count + 1))
 
 
-def disorder(tables: Tables, txn: lmdb.Transaction) -> None:
+def disorder(tables: Tables, txn: Transaction) -> None:
     _, rows = only_page(tables, txn)
     put_rows(tables, txn, rows.take([0, 2, 1, *range(3, len(rows.message))]))
 
 
-def repeat_an_entry(tables: Tables, txn: lmdb.Transaction) -> None:
+def repeat_an_entry(tables: Tables, txn: Transaction) -> None:
     _, rows = only_page(tables, txn)
     put_rows(tables, txn, rows.take(slice(3, 4)))
 
 
-def flip_a_bit(tables: Tables, txn: lmdb.Transaction) -> None:
+def flip_a_bit(tables: Tables, txn: Transaction) -> None:
     key, _ = only_page(tables, txn)
-    page = bytearray(txn.get(key, db=tables.db(PAGES)) or b"")
-    page[50] ^= 4
-    txn.put(key, bytes(page), db=tables.db(PAGES))
+    flip(txn, tables.db(PAGES), key, 402)
 
 
-def page_of_nobody(tables: Tables, txn: lmdb.Transaction) -> None:
+def page_of_nobody(tables: Tables, txn: Transaction) -> None:
     _, rows = only_page(tables, txn)
     key = page_key(77, 4, int(rows.message[0]))
     txn.put(key, pages.encode(rows), db=tables.db(PAGES))
 
 
-def short_key(tables: Tables, txn: lmdb.Transaction) -> None:
+def short_key(tables: Tables, txn: Transaction) -> None:
     txn.put(b"short", b"", db=tables.db(PAGES))
 
 
-def lose_an_expiry(tables: Tables, txn: lmdb.Transaction) -> None:
+def lose_an_expiry(tables: Tables, txn: Transaction) -> None:
     cursor = txn.cursor(tables.db(EXPIRING))
     assert cursor.first()
     cursor.delete()
 
 
-def add_an_expiry(tables: Tables, txn: lmdb.Transaction) -> None:
+def add_an_expiry(tables: Tables, txn: Transaction) -> None:
     txn.put(EXPIRING_KEY.pack(1, 2, 3), b"", db=tables.db(EXPIRING))
 
 
-def lose_a_flight(tables: Tables, txn: lmdb.Transaction) -> None:
+def lose_a_flight(tables: Tables, txn: Transaction) -> None:
     cursor = txn.cursor(tables.db(FLIGHTS))
     assert cursor.first()
     cursor.delete()
 
 
-def add_a_flight(tables: Tables, txn: lmdb.Transaction) -> None:
+def add_a_flight(tables: Tables, txn: Transaction) -> None:
     cursor = txn.cursor(tables.db(FLIGHTS))
     assert cursor.first()
     txn.put(FLIGHT_KEY.pack(1, 99), cursor.value(), db=tables.db(FLIGHTS))
 
 
-def add_ids(tables: Tables, txn: lmdb.Transaction) -> None:
+def add_ids(tables: Tables, txn: Transaction) -> None:
     txn.put(IDS_KEY.pack(1, 9), b"", db=tables.db(IDS))
 
 
-def lose_a_block(tables: Tables, txn: lmdb.Transaction) -> None:
+def lose_a_block(tables: Tables, txn: Transaction) -> None:
     assert txn.delete(ID_KEY.pack(11), db=tables.db(BLOCKS))
 
 
-def lose_the_last_block(tables: Tables, txn: lmdb.Transaction) -> None:
+def lose_the_last_block(tables: Tables, txn: Transaction) -> None:
     assert txn.delete(ID_KEY.pack(21), db=tables.db(BLOCKS))
 
 
-def shorten_a_block(tables: Tables, txn: lmdb.Transaction) -> None:
+def shorten_a_block(tables: Tables, txn: Transaction) -> None:
     txn.put(ID_KEY.pack(1), bytes(BLOCK_VALUE.size - 1), db=tables.db(BLOCKS))
 
 
-def rewrite_queue(tables: Tables, txn: lmdb.Transaction, **changes: int) -> None:
+def rewrite_queue(tables: Tables, txn: Transaction, **changes: int) -> None:
     value = txn.get(ID_KEY.pack(1), db=tables.db(QUEUES))
     record = records.decode(QueueRecord, value or b"", "a queue")
     changed = QueueRecord(*[changes.get(f, getattr(record, f)) for f in record.__struct_fields__])
     txn.put(ID_KEY.pack(1), records.encode(changed), db=tables.db(QUEUES))
 
 
-def other_sum(tables: Tables, txn: lmdb.Transaction) -> None:
+def other_sum(tables: Tables, txn: Transaction) -> None:
     rewrite_queue(tables, txn, sum=5)
 
 
-def queue_of_no_address(tables: Tables, txn: lmdb.Transaction) -> None:
+def queue_of_no_address(tables: Tables, txn: Transaction) -> None:
     rewrite_queue(tables, txn, address=44)
 
 
-def queue_with_another_id(tables: Tables, txn: lmdb.Transaction) -> None:
+def queue_with_another_id(tables: Tables, txn: Transaction) -> None:
     rewrite_queue(tables, txn, owner=3, temporary=1)
 
 
-def flip_a_record(tables: Tables, txn: lmdb.Transaction) -> None:
-    value = bytearray(txn.get(ID_KEY.pack(1), db=tables.db(QUEUES)) or b"")
-    value[-1] ^= 1
-    txn.put(ID_KEY.pack(1), bytes(value), db=tables.db(QUEUES))
+def flip_a_record(tables: Tables, txn: Transaction) -> None:
+    flip(txn, tables.db(QUEUES), ID_KEY.pack(1), -8)
 
 
 def test_a_sound_index(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,9 +175,9 @@ def test_a_sound_index(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (change_an_entry, "the sum of the messages of queue 1 is wrong"),
         (disorder, "out of its place"),
         (repeat_an_entry, "out of its place"),
-        (flip_a_bit, "its crc does not fit"),
+        (flip_a_bit, "the crc of a row of table 'pages' does not fit"),
         (page_of_nobody, "page of queue 77, which does not exist"),
-        (short_key, "the key of a page has 5 bytes"),
+        (short_key, "pages: a key is too long, or too short"),
         (lose_an_expiry, "expires and is not listed"),
         (add_an_expiry, "messages expire, and others are listed"),
         (lose_a_flight, "it lacks message .* in flight from queue 1"),
@@ -192,7 +189,7 @@ def test_a_sound_index(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (other_sum, "the sum of the messages of queue 1 is wrong"),
         (queue_of_no_address, "it refers to 44, which it has not"),
         (queue_with_another_id, "cannot be read|is temporary, and its owner 3 is gone"),
-        (flip_a_record, "the crc of a queue does not fit"),
+        (flip_a_record, "the crc of a row of table 'queues' does not fit"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -202,5 +199,5 @@ def test_every_contradiction_is_named(
     spoil(made, work)
     with pytest.raises(IndexDamaged, match=what):
         check(made)
-    assert checking.main([str(made)]) == 1
+    assert checking.main([str(made)]) == judging.DAMAGED
     assert "damaged" in capsys.readouterr().err

@@ -15,6 +15,7 @@ from journal.disk import MemoryDisk
 from journal.journal import Journal
 from journal.reader import read_blocks
 from paging import clustering, tables
+from paging.checked import Transaction
 from paging.checking import check
 from paging.clustering import CLUSTERS_DIRECTORY, known_of, ranges_of
 from paging.clusters import Range, write_cluster
@@ -326,10 +327,9 @@ def test_a_table_that_cannot_be_right(tmp_path: Path, key: bytes, value: bytes, 
     opened = open_for_writing(tmp_path, DATA_ID)
     table = opened.db(CLUSTERS)
 
-    def spoil(txn: object) -> None:
-        opened_txn: tables.lmdb.Transaction = txn  # type: ignore[assignment]
-        opened_txn.put(ID_KEY.pack(0), CLUSTER_VALUE.pack(15, 100, 300, 3), db=table)
-        opened_txn.put(key, value, db=table)
+    def spoil(txn: Transaction) -> None:
+        txn.put(ID_KEY.pack(0), CLUSTER_VALUE.pack(15, 100, 300, 3), db=table)
+        txn.put(key, value, db=table)
 
     opened.write(spoil)
     with opened.read() as txn, pytest.raises(IndexDamaged, match=what):
@@ -422,7 +422,7 @@ def test_tables_without_ranges_get_one_for_all_that_there_is(tmp_path: Path) -> 
     index.advance(blocks_by(world))
     assert files_in(tmp_path) == []
     table = index.tables.db(CLUSTERS)
-    index.tables.write(lambda txn: txn.drop(table, delete=False))
+    index.tables.write(lambda txn: txn.clear(table))
     index.close()
     index = Index(tmp_path, DATA_ID)
     lsn = len(world.journal)

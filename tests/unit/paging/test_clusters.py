@@ -76,10 +76,8 @@ def test_what_went_in_comes_out(messages: Messages, cache_bytes: int, step: int)
         ids = list(range(1, known.last + 50))
         for start in range(0, len(ids), 7 * step):
             asked = ids[start : start + 7 * step]
-            found = reader.fetch(queue_id, asked)
             own = [messages.get((queue_id, number)) for number in asked]
-            for right, content in zip(own, found, strict=True):
-                assert content == right or right is None
+            assert reader.fetch(queue_id, asked) == own
     assert reader.take_notes() == []
     reader.close()
 

@@ -172,7 +172,7 @@ def test_nothing_asked_is_nothing_given(written: Written) -> None:
 def test_whole_events(written: Written) -> None:
     reader = reader_of(written)
     for lsn in (1, 2, 4, 100, written.last):
-        assert reader.event(lsn) == written.events[lsn - 1]
+        assert reader.event(lsn, lsn) == written.events[lsn - 1]
 
 
 def test_beside_a_writer_over_segments(tmp_path: Path) -> None:
@@ -386,8 +386,21 @@ def test_a_segment_that_goes_while_it_is_known(written: Written) -> None:
     written.check(reader, [written.last])
     first = segment_first_lsn(written.segments[1]) or 0
     written.disk.remove(written.segments[1])
-    with pytest.raises(StoreError, match=f"event {first} cannot be read from the journal"):
+    with pytest.raises(StoreError, match="the segment that follows is missing"):
         reader.fetch([first])
+
+
+def test_all_segments_that_were_known_left(written: Written) -> None:
+    """The journal went on meanwhile, and retention took the last segment that the reader knew."""
+    reader = reader_of(written)
+    written.check(reader, [1])
+    known = written.segments
+    while len(written.segments) < len(known) + 2:
+        written.append(10)
+    reader.close()
+    for name in known:
+        written.disk.remove(name)
+    written.check(reader, [written.last])
 
 
 def test_history_that_is_gone(written: Written) -> None:
@@ -432,3 +445,95 @@ def test_a_disk_that_fails(tmp_path: Path) -> None:
     path.mkdir()
     with pytest.raises(StoreError, match="journal verify"):
         ContentReader(disk, LAYOUT).fetch([1])
+
+
+# ---- what was asked for, or nothing
+
+
+class Mixed:
+    """Messages, chunks, and what was carried: by LSN, several blocks of each size."""
+
+    def __init__(self, blocks: tuple[int, ...]) -> None:
+        self.disk = MemoryDisk()
+        self.journal = Journal.create(self.disk, LAYOUT, data_id=b"d" * 16)
+        rows = [
+            events.row(events.ROUTED, message=1, queue=1, time=1),
+            events.row(events.ROUTED, message=2, queue=1, time=1),
+            events.row(events.CHUNK_RECEIVED, time=1),
+            events.row(events.CHUNK_RECEIVED, related=3, time=1),
+            events.row(events.CHUNK_RECEIVED, time=1),
+            events.row(events.CHUNK_RECEIVED, related=4, time=1),
+            events.row(events.CARRIED, message=1, related=1, time=1),
+            events.row(events.CARRIED, message=2, related=2, time=1),
+            events.row(events.DELIVERED, message=2, queue=1, time=1),
+        ]
+        lsn = 1
+        for count in blocks:
+            some = rows[lsn - 1 : lsn - 1 + count]
+            bodies = [b"body %d" % (lsn + place) for place in range(count)]
+            packed = [
+                ROW_STRUCT.pack(*row, 0, 0, len(body))
+                for row, body in zip(some, bodies, strict=True)
+            ]
+            self.journal.append(Batch(lsn, packed, ([], [], bodies), 1))
+            lsn += count
+        self.reader = ContentReader(self.disk, LAYOUT)
+
+
+BLOCKS_OF = [(9,), (1,) * 9, (4, 5), (7, 2)]
+
+
+@pytest.mark.parametrize("blocks", BLOCKS_OF)
+def test_what_was_carried_is_found_where_it_is_now(blocks: tuple[int, ...]) -> None:
+    reader = Mixed(blocks).reader
+    assert reader.fetch([1, 2]) == [(b"", b"body 1"), (b"", b"body 2")]
+    assert reader.fetch([7, 8], [1, 2]) == [(b"", b"body 7"), (b"", b"body 8")]
+    assert reader.fetch([1, 8], [1, 2]) == [(b"", b"body 1"), (b"", b"body 8")]
+    assert reader.event(8, 2).body == b"body 8"
+    assert reader.chunks([3, 4, 6], 0) == [b"body 3", b"body 4", b"body 6"]
+    assert reader.chunks([4, 6], 3) == [b"body 4", b"body 6"]
+    assert reader.chunks([], 0) == []
+
+
+@pytest.mark.parametrize("blocks", BLOCKS_OF)
+@pytest.mark.parametrize(
+    ("lsns", "messages", "wrong"),
+    [
+        ([7], [2], "event 7 of the journal is not the content of 2"),
+        ([7, 8], [2, 1], "event 7 of the journal is not the content of 2"),
+        ([1, 7], [1, 2], "event 7 of the journal is not the content of 2"),
+        ([1], [2], "event 1 of the journal is not the content of 2"),
+        ([3], [3], "event 3 of the journal is not the content of 3"),
+        ([9], [2], "event 9 of the journal is not the content of 2"),
+        ([2, 3], None, "event 3 of the journal is not the content of 3"),
+        ([7], None, "event 7 of the journal is not the content of 7"),
+    ],
+)
+def test_content_of_another_message_is_never_given(
+    blocks: tuple[int, ...], lsns: list[int], messages: list[int] | None, wrong: str
+) -> None:
+    reader = Mixed(blocks).reader
+    with pytest.raises(StoreError, match=f"{wrong}, .*delete the folder 'index'"):
+        reader.fetch(lsns, messages)
+    if messages is not None and len(lsns) == 1:
+        with pytest.raises(StoreError, match=wrong):
+            reader.event(lsns[0], messages[0])
+
+
+@pytest.mark.parametrize("blocks", BLOCKS_OF)
+@pytest.mark.parametrize(
+    ("lsns", "before", "wrong"),
+    [
+        ([4, 6], 0, "event 4 of the journal is not a first chunk"),
+        ([3, 6], 0, "event 6 of the journal is not the chunk that follows 3"),
+        ([3, 4, 5], 0, "event 5 of the journal is not the chunk that follows 4"),
+        ([6], 3, "event 6 of the journal is not the chunk that follows 3"),
+        ([1], 0, "event 1 of the journal is not a first chunk"),
+        ([7], 1, "event 7 of the journal is not the chunk that follows 1"),
+    ],
+)
+def test_chunks_of_another_body_are_never_given(
+    blocks: tuple[int, ...], lsns: list[int], before: int, wrong: str
+) -> None:
+    with pytest.raises(StoreError, match=wrong):
+        Mixed(blocks).reader.chunks(lsns, before)

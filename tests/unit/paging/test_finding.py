@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import lmdb
 import numpy as np
 import pytest
 
 from engine.queues import PAST_ALL, Queue
 from engine.state import Address
+from paging.checked import Transaction
 from paging.finding import Finder
 from paging.levels import Levels
 from paging.pages import U8, U32, rows_of
@@ -42,7 +42,7 @@ def test_entries_are_found_by_id(tables: Tables, queue: Queue) -> None:
     finder = Finder(tables)
     assert finder.indexed_lsn == PAST_ALL
 
-    def work(txn: lmdb.Transaction) -> None:
+    def work(txn: Transaction) -> None:
         finder.begin(txn)
         for message_id in (2, 1000, 500, 502, 2, 7):
             entry = finder.find(queue, message_id)
@@ -67,7 +67,7 @@ def test_levels_that_hold_nothing_are_not_looked_at(tables: Tables, queue: Queue
     finder = Finder(tables)
     queue.open_gap(4, 0, PAST_ALL).count = 0
 
-    def work(txn: lmdb.Transaction) -> None:
+    def work(txn: Transaction) -> None:
         finder.begin(txn)
         assert finder.find(queue, 2) is None
         assert finder.find(Queue(2, "mails", queue.address), 2) is None

@@ -3,12 +3,12 @@
 from pathlib import Path
 from unittest.mock import patch
 
-import lmdb
 import pytest
 
 from engine import commands as c
 from engine.digest import digest
 from paging import fold as module
+from paging.checked import Transaction
 from paging.checking import check
 from paging.columns import Columns
 from paging.fold import Fold
@@ -65,7 +65,7 @@ def test_what_is_plain_does_not_cross_a_barrier(tmp_path: Path) -> None:
     assert index.state.queues == {}
     for name in ("pages", "queues"):
         with index.tables.read() as txn:
-            assert txn.stat(index.tables.db(name.encode()))["entries"] == 0
+            assert txn.count(index.tables.db(name.encode())) == 0
     index.close()
 
 
@@ -140,7 +140,7 @@ def test_folding_in_one_transaction_in_two_parts(tmp_path: Path) -> None:
     parts = [chain.block(world.journal[:150]), chain.block(world.journal[150:])]
     tables = open_for_writing(tmp_path, DATA_ID)
 
-    def work(txn: lmdb.Transaction) -> None:
+    def work(txn: Transaction) -> None:
         fold = Fold(tables, txn)
         for part in parts:
             fold.fold(txn, Columns([part]))
@@ -170,3 +170,26 @@ def test_ids_are_forgotten_by_other_settings_alone(tmp_path: Path) -> None:
     }
     assert found == {"orders": 10, "mails": 300}
     again.close()
+
+
+@pytest.mark.parametrize("cut", [120, 160, 205, 260])
+def test_a_queue_that_is_being_deleted_is_known_as_such(tmp_path: Path, cut: int) -> None:
+    world = World()
+    for _ in range(200):
+        world.send("orders")
+    world.broker.budget.allow(20)
+    world.ok(c.DeleteQueue("orders", force=True))
+    world.send("orders", b"of another queue")
+    world.broker.budget.allow(60)
+    world.broker.go_on(world.now)
+    world.turn()
+    (number,) = world.broker.emptying
+    index = folded(tmp_path, world, cut)
+    index.close()
+    index = Index(tmp_path, DATA_ID)
+    old = index.state.queues[number]
+    assert (old.deleting, old.message_count) == (True, world.state.queues[number].message_count)
+    assert index.state.queue_by_name["orders"].message_count == 1
+    assert index.state.addresses[old.address.id].anycast == [index.state.queue_by_name["orders"]]
+    assert index.digest() == digest(world.state)
+    index.close()

@@ -262,7 +262,7 @@ def test_killed_at_any_moment_it_is_at_a_commit(tmp_path: Path) -> None:
 def test_the_file_is_as_long_as_its_last_page(tmp_path: Path) -> None:
     """Or what LMDB never wrote would be taken for a file that was cut."""
     tables = open_for_writing(tmp_path, DATA_ID)
-    info = tables.env.info()
+    info = tables._env.info()
     os.truncate(tmp_path / DATA_FILE, info["last_pgno"] * 4096)
     tables.write(lambda txn: None)
     assert (tmp_path / DATA_FILE).stat().st_size == (info["last_pgno"] + 1) * 4096

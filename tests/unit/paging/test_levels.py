@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import lmdb
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,7 +16,16 @@ from paging.levels import U64_MASK, Levels
 from paging.pages import U8, U32, U64, rows_of
 from paging.plain import NONE_PLACED, NONE_TAKEN, Placed, Taken
 from paging.records import LevelRecord, ready_entry
-from paging.tables import EXPIRING, EXPIRING_KEY, PAGES, IndexDamaged, Tables, open_for_writing
+from paging.tables import (
+    EXPIRING,
+    EXPIRING_KEY,
+    PAGES,
+    IndexDamaged,
+    Tables,
+    open_for_writing,
+    page_key,
+)
+from tests.support.stored_rows import flip
 
 Row = tuple[int, int, int, int, int, int]
 Model = dict[tuple[int, int], dict[int, Row]]
@@ -144,15 +152,8 @@ def test_a_damaged_page_is_not_added_to(tables: Tables) -> None:
     levels = Levels(tables)
     put(tables, levels, [1, 2, 3])
 
-    def spoil(txn: lmdb.Transaction) -> None:
-        cursor = txn.cursor(tables.db(PAGES))
-        assert cursor.first()
-        page = bytearray(cursor.value())
-        page[20] ^= 1
-        cursor.put(cursor.key(), bytes(page))
-
-    tables.write(spoil)
-    with pytest.raises(IndexDamaged, match="its crc does not fit"):
+    tables.write(lambda txn: flip(txn, tables.db(PAGES), page_key(1, 4, 1), 160))
+    with pytest.raises(IndexDamaged, match="the crc of a row of table 'pages' does not fit"):
         put(tables, levels, [4])
 
 
@@ -232,8 +233,8 @@ def compare(tables: Tables, levels: Levels, model: Model) -> None:
                 books += [LevelRecord(priority, *book, sum(transient))] if expected else []
             assert levels.of(queue) == books
             assert levels.sums.get(queue, 0) == total & U64_MASK
-        keys = txn.cursor(tables.db(EXPIRING)).iternext(values=False)
-        assert [EXPIRING_KEY.unpack(key) for key in keys] == sorted(expiring)
+        rows = txn.rows(tables.db(EXPIRING))
+        assert [EXPIRING_KEY.unpack(key) for key, _ in rows] == sorted(expiring)
 
 
 @given(seed=st.integers(0, 1 << 32))

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import lmdb
 import pytest
 
 from engine import commands as c
@@ -10,6 +9,7 @@ from engine.digest import combine
 from engine.invariants import check as check_invariants
 from engine.queues import PAST_ALL
 from paging import records
+from paging.checked import Transaction
 from paging.index import Index
 from paging.loading import load_state
 from paging.tables import (
@@ -24,6 +24,7 @@ from paging.tables import (
     open_for_writing,
 )
 from tests.support.blocks import DATA_ID, Chain
+from tests.support.stored_rows import flip_key
 from tests.support.world import World
 
 
@@ -86,17 +87,21 @@ def test_an_index_without_settings_has_the_defaults(made: Path) -> None:
     tables.close()
 
 
-def lose_flights(tables: Tables, txn: lmdb.Transaction) -> None:
-    txn.drop(tables.db(FLIGHTS), delete=False)
+def lose_flights(tables: Tables, txn: Transaction) -> None:
+    txn.clear(tables.db(FLIGHTS))
 
 
-def strange_consumer(tables: Tables, txn: lmdb.Transaction) -> None:
+def strange_consumer(tables: Tables, txn: Transaction) -> None:
     record = records.ConsumerRecord(5, 4444, 1, "s", "auto", "", b"")
     txn.put(ID_KEY.pack(5), records.encode(record), db=tables.db(CONSUMERS))
 
 
-def no_settings(tables: Tables, txn: lmdb.Transaction) -> None:
+def no_settings(tables: Tables, txn: Transaction) -> None:
     txn.put(SETTINGS_KEY, b"none", db=tables.db(SETTINGS))
+
+
+def misplaced_settings(tables: Tables, txn: Transaction) -> None:
+    flip_key(txn, tables.db(SETTINGS), SETTINGS_KEY, 3)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +109,8 @@ def no_settings(tables: Tables, txn: lmdb.Transaction) -> None:
     [
         (lose_flights, "it lacks message .* in flight from queue"),
         (strange_consumer, "it refers to 4444, which it has not"),
-        (no_settings, "the crc of the record of settings does not fit"),
+        (no_settings, "the record of settings cannot be read"),
+        (misplaced_settings, "it lacks its settings"),
     ],
 )
 def test_what_cannot_be_is_damage(made: Path, spoil: object, what: str) -> None:

@@ -29,6 +29,27 @@ def test_everything_arrives_as_it_was_said(ends: tuple[socket.socket, socket.soc
     assert theirs.hear(1.0) == EVERYTHING
 
 
+def test_what_has_no_room_waits_and_only_the_newest_does(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = Line(ends[0]), Line(ends[1])
+    for lsn in range(1, 10_000):
+        ours.offer(Durable(lsn, urgent=lsn == 9_000))
+    heard: list[Said] = []
+    while not heard or heard[-1] != Durable(9_999, urgent=True):
+        heard += theirs.hear(1.0)
+        ours.flush()
+    lsns = [message.lsn for message in heard if isinstance(message, Durable)]
+    assert lsns == sorted(set(lsns))
+    assert len(lsns) < 9_999
+
+
+def test_an_offer_to_who_has_gone(ends: tuple[socket.socket, socket.socket]) -> None:
+    ends[1].close()
+    with pytest.raises(Ended):
+        Line(ends[0]).offer(Durable(1))
+
+
 def test_a_message_may_come_in_pieces(ends: tuple[socket.socket, socket.socket]) -> None:
     Line(ends[0]).say(Trouble("x" * 100))
     data = ends[1].recv(1000)

@@ -5,14 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from paging.ownership import owning_index
-from tests.support.process import wait_for
 
 OWN = """
 import sys
 from pathlib import Path
 from paging.ownership import owning_index
-with owning_index(Path(sys.argv[1])):
+with owning_index(Path(sys.argv[1]), lambda text: print(text, flush=True)):
     print("mine", flush=True)
     sys.stdin.read()
 """
@@ -31,14 +32,10 @@ def test_the_next_waits_for_the_one_before(tmp_path: Path) -> None:
         assert first.stdout.readline() == "mine\n"
         with run(OWN, str(tmp_path)) as second:
             assert second.stdout is not None
-            wait_for(lambda: _waits(second.pid), "the second to wait")
+            assert f"process {first.pid} still writes the index" in second.stdout.readline()
             first.kill()
-            assert second.stdout.readline() == "mine\n"
+            while (line := second.stdout.readline()) != "mine\n":
+                assert "still writes the index" in line
             second.kill()
-    with owning_index(tmp_path):
+    with owning_index(tmp_path, pytest.fail):
         assert (tmp_path / "index-lock").exists()
-
-
-def _waits(pid: int) -> bool:
-    locks = Path("/proc/locks").read_text("ascii").splitlines()
-    return any("->" in line and str(pid) in line.split() for line in locks)

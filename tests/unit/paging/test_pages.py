@@ -57,19 +57,10 @@ def test_many_rows_become_full_pages() -> None:
     assert listed(pages.join(decoded)) == listed(some(500))
 
 
-@given(bit=st.integers(0), expires=st.sampled_from([0, 5]))
-def test_any_flipped_bit_is_found(bit: int, expires: int) -> None:
-    page = bytearray(pages.encode(some(20, expires=expires)))
-    bit %= 8 * len(page)
-    page[bit // 8] ^= 1 << bit % 8
-    with pytest.raises(IndexDamaged, match="page of queue 7 that begins with message 1"):
-        pages.decode(bytes(page), 7, 1)
-
-
-@given(length=st.integers(0, 395))
+@given(length=st.integers(0, 391))
 def test_a_page_that_was_cut_is_found(length: int) -> None:
     page = pages.encode(some(20))
-    assert len(page) == 396
+    assert len(page) == 392
     with pytest.raises(IndexDamaged, match="page of queue 7"):
         pages.decode(page[:length], 7, 1)
 
@@ -81,10 +72,8 @@ def test_a_sound_page_under_another_key_is_found() -> None:
 
 
 def test_an_empty_page_is_damage() -> None:
-    rest = pages.HEADER.pack(0, 0, 0, 0, 0)[4:]
-    page = pages.CRC.pack(pages.crc32c(rest)) + rest
-    with pytest.raises(IndexDamaged, match="16 bytes for 0 messages"):
-        pages.decode(page, 7, 1)
+    with pytest.raises(IndexDamaged, match="12 bytes for 0 messages"):
+        pages.decode(pages.HEADER.pack(0, 0, 0, 0), 7, 1)
 
 
 @given(count=st.integers(1, 100), more=st.integers(1, 100))

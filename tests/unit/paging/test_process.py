@@ -13,9 +13,10 @@ from engine.digest import digest
 from engine.state import State
 from journal.disk import RealDisk
 from journal.journal import Journal
+from paging import process
 from paging.layout import LAYOUT
-from paging.messages import Indexed
-from paging.process import IndexerFailed, IndexerProcess
+from paging.messages import Ended, Indexed
+from paging.process import IndexerFailed, IndexerProcess, IndexerStuck
 from paging.store import IndexStore
 from paging.tables import open_for_reading
 from tests.support.process import wait_for
@@ -58,10 +59,15 @@ def indexer(tmp_path: Path, writer: Writer) -> Iterator[IndexerProcess]:
 
 def until(indexer: IndexerProcess, lsn: int) -> Indexed:
     """The first report of an LSN or a later one."""
-    while True:
-        for message in indexer.hear(60.0):
-            if isinstance(message, Indexed) and message.lsn >= lsn:
-                return message
+    try:
+        while True:
+            for message in indexer.hear(60.0):
+                if isinstance(message, Indexed) and message.lsn >= lsn:
+                    return message
+    except Ended:
+        fate = indexer.fate(60.0)
+        assert fate is not None
+        raise fate from None
 
 
 def test_it_catches_up_and_follows(tmp_path: Path, writer: Writer, indexer: IndexerProcess) -> None:
@@ -133,7 +139,39 @@ def test_damage_of_the_journal_is_told_as_such(
     with pytest.raises(IndexerFailed, match=segment.name) as failed:
         broken.catch_up(writer.broker.lsn, None)
     assert not failed.value.index
+    assert failed.value.corrupt
     broken.close()
+
+
+def test_one_that_is_stopped_holds_up_nobody(writer: Writer, indexer: IndexerProcess) -> None:
+    """What there is no room to say is said when it goes on, and the newest is all that counts."""
+    until(indexer, 0)
+    os.kill(indexer.pid, signal.SIGSTOP)
+    writer.send(5)
+    for lsn in range(1, 5000):
+        indexer.tell(min(lsn, writer.broker.lsn), urgent=lsn == 1)
+    assert indexer.hear() == []
+    assert indexer.fate() is None
+    os.kill(indexer.pid, signal.SIGCONT)
+    indexer.flush()
+    assert until(indexer, writer.broker.lsn).lsn == writer.broker.lsn
+
+
+def test_a_start_does_not_wait_for_ever_for_one_that_is_stopped(
+    writer: Writer, indexer: IndexerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until(indexer, 0)
+    os.kill(indexer.pid, signal.SIGSTOP)
+    writer.send(5)
+    monkeypatch.setattr(process, "SILENT_SECONDS", 0.5)
+    with pytest.raises(IndexerStuck, match=f"process {indexer.pid}"):
+        indexer.catch_up(writer.broker.lsn, None)
+
+
+def test_one_that_is_stopped_can_be_ended(writer: Writer, indexer: IndexerProcess) -> None:
+    until(indexer, 0)
+    os.kill(indexer.pid, signal.SIGSTOP)
+    assert indexer.close()
 
 
 def test_two_never_write_one_index(tmp_path: Path, writer: Writer, indexer: IndexerProcess) -> None:

@@ -1,8 +1,6 @@
 """Records give back what they were made of; what is none is damage with a name."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from engine.message import READY
 from paging import records
@@ -15,21 +13,11 @@ FLIGHT = FlightRecord(1 << 60, 2, 9, 1, 1 << 40, 65535, 1 << 62)
 
 def test_a_record_gives_back_what_it_was_made_of() -> None:
     assert records.decode(FlightRecord, records.encode(FLIGHT), "it") == FLIGHT
-    assert records.decode(FlightRecord, memoryview(records.encode(FLIGHT)), "it") == FLIGHT
-
-
-@given(bit=st.integers(0))
-def test_any_flipped_bit_is_found(bit: int) -> None:
-    value = bytearray(records.encode(FLIGHT))
-    bit %= 8 * len(value)
-    value[bit // 8] ^= 1 << bit % 8
-    with pytest.raises(IndexDamaged, match="the crc of it does not fit"):
-        records.decode(FlightRecord, bytes(value), "it")
 
 
 @pytest.mark.parametrize("length", [0, 3])
 def test_what_is_too_short_is_damage(length: int) -> None:
-    with pytest.raises(IndexDamaged, match=r"the crc of it does not fit|it cannot be read"):
+    with pytest.raises(IndexDamaged, match="it cannot be read"):
         records.decode(FlightRecord, records.encode(FLIGHT)[:length], "it")
 
 

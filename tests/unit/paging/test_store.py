@@ -23,6 +23,7 @@ from paging.layout import LAYOUT
 from paging.store import SUM_PAGES, IndexStore
 from paging.tables import PAGES, open_for_reading, open_for_writing, page_key
 from tests.support.memory_store import MemoryStore
+from tests.support.stored_rows import flip
 from tests.support.world import World
 from tests.support.written_index import DATA_ID, write_journal, write_tables
 
@@ -248,13 +249,8 @@ def test_a_damaged_page(indexed: Indexed) -> None:
     queue = indexed.queue()
     key = page_key(queue.id, 4, sent[3])
 
-    def damage(txn: object) -> None:
-        page = bytearray(txn.get(key, db=indexed.tables.db(PAGES)))  # type: ignore[attr-defined]
-        page[30] ^= 1
-        txn.put(key, bytes(page), db=indexed.tables.db(PAGES))  # type: ignore[attr-defined]
-
-    indexed.tables.write(damage)
-    what = f"begins with message {sent[3]}.* Stop the broker, delete the directory .*index, and"
+    indexed.tables.write(lambda txn: flip(txn, indexed.tables.db(PAGES), key, 240))
+    what = "of a row of table 'pages' .* Stop the broker, delete the directory .*index, and"
     assert ids_of(indexed.store.load(queue, 4, 0, Window(3)).entries) == sent[:3]
     for ask in (
         lambda: indexed.store.load(queue, 4, 0, Window()),

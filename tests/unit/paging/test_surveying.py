@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.commands import CarryChunk
+from engine.events import chunk_lsns
+from paging.checked import Transaction
 from paging.surveying import Survey
 from tests.support.leaving import Leaving
 from tests.support.world import World
@@ -74,7 +76,7 @@ def test_a_large_message_whose_carried_chunks_begin_before_the_limit(leaving: Le
     message = world.send_large("q", [b"one", b"two"], routing_type=ANYCAST)
     leaving.write()
     leaving.carry(message)
-    new = world.entries("q")[0].message.chunks
+    new = chunk_lsns(world.journal[-1].decoded)
     assert ids(leaving, new[0] - 1) == []
     assert ids(leaving, new[0]) == [message]
     leaving.carry(new[0])
@@ -89,7 +91,7 @@ def test_each_segment_is_weighed(leaving: Leaving) -> None:
         world.ok(CarryChunk(leaving._random.randbytes(4000)))
         leaving.write()
     last = world.broker.lsn
-    with closing(Survey(leaving.data, last)) as survey:
+    with closing(Survey.of(leaving.data, last)) as survey:
         weights = survey.weigh()
     assert weights[0].first_lsn == 1
     assert 5000 <= weights[0].queued_bytes < 5100
@@ -104,6 +106,29 @@ def test_a_message_in_two_queues_weighs_once(leaving: Leaving) -> None:
         world.attach(world.connect(), "news", routing_type="multicast", durable_name=name)
     message = world.send("news", b"x" * 1000, routing_type="multicast")
     leaving.write()
-    with closing(Survey(leaving.data, message)) as survey:
+    with closing(Survey.of(leaving.data, message)) as survey:
         assert survey.count() == 2
         assert 1000 <= survey.weigh()[0].queued_bytes < 1100
+
+
+def test_a_large_message_is_looked_for_where_it_was_routed(
+    leaving: Leaving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in all queues: there may be as many large messages, and their copies, as queues."""
+    world = leaving.world
+    for number in range(20):
+        world.send(f"other{number}", b"x", routing_type=ANYCAST)
+    message = world.send_large("q", [b"one", b"two"], routing_type=ANYCAST)
+    first = world.journal[message - 1].decoded.chunks[0]
+    looked = []
+    known = Survey._is_queued
+
+    def look(self: Survey, txn: Transaction, queue: int, priority: int, message_id: int) -> bool:
+        looked.append(queue)
+        return known(self, txn, queue, priority, message_id)
+
+    monkeypatch.setattr(Survey, "_is_queued", look)
+    leaving.write()
+    with closing(Survey.of(leaving.data, first)) as survey:
+        assert survey.count() == 21
+    assert looked == [world.queue("q").id]

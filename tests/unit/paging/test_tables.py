@@ -5,10 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import lmdb
 import pytest
 
 from paging import tables as module
+from paging.checked import Transaction
 from paging.tables import (
     DATA_FILE,
     DATA_ID_KEY,
@@ -23,6 +23,7 @@ from paging.tables import (
     open_for_writing,
     page_key,
 )
+from tests.support.stored_rows import flip
 
 ROOT = Path(__file__).resolve().parents[3]
 DATA_ID = bytes(range(16))
@@ -60,7 +61,7 @@ def test_what_was_committed_is_there_for_who_reads(tmp_path: Path) -> None:
 def test_work_that_fails_leaves_nothing(tmp_path: Path) -> None:
     tables = open_for_writing(tmp_path, DATA_ID)
 
-    def work(txn: lmdb.Transaction) -> None:
+    def work(txn: Transaction) -> None:
         tables.set_position(txn, 7, b"h" * 16, 99)
         raise ValueError("stop")
 
@@ -75,7 +76,7 @@ def test_a_map_that_is_full_grows_and_the_work_is_done_again(tmp_path: Path) -> 
     tables = open_for_writing(tmp_path, DATA_ID)
     times = 0
 
-    def work(txn: lmdb.Transaction) -> int:
+    def work(txn: Transaction) -> int:
         nonlocal times
         times += 1
         for number in range(6000):
@@ -84,7 +85,7 @@ def test_a_map_that_is_full_grows_and_the_work_is_done_again(tmp_path: Path) -> 
 
     assert tables.write(work) == 2
     with tables.read() as txn:
-        assert txn.stat(tables.db(PAGES))["entries"] == 6000
+        assert txn.count(tables.db(PAGES)) == 6000
     assert (tmp_path / DATA_FILE).stat().st_size > module.MAP_BYTES_MIN
     tables.close()
     # Opened again the map is large enough from the start.
@@ -117,7 +118,7 @@ def test_a_reader_follows_a_map_that_another_process_made_larger(tmp_path: Path)
     reader = open_for_reading(tmp_path, DATA_ID)
     subprocess.run([sys.executable, "-c", FILL, str(tmp_path)], cwd=ROOT, check=True)
     with reader.read() as txn:
-        assert txn.stat(reader.db(PAGES))["entries"] == 6000
+        assert txn.count(reader.db(PAGES)) == 6000
     reader.close()
 
 
@@ -146,7 +147,7 @@ def test_tables_of_another_journal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "what"),
     [
-        (FORMAT_KEY, b"\2\0\0\0", "not of format 1"),
+        (FORMAT_KEY, b"\3\0\0\0", "not of format 2"),
         (DATA_ID_KEY, None, "does not say which journal"),
         (module.POSITION_KEY, b"short", "its position is no position"),
     ],
@@ -156,7 +157,7 @@ def test_meta_that_cannot_be_right(
 ) -> None:
     tables = open_for_writing(tmp_path, DATA_ID)
 
-    def work(txn: lmdb.Transaction) -> None:
+    def work(txn: Transaction) -> None:
         if value is None:
             txn.delete(key, db=tables.db(META))
         else:
@@ -168,19 +169,13 @@ def test_meta_that_cannot_be_right(
         read_position(tmp_path)
 
 
-@pytest.mark.parametrize("bit", range(0, 8 * module.POSITION_VALUE.size, 13))
+@pytest.mark.parametrize("bit", range(0, 8 * (module.POSITION_VALUE.size + 4), 13))
 def test_a_position_with_a_flipped_bit(tmp_path: Path, bit: int) -> None:
     tables = open_for_writing(tmp_path, DATA_ID)
     tables.write(lambda txn: tables.set_position(txn, 7, b"h" * 16, 99))
-
-    def flip(txn: lmdb.Transaction) -> None:
-        value = bytearray(txn.get(module.POSITION_KEY, db=tables.db(META)))
-        value[bit // 8] ^= 1 << bit % 8
-        txn.put(module.POSITION_KEY, bytes(value), db=tables.db(META))
-
-    tables.write(flip)
+    tables.write(lambda txn: flip(txn, tables.db(META), module.POSITION_KEY, bit))
     tables.close()
-    with pytest.raises(IndexDamaged, match="the crc of its position"):
+    with pytest.raises(IndexDamaged, match="the crc of a row of table 'meta'"):
         read_position(tmp_path)
 
 

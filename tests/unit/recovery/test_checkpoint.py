@@ -6,20 +6,22 @@ import pytest
 
 from engine.state import State
 from journal.disk import MemoryDisk
+from journal.format import segment_name
+from paging.base import BaseDamaged
 from paging.judging import Judgement
 from paging.tables import DATA_FILE, IndexDamaged, Tables, open_for_writing
 from recovery import checkpoint
 from recovery.checkpoint import (
     INDEX,
-    STARTING,
     Checkpoint,
     known_durable_lsn,
     load_checkpoint,
     suspect,
-    trust,
 )
+from recovery.last_words import LastWords
 
 DATA_ID = bytes(range(16))
+NOTHING = LastWords("")
 
 
 def make_index(data: Path, lsn: int = 7) -> None:
@@ -28,32 +30,61 @@ def make_index(data: Path, lsn: int = 7) -> None:
     tables.close()
 
 
+def asked(path: Path, words: LastWords = NOTHING) -> tuple[str, list[str]]:
+    """What is wrong with the index of a directory, and what is said meanwhile."""
+    said: list[str] = []
+    return suspect(path, path / "journal", words, said.append), said
+
+
 def test_no_index_is_not_suspect(tmp_path: Path) -> None:
-    assert suspect(tmp_path) == ""
-    assert not (tmp_path / STARTING).exists()
+    assert asked(tmp_path, LastWords("Fatal Python error: Aborted")) == ("", [])
     assert known_durable_lsn(tmp_path) == 0
 
 
-def test_an_index_is_suspect_before_anybody_looks_at_it(
+def test_a_sound_index_is_not_read_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_index(tmp_path)
+    monkeypatch.setattr(checkpoint, "check_apart", lambda *_: "nobody asks")
+    assert asked(tmp_path) == ("", [])
+    assert known_durable_lsn(tmp_path) == 7
+
+
+def test_a_page_that_is_none_is_found_before_anybody_looks(tmp_path: Path) -> None:
+    make_index(tmp_path)
+    file = tmp_path / INDEX / DATA_FILE
+    with file.open("r+b") as opened:
+        opened.seek(2 * 4096)
+        opened.write(bytes(file.stat().st_size - 2 * 4096))
+    wrong, said = asked(tmp_path)
+    assert "is not the one that should be there" in wrong
+    assert said == []
+    # The start may be refused for something else, and changes nothing then.
+    assert file.exists()
+
+
+def test_after_last_words_all_of_the_index_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_index(tmp_path)
-    monkeypatch.setattr(checkpoint, "check_apart", lambda path: "who reads it dies")
-    assert suspect(tmp_path) == ""
-    # Whoever dies of looking leaves this behind, and the next one does not look.
-    assert (tmp_path / STARTING).exists()
-    assert known_durable_lsn(tmp_path) == 7
-    assert suspect(tmp_path) == "who reads it dies"
-    assert not (tmp_path / INDEX / DATA_FILE).exists()
-    assert not (tmp_path / STARTING).exists()
+    words = LastWords("Fatal Python error: Aborted")
+    wrong, said = asked(tmp_path, words)
+    assert wrong == ""
+    assert said == [
+        f"the last run ended with '{words.text}': all of the index is read first (0 MiB)"
+    ]
+    assert "one broker after the other" in asked(tmp_path, words._replace(again=True))[0]
+    monkeypatch.setattr(checkpoint, "check_apart", lambda *_: "who reads it dies")
+    assert asked(tmp_path, words)[0] == "who reads it dies"
 
 
-def test_an_index_that_served_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_is_kept_until_its_successor_can_begin(tmp_path: Path) -> None:
+    """Without the base a new index cannot begin, so the start is refused: nothing is deleted."""
     make_index(tmp_path)
-    suspect(tmp_path)
-    trust(tmp_path)
-    monkeypatch.setattr(checkpoint, "check_apart", lambda path: "nobody asks")
-    assert suspect(tmp_path) == ""
+    disk = MemoryDisk()
+    disk.open_for_writing(segment_name(8)).close()
+    with pytest.raises(BaseDamaged, match="and so is 'base'"):
+        load_checkpoint(
+            tmp_path, disk, DATA_ID, 9, progress=None, notice=print, wrong="who reads it dies"
+        )
     assert known_durable_lsn(tmp_path) == 7
 
 

@@ -1,5 +1,6 @@
 """Opening data directories: what is cut, what is refused, and that refusing changes nothing."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from journal.errors import Corruption, JournalError, Locked
 from journal.journal import Journal
 from journal.reader import read_blocks
 from paging.layout import LAYOUT
+from paging.process import IndexerProcess, IndexerStuck
+from recovery import checkpoint
 from recovery import directory as opening
 from recovery.directory import RecoveryError, open_directory, recover
 from recovery.fold import FoldError, fold, fold_block
@@ -219,3 +222,41 @@ def test_reading_needs_no_lock_and_changes_nothing(tmp_path: Path) -> None:
 def test_reading_where_nothing_is_says_so(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="no data directory"):
         read_state(tmp_path)
+
+
+class StuckIndexer(IndexerProcess):
+    """Runs, and has no room on the disk."""
+
+    def catch_up(self, lsn: int, progress: object) -> None:
+        raise IndexerStuck("no space left on the device")
+
+
+def test_an_index_that_cannot_catch_up_keeps_nobody_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The indexer goes first where it is faster; what it has no room for is read into memory."""
+    directory = open_directory(tmp_path)
+    fill(directory.recovered.journal, Broker(State()))
+    directory.close()
+    shutil.rmtree(tmp_path / "index")
+    monkeypatch.setattr(checkpoint, "CATCH_UP_EVENTS", 1)
+    monkeypatch.setattr(checkpoint, "IndexerProcess", StuckIndexer)
+    told: list[str] = []
+    again = open_directory(tmp_path, notice=told.append)
+    assert again.recovered.state.queue_by_name["a"].ready_count == 5
+    assert again.recovered.indexer is not None
+    again.close()
+    assert "read into memory: no space left on the device" in told[-1]
+
+
+def test_what_only_the_index_knows_is_waited_for_or_the_start_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = open_directory(tmp_path)
+    fill(directory.recovered.journal, Broker(State()))
+    directory.close()
+    monkeypatch.setattr(checkpoint, "must_catch_up", lambda *_: True)
+    monkeypatch.setattr(checkpoint, "IndexerProcess", StuckIndexer)
+    with pytest.raises(RecoveryError, match="Make room on the disk") as refused:
+        open_directory(tmp_path)
+    assert "no space left on the device" in str(refused.value)

@@ -176,7 +176,7 @@ def test_a_queue_of_any_length_is_purged_and_deleted_whole(tmp_path: Path) -> No
             made.hub.fill("q", [b""] * many)
             assert (await made.ask(do="purge-queue", queue="q"))["lsn"] == made.hub.broker.lsn
             assert state.queue_by_name["q"].message_count == 0
-            assert await made.ask(do="purge-queue", queue="q") == {"lsn": 0}
+            assert await made.ask(do="purge-queue", queue="q") == {"lsn": 0, "removed": 0}
             made.hub.fill("q", [b""] * many)
             await made.ask(do="delete-queue", queue="q", force=True)
             assert "q" not in state.queue_by_name

@@ -19,8 +19,10 @@ from paging.content import ContentReader
 from paging.layout import LAYOUT
 from protocols.stomp import Session, StompOptions
 from recovery.fold import fold
-from server.hub import Hub, HubOptions, LoginRequest
+from server.hub import Hub
+from server.logins import LoginRequest
 from server.peer import Peer
+from server.ports import HubOptions
 
 Answer = Callable[[str | None, str], None]
 
@@ -93,6 +95,7 @@ class Bench:
         self.turns = 0
         self.logins: list[tuple[LoginRequest, Answer]] = []
         self.failures: list[Exception] = []
+        self.notices: list[str] = []
         inline = InlineWriter(journal, on_durable=self.durable, on_failure=self.failed)
         self.writer = SlowWriter(inline)
         self.hub = Hub(
@@ -103,6 +106,7 @@ class Bench:
             schedule=self.schedule,
             authenticate=lambda request, answer: self.logins.append((request, answer)),
         )
+        self.hub.on_notice = self.notices.append
         self.hub.chunks = ContentReader(self.disk, LAYOUT)
         self.hub.request(Start(version="test"))
         self.run()

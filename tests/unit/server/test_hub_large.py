@@ -312,6 +312,7 @@ def test_a_body_that_cannot_be_read_ends_the_connection_and_says_why() -> None:
     assert consumer.transport.closed_after_ms == 0
     bench.turn()
     assert bench.hub.status()["messages_ready"] == 1
+    assert bench.hub.status()["messages_withheld"] == 1
     details = [
         events.decode_detail(events.CONNECTION_CLOSED, detail)
         for batch in bench.writer.waiting

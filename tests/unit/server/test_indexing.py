@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from paging.messages import Indexed, Trouble
+from paging.messages import Ended, Indexed, Trouble
 from paging.process import IndexerFailed
+from recovery.last_words import LAST_WORDS, last_words
 from server import indexing
-from server.indexing import RESTART_US, TRUSTED_US, URGENT_BYTES, Indexing
+from server.indexing import RESTART_US, SILENT_US, TRUSTED_US, URGENT_BYTES, Indexing
 
 SECOND = 1_000_000
 
@@ -23,6 +24,8 @@ class FakeProcess:
         self.told: list[tuple[int, bool, bool]] = []
         self.words: list[Any] = []
         self.closed = False
+        self.killed = False
+        self.end: IndexerFailed | None = None
         self.pid = 4711
         FakeProcess.made.append(self)
 
@@ -34,12 +37,25 @@ class FakeProcess:
 
     def hear(self) -> list[Any]:
         words, self.words = self.words, []
-        if words and isinstance(words[0], IndexerFailed):
+        if words and isinstance(words[0], IndexerFailed | Ended):
             raise words[0]
         return words
 
-    def close(self) -> None:
+    def flush(self) -> None:
+        pass
+
+    def fate(self) -> IndexerFailed | None:
+        return self.end
+
+    def kill(self) -> None:
+        self.killed = True
+
+    def hang_up(self) -> None:
         self.closed = True
+
+    def close(self) -> bool:
+        self.closed = self.killed = True
+        return True
 
 
 class FakeHub:
@@ -51,7 +67,8 @@ class FakeHub:
         self.durable_lsn = 0
         self.lsn = 0
         self.unindexed_bytes = 0
-        self.journaled_bytes = 0
+        self.unindexed = self
+        self.journaled = 0
         self.failure = None
         self.stopping = False
         self.indexed_calls: list[tuple[int, int | None]] = []
@@ -101,6 +118,8 @@ class Scene:
         self.process = FakeProcess(path)
         self.store = FakeStore()
         self.failures: list[Exception] = []
+        self.damages: list[str] = []
+        self.now = SECOND
         self.indexing = Indexing(
             self.hub,  # type: ignore[arg-type]
             self.loop,
@@ -109,12 +128,33 @@ class Scene:
             store=self.store,  # type: ignore[arg-type]
             process=self.process,  # type: ignore[arg-type]
             checkpoint_us=10 * SECOND,
+            timeout_us=60 * SECOND,
             on_failure=self.failures.append,
+            on_damage=self.damages.append,
         )
 
     def say(self, *words: Any) -> None:
         self.process.words.extend(words)
         self.loop.readers[99]()
+
+    def wait(self, seconds: float) -> None:
+        """Tick for so long."""
+        for _ in range(int(seconds * 10)):
+            self.now += SECOND // 10
+            self.indexing.tick(self.now)
+
+    def wait_for_another(self) -> int:
+        """Tick until another indexer was started; return how long that took."""
+        running, begun = FakeProcess.made[-1], self.now
+        while FakeProcess.made[-1] is running:
+            self.wait(0.1)
+        self.process = FakeProcess.made[-1]
+        return self.now - begun
+
+    def end(self, code: int = 9) -> None:
+        """The process ends, without a word."""
+        self.say(Ended())
+        self.process.end = IndexerFailed(f"signal {code}", index=False)
 
 
 @pytest.fixture
@@ -140,9 +180,9 @@ def test_much_in_memory_is_urgent(scene: Scene) -> None:
 
 
 def test_a_commit_lets_the_hub_page_out(scene: Scene) -> None:
-    scene.hub.durable_lsn, scene.hub.journaled_bytes = 5, 700
+    scene.hub.durable_lsn, scene.hub.journaled = 5, 700
     scene.indexing.tick(SECOND)
-    scene.hub.durable_lsn, scene.hub.journaled_bytes = 9, 900
+    scene.hub.durable_lsn, scene.hub.journaled = 9, 900
     scene.indexing.tick(SECOND)
     scene.say(Indexed(5))
     assert scene.store.indexed_lsn == 5
@@ -162,6 +202,20 @@ def test_a_digest_becomes_a_checkpoint_and_is_no_news_itself(scene: Scene) -> No
     assert scene.process.told[-1][2] is False
 
 
+def test_digests_take_a_hundredth_of_the_time_at_most(scene: Scene) -> None:
+    """The period is 10 s; one that took a second is not asked for again before 100."""
+    scene.hub.durable_lsn = scene.hub.lsn = 5
+    scene.wait(0.1)
+    scene.say(Indexed(5, "d" * 32, digest_seconds=1.0))
+    scene.hub.durable_lsn = scene.hub.lsn = 50
+    scene.wait(1)
+    scene.say(Indexed(50))
+    scene.wait(98)
+    assert not any(digest for _, _, digest in scene.process.told[1:])
+    scene.wait(2)
+    assert scene.process.told[-1][2]
+
+
 def test_a_broker_that_stops_records_no_checkpoint(scene: Scene) -> None:
     scene.hub.durable_lsn = 5
     scene.indexing.tick(SECOND)
@@ -179,38 +233,105 @@ def test_trouble_is_shown_until_it_is_over(scene: Scene) -> None:
 
 
 def test_a_dead_indexer_is_started_again_later_each_time(scene: Scene) -> None:
-    now = SECOND
     waits = []
     for _ in range(3):
-        running = FakeProcess.made[-1]
-        running.words = [IndexerFailed("signal 9", index=False)]
-        scene.loop.readers[99]()
-        assert running.closed
-        begun = now
-        while FakeProcess.made[-1] is running:
-            now += SECOND // 10
-            scene.indexing.tick(now)
-        waits.append(now - begun)
-    assert waits[0] <= waits[1] <= waits[2]
+        scene.end()
+        assert scene.process.closed
+        waits.append(scene.wait_for_another())
+        # That it runs is no progress: it would be started over and over.
+        scene.say(Indexed(0))
+    assert waits[0] < waits[1] < waits[2]
     assert waits[2] >= RESTART_US
     assert scene.indexing.status()["indexer_restarts"] == 3
     assert not scene.failures
+    scene.hub.durable_lsn = 7
+    scene.say(Indexed(7))
+    scene.end()
+    scene.wait_for_another()
+    scene.end()
+    assert scene.wait_for_another() <= 2 * RESTART_US
 
 
-def test_damaged_tables_stop_the_broker_and_are_deleted(scene: Scene, tmp_path: Path) -> None:
+def test_no_other_begins_before_one_has_ended(scene: Scene) -> None:
+    scene.say(Ended())
+    scene.wait(SILENT_US / SECOND + 1)
+    assert FakeProcess.made == [scene.process]
+    assert scene.process.killed
+    assert "does not end" in scene.indexing.status()["index_trouble"]
+    scene.process.end = IndexerFailed("signal 9", index=False)
+    scene.wait_for_another()
+
+
+def test_one_that_does_not_answer_is_told_of_and_killed(scene: Scene) -> None:
+    scene.hub.durable_lsn = 5
+    scene.wait(SILENT_US / SECOND + 1)
+    status = scene.indexing.status()
+    assert "does not answer" in status["index_trouble"]
+    assert status["indexer_silent_seconds"] >= 10
+    assert scene.indexing.hurry()
+    assert not scene.process.killed
+    scene.wait(51)
+    assert scene.process.killed
+    scene.process.end = IndexerFailed("signal 9", index=False)
+    scene.wait_for_another()
+    scene.say(Indexed(5))
+    assert scene.indexing.status()["index_trouble"] == ""
+
+
+def test_one_that_owes_nothing_is_let_alone(scene: Scene) -> None:
+    scene.hub.durable_lsn = 5
+    scene.wait(1)
+    scene.say(Indexed(5, "d" * 32))
+    scene.hub.durable_lsn = scene.hub.lsn
+    scene.wait(1)
+    scene.say(Indexed(scene.hub.lsn))
+    scene.wait(200)
+    assert not scene.process.killed
+    assert scene.indexing.status()["index_trouble"] == ""
+
+
+def test_a_loop_that_stood_still_does_not_count(scene: Scene) -> None:
+    """While the loop was away, nobody could have been heard."""
+    scene.hub.durable_lsn = 5
+    scene.wait(1)
+    scene.now += 3600 * SECOND
+    scene.wait(1)
+    assert not scene.process.killed
+    assert scene.indexing.status()["index_trouble"] == ""
+
+
+def test_damage_of_the_journal_is_told_once_until_it_is_gone(scene: Scene) -> None:
+    damage = IndexerFailed("segment 7, offset 9", index=False, corrupt=True)
+    for _ in range(3):
+        scene.say(damage)
+        scene.process.end = IndexerFailed("exit code 1", index=False)
+        scene.wait_for_another()
+        scene.say(Indexed(0))
+    assert scene.damages == ["segment 7, offset 9"]
+    assert scene.indexing.status()["journal_damage"] == "segment 7, offset 9"
+    scene.hub.durable_lsn = 5
+    scene.say(Indexed(5))
+    assert scene.damages[-1] == ""
+    assert scene.indexing.status()["journal_damage"] == ""
+
+
+def test_damaged_tables_stop_the_broker_and_are_read_by_the_next(
+    scene: Scene, tmp_path: Path
+) -> None:
     scene.say(IndexerFailed("a page", index=True))
     (failure,) = scene.failures
     assert "a page" in str(failure)
-    assert "made anew" in str(failure)
-    assert not (tmp_path / "index").exists()
+    assert "made anew if it is damaged" in str(failure)
+    assert (tmp_path / "index").exists()
+    assert last_words(tmp_path).text == "a page"
 
 
 def test_an_index_that_served_for_a_while_is_trusted(scene: Scene, tmp_path: Path) -> None:
-    (tmp_path / "index-starting").touch()
+    (tmp_path / LAST_WORDS).write_bytes(b"!once more")
     scene.indexing.tick(SECOND)
-    assert (tmp_path / "index-starting").exists()
+    assert last_words(tmp_path).again
     scene.indexing.tick(SECOND + TRUSTED_US)
-    assert not (tmp_path / "index-starting").exists()
+    assert not last_words(tmp_path).again
 
 
 def test_the_end_waits_only_for_what_is_missing(scene: Scene) -> None:

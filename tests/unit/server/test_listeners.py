@@ -1,6 +1,7 @@
 """Acceptors on real sockets of this machine, with a hub that only remembers."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -8,7 +9,10 @@ import pytest
 
 from engine.broker import Broker
 from engine.state import State
+from journal.spares import SPARES
+from server.admission import Admission, Limits
 from server.config import AcceptorConfig, load
+from server.descriptors import Descriptors
 from server.listeners import WRITE_HIGH_BYTES, Acceptor, Connection
 from server.peer import Peer
 
@@ -40,13 +44,22 @@ def configuration(**values: Any) -> AcceptorConfig:
     return msgspec.structs.replace(acceptor, **values)
 
 
+@pytest.fixture(autouse=True)
+def no_spares() -> Iterator[None]:
+    """Leave the process without the descriptors that a broker holds in reserve."""
+    yield
+    SPARES.release()
+
+
 async def until(condition: Any) -> None:
     while not condition():
         await asyncio.sleep(0.001)
 
 
 async def listen(hub: Any, config: AcceptorConfig, *, is_full: bool = False) -> Acceptor:
-    acceptor = Acceptor(hub, config, "test", lambda: is_full)
+    descriptors = Descriptors(lambda: 0 if is_full else 100)
+    admission = Admission(descriptors, lambda: Limits(-1, 100, 100), lambda: 1)
+    acceptor = Acceptor(hub, config, "test", admission)
     await acceptor.bind()
     await acceptor.start()
     assert acceptor.url == f"stomp://127.0.0.1:{acceptor.port}"

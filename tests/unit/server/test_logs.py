@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -178,3 +179,20 @@ def test_a_line_that_cannot_be_written_is_lost_and_no_more(broken: bool) -> None
     logs.configure("info", "json", after)
     logs.logger("server").info("kept")
     assert [line["event"] for line in lines(after)] == ["kept"]
+
+
+def test_a_pipe_that_nobody_reads_holds_up_nobody() -> None:
+    read, written = os.pipe()
+    with os.fdopen(read, "rb") as reader, os.fdopen(written, "w", encoding="utf-8") as stream:
+        logs.configure("info", "json", stream)
+        for number in range(2_000):
+            logs.logger("test").info("a line", number=number, text="x" * 100)
+        logs.logger("test").info("a long line", text="x" * 60_000)
+        os.set_blocking(read, False)
+        first = reader.read()
+        assert first.endswith(b"\n")
+        logs.logger("test").info("after that")
+        lost, after = [json.loads(line) for line in reader.read().splitlines()]
+    assert after["event"] == "after that"
+    told = f"{2_001 - first.count(bytes([10]))} lines before this one were lost: nobody read them"
+    assert lost["event"] == told

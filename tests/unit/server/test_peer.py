@@ -40,9 +40,9 @@ class Transport:
 class Chunks:
     """Chunk N is ten times its last digit."""
 
-    def fetch(self, lsns: Sequence[int]) -> list[tuple[bytes, bytes]]:
+    def chunks(self, lsns: Sequence[int], before: int) -> list[bytes]:
         assert 0 < len(lsns) <= CHUNKS_AT_ONCE
-        return [(b"", b"%d" % (lsn % 10) * 10) for lsn in lsns]
+        return [b"%d" % (lsn % 10) * 10 for lsn in lsns]
 
 
 class Pipe:

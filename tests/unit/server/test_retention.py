@@ -6,23 +6,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journal.retention import Limits, SealedSegment, choose
+from journal.disk import MemoryDisk
+from journal.retention import Limits, SealedSegment, SegmentTable, choose
+from paging.leaving import ROUND_SEGMENTS, worth_leaving
 from paging.retiring import WEIGH
 from paging.surveying import Weight
-from server.retention import (
-    ROUND_SEGMENTS,
-    STEP_SECONDS,
-    Pace,
-    Retention,
-    RetentionError,
-    worth_leaving,
-)
+from server.leaving import STEP_SECONDS, Pace, Performer, StepError
+from server.retention import Retention
+from server.supervision import Supervisor
 
 
 def segments(count: int) -> tuple[SealedSegment, ...]:
@@ -122,15 +120,16 @@ def open_pipes() -> int:
 
 
 def test_processes_leave_nothing_behind_that_waits_for_the_collector(tmp_path: Path) -> None:
-    nothing = cast(Any, None)
-    retention = Retention(nothing, tmp_path, lambda: None, nothing)
+    performer = Performer(
+        cast(Any, None), tmp_path, cast(Any, Mock()), SegmentTable(MemoryDisk()), ""
+    )
 
     async def ask_often() -> list[int]:
         found = []
         for _ in range(4):
             # There is no index to be weighed: the process says so, and ends.
-            with pytest.raises(RetentionError):
-                await retention._ask(WEIGH, 1)
+            with pytest.raises(StepError):
+                await performer._ask(WEIGH, 1)
             found.append(open_pipes())
         return found
 
@@ -138,3 +137,32 @@ def test_processes_leave_nothing_behind_that_waits_for_the_collector(tmp_path: P
         found = runner.run(ask_often())
     assert found[0] > 0
     assert max(found) == found[0]
+
+
+def test_what_nobody_foresaw_of_retention_shows_and_does_not_end_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception that the rounds do not list is the supervisor's."""
+    (tmp_path / "journal").mkdir()
+    rounds = 0
+
+    async def fail(self: Retention) -> bool:
+        nonlocal rounds
+        rounds += 1
+        raise KeyError("nobody thought of this")
+
+    monkeypatch.setattr(Retention, "round", fail)
+    config = Mock(retention_max_age=1, retention_max_bytes=0, retention_scan_period=1)
+
+    async def run() -> list[dict[str, Any]]:
+        retention = Retention(cast(Any, None), tmp_path, lambda: None, config)
+        supervisor = Supervisor(lambda error: None, sleep=lambda seconds: asyncio.sleep(0))
+        supervisor.run("retention", retention.run)
+        while rounds < 3:
+            await asyncio.sleep(0.001)
+        await supervisor.stop()
+        return supervisor.status()
+
+    (status,) = asyncio.run(run())
+    assert status["failures"] >= 2
+    assert "nobody thought of this" in status["trouble"]

@@ -10,7 +10,7 @@ import argon2
 import pytest
 
 from server import users as module
-from server.users import Users, UsersError
+from server.users import CannotCheck, Users, UsersError
 
 KNOWN_HASH = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("right")
 
@@ -96,14 +96,25 @@ def test_a_file_that_others_may_read_is_warned_about(written: Path) -> None:
     assert "chmod 600" in warning
 
 
-@pytest.mark.parametrize(("text", "why"), [("", "does not exist"), ("[users]\n", "has none")])
-def test_that_guest_is_let_in_is_warned_about(path: Path, text: str, why: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "allow_guest", "why"),
+    [
+        ("", False, "users.toml does not exist: guest with passcode guest is let in"),
+        ("[users]\n", True, "allow-guest is set: guest with passcode guest is let in"),
+        ("[users]\n", False, "users.toml has no users: nobody is let in"),
+    ],
+)
+def test_who_is_let_in_without_users_is_warned_about(
+    path: Path, text: str, allow_guest: bool, why: str
+) -> None:
     if text:
         path.parent.mkdir()
         path.write_text(text)
         path.chmod(0o600)
-    (warning,) = Users.load(path).warnings()
-    assert f"no users ({path} {why}): guest" in warning
+    users = Users.load(path)
+    users.allow_guest = allow_guest
+    (warning,) = users.warnings()
+    assert why in warning
     assert f"daybook user add LOGIN --users-file {path}" in warning
 
 
@@ -216,18 +227,85 @@ def test_a_verification_that_a_reload_overtakes_is_not_remembered(written: Path)
     assert users.verify("alice", "right") is False
 
 
-def test_the_guest_is_let_in_from_this_machine_until_there_is_a_user(path: Path) -> None:
+def admits(users: Users, login: str, passcode: str, *, peer_is_loopback: bool = True) -> bool:
+    """Whether somebody is let in, at once or after hashing."""
+    return users.admits_at_once(login, passcode, peer_is_loopback=peer_is_loopback) or (
+        users.can_be_right(login) and users.verify(login, passcode)
+    )
+
+
+def test_the_guest_is_let_in_from_this_machine_where_there_is_no_file(path: Path) -> None:
     users = Users.load(path)
     assert users.allows_guest(True) is True
     assert users.allows_guest(False) is False
-    assert users.admits("guest", "guest", peer_is_loopback=True) is True
-    assert users.admits("guest", "guest", peer_is_loopback=False) is False
-    assert users.admits("guest", "other", peer_is_loopback=True) is False
-    assert users.admits("other", "guest", peer_is_loopback=True) is False
+    assert admits(users, "guest", "guest") is True
+    assert admits(users, "guest", "guest", peer_is_loopback=False) is False
+    assert admits(users, "guest", "other") is False
+    assert admits(users, "other", "guest") is False
     users.add("alice", "x")
     assert users.allows_guest(True) is False
-    assert users.admits("guest", "guest", peer_is_loopback=True) is False
-    assert users.admits("alice", "x", peer_is_loopback=False) is True
+    assert admits(users, "guest", "guest") is False
+    assert admits(users, "alice", "x", peer_is_loopback=False) is True
+    users.remove("alice")
+    assert admits(users, "guest", "guest") is False
+    assert admits(Users.load(path), "guest", "guest") is False
+    users.allow_guest = True
+    assert admits(users, "guest", "guest") is True
+    assert admits(users, "guest", "guest", peer_is_loopback=False) is False
+
+
+def test_a_guest_may_be_a_user(path: Path) -> None:
+    users = Users.load(path)
+    users.add("guest", "real")
+    assert admits(users, "guest", "real", peer_is_loopback=False) is True
+    assert admits(users, "guest", "guest") is False
+
+
+def test_why_a_peer_is_not_let_in(path: Path) -> None:
+    users = Users.load(path)
+    assert "from this machine only" in users.why_not("guest", False)
+    assert "from this machine only" in users.why_not("", False)
+    assert users.why_not("guest", True) == "login or passcode of 'guest' is wrong"
+    users.add("alice", "x")
+    assert "guest is not allowed" in users.why_not("guest", True)
+    assert "wants a login" in users.why_not("", False)
+    assert users.why_not("alice", True) == "login or passcode of 'alice' is wrong"
+    assert len(users.why_not("a" * 10_000, True)) < 200
+
+
+def test_a_file_that_vanished_lets_nobody_in(written: Path) -> None:
+    users = Users.load(written)
+    written.unlink()
+    with pytest.raises(UsersError, match="users file is gone"):
+        users.reload()
+    assert users.has("alice")
+    assert not users.allows_guest(True)
+
+
+def test_who_was_let_in_is_remembered_over_a_reload(written: Path, hasher: CountingHasher) -> None:
+    users = Users.load(written)
+    before = users.snapshot()
+    assert users.verify("alice", "right")
+    users.reload()
+    assert users.admits_at_once("alice", "right", peer_is_loopback=False)
+    assert not users.admits_at_once("alice", "wrong", peer_is_loopback=False)
+    assert users.changed_since(before) == set()
+    written.write_text("[users]\n")
+    users.reload()
+    assert not users.admits_at_once("alice", "right", peer_is_loopback=False)
+    assert users.changed_since(before) == {"alice"}
+
+
+def test_a_passcode_that_cannot_be_hashed_is_not_wrong(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Exhausted(CountingHasher):
+        def verify(self, hashed: str, passcode: bytes) -> bool:
+            raise argon2.exceptions.VerificationError("Memory allocation error")
+
+    monkeypatch.setattr(module, "_HASHER", Exhausted(module._HASHER))
+    with pytest.raises(CannotCheck, match="Memory allocation"):
+        Users.load(written).verify("alice", "right")
 
 
 @pytest.mark.parametrize(

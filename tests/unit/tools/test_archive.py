@@ -83,14 +83,18 @@ def test_an_archive_is_found_as_named_else_as_configured_else_in_the_data(
     moved = tmp_path / "elsewhere"
     (data / "archive").rename(moved)
     nothing = journal("archive", "list", data)
-    assert (nothing.exit_code, nothing.output) == (0, f"no segment is archived in {data}/archive\n")
+    assert nothing.exit_code == 1
+    assert f"{data}/archive: there is no archive here; name its place" in nothing.output
+    (data / "archive").mkdir()
+    empty = journal("archive", "list", data)
+    assert (empty.exit_code, empty.output) == (0, f"no segment is archived in {data}/archive\n")
     expected = journal("archive", "list", "--archive", moved).output
     assert f"segments in {moved}" in expected
     assert journal("archive", "list", DAYBOOK_ARCHIVE=str(moved)).output == expected
     config = tmp_path / "other.toml"
     config.write_text(f'[journal]\narchive-directory = "{moved}"\n')
     assert journal("archive", "list", "--config", config).output == expected
-    assert journal("archive", "list", data).output == nothing.output
+    assert journal("archive", "list", data).output == empty.output
     # Where `daybook init` puts it.
     config.rename(tmp_path / "broker.toml")
     assert journal("archive", "list", data).output == expected

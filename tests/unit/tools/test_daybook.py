@@ -77,7 +77,7 @@ def test_without_a_broker_the_journal_is_read_and_said_so(history: Any) -> None:
     for command in (["status"], ["queue", "list"], ["address", "list"], ["settings", "orders"],
                     ["browse", "orders"]):  # fmt: skip
         result = run(*command, "--data", history.data)
-        assert result.exit_code == 0, result.output
+        assert result.exit_code == (3 if command == ["status"] else 0), result.output
         assert f"broker is not running; state at LSN {history.last_lsn}" in result.stderr
         assert "broker is not running" not in result.stdout
     status = json.loads(run("status", "--data", history.data, "--json").stdout)
@@ -229,6 +229,31 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             process.kill()
 
 
+def test_send_says_where_the_message_went(broker: Served) -> None:
+    routed = broker.run("send", "/queue/truth", "x", "--must-route")
+    assert routed.exit_code == 0, routed.output
+    assert "routed to queue truth" in routed.output
+    nobody = broker.run("send", "/topic/nobody", "x")
+    assert nobody.exit_code == 0
+    assert "dropped: no-binding" in nobody.output
+    assert "safe on disk" not in nobody.output
+    must = broker.run("send", "/topic/nobody", "x", "--must-route", "--count", 3)
+    assert must.exit_code == 1
+    assert "3 of 3 went to no queue" in must.output
+    told = json.loads(broker.run("send", "/topic/nobody", "x", "--json").output)
+    assert (told["routed"], told["dropped"], told["reasons"]) == ([], 1, ["no-binding"])
+
+
+@pytest.mark.parametrize("name", ["/que/a", "queue/a", "/queues/a", "/tpic/a"])
+def test_send_warns_of_a_mistyped_prefix(broker: Served, name: str) -> None:
+    sent = broker.run("send", name, "x")
+    assert sent.exit_code == 0
+    kind = "topic" if "t" in name.split("/")[-2][:1] else "queue"
+    assert f"did you mean /{kind}/a?" in sent.output
+    assert "warning" not in broker.run("send", "/queue/a/b", "x").output
+    assert "warning" not in broker.run("send", "orders.eu", "x").output
+
+
 def test_what_is_sent_is_received_once(broker: Served) -> None:
     for body in ("one", "two\u00e4"):
         sent = broker.run("send", "/queue/once", body, "--header", "a=b=c:d", "--priority", "7")
@@ -308,9 +333,44 @@ def test_many_and_in_a_transaction(broker: Served) -> None:
     assert broker.json("send", "/queue/many", "y", "--count", 20, "--transaction")["sent"] == 20
     rows = {row["queue"]: row for row in broker.json("queue", "list")}
     assert rows["many"]["ready"] == 1520
-    assert broker.run("queue", "purge", "many").exit_code == 0
+    assert broker.run("queue", "purge", "many").output == (
+        "purged queue 'many': 1,520 messages removed\n"
+    )
     rows = {row["queue"]: row for row in broker.json("queue", "list")}
     assert rows["many"]["ready"] == 0
+    assert broker.run("queue", "purge", "many").output == "purged queue 'many': it was empty\n"
+    broker.run("send", "/queue/many", "x")
+    assert broker.json("queue", "purge", "many")["removed"] == 1
+    broker.run("send", "/queue/many", "x")
+    refused = broker.run("queue", "delete", "many")
+    assert refused.exit_code == 1
+    assert broker.run("queue", "delete", "many", "--force").output == (
+        "deleted queue 'many': 1 message removed\n"
+    )
+
+
+def test_what_exists_is_created_only_if_missing(broker: Served) -> None:
+    create = ("queue", "create", "wanted", "--if-missing")
+    assert broker.run(*create).output == "created queue 'wanted'\n"
+    lsn = broker.json("status")["lsn"]
+    again = broker.run(*create)
+    assert (again.exit_code, again.output) == (0, "it exists already, and nothing was changed\n")
+    assert broker.json(*create)["exists"] is True
+    assert broker.json("status")["lsn"] == lsn
+    assert broker.run("queue", "create", "wanted").exit_code == 1
+    other = broker.run(*create, "--address", "elsewhere")
+    assert (other.exit_code, "exists already" in other.output) == (1, True)
+    address = ("address", "create", "wanted", "--if-missing")
+    assert broker.json(*address)["exists"] is True
+    assert "lsn" in broker.json(*address, "--routing-type", "multicast")
+    assert broker.json(*address, "--routing-type", "multicast")["exists"] is True
+
+
+def test_health_is_said_in_a_line(broker: Served, tmp_path: Path) -> None:
+    assert (broker.run("health").exit_code, broker.run("health").output) == (0, "healthy\n")
+    assert broker.json("health") == {"healthy": True, "problems": []}
+    nobody = run("health", "--data", tmp_path)
+    assert (nobody.exit_code, nobody.output) == (3, "no broker runs\n")
 
 
 def test_browsing_and_keeping_leave_messages_where_they_are(broker: Served) -> None:

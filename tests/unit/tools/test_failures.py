@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from journal.disk import RealDisk
 from journal.segment import segment_names
-from tools import administration, daybook, journal_cli
+from tools import daybook, health, journal_cli
 from tools.failures import describe
 
 ROOT = Path(journal_cli.__file__).resolve().parent.parent
@@ -127,7 +127,7 @@ def test_a_beginning_behind_the_end_is_explained(history: Any) -> None:
 def test_the_status_shows_what_names_something_without_separators(history: Any) -> None:
     status = {"pid": 1234567, "uptime_seconds": 93784.5, "blocks_written": 1234567}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(administration, "look", lambda *_: dict(status))
+        patch.setattr(health, "look", lambda *_: dict(status))
         result = CliRunner().invoke(daybook.cli, ["status", "--data", str(history.data)])
     assert "1234567\n" in result.stdout
     assert "1,234,567\n" in result.stdout

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from engine import events
 from engine.commands import OpenConnection, Send
+from journal.extras import install_command
 from tests.support.faults import appended, of_kind
 from tests.support.histories import some_history, write_history
 from tests.support.leaving import Leaving
@@ -122,12 +123,12 @@ def test_a_package_that_is_missing(
     result = pipeline("audit", "--data", data)
     assert result.exit_code == 1
     assert EXTRA["duckdb"] == "sql"
-    assert "this needs duckdb; install it with: pip install 'daybook-broker[sql]'" in result.output
+    assert f"this needs duckdb; install it with: {install_command('sql')}" in result.output
     if module == "tools.job_audit":
         for words in (("--engine", "spark"), ("--engine=spark",)):
             result = pipeline("audit", "--data", data, *words)
             assert result.exit_code == 1
-            assert "pip install 'daybook-broker[spark]'" in result.output
+            assert install_command("spark") in result.output
 
 
 @pytest.mark.parametrize("job", ["audit", "latency", "trail"])

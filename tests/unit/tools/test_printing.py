@@ -1,10 +1,12 @@
 """Tables: on terminals of any width, with names of any length, and as plain text."""
 
 import io
+import json
 import re
 
 import pytest
 
+from tools import printing
 from tools.administration import MORE_QUEUE_COLUMNS, QUEUE_COLUMNS
 from tools.layout import fit, folded, shortened
 from tools.printing import progress, show_table
@@ -13,7 +15,9 @@ WIDTHS = (50, 60, 80, 120)
 OPTIONAL = [column.replace("_", " ") for column in MORE_QUEUE_COLUMNS]
 HEADINGS = [column.replace("_", " ") for column in QUEUE_COLUMNS] + OPTIONAL
 NAMES = ["orders", "orders.eu.vat", "[bold]", "名前" * 10, "x" * 1500 + "middle" + "y" * 1500]
-ROWS = [[name, name, 1, 22, 3, 1_234_567, 1_234_544, False, "multicast", 0, 5, 7] for name in NAMES]
+ROWS = [
+    [name, name, 1, 0, 22, 3, 1_234_567, 1_234_544, False, "multicast", 0, 5, 7] for name in NAMES
+]
 
 
 class Terminal(io.StringIO):
@@ -60,7 +64,7 @@ def test_names_of_customary_length_can_be_put_together(
 
 
 def test_a_wide_terminal_gets_one_line_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = shown(monkeypatch, 140, HEADINGS, ROWS[:3], optional=OPTIONAL)
+    lines = shown(monkeypatch, 160, HEADINGS, ROWS[:3], optional=OPTIONAL)
     assert len([line for line in lines if "multicast" in line]) == 3
     assert "in flight" in lines[0]
 
@@ -115,3 +119,22 @@ def test_a_progress_bar_goes_when_the_work_is_done(monkeypatch: pytest.MonkeyPat
     # The last thing is that the line is erased.
     assert stream.getvalue().rstrip("\r\n").endswith(("\x1b[2K", "\x1b[?25h"))
     assert "\x1b[2K" in stream.getvalue()[stream.getvalue().rindex("verifying") :]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain \u00e4\n", "plain \u00e4\n"),
+        ("a\x1b[2Jb\tc", "a\\u001b[2Jb\tc"),
+        ("safe\u202egnp.exe", "safe\\u202egnp.exe"),
+        ("\x9b1m\x7f\U000e0001", "\\u009b1m\\u007f\\udb40\\udc01"),
+    ],
+)
+def test_text_cannot_rule_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, text: str, shown: str
+) -> None:
+    assert printing.for_output(text) == text
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert printing.for_output(text) == shown
+    if "\t" not in text and "\n" not in text:
+        assert json.loads(f'"{shown}"') == text

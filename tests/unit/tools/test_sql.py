@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -414,3 +415,16 @@ def test_a_reader_that_goes_away_ends_it_in_silence(history: Any) -> None:
     assert done.stdout.splitlines()[0].startswith("lsn,time,kind")
     assert done.stdout.splitlines()[1] == "0"
     assert done.stderr == ""
+
+
+def test_where_history_begins_is_said(history: Any, tmp_path: Path) -> None:
+    whole = ask(history.data, KINDS)
+    assert "history begins" not in whole.stderr
+    data = tmp_path / "data"
+    shutil.copytree(history.data, data)
+    first, second, *_ = segment_names(RealDisk(data / "journal"))
+    (data / "journal" / first).unlink()
+    result = ask(data, KINDS)
+    lsn = segment_first_lsn(second)
+    assert f"note: history begins with event {lsn} here" in result.stderr, result.output
+    assert "history begins" not in ask(data, "SELECT 1").stderr

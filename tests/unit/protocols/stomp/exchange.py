@@ -42,8 +42,8 @@ class Client:
     def read(self) -> list[bytes]:
         broker = self.exchange.broker
         broker.dispatch(NOW)
-        for consumer, message, count, gate in broker.effects:
-            consumer.receiver.deliver(message, count, gate)
+        for consumer, message, count, redelivered, gate in broker.effects:
+            consumer.receiver.deliver(message, count, redelivered, gate)
         broker.effects.clear()
         frames = b"".join(self.session.out).split(b"\0")
         self.session.out.clear()

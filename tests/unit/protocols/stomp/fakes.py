@@ -1,6 +1,8 @@
 """A broker that records commands and answers as told: enough to test sessions without an engine."""
 
+from engine.budget import Budget
 from engine.commands import Attach, Command, OpenConnection
+from engine.outcomes import Outcome
 from engine.refusals import Code, Refusal
 from protocols.stomp.options import StompOptions
 from protocols.stomp.session import Session
@@ -14,17 +16,29 @@ class FakeBroker:
     """Answers each command with the next LSN, or with the refusal prepared for its type."""
 
     def __init__(self) -> None:
+        self.budget = Budget()
         self.commands: list[Command] = []
         self.lsn = 0
+        self.attached: list[int] = []
         self.refusals: dict[type[Command], list[Refusal]] = {}
 
     def handle(self, command: Command, now: int) -> int | Refusal:
         self.commands.append(command)
+        self.budget.spent += 1
         waiting = self.refusals.get(type(command))
         if waiting:
             return waiting.pop(0)
         self.lsn += 1
+        if isinstance(command, Attach):
+            self.attached.append(self.lsn)
         return self.lsn
+
+    def holders(self, connection: int, message: int) -> list[int]:
+        """All that attached: who has what, a fake does not know."""
+        return self.attached
+
+    def outcome(self, since: int) -> Outcome | None:
+        return Outcome(("q",)) if since < self.lsn else None
 
     def refuse(self, kind: type[Command], code: Code, text: str) -> None:
         self.refusals.setdefault(kind, []).append(Refusal(code, text))

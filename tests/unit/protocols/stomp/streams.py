@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import msgspec
 
+from engine.budget import NO_LIMIT
 from protocols.stomp.options import StompOptions
 from tests.unit.protocols.stomp.fakes import FakeMessage, Peer
 
@@ -78,14 +79,25 @@ BROKEN = (
 )
 
 
-def run(chunks: list[bytes], options: StompOptions = OPTIONS) -> tuple[list[str], bytes, bool]:
-    """Feed the chunks to a session, logging in when asked: commands, output, whether it ended."""
+def run(
+    chunks: list[bytes], options: StompOptions = OPTIONS, units: int = NO_LIMIT
+) -> tuple[list[str], bytes, bool]:
+    """Feed the chunks to a session, logging in when asked: commands, output, whether it ended.
+
+    It may do so many `units` at a time; then others would have their turn.
+    """
     peer = Peer(options)
     output = []
+    budget = peer.broker.budget
     for chunk in chunks:
+        budget.allow(units)
         output.append(peer.send(chunk))
         if peer.session.login_request is not None:
             peer.session.authenticated("user", "", peer.now)
+            output.append(peer.taken())
+        while peer.session.has_more:
+            budget.allow(units)
+            peer.session.proceed(peer.now)
             output.append(peer.taken())
     commands = [
         repr(command) if not hasattr(command, "receiver") else command.subscription
@@ -94,7 +106,7 @@ def run(chunks: list[bytes], options: StompOptions = OPTIONS) -> tuple[list[str]
     for command in peer.broker.commands:
         receiver = getattr(command, "receiver", None)
         if receiver is not None:
-            receiver.deliver(FakeMessage(5, b"destination:a\nx:\\n\n", b"y"), 2, 9)
+            receiver.deliver(FakeMessage(5, b"destination:a\nx:\\n\n", b"y"), 2, True, 9)
     output.append(peer.taken())
     return commands, b"".join(output), peer.session.closing
 

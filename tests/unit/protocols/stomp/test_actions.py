@@ -135,8 +135,8 @@ def test_in_1_0_the_most_recent_delivery_wins() -> None:
     for name in "abc":
         peer.send(frame(f"SUBSCRIBE\nid:{name}\ndestination:/topic/{name}\nack:client"))
     receivers = [each.receiver for each in peer.broker.commands]
-    receivers[0].deliver(FakeMessage(77, b""), 1, 0)
-    receivers[1].deliver(FakeMessage(77, b""), 1, 0)
+    receivers[0].deliver(FakeMessage(77, b""), 1, False, 0)
+    receivers[1].deliver(FakeMessage(77, b""), 1, False, 0)
     peer.send(frame("ACK\nmessage-id:77"))
     assert [each.consumer for each in peer.broker.of(Acknowledge)] == [receivers[1].consumer]
 
@@ -146,7 +146,7 @@ def test_in_1_0_the_other_subscriptions_are_tried() -> None:
     for name in "abc":
         peer.send(frame(f"SUBSCRIBE\nid:{name}\ndestination:/topic/{name}\nack:client"))
     receivers = [each.receiver for each in peer.broker.commands]
-    receivers[2].deliver(FakeMessage(78, b""), 1, 0)
+    receivers[2].deliver(FakeMessage(78, b""), 1, False, 0)
     peer.taken()
     peer.broker.refuse(Acknowledge, Code.NOT_FOUND, "not in flight")
     output = peer.send(frame("ACK\nmessage-id:77\nreceipt:r"))
@@ -164,7 +164,7 @@ def test_in_1_0_the_subscription_may_be_named() -> None:
 
 def test_an_unsubscribed_one_is_not_tried_in_1_0() -> None:
     peer = subscribed(None)
-    peer.subscribed().deliver(FakeMessage(77, b""), 1, 0)
+    peer.subscribed().deliver(FakeMessage(77, b""), 1, False, 0)
     peer.send(frame("UNSUBSCRIBE\nid:s"))
     assert b"no such delivery" in peer.send(frame("ACK\nmessage-id:77"))
     assert peer.broker.of(Acknowledge) == []

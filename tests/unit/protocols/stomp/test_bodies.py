@@ -133,12 +133,12 @@ def test_a_large_message_is_said_around_the_place_of_its_body(version: str | Non
     session = peer.session
     session.gate = 0
     subscription = peer.subscribed()
-    subscription.deliver(FakeMessage(8, b"destination:a\n", chunks=(5, 7)), 1, 9)
-    subscription.deliver(FakeMessage(10, b"destination:a\n", b"small"), 1, 4)
-    subscription.deliver(FakeMessage(11, b"destination:a\n", chunks=(3, 12)), 2, 0)
+    subscription.deliver(FakeMessage(8, b"destination:a\n", chunks=(5, 7)), 1, False, 9)
+    subscription.deliver(FakeMessage(10, b"destination:a\n", b"small"), 1, False, 4)
+    subscription.deliver(FakeMessage(11, b"destination:a\n", chunks=(3, 12)), 2, False, 0)
     output = b"".join(session.out)
     first, second = session.bodies
-    assert first == Body(output.index(b"\n\n\0") + 2, (5, 7), 20)
+    assert first == Body(output.index(b"\n\n\0") + 2, (5, 7), 20, 8, subscription.consumer)
     assert (second.chunks, second.size) == ((3, 12), 20)
     assert output[first.at : first.at + 1] == output[second.at :] == b"\0"
     assert b"redelivered:true" in output[first.at : second.at]
@@ -151,7 +151,7 @@ def test_a_delivery_waits_for_its_last_chunk() -> None:
     peer = connected()
     peer.send(frame("SUBSCRIBE\nid:s\ndestination:/queue/a"))
     peer.session.gate = 0
-    peer.subscribed().deliver(FakeMessage(8, b"", chunks=(5, 6)), 1, 0)
+    peer.subscribed().deliver(FakeMessage(8, b"", chunks=(5, 6)), 1, False, 0)
     assert peer.session.gate == 6
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.commands import CloseConnection, OpenConnection, RefuseConnection, Send
+from engine.commands import CloseConnection, OpenConnection, Send
 from engine.events import AUTHENTICATION, PROTOCOL_ERROR, TIMEOUT
 from engine.refusals import Code
 from protocols.stomp.options import StompOptions
@@ -39,7 +39,8 @@ def test_no_common_version(accepted: str) -> None:
     assert output.startswith(b"ERROR\n")
     assert b"\nversion:1.0,1.1,1.2\n" in output
     assert peer.session.closing
-    assert peer.broker.of(RefuseConnection)[0].reason == PROTOCOL_ERROR
+    assert peer.session.refusal is not None
+    assert peer.session.refusal[0] == PROTOCOL_ERROR
 
 
 def test_connected_waits_for_its_event_and_tells_who_answers() -> None:
@@ -68,8 +69,9 @@ def test_a_refused_login() -> None:
     assert output.startswith(b"ERROR\nmessage:login or passcode are wrong\n")
     assert b"secret" not in output
     assert peer.session.closing
-    refusal = peer.broker.of(RefuseConnection)[0]
-    assert (refusal.reason, refusal.user) == (AUTHENTICATION, "joe")
+    assert peer.session.refusal == (
+        AUTHENTICATION, "STOMP 1.2", "joe", "login or passcode are wrong"
+    )  # fmt: skip
     assert peer.broker.of(CloseConnection) == []
 
 
@@ -130,6 +132,13 @@ def test_blanks_around_values_in_1_0() -> None:
     peer = Peer()
     peer.send(b"CONNECT\nlogin:\tjoe\t\npasscode:\xc2\xa0x\xc2\xa0\n\n\0")
     assert peer.session.login_request == ("joe", "\xa0x\xa0", "")
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+def test_blanks_are_part_of_values_from_1_1_on(version: str) -> None:
+    peer = Peer()
+    peer.send(f"CONNECT\naccept-version:{version}\nhost:h\nlogin: joe\npasscode:x \n\n\0".encode())
+    assert peer.session.login_request == (" joe", "x ", "")
 
 
 def test_1_0_is_told_the_version_and_no_heart_beat() -> None:

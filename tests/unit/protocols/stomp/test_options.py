@@ -8,7 +8,7 @@ import pytest
 
 from protocols.stomp import conversation
 from protocols.stomp.options import StompOptions, key
-from server.options import ACCEPTOR
+from server.acceptor_options import ACCEPTOR
 
 ROOT = Path(__file__).parents[4]
 

@@ -235,7 +235,8 @@ def test_many_different_heads() -> None:
         ("1.1", b"a:x\\n\\c\\\\", b"a:x\\n\\c\\\\"),
         ("1.1", b"a:x\ry", b"a:x\\ry"),
         ("1.2", b"a:x\\r\\n\\c\\\\", b"a:x\\r\\n\\c\\\\"),
-        ("1.2", b"a:b:c", b"a:b:c"),
+        ("1.0", b"a:b:c", b"a:b\\cc"),
+        ("1.2", b"a:b:c", b"a:b\\cc"),
         ("1.2", b"a: b ", b"a: b "),
     ],
 )
@@ -290,3 +291,13 @@ def outcome(make: Callable[[], SendPlan]) -> object:
         plan.address, plan.queue, plan.routing_type, plan.priority, plan.persistent, plan.ttl,
         plan.expires, plan.transaction, plan.length, plan.headers, plan.duplicate_id,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("second", ["1", "2", "x"])
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_content_length_is_given_once(version: str, second: str) -> None:
+    peer = connected(version)
+    head = f"SEND\ndestination:/queue/a\ncontent-length:1\ncontent-length:{second}\n\n"
+    output = peer.send(head.encode() + b"x\0")
+    assert b"message:content-length is given more than once" in output
+    assert peer.broker.of(Send) == []

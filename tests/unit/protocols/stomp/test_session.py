@@ -364,3 +364,17 @@ def test_runs_of_plain_acks_with_everything_between() -> None:
     assert [each.message for each in acks] == [5, 6, 7, 8, 9, 10, 11]
     assert {each.consumer for each in acks} == {consumer}
     assert [each.transaction for each in acks] == [None] * 4 + ["t"] + [None] * 2
+
+
+@pytest.mark.parametrize(
+    ("version", "receipt", "answer"),
+    [
+        ("1.2", b"a:b", b"a\\cb"),
+        ("1.1", b"a:b\\c", b"a\\cb\\c"),
+        (None, b"a:b", b"a:b"),
+    ],
+)
+def test_a_bare_colon_in_a_receipt(version: str | None, receipt: bytes, answer: bytes) -> None:
+    peer = connected(version)
+    output = peer.send(b"SEND\ndestination:/queue/a\nreceipt:" + receipt + b"\n\nx\0")
+    assert output == b"RECEIPT\nreceipt-id:" + answer + b"\n\n\0"

@@ -9,11 +9,16 @@ STORED = b"destination:/queue/orders\ncontent-length:2\nx:y\n"
 
 
 def delivered(
-    version: str | None, ack: str, message: FakeMessage, count: int = 1, subscribe: str = "id:s"
+    version: str | None,
+    ack: str,
+    message: FakeMessage,
+    count: int = 1,
+    subscribe: str = "id:s",
+    redelivered: bool = False,
 ) -> tuple[bytes, Peer]:
     peer = connected(version)
     peer.send(f"SUBSCRIBE\n{subscribe}\ndestination:/queue/a\nack:{ack}\n\n\0".encode())
-    peer.subscribed().deliver(message, count, 1234)
+    peer.subscribed().deliver(message, count, redelivered or count > 1, 1234)
     return peer.taken(), peer
 
 
@@ -50,6 +55,13 @@ def test_redelivered() -> None:
     assert b"delivery-count" not in first
 
 
+@pytest.mark.parametrize("version", ["1.2", "1.1"])
+def test_the_flag_stands_alone_where_the_attempt_before_did_not_count(version: str) -> None:
+    output, _ = delivered(version, "client", FakeMessage(77, STORED), 1, "id:s", redelivered=True)
+    assert output.count(b"\nredelivered:true\n") == 1
+    assert b"delivery-count" not in output
+
+
 @pytest.mark.parametrize("stored", [b"", b"x:destination\n", b"xdestination:y\n"])
 def test_a_missing_destination_is_that_of_the_subscription(stored: bytes) -> None:
     output, _ = delivered("1.2", "auto", FakeMessage(77, stored))
@@ -75,6 +87,14 @@ def test_escapes_are_those_of_the_receiver(version: str | None, expected: bytes)
     assert output.endswith(b"message-id:77\n" + expected + b"\n\0")
 
 
+@pytest.mark.parametrize("stored", [b"a:b:c\nd:e\n", b"a:b\\cc\nd:e\n"])
+@pytest.mark.parametrize(("version", "shown"), [("1.2", b"\\c"), ("1.1", b"\\c"), (None, b":")])
+def test_a_colon_in_a_value(stored: bytes, version: str | None, shown: bytes) -> None:
+    """Of journals before colons were escaped, and after; "Value Encoding" of STOMP 1.1 and 1.2."""
+    output, _ = delivered(version, "auto", FakeMessage(77, b"destination:x\n" + stored))
+    assert output.endswith(b"\na:b" + shown + b"c\nd:e\n\n\0")
+
+
 @pytest.mark.parametrize(("version", "shown"), [("1.2", b"a\\cb\\\\"), ("1.1", b"a\\cb\\\\")])
 def test_the_id_is_escaped(version: str, shown: bytes) -> None:
     output, _ = delivered(version, "auto", FakeMessage(77, STORED), 1, "id:a\\cb\\\\")
@@ -83,7 +103,7 @@ def test_the_id_is_escaped(version: str, shown: bytes) -> None:
 
 def test_gate_only_rises() -> None:
     _, peer = delivered("1.2", "auto", FakeMessage(77, STORED))
-    peer.subscribed().deliver(FakeMessage(78, STORED), 1, 5)
+    peer.subscribed().deliver(FakeMessage(78, STORED), 1, False, 5)
     assert peer.session.gate == 1234
 
 
@@ -92,12 +112,12 @@ def test_nothing_is_delivered_after_the_end(ending: bytes) -> None:
     _, peer = delivered("1.2", "auto", FakeMessage(77, STORED))
     subscription = peer.subscribed()
     peer.send(ending)
-    subscription.deliver(FakeMessage(78, STORED), 1, 5)
+    subscription.deliver(FakeMessage(78, STORED), 1, False, 5)
     assert peer.taken() == b""
 
 
 def test_nothing_is_delivered_after_the_loss_of_the_connection() -> None:
     _, peer = delivered("1.2", "auto", FakeMessage(77, STORED))
     peer.session.connection_lost(peer.now)
-    peer.subscribed().deliver(FakeMessage(78, STORED), 1, 5)
+    peer.subscribed().deliver(FakeMessage(78, STORED), 1, False, 5)
     assert peer.taken() == b""

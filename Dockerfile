@@ -1,0 +1,36 @@
+# A broker in a container: built from this checkout with the hot modules compiled, run by a user of its
+# own, with its data in a volume.
+#
+#   docker build -t daybook .
+#   docker run --rm -p 61613:61613 -v daybook:/var/lib/daybook --memory 1g --stop-timeout 60 daybook
+#
+# `guest` may log in from within the container only: add a user first, as etc/compose.yaml does.
+# EXTRAS=[sql] adds `journal sql` and the jobs of `daybook pipeline`.
+
+ARG PYTHON=3.11-slim-bookworm
+
+FROM python:${PYTHON} AS build
+ARG COMPILE=1
+ARG EXTRAS=
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev \
+    && rm -rf /var/lib/apt/lists/*
+WORKDIR /source
+COPY . .
+RUN DAYBOOK_COMPILE=${COMPILE} python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
+    && python -m venv /opt/daybook \
+    && /opt/daybook/bin/pip install --no-cache-dir "$(ls /wheels/daybook_broker-*.whl)${EXTRAS}"
+
+FROM python:${PYTHON}
+COPY --from=build /opt/daybook /opt/daybook
+RUN groupadd --system --gid 10001 daybook \
+    && useradd --system --uid 10001 --gid daybook --home-dir /var/lib/daybook --shell /usr/sbin/nologin daybook \
+    && install --directory --owner daybook --group daybook --mode 0700 /var/lib/daybook
+ENV PATH=/opt/daybook/bin:$PATH DAYBOOK_DATA=/var/lib/daybook/data
+USER daybook
+WORKDIR /var/lib/daybook
+VOLUME /var/lib/daybook
+EXPOSE 61613
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=10s --start-period=5m --retries=3 CMD ["daybook", "health"]
+ENTRYPOINT ["daybook"]
+CMD ["serve", "--listen", "stomp://0.0.0.0:61613"]

@@ -1,0 +1,502 @@
+"""Attacks by clients that are logged in: what each asks of the broker, to keep it from others.
+
+Each attack is a class: `prepare` makes what it needs and may take as long as it likes, `attack` is
+what others must not notice. It runs in a process of its own (`Attack`), so that it takes no time of
+whoever measures. `scale` says how many times as large as in the tests it is to be. Must never know
+who is measured beside it.
+"""
+
+import contextlib
+import json
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from bench.frames import LoadError
+from client.control import ControlError, ask
+
+STALL_SECONDS: Final = 120.0
+READ_BYTES: Final = 1 << 18
+BODY: Final = "an order of no importance at all"
+LOTS: Final = 1 << 40
+
+
+class Peer:
+    """A connection that writes as much as it can and reads whatever comes."""
+
+    def __init__(self, port: int, version: str = "1.2") -> None:
+        """Connect and log in as guest; version 1.0 is what a client without the header speaks."""
+        self._socket: Final = socket.create_connection(("127.0.0.1", port), timeout=STALL_SECONDS)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._rest = b""
+        accept = f"accept-version:{version}\nhost:/\n" if version != "1.0" else ""
+        self.ask(f"CONNECT\n{accept}\n\0".encode(), b"CONNECTED\n")
+
+    def ask(self, data: bytes, until: bytes) -> bytes:
+        """Send bytes, and read until the answers contain something; returns what came."""
+        found = [self._rest]
+        tail = self._rest
+        view = memoryview(data)
+        self._rest = b""
+        while len(view) or until not in tail:
+            read, write, _ = select.select(
+                [self._socket], [self._socket] if len(view) else [], [], STALL_SECONDS
+            )
+            if not read and not write:
+                raise LoadError(f"nothing came for {STALL_SECONDS:.0f} s; waiting for {until!r}")
+            if write:
+                view = view[self._socket.send(view[:READ_BYTES]) :]
+            if read:
+                block = self._socket.recv(READ_BYTES)
+                if not block:
+                    raise LoadError(f"the broker closed the connection: {tail[-500:]!r}")
+                found.append(block)
+                tail = tail[-len(until) :] + block
+                if b"ERROR\n" in tail:
+                    raise LoadError(f"the broker sent {tail[tail.find(b'ERROR') :][:500]!r}")
+        return b"".join(found)
+
+    def do(self, frame: str) -> bytes:
+        """Send a frame with a receipt and wait for that."""
+        command, _, rest = frame.partition("\n")
+        name = f"r{time.monotonic_ns()}"
+        return self.ask(f"{command}\nreceipt:{name}\n{rest}\0".encode(), f":{name}\n".encode())
+
+    def put(self, data: bytes) -> None:
+        """Send bytes and read nothing."""
+        self._socket.sendall(data)
+
+    def take(self, messages: int) -> list[str]:
+        """Read until so many messages came; returns what acknowledges each."""
+        found: list[str] = []
+        rest = self._rest
+        while len(found) < messages:
+            block = self._socket.recv(READ_BYTES)
+            if not block:
+                raise LoadError("the broker closed the connection")
+            *frames, rest = (rest + block).split(b"\0")
+            for frame in frames:
+                if b"MESSAGE\n" in frame[:10]:
+                    lines = frame.decode().split("\n")
+                    name = "ack:" if any(line.startswith("ack:") for line in lines) else "message-i"
+                    line = next(line for line in lines if line.startswith(name))
+                    found.append(line.partition(":")[2])
+        self._rest = rest
+        return found
+
+    def close(self) -> None:
+        """Close without a DISCONNECT."""
+        self._socket.close()
+
+
+def sends(destination: str, count: int, headers: str = "") -> bytes:
+    """So many SENDs."""
+    return f"SEND\ndestination:{destination}\n{headers}\n{BODY}\0".encode() * count
+
+
+class Scenario:
+    """One attack. `data` is the data directory, for what administrators do."""
+
+    def __init__(self, port: int, data: Path, scale: int) -> None:
+        self.port = port
+        self.data = data
+        self.scale = scale
+        self.peer = Peer(port, self.version)
+
+    version: str = "1.2"
+
+    def prepare(self) -> None:
+        """Make what the attack needs."""
+
+    def attack(self) -> None:
+        """Do what others must not notice; returns when the broker is done with it."""
+        raise NotImplementedError
+
+    def fill(self, destination: str, count: int, headers: str = "") -> None:
+        """Send so many messages and wait until they are safe."""
+        other = Peer(self.port)
+        for sent in range(0, count - 1, 1000):
+            other.put(sends(destination, min(count - 1 - sent, 1000), headers))
+        other.do(f"SEND\ndestination:{destination}\n{headers}\nlast")
+        other.close()
+
+    def in_flight(self, count: int, ack: str, destination: str = "/queue/attacked") -> list[str]:
+        """Have so many messages in flight to a subscription with the id 1."""
+        self.fill(destination, count)
+        self.peer.put(
+            f"SUBSCRIBE\nid:mine\ndestination:{destination}\nack:{ack}\ncredit:{LOTS},{LOTS}\n\n\0".encode()
+        )
+        return self.peer.take(count)
+
+
+class OldAcks(Scenario):
+    """STOMP 1.0 ACKs, which name a message only, with 2,000 subscriptions"""
+
+    version = "1.0"
+
+    def prepare(self) -> None:
+        """Subscribe to much, and have the last one hold messages."""
+        count = 4000 * self.scale
+        for number in range(2000):
+            self.peer.put(
+                f"SUBSCRIBE\nid:{number}\ndestination:/topic/t.{number}\nack:client\n\n\0".encode()
+            )
+        self.names = self.in_flight(count, "client-individual", "/queue/old")
+
+    def attack(self) -> None:
+        """Acknowledge all in one go."""
+        acks = [f"ACK\nmessage-id:{name}\n\n\0" for name in self.names]
+        self.peer.put("".join(acks).encode())
+        self.peer.do(f"SEND\ndestination:/queue/other\n\n{BODY}")
+
+
+class FanOut(Scenario):
+    """SENDs to 500 subscribers that take nothing"""
+
+    def prepare(self) -> None:
+        """Subscribe 500 times; a credit of one byte is used up by the first message."""
+        for number in range(500):
+            self.peer.put(
+                f"SUBSCRIBE\nid:{number}\ndestination:/topic/wide\nack:client\ncredit:0,1\n\n\0".encode()
+            )
+        self.peer.do(f"SEND\ndestination:/queue/other\n\n{BODY}")
+
+    def attack(self) -> None:
+        """65 KB of SENDs."""
+        other = Peer(self.port)
+        other.put(sends("/topic/wide", 900 * self.scale))
+        other.do(f"SEND\ndestination:/topic/wide\n\n{BODY}")
+
+
+class Drip(Scenario):
+    """a SEND with 990 escaped headers, byte by byte from the end of its head on"""
+
+    def attack(self) -> None:
+        """Drip the body, so that the head is whole each time."""
+        lines = "".join(f"h{number}:\\c\\c\\c\n" for number in range(990))
+        body = "x" * 1000 * self.scale
+        head = f"SEND\ndestination:/queue/drip\nreceipt:dripped\n{lines}"
+        self.peer.put(f"{head}content-length:{len(body)}\n\n".encode())
+        for byte in body:
+            self.peer.put(byte.encode())
+            time.sleep(0.0002)
+        self.peer.ask(b"\0", b"receipt-id:dripped")
+
+
+class TransactedAcks(Scenario):
+    """`ack:client` in a transaction, message by message, with thousands in flight"""
+
+    def prepare(self) -> None:
+        """Have as much in flight as a transaction takes."""
+        self.names = self.in_flight(4900, "client")
+
+    def attack(self) -> None:
+        """Acknowledge all, one after the other, in a transaction that is then rolled back."""
+        for _ in range(self.scale):
+            acks = [f"ACK\ntransaction:t\nid:{name}\n\n\0" for name in self.names]
+            self.peer.put(("BEGIN\ntransaction:t\n\n\0" + "".join(acks)).encode())
+            self.peer.do("ABORT\ntransaction:t\n\n")
+
+
+class TemporaryQueue(Scenario):
+    """the owner of a temporary queue with 20,000 messages leaves"""
+
+    def prepare(self) -> None:
+        """Subscribe and take nothing; others send."""
+        self.peer.do("SUBSCRIBE\nid:1\ndestination:/topic/temporary\nack:client\ncredit:0,1\n\n")
+        self.fill("/topic/temporary", 20_000 * self.scale)
+
+    def attack(self) -> None:
+        """Leave, and wait until it is gone."""
+        self.peer.close()
+        _settle(self.data)
+
+
+class DurableSubscription(Scenario):
+    """a durable subscription with 20,000 messages is deleted"""
+
+    def prepare(self) -> None:
+        """Subscribe, go away, and let it grow."""
+        self.peer.do(
+            "SUBSCRIBE\nid:durable\ndestination:/topic/durable\npersistent:true\nack:client\n"
+            "credit:0,1\n\n"
+        )
+        self.fill("/topic/durable", 20_000 * self.scale)
+
+    def attack(self) -> None:
+        """Delete it with its messages."""
+        self.peer.do("UNSUBSCRIBE\nid:durable\npersistent:true\n\n")
+        _settle(self.data)
+
+
+class Unsubscribe(Scenario):
+    """UNSUBSCRIBE with 20,000 messages in flight"""
+
+    def prepare(self) -> None:
+        """Have them in flight."""
+        self.in_flight(20_000 * self.scale, "client-individual")
+
+    def attack(self) -> None:
+        """All of them return."""
+        self.peer.do("UNSUBSCRIBE\nid:mine\n\n")
+
+
+class Vanish(Unsubscribe):
+    """a connection with 20,000 messages in flight vanishes"""
+
+    def attack(self) -> None:
+        """Without a word."""
+        self.peer.close()
+        _settle(self.data)
+
+
+class CumulativeAck(Scenario):
+    """one ACK of 20,000 messages (`ack:client`)"""
+
+    command = "ACK"
+
+    def prepare(self) -> None:
+        """Have them in flight."""
+        self.names = self.in_flight(20_000 * self.scale, "client")
+
+    def attack(self) -> None:
+        """All of them by the last one."""
+        self.peer.do(f"{self.command}\nid:{self.names[-1]}\n\n")
+
+
+class CumulativeNack(CumulativeAck):
+    """one NACK of 20,000 messages (`ack:client`)"""
+
+    command = "NACK"
+
+
+class Nacks(Scenario):
+    """NACKs as fast as they come back"""
+
+    def prepare(self) -> None:
+        """Have some in flight."""
+        self.names = self.in_flight(2000, "client-individual")
+
+    def attack(self) -> None:
+        """Nack and get again, until nothing comes any more."""
+        for _ in range(3 * self.scale):
+            self.peer.put("".join(f"NACK\nid:{name}\n\n\0" for name in self.names).encode())
+            self.names = self.peer.take(len(self.names))
+
+
+class Commits(Scenario):
+    """commits of transactions as large as may be"""
+
+    def attack(self) -> None:
+        """Send as much as one takes, several times."""
+        for _ in range(3 * self.scale):
+            self.peer.put(b"BEGIN\ntransaction:t\n\n\0")
+            self.peer.put(sends("/queue/committed", 4_900, "transaction:t\n"))
+            self.peer.do("COMMIT\ntransaction:t\n\n")
+
+
+class Subscriptions(Scenario):
+    """5,000 subscriptions made and ended, over and over"""
+
+    def attack(self) -> None:
+        """Make and end them in the same breath."""
+        for _ in range(self.scale):
+            made = (
+                f"SUBSCRIBE\nid:{number}\ndestination:/topic/s\nack:client\n\n\0"
+                for number in range(5000)
+            )
+            self.peer.put("".join(made).encode())
+            ended = (f"UNSUBSCRIBE\nid:{number}\n\n\0" for number in range(5000))
+            self.peer.put("".join(ended).encode())
+            self.peer.do(f"SEND\ndestination:/queue/other\n\n{BODY}")
+
+
+class ManySubscriptions(Scenario):
+    """a connection with 5,000 subscriptions vanishes"""
+
+    def prepare(self) -> None:
+        """Make them."""
+        made = (
+            f"SUBSCRIBE\nid:{number}\ndestination:/topic/many\nack:client\n\n\0"
+            for number in range(5000)
+        )
+        self.peer.put("".join(made).encode())
+        self.peer.do(f"SEND\ndestination:/queue/other\n\n{BODY}")
+
+    def attack(self) -> None:
+        """Without a word."""
+        self.peer.close()
+        _settle(self.data)
+
+
+class Expiry(Scenario):
+    """10,000 messages expire at once"""
+
+    def prepare(self) -> None:
+        """Send what expires in a moment."""
+        soon = int(time.time() * 1000) + 8000 * self.scale
+        self.fill("/queue/expiring", 10_000 * self.scale, f"expires:{soon}\n")
+        time.sleep(max(0.0, soon / 1000 - time.time()))
+
+    def attack(self) -> None:
+        """Look at the queue, so that they are found out."""
+        self.peer.put(b"SUBSCRIBE\nid:1\ndestination:/queue/expiring\nack:client\n\n\0")
+        deadline = time.monotonic() + STALL_SECONDS
+        while time.monotonic() < deadline and _status(self.data)["messages_ready"]:
+            time.sleep(0.05)
+
+
+class Purge(Scenario):
+    """an administrator purges 20,000 messages, and deletes a queue with as many"""
+
+    def prepare(self) -> None:
+        """Fill two queues."""
+        self.fill("/queue/purged", 20_000 * self.scale)
+        self.fill("/queue/deleted", 20_000 * self.scale)
+
+    def attack(self) -> None:
+        """As the command line does."""
+        ask(self.data, {"do": "purge-queue", "queue": "purged"})
+        ask(self.data, {"do": "delete-queue", "queue": "deleted", "force": True})
+        _settle(self.data)
+
+
+class Flood(Scenario):
+    """small frames of every kind, as fast as they are taken"""
+
+    def attack(self) -> None:
+        """Sends, transactions, subscriptions, and line ends between them."""
+        frames = (
+            b"BEGIN\ntransaction:t\n\n\0ABORT\ntransaction:t\n\n\0\n\n\n\n"
+            b"SEND\ndestination:/queue/f\n\n\0SEND\ndestination:/topic/nobody\n\n\0"
+            b"SUBSCRIBE\nid:f\ndestination:/queue/f\nack:auto\n\n\0UNSUBSCRIBE\nid:f\n\n\0"
+        )
+        for _ in range(10 * self.scale):
+            self.peer.ask(frames * 300, b"")
+        self.peer.do(f"SEND\ndestination:/queue/other\n\n{BODY}")
+
+
+class Backlog(Scenario):
+    """a backlog that leaves memory as fast as it grows"""
+
+    def attack(self) -> None:
+        """Send to a queue that nobody reads."""
+        self.fill("/queue/backlog", 30_000 * self.scale)
+
+
+def _status(data: Path) -> dict[str, Any]:
+    found = ask(data, {"do": "status"})
+    if found is None:
+        raise LoadError("the broker has ended")
+    return found
+
+
+def _settle(data: Path) -> None:
+    """Wait until nothing goes on any more."""
+    deadline = time.monotonic() + STALL_SECONDS
+    while time.monotonic() < deadline:
+        status = _status(data)
+        going_on = status.get("queues_being_deleted", 0) + status.get("connections_being_closed", 0)
+        if not going_on:
+            return
+        time.sleep(0.02)
+
+
+SCENARIOS: Final[dict[str, type[Scenario]]] = {
+    "old-acks": OldAcks,
+    "fan-out": FanOut,
+    "drip": Drip,
+    "transacted-acks": TransactedAcks,
+    "temporary-queue": TemporaryQueue,
+    "durable-subscription": DurableSubscription,
+    "unsubscribe": Unsubscribe,
+    "vanish": Vanish,
+    "cumulative-ack": CumulativeAck,
+    "cumulative-nack": CumulativeNack,
+    "nacks": Nacks,
+    "commits": Commits,
+    "subscriptions": Subscriptions,
+    "many-subscriptions": ManySubscriptions,
+    "expiry": Expiry,
+    "purge": Purge,
+    "flood": Flood,
+    "backlog": Backlog,
+}
+
+
+class Attack:
+    """An attack in a process of its own. Use it as a context manager: it is prepared on entry."""
+
+    def __init__(self, name: str, port: int, data: Path, scale: int = 1) -> None:
+        self._process: Final = subprocess.Popen(
+            [sys.executable, "-m", "bench.attacks", name, str(port), str(data), str(scale)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def __enter__(self) -> "Attack":
+        try:
+            self._answer()
+        except LoadError:
+            self._end()
+            raise
+        return self
+
+    def run(self) -> None:
+        """Attack; returns when it is over. Raises LoadError if it could not be carried out."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"go\n")
+        self._process.stdin.flush()
+        self._answer()
+
+    def _answer(self) -> None:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        answer = json.loads(line) if line else {"wrong": "the attacker ended"}
+        if "wrong" in answer:
+            raise LoadError(str(answer["wrong"]))
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+
+def main(arguments: Iterable[str]) -> int:
+    """Be the process: prepare, say so, and attack when told to."""
+    name, port, data, scale = arguments
+    with _telling():
+        scenario = SCENARIOS[name](int(port), Path(data), int(scale))
+        scenario.prepare()
+        print("{}", flush=True)
+        if sys.stdin.readline():
+            scenario.attack()
+            print("{}", flush=True)
+            sys.stdin.readline()
+    return 0
+
+
+@contextlib.contextmanager
+def _telling() -> Iterator[None]:
+    """Tell what went wrong as an answer."""
+    try:
+        yield
+    except (LoadError, OSError, ControlError) as error:
+        print(json.dumps({"wrong": str(error)}), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

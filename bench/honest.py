@@ -1,0 +1,188 @@
+"""An honest client in a process of its own: how long its round trips take, whatever others do.
+
+A round: SEND with a receipt to a queue of its own, wait for the RECEIPT and for the MESSAGE, ACK
+with a receipt, wait for that. Measured is the time from the SEND until both answers have come, in
+milliseconds. Each message must come once, whole and not flagged as redelivered. The client is a
+process, so that an attacker in this process takes no time of its interpreter; between two rounds it
+rests, so that it is no load itself.
+
+It is used by the tests of attacks and by the benchmark of them. Must never know what the attack is.
+"""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from types import TracebackType
+from typing import Any, Final
+
+from bench.frames import LoadError
+from bench.wire import Endpoint, Wire
+
+REST_SECONDS: Final = 0.002
+STALL_SECONDS: Final = 120.0
+BODY: Final = "an honest message "
+UNTIL_TOLD: Final = "begin"
+
+
+class Honest:
+    """The client as its owner sees it. Use it as a context manager; `port` is of an acceptor.
+
+    Every call raises LoadError when the client was harmed: a message lost, doubled or flagged, an
+    ERROR frame, a connection that was closed, or two minutes of silence.
+    """
+
+    def __init__(self, port: int, *, queue: str = "honest", login: str = "", passcode: str = ""):
+        """Connect and subscribe."""
+        arguments = [str(port), queue, login, passcode]
+        self._process: Final = subprocess.Popen(
+            [sys.executable, "-m", "bench.honest", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._answer()
+
+    def measure(self, rounds: int) -> list[float]:
+        """Do so many rounds and return how long each took."""
+        self._say(str(rounds))
+        return self._answer()
+
+    def begin(self) -> None:
+        """Begin with rounds that go on until `end`; there is one at least."""
+        self._say(UNTIL_TOLD)
+
+    def end(self) -> list[float]:
+        """End the rounds that go on until this, and return how long each took."""
+        self._say("end")
+        return self._answer()
+
+    def _say(self, text: str) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(f"{text}\n".encode())
+            self._process.stdin.flush()
+        except OSError as error:
+            raise LoadError("the honest client has ended") from error
+
+    def _answer(self) -> list[float]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        answer: dict[str, Any] = json.loads(line) if line else {"wrong": "the honest client ended"}
+        if "wrong" in answer:
+            raise LoadError(answer["wrong"])
+        found: list[float] = answer["ms"]
+        return found
+
+    def __enter__(self) -> "Honest":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def percentile(durations: list[float], share: float) -> float:
+    """The duration that `share` (0 to 1) of them do not exceed."""
+    ordered = sorted(durations)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+# ---- the process
+
+
+class _Rounds:
+    """The rounds of one connection."""
+
+    def __init__(self, endpoint: Endpoint, queue: str) -> None:
+        self._wire: Final = Wire(endpoint, "honest client", STALL_SECONDS)
+        self._queue: Final = queue
+        self._number = 0
+        self._wire.fence(
+            f"SUBSCRIBE\nid:0\ndestination:/queue/{queue}\nack:client-individual\n\n", "subscribed"
+        )
+
+    def round(self) -> float:
+        """Do one round and return how many milliseconds it took."""
+        self._number += 1
+        body = f"{BODY}{self._number}"
+        begun = time.perf_counter()
+        self._wire.put(
+            f"SEND\ndestination:/queue/{self._queue}\npersistent:true\nreceipt:s{self._number}\n"
+            f"\n{body}\0".encode()
+        )
+        frames = self._frames(2)
+        took = (time.perf_counter() - begun) * 1000
+        message = next((frame for frame in frames if frame.startswith("MESSAGE\n")), "")
+        receipt = next((frame for frame in frames if frame.startswith("RECEIPT\n")), "")
+        if not message.endswith(f"\n\n{body}") or "\nredelivered:true" in message or not receipt:
+            raise LoadError(f"round {self._number}: unexpected answers {frames!r}")
+        ack = next(line[4:] for line in message.split("\n") if line.startswith("ack:"))
+        self._wire.put(f"ACK\nid:{ack}\nreceipt:a{self._number}\n\n\0".encode())
+        (settled,) = self._frames(1)
+        if f"\nreceipt-id:a{self._number}\n" not in settled:
+            raise LoadError(f"round {self._number}: unexpected answer {settled!r}")
+        return took
+
+    def _frames(self, count: int) -> list[str]:
+        found: list[str] = []
+        while len(found) < count:
+            data = self._wire.receive(lambda: f"an answer of round {self._number}")
+            found += [frame.lstrip("\r\n") for frame in data.decode().split("\0")[:-1]]
+        return found
+
+
+class _Owner:
+    """Who started this process: lines come on the standard input."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+
+    def line(self) -> str:
+        """Wait for the next line; empty when there are no more."""
+        while b"\n" not in self._buffer:
+            data = os.read(sys.stdin.fileno(), 4096)
+            if not data:
+                return ""
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode()
+
+    def rest(self) -> bool:
+        """Rest for a moment; answers whether a line came meanwhile."""
+        ready = select.select([sys.stdin], [], [], REST_SECONDS)[0]
+        return bool(self._buffer or ready)
+
+
+def main(arguments: list[str]) -> int:
+    """Be the process: each line of the input begins or ends rounds, each is answered by a line."""
+    port, queue, login, passcode = arguments
+    owner = _Owner()
+    try:
+        rounds = _Rounds(Endpoint(int(port), login, passcode, "/", "prefetch"), queue)
+        print('{"ms": []}', flush=True)
+        while line := owner.line():
+            found = [rounds.round()]
+            if line == UNTIL_TOLD:
+                while not owner.rest():
+                    found.append(rounds.round())
+                owner.line()
+            else:
+                while len(found) < int(line):
+                    time.sleep(REST_SECONDS)
+                    found.append(rounds.round())
+            print(json.dumps({"ms": found}), flush=True)
+    except LoadError as error:
+        print(json.dumps({"wrong": str(error)}), flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

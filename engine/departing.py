@@ -1,0 +1,184 @@
+"""Deciding how a message leaves its queue for a dead letter address or an expiry address.
+
+The entry leaves, and a copy with a new id and headers that say where it came from goes to the
+target (fact sheet of Artemis, sections 4 and 5). Invariant: what a target address is configured for
+is never dropped for want of a queue there. It is held (ADR 25), unless `dead-letter-policy` is
+DROP. Must never know who walks what is held.
+"""
+
+from typing import Final
+
+from engine import events
+from engine.commands import ANYCAST
+from engine.core import Core
+from engine.duplicates import NOTICE_MICROSECONDS
+from engine.headers import build, without
+from engine.message import Entry, Message
+from engine.queues import Queue
+from engine.routing import route, select
+from engine.settings import HOLD
+from engine.state import Address
+from engine.topology import check_queue, find_address, require_queue
+
+_REPLACED: Final = (
+    "expires",
+    "_AMQ_ORIG_ADDRESS",
+    "_AMQ_ORIG_QUEUE",
+    "_AMQ_ORIG_MESSAGE_ID",
+    "_AMQ_ACTUAL_EXPIRY",
+)
+"""Headers of the original that would be wrong in a copy."""
+
+
+def is_used_up(core: Core, queue: Queue, delivery_count: int) -> bool:
+    """Say whether a message had its last attempt. In a dead letter address it never has."""
+    address = queue.address.name
+    settings = core.state.settings.resolve(address)
+    limit = settings.max_delivery_attempts
+    return 0 < limit <= delivery_count and settings.dead_letter_address != address
+
+
+def expiry_address(core: Core, queue: Queue, entry: Entry) -> str:
+    """Return where an entry goes when its time has passed, empty for nowhere.
+
+    That goes by the address that the message was sent to, if it still exists.
+    """
+    address = core.state.addresses.get(entry.message.address_id, queue.address)
+    return core.state.settings.resolve(address.name).expiry_address
+
+
+def expire(core: Core, queue: Queue, entry: Entry) -> None:
+    """Take a ready or held entry out of its queue because its time has passed, or hold it."""
+    target = expiry_address(core, queue, entry)
+    why = ""
+    if target:
+        extra = [("_AMQ_ACTUAL_EXPIRY", str(core.now // 1000))]
+        why = _move_out(core, queue, entry, target, extra, kind=events.EXPIRED)
+    else:
+        # Without an address expiry is meant to end the message.
+        _leave(core, queue, entry, kind=events.EXPIRED, reason=events.NO_EXPIRY_ADDRESS)
+    if why and not entry.held:
+        hold(core, queue, entry, events.EXPIRY, why)
+
+
+def dead_letter(core: Core, queue: Queue, entry: Entry) -> str:
+    """Take an entry out of its queue because its attempts are used up.
+
+    If it has nowhere to go nothing happens, and the answer is why: the caller holds it. Else the
+    answer is empty.
+    """
+    settings = core.state.settings.resolve(queue.address.name)
+    target = settings.dead_letter_address
+    if target:
+        return _move_out(core, queue, entry, target, [], kind=events.DEAD_LETTERED)
+    if settings.dead_letter_policy == HOLD:
+        return f"address '{queue.address.name}' has no dead-letter-address"
+    reason = events.NO_DEAD_LETTER_ADDRESS
+    _leave(core, queue, entry, kind=events.DEAD_LETTERED, reason=reason)
+    return ""
+
+
+def hold(core: Core, queue: Queue, entry: Entry, reason: int, why: str) -> int:
+    """Set a ready entry aside; return the LSN of the event, 0 if that is not journaled."""
+    message = entry.message
+    lsn = core.emit(
+        events.row(
+            events.HELD,
+            reason=reason, delivery_count=entry.delivery_count, address=queue.address.id,
+            queue=queue.id, priority=message.priority, flags=message.flags, message=message.id,
+            time=core.now,
+        ),
+        events.encode_detail(events.HeldDetail(text=why)),
+    )  # fmt: skip
+    core.touch(queue)
+    if core.now >= queue.next_notice:
+        queue.next_notice = core.now + NOTICE_MICROSECONDS
+        core.notices.append(
+            f"queue '{queue.name}' holds {queue.held_count} messages that have nowhere to go: "
+            f"{why}. They leave when the address takes them; `daybook queue release {queue.name}` "
+            "delivers them again, and `daybook queue purge` removes them"
+        )
+    return lsn
+
+
+def _move_out(
+    core: Core, queue: Queue, entry: Entry, target: str, extra: list[tuple[str, str]], *, kind: int
+) -> str:
+    """Move an entry to a target address; return why it has to stay, empty if it left."""
+    message = entry.message
+    copy = message
+    queues: list[Queue] = []
+    address = _home(core, target)
+    if isinstance(address, Address):
+        copy = _copy_for(core, queue, message, address, extra)
+        queues = select(core, address, None, copy)
+    if all(each.temporary for each in queues):
+        # A subscription that comes and goes is no place to keep what must not be lost.
+        settings = core.state.settings.resolve(queue.address.name)
+        if settings.dead_letter_policy == HOLD:
+            refused = f"no queue of address '{target}' takes it"
+            return address if isinstance(address, str) else refused
+    reason = events.NO_REASON if queues else events.UNROUTABLE
+    _leave(core, queue, entry, kind=kind, reason=reason, related=copy.id if queues else 0)
+    routed = events.DEAD_LETTER if kind == events.DEAD_LETTERED else events.EXPIRY
+    route(core, copy, queues, reason=routed, related=message.id)
+    return ""
+
+
+def _leave(
+    core: Core, queue: Queue, entry: Entry, *, kind: int, reason: int, related: int = 0
+) -> None:
+    """Emit the event that takes an entry out; the Routed of its copy must be the next one."""
+    message = entry.message
+    queue.make_resident(entry)
+    core.emit(
+        events.row(
+            kind,
+            reason=reason, delivery_count=entry.delivery_count, address=queue.address.id,
+            queue=queue.id, priority=message.priority, flags=message.flags, message=message.id,
+            related=related, time=core.now,
+        )
+    )  # fmt: skip
+    core.touch(queue)
+
+
+def _home(core: Core, target: str) -> Address | str:
+    """Return a target address with a queue that stays, or why there is none.
+
+    One that does not exist is created with an anycast queue of its name: to drop what nobody asked
+    to drop would be worse than one queue more.
+    """
+    address = find_address(core, target)
+    bound = [*address.anycast, *address.multicast] if address is not None else []
+    if all(queue.temporary for queue in bound):
+        refusal = check_queue(core, target, target, ANYCAST)
+        if refusal is not None:
+            return refusal.text
+        require_queue(core, target, target, ANYCAST, 0)
+        address = find_address(core, target)
+    assert address is not None
+    return address
+
+
+def _copy_for(
+    core: Core, queue: Queue, message: Message, address: Address, extra: list[tuple[str, str]]
+) -> Message:
+    """Return the copy of a message for a target address."""
+    origin = core.state.addresses.get(message.address_id, queue.address)
+    if not message.resident:
+        core.fill(message)
+    headers = without(message.headers, _REPLACED) + build(
+        [
+            ("_AMQ_ORIG_ADDRESS", origin.name),
+            ("_AMQ_ORIG_QUEUE", queue.name),
+            ("_AMQ_ORIG_MESSAGE_ID", str(message.id)),
+            *extra,
+        ]
+    )
+    # The event that takes the entry out comes first, so the copy is the event after it.
+    copy_id = core.next_lsn + 1 if core.is_journaled(message.id) else core.next_unjournaled_id()
+    copy = Message(copy_id, address.id, message.priority, message.flags, 0, headers, message.body)
+    if message.chunks:
+        # Not copied: both refer to the same chunks.
+        copy.enlarge(message.chunks, message.body_bytes)
+    return copy

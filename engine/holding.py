@@ -1,0 +1,92 @@
+"""Deciding about messages that are held: to try their way again, or to deliver them again (ADR 25).
+
+What takes dead letters depends on addresses, queues and settings alone. So whoever changes one of
+those sets `core.held_changed`, and the next `retry` begins a walk over all that is held. A walk is
+done in slices, and what still has nowhere to go costs a look and no event.
+"""
+
+from itertools import islice
+from typing import Final
+
+from engine import events
+from engine.commands import ReleaseHeld, RetryHeld
+from engine.core import Core
+from engine.departing import dead_letter, expire, is_used_up
+from engine.expiry import is_expired
+from engine.message import HELD_LEVEL, Entry
+from engine.queues import Queue
+from engine.refusals import Code, Refusal
+from engine.selective import behind
+from engine.state import NOTHING_PASSED
+
+RETRY_AT_A_TIME: Final = 500
+"""How many messages a slice of a walk looks at, unless the command says less."""
+
+
+def retry(core: Core, command: RetryHeld) -> int:
+    """Look at some of what is held; `Broker.retry_due` says whether more are to be looked at."""
+    state = core.state
+    if core.held_changed and not core.held_walk:
+        core.held_changed = False
+        core.held_walk = sorted(state.holding, reverse=True)
+        core.held_place = NOTHING_PASSED
+    left = min(command.limit, RETRY_AT_A_TIME)
+    while core.held_walk and left > 0:
+        queue = state.queues.get(core.held_walk[-1])
+        found = []
+        if queue is not None and queue.held_count and not queue.deleting:
+            found = behind(queue, HELD_LEVEL, core.held_place)[:left]
+        if queue is None or not found:
+            _end_of_queue(core, queue)
+            continue
+        left -= len(found)
+        core.budget.spent += 5 * len(found)
+        for entry in found:
+            core.held_place = queue.place_of(entry)
+            _try_again(core, queue, entry)
+    return 0
+
+
+def _end_of_queue(core: Core, queue: Queue | None) -> None:
+    """Go on to the next queue of the walk; forget this one if it holds nothing any more."""
+    number = core.held_walk.pop()
+    core.held_place = NOTHING_PASSED
+    if queue is None or not queue.held_count:
+        core.state.holding.pop(number, None)
+
+
+def _try_again(core: Core, queue: Queue, entry: Entry) -> None:
+    """Decide about a held message as if it had come back just now."""
+    if is_used_up(core, queue, entry.delivery_count):
+        dead_letter(core, queue, entry)
+    elif is_expired(core, queue, entry):
+        expire(core, queue, entry)
+    else:
+        _release(core, queue, entry, events.CONFIGURATION)
+
+
+def release(core: Core, command: ReleaseHeld) -> int | Refusal:
+    """Make what is held ready again, a part at a time; 0 says that nothing was held any more."""
+    queue = core.state.queue_by_name.get(command.queue)
+    if queue is None:
+        return Refusal(Code.NOT_FOUND, f"there is no queue '{command.queue}'")
+    through = command.through or core.next_lsn
+    old = (entry for entry in queue.held() if queue.place_of(entry)[0] <= through)
+    chosen = list(islice(old, command.limit))
+    for entry in chosen:
+        _release(core, queue, entry, events.ADMINISTRATION)
+    return core.next_lsn - 1 if chosen else 0
+
+
+def _release(core: Core, queue: Queue, entry: Entry, reason: int) -> None:
+    message = entry.message
+    queue.make_resident(entry)
+    core.emit(
+        events.row(
+            events.RELEASED,
+            reason=reason, delivery_count=entry.delivery_count, address=queue.address.id,
+            queue=queue.id, priority=message.priority, flags=message.flags, message=message.id,
+            time=core.now,
+        )
+    )  # fmt: skip
+    core.touch(queue)

@@ -1,0 +1,47 @@
+"""Finding deliveries in flight without a walk over all of them. Derived and volatile.
+
+Who settles by a message's id alone has to be told which consumer of a connection has the message;
+who settles all deliveries up to one, in transactions, must not look again at those that
+transactions hold. Only consumers that need one of the two have an index, kept up to date by
+whatever changes what they have in flight.
+"""
+
+from typing import TYPE_CHECKING
+
+from engine.message import Entry
+
+if TYPE_CHECKING:
+    from engine.state import Consumer
+
+
+class InFlightIndex:
+    """What there is to find of one consumer.
+
+    `holders` is shared by the consumers of a connection: by message id, who has it in flight; None
+    if nobody asks. `unheld` are the deliveries that no open transaction settled, in their order;
+    None until somebody asks.
+    """
+
+    __slots__ = ("holders", "unheld")
+
+    def __init__(self, holders: "dict[int, list[Consumer]] | None") -> None:
+        self.holders: dict[int, list[Consumer]] | None = holders
+        self.unheld: dict[int, Entry] | None = None
+
+    def add(self, consumer: "Consumer", entry: Entry) -> None:
+        """Take in a delivery."""
+        message_id = entry.message.id
+        if self.holders is not None:
+            self.holders.setdefault(message_id, []).append(consumer)
+        if self.unheld is not None:
+            self.unheld[message_id] = entry
+
+    def remove(self, consumer: "Consumer", message_id: int) -> None:
+        """Forget a delivery that ended."""
+        if self.holders is not None:
+            holding = self.holders[message_id]
+            holding.remove(consumer)
+            if not holding:
+                del self.holders[message_id]
+        if self.unheld is not None:
+            self.unheld.pop(message_id, None)

@@ -1,0 +1,112 @@
+"""The open transactions of all connections: what each is to do, and what all weigh together.
+
+Kept by `engine.transactions`, which decides. `weight` is an estimate of memory: headers, bodies and
+a fixed part for each operation. Volatile: no part of the logical state. Must never know limits.
+"""
+
+from typing import Final, TypeAlias
+
+from engine.commands import Acknowledge, Reject, Send
+from engine.message import Entry
+from engine.state import Consumer
+
+Operation: TypeAlias = Send | Acknowledge | Reject
+
+TRANSACTION_WEIGHT: Final = 1024
+"""What an open transaction weighs in memory without any operation, in bytes."""
+
+SEND_WEIGHT: Final = 192
+"""What a message in a transaction weighs beyond its headers and body."""
+
+SETTLEMENT_WEIGHT: Final = 512
+"""What a settlement in a transaction weighs, and each delivery that it settles."""
+
+
+class Transaction:
+    """What a client wants to happen together, in order, and what that weighs.
+
+    `doomed` says why it cannot be committed, empty if it can. One that is `ended` was rolled back
+    by the broker: it holds nothing, and stands only so that its client learns why. `entries` is how
+    many entries of queues it settles or makes: as many events, in one turn.
+    """
+
+    __slots__ = (
+        "bytes", "connection", "doomed", "ended", "entries", "name", "operations", "settled",
+        "since", "weight",
+    )  # fmt: skip
+
+    def __init__(self, name: str, connection: int = 0, since: int = 0) -> None:
+        self.name = name
+        self.connection = connection
+        self.since = since
+        self.operations: list[Operation] = []
+        self.settled: dict[int, tuple[Consumer, list[Entry]]] = {}
+        self.bytes = 0
+        self.entries = 0
+        self.weight = 0
+        self.doomed = ""
+        self.ended = False
+
+
+class OpenTransactions:
+    """Transactions in the order in which they began, and what they weigh together."""
+
+    __slots__ = ("_open", "weight")
+
+    def __init__(self) -> None:
+        self._open: dict[Transaction, None] = {}
+        self.weight = 0
+
+    @property
+    def count(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
+    def add(self, transaction: Transaction) -> None:
+        """Take in one that began."""
+        self._open[transaction] = None
+        self.grow(transaction, TRANSACTION_WEIGHT + len(transaction.name))
+
+    def grow(self, transaction: Transaction, weight: int) -> None:
+        """Note that one weighs more."""
+        transaction.weight += weight
+        self.weight += weight
+
+    def remove(self, transaction: Transaction) -> None:
+        """Forget one that ended, if that was not done before."""
+        if transaction in self._open:
+            del self._open[transaction]
+            self.weight -= transaction.weight
+            transaction.weight = 0
+
+    def begun_before(self, moment: int) -> list[Transaction]:
+        """Return those that are open since before a moment (microseconds), the oldest first."""
+        found = []
+        for transaction in self._open:
+            if transaction.since >= moment:
+                break
+            found.append(transaction)
+        return found
+
+    def clock_stepped(self, step: int) -> None:
+        """Keep the age of each when the clock was set by so many microseconds."""
+        for transaction in self._open:
+            transaction.since += step
+
+    def by_connection(self) -> dict[int, int]:
+        """Return what the transactions of each connection weigh."""
+        weights: dict[int, int] = {}
+        for transaction in self._open:
+            connection = transaction.connection
+            weights[connection] = weights.get(connection, 0) + transaction.weight
+        return weights
+
+    def of_connection(self, connection: int) -> list[Transaction]:
+        """Return those of one connection, the heaviest first."""
+        found = [each for each in self._open if each.connection == connection]
+        found.sort(key=_weight_of, reverse=True)
+        return found
+
+
+def _weight_of(transaction: Transaction) -> int:
+    return transaction.weight

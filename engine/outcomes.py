@@ -1,0 +1,38 @@
+"""What became of a message that was just sent, as the events say that were decided about it.
+
+Reads the open batch and changes nothing. For senders that ask: nobody else pays for it.
+"""
+
+from typing import Final, NamedTuple, cast
+
+from engine import events
+from engine.events import KIND, QUEUE, REASON, REASONS, ROW_STRUCT
+from engine.pending import Pending
+from engine.state import State
+
+_DETAIL_BYTES: Final = len(events.COLUMNS)
+"""Where an unpacked row has the length of its detail."""
+
+
+class Outcome(NamedTuple):
+    """The queues that a message was routed to; if there are none, why it was dropped."""
+
+    queues: tuple[str, ...]
+    reason: str = ""
+
+
+def outcome_of(state: State, pending: Pending, since: int) -> Outcome | None:
+    """Return what became of the first message of the open batch behind an LSN, None for none."""
+    rows = [ROW_STRUCT.unpack(row) for row in pending.rows[since + 1 - pending.first_lsn :]]
+    count = sum(row[_DETAIL_BYTES] > 0 for row in rows)
+    details = iter(pending.details[len(pending.details) - count :])
+    for row in rows:
+        detail = next(details) if row[_DETAIL_BYTES] else b""
+        if row[KIND] == events.DROPPED:
+            return Outcome((), REASONS[row[REASON]][0])
+        if row[KIND] == events.ROUTED:
+            ids: tuple[int, ...] = (row[QUEUE],)
+            if not row[QUEUE]:
+                ids = cast(events.RoutedDetail, events.decode_detail(events.ROUTED, detail)).queues
+            return Outcome(tuple(state.queues[number].name for number in ids))
+    return None

@@ -1,0 +1,63 @@
+"""Deciding what a client may still make: connections, queues, addresses, subscriptions, ids.
+
+Each takes memory for as long as it is there, so each has a limit: some by user, all together by
+memory (`Core.objects_full`, `Core.objects_over`: sentences that somebody who counts memory sets).
+What the configuration and administrators ask for has no limit here. Must never know how memory is
+counted.
+"""
+
+from engine.core import Core
+from engine.refusals import Code, Refusal
+from engine.state import Address
+
+
+def check_connection(core: Core, user: str) -> Refusal | None:
+    """Say why a user gets no further connection, None if there can be one."""
+    limit = core.options.max_connections_per_user
+    if 0 < limit <= core.state.connections_of.get(user, 0):
+        return Refusal(
+            Code.LIMIT,
+            f"user '{user}' has {limit} connections (max-connections-per-user); close some, or "
+            "raise the limit",
+        )
+    return None
+
+
+def check_queue(core: Core, connection: int, planned: int = 0) -> Refusal | None:
+    """Say why a client can have no further queue that stays, besides so many that it will have."""
+    peer = core.state.connections.get(connection)
+    if peer is None:
+        return None
+    if core.objects_full:
+        return Refusal(Code.LIMIT, core.objects_full)
+    limit = core.options.max_queues_per_user
+    if limit > 0 and core.state.queues_of.get(peer.user, 0) + planned >= limit:
+        return Refusal(
+            Code.LIMIT,
+            f"user '{peer.user}' has made {limit} queues (max-queues-per-user); delete some, or "
+            "raise the limit",
+        )
+    return None
+
+
+def check_address(core: Core, connection: int) -> Refusal | None:
+    """Say why no further address is made for a client, None if there can be one."""
+    if core.objects_full and connection in core.state.connections:
+        return Refusal(Code.LIMIT, core.objects_full)
+    return None
+
+
+def check_consumer(core: Core) -> Refusal | None:
+    """Say why no further consumer is attached, None if one can be."""
+    return Refusal(Code.LIMIT, core.objects_over) if core.objects_over else None
+
+
+def check_id(core: Core, name: str, address: Address | None) -> Refusal | None:
+    """Say why an address cannot remember one id more, None if it can, or forgets another for it."""
+    if not core.objects_full:
+        return None
+    limit = core.state.settings.resolve(name).id_cache_size
+    for ids in (address.ids, address.unjournaled_ids) if address is not None else ():
+        if ids is not None and ids.count >= limit:
+            return None
+    return Refusal(Code.LIMIT, core.objects_full) if limit else None

@@ -1,0 +1,114 @@
+"""The folder `pins` of a data directory, held open.
+
+Readers of every user who may enter the directory come here, root among them, and the broker's own
+user owns it. So nothing is reached by a path, which somebody could turn into a link to another
+place meanwhile: the folder is opened without following links, and everything in it through that
+descriptor. What root makes is given to the owner of the data directory, through descriptors of what
+was made.
+
+Fault model: the folder may be missing, a link, or not ours to write, and anything may lie in it;
+all of that is an OSError. Must never know what the names in it mean.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+PINS_NAME: Final = "pins"
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class PinFolder:
+    """The open folder; a context manager. Every method raises OSError."""
+
+    def __init__(self, directory: Path | str, *, make: bool) -> None:
+        """Open the folder of a data directory; with `make`, make it if there is none."""
+        data = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._descriptor: Final = _made(data) if make else _opened(data)
+        finally:
+            os.close(data)
+
+    def lock(self, operation: int) -> None:
+        """Lock the folder, until it is closed (`fcntl.flock`)."""
+        fcntl.flock(self._descriptor, operation)
+
+    def names(self) -> list[str]:
+        """What is in the folder, in order."""
+        return sorted(_names(self._descriptor))
+
+    def create(self, name: str) -> int:
+        """Make a file that must not exist, for its maker and the folder's owner; its descriptor."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE
+        descriptor = os.open(name, flags, 0o600, dir_fd=self._descriptor)
+        try:
+            os.fchmod(descriptor, 0o600)
+            _give(descriptor, os.fstat(self._descriptor))
+        except OSError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def open(self, name: str) -> int:
+        """Open a file for reading; its descriptor."""
+        return os.open(name, os.O_RDONLY | _FILE, dir_fd=self._descriptor)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name."""
+        os.rename(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        try:
+            os.unlink(name, dir_fd=self._descriptor)
+        except FileNotFoundError:
+            return
+
+    def close(self) -> None:
+        """Let go of the folder and its lock."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> "PinFolder":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _opened(data: int) -> int:
+    return os.open(PINS_NAME, _FOLDER, dir_fd=data)
+
+
+def _made(data: int) -> int:
+    try:
+        return _opened(data)
+    except FileNotFoundError:
+        os.mkdir(PINS_NAME, 0o700, dir_fd=data)
+    descriptor = _opened(data)
+    try:
+        if not _names(descriptor):
+            os.fchmod(descriptor, 0o700)
+            # Else an administrator's reader would lock out the broker's own user.
+            _give(descriptor, os.fstat(data))
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _names(descriptor: int) -> list[str]:
+    return os.listdir(descriptor)
+
+
+def _give(descriptor: int, owner: os.stat_result) -> None:
+    """Have something that root made belong to somebody else."""
+    if os.geteuid() == 0 and os.fstat(descriptor).st_uid == 0 and owner.st_uid != 0:
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)

@@ -1,0 +1,98 @@
+"""Comparing an index with what folding the journal comes to, at the same event.
+
+The digest says whether they are the same state. What is no part of the state must be equal row by
+row: where content and chunks are, where blocks are, what expires, what is in flight; and clusters
+must have what the journal has. Changes nothing. Must never know who asks.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from engine.queues import StoreError
+from journal.disk import Disk, RealDisk
+from journal.format import Damage
+from journal.segment import first_lsn_of
+from paging.carrying import located
+from paging.checked import Transaction
+from paging.clustering import CLUSTERS_DIRECTORY, ranges_of
+from paging.clusters import Cluster
+from paging.content import ContentReader
+from paging.layout import LAYOUT
+from paging.tables import BLOCKS, CARRIED, EXPIRING, FLIGHTS, LARGE, Tables
+
+_Row = tuple[bytes, bytes]
+
+COMPARED: Final = (CARRIED, LARGE, BLOCKS, EXPIRING, FLIGHTS)
+"""Tables whose rows follow from the events alone, however they were cut into batches."""
+
+
+def different_rows(ours: Tables, theirs: Tables) -> Iterator[str]:
+    """Say of each table where theirs first differs from ours. Raises IndexDamaged."""
+    with ours.read() as our_txn, theirs.read() as their_txn:
+        for name in COMPARED:
+            right = our_txn.rows(ours.db(name))
+            for row in their_txn.rows(theirs.db(name)):
+                expected = next(right, None)
+                if row != expected:
+                    yield _told(name, row, expected)
+                    break
+            else:
+                missing = next(right, None)
+                if missing is not None:
+                    yield _told(name, None, missing)
+
+
+def _told(
+    name: bytes, row: tuple[bytes, bytes] | None, expected: tuple[bytes, bytes] | None
+) -> str:
+    found, wanted = (
+        f"{each[0].hex()}: {each[1].hex() or 'nothing'}" if each is not None else "no more rows"
+        for each in (row, expected)
+    )
+    return f"table '{name.decode()}' has {found}, and the journal comes to {wanted}"
+
+
+def different_clusters(tables: Tables, disk: Disk) -> Iterator[str]:
+    """Say which clusters do not have what the journal has. Raises IndexDamaged."""
+    clusters = RealDisk(Path(tables.path) / CLUSTERS_DIRECTORY)
+    reader = ContentReader(disk, LAYOUT)
+    first = first_lsn_of(disk)
+    try:
+        with tables.read() as txn:
+            data_id = tables.data_id(txn)
+            for known in ranges_of(tables, txn):
+                try:
+                    cluster = Cluster(clusters, data_id, known)
+                except FileNotFoundError:
+                    # It was removed meanwhile; a reader would do without.
+                    continue
+                try:
+                    if _differs(tables, txn, cluster, reader, first):
+                        yield f"cluster {known.name} has what the journal has not"
+                except (Damage, OSError, StoreError) as error:
+                    yield f"cluster {known.name}: {error}"
+                finally:
+                    cluster.close()
+    finally:
+        reader.close()
+
+
+def _differs(
+    tables: Tables, txn: Transaction, cluster: Cluster, reader: ContentReader, first: int
+) -> bool:
+    for number in range(cluster.units):
+        unit = cluster.read(number)
+        messages = unit.columns[1].tolist()
+        carried = located(tables, txn, messages)
+        places = sorted(
+            (lsn, message, string)
+            for message, string in zip(messages, unit.strings(), strict=True)
+            if (lsn := carried.get(message, message)) >= first
+        )
+        lsns, ids = [place[0] for place in places], [place[1] for place in places]
+        contents = reader.fetch(lsns, ids)
+        for (_, _, string), (headers, body) in zip(places, contents, strict=True):
+            if headers + body != string:
+                return True
+    return False

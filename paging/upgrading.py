@@ -1,0 +1,108 @@
+"""Tables of format 1 as tables of this format: for a base, which cannot be made anew.
+
+In format 1 only some tables had crcs, of their values alone: the value of such a row began with
+one, which is proven here once more. What is taken over is otherwise believed: a base is read only
+after its SHA-256 was. Changes a copy, in place. Must never know what rows mean.
+"""
+
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+import lmdb
+from crc32c import crc32c
+
+from paging.checked import CRC_BYTES, IndexDamaged, Transaction
+from paging.tables import (
+    ADDRESSES,
+    CONNECTIONS,
+    CONSUMERS,
+    DATA_FILE,
+    DATA_ID_KEY,
+    FLIGHTS,
+    FORMAT_KEY,
+    IDS,
+    META,
+    NAMES,
+    PAGES,
+    POSITION_KEY,
+    POSITION_VALUE,
+    QUEUES,
+    SETTINGS,
+    open_for_writing,
+    translated,
+)
+
+BEFORE: Final = Struct("<I").pack(1)
+"""What tables of format 1 say of their format."""
+WITH_CRCS: Final = frozenset(
+    (ADDRESSES, QUEUES, CONNECTIONS, CONSUMERS, SETTINGS, PAGES, FLIGHTS, IDS)
+)
+"""The tables of format 1 whose values begin with the crc32c of the rest."""
+BATCH_ROWS: Final = 10_000
+MAP_BYTES_MIN: Final = 1 << 20
+
+_Row = tuple[bytes, bytes]
+
+
+def upgrade(directory: Path) -> bool:
+    """Make tables of format 1 in a directory those of today; answers whether they were of format 1.
+
+    All others stay as they are. Raises IndexDamaged and IndexUnwritable.
+    """
+    old, new = directory / DATA_FILE, directory / "upgraded"
+    with translated(directory):
+        size = max(2 * old.stat().st_size, MAP_BYTES_MIN)
+        env = lmdb.open(
+            str(directory), map_size=size, max_dbs=len(NAMES), readonly=True, lock=False
+        )
+        try:
+            with env.begin() as txn:
+                meta = env.open_db(META, txn, create=False)
+                if txn.get(FORMAT_KEY, db=meta) != BEFORE:
+                    return False
+                shutil.rmtree(new, ignore_errors=True)
+                data_id = bytes(txn.get(DATA_ID_KEY, db=meta) or b"")
+                _rewrite(new, data_id, {name: _rows(env, txn, name) for name in NAMES})
+        finally:
+            env.close()
+        (new / DATA_FILE).replace(old)
+        shutil.rmtree(new)
+    return True
+
+
+def _rewrite(directory: Path, data_id: bytes, found: dict[bytes, Iterator[_Row]]) -> None:
+    """Make tables with these rows."""
+    tables = open_for_writing(directory, data_id)
+    try:
+        for name, rows in found.items():
+            while batch := list(islice(rows, BATCH_ROWS)):
+                tables.write(partial(Transaction.put_all, items=batch, db=tables.db(name)))
+    finally:
+        tables.close()
+
+
+def _rows(env: lmdb.Environment, txn: lmdb.Transaction, name: bytes) -> Iterator[_Row]:
+    """Key and value of all rows of a table of format 1; of one that is missing there are none."""
+    try:
+        table = env.open_db(name, txn, create=False)
+    except lmdb.NotFoundError:
+        return
+    for key, row in txn.cursor(table):
+        value = bytes(row)
+        if name in WITH_CRCS:
+            value = value[CRC_BYTES:]
+            if crc32c(value) != int.from_bytes(row[:CRC_BYTES], "little"):
+                raise IndexDamaged(
+                    f"the crc of a row of table '{name.decode()}' of format 1 does not fit"
+                )
+        if name == META and key == FORMAT_KEY:
+            # New tables have their own.
+            continue
+        if name == META and key == POSITION_KEY:
+            value = value[: POSITION_VALUE.size]
+        yield bytes(key), value

@@ -1,0 +1,159 @@
+"""Headers that mean something to other brokers and nothing here: refused, never ignored.
+
+A client that sends one of them expects something that would not happen, so it gets an ERROR that
+says what is not there. Values that ask for what happens anyway are harmless and pass. What can be
+obeyed is obeyed where it belongs (`sending`, `subscribing`), not here. The table in docs/stomp.md
+lists every one. Must never know what a frame does.
+"""
+
+from typing import Final
+
+from protocols.stomp.errors import StompError
+from protocols.stomp.frames import Head
+
+SEND_WITHOUT: Final = "send without it"
+SUBSCRIBE_WITHOUT: Final = "subscribe without it"
+DURABLE_BY_ID: Final = "name a durable subscription by id, with persistent:true"
+UNSUBSCRIBE_BY_ID: Final = "delete a durable subscription by its id, with persistent:true"
+CREATE_QUEUE: Final = (
+    "have an administrator create the queue (daybook queue create), or use an address-setting"
+)
+
+_GROUPS: Final = "message groups are"
+_SCHEDULED: Final = "scheduled delivery is"
+_LOCAL: Final = "subscriptions without the connection's own messages are"
+_SEQUENCES: Final = "sequence numbers are"
+_PRIORITIES: Final = "priorities of consumers are"
+_DURABLE: Final = "durable subscriptions named by this header are"
+_QUEUE_ARGUMENTS: Final = "attributes of queues given by clients are"
+_TEMPORARY: Final = ("/temp-queue/", "/temp-topic/")
+_STREAMS: Final = "streams are"
+
+
+class Foreign:
+    """What a header means elsewhere, which values of it ask for nothing, and what to do instead."""
+
+    __slots__ = ("advice", "harmless", "meaning")
+
+    def __init__(self, meaning: str, advice: str, harmless: tuple[str, ...] = ()) -> None:
+        self.meaning: str = meaning
+        self.advice: str = advice
+        self.harmless: tuple[str, ...] = harmless
+
+
+def _named(meaning: str, advice: str, harmless: tuple[str, ...], *names: str) -> dict[str, Foreign]:
+    rule = Foreign(meaning, advice, harmless)
+    return {name: rule for name in names}
+
+
+_ATTRIBUTES: Final[dict[str, Foreign]] = {
+    **_named(
+        _QUEUE_ARGUMENTS, CREATE_QUEUE, (),
+        "x-queue-name", "x-queue-type", "x-queue-mode", "x-expires", "x-message-ttl",
+        "x-max-length", "x-max-length-bytes", "x-overflow", "x-max-priority",
+        "x-dead-letter-exchange", "x-dead-letter-routing-key", "x-single-active-consumer",
+    ),
+}  # fmt: skip
+
+ON_SEND: Final[dict[str, Foreign]] = {
+    **_ATTRIBUTES,
+    **_named("retained messages are", SEND_WITHOUT, ("false",), "retain"),
+    # A group or a key may have any name, `false` too.
+    **_named(_GROUPS, SEND_WITHOUT, (), "message_group", "JMSXGroupID", "_AMQ_GROUP_ID"),
+    **_named("last value queues are", SEND_WITHOUT, (), "_AMQ_LVQ_NAME"),
+    **_named(
+        _SCHEDULED, SEND_WITHOUT, (),
+        "AMQ_SCHEDULED_TIME", "AMQ_SCHEDULED_CRON", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT",
+    ),
+    **_named(
+        _SCHEDULED, SEND_WITHOUT, ("0",),
+        "AMQ_SCHEDULED_DELAY", "_AMQ_SCHED_DELIVERY", "JMSDeliveryTime", "x-delay",
+    ),
+}  # fmt: skip
+
+ON_SUBSCRIBE: Final[dict[str, Foreign]] = {
+    **_ATTRIBUTES,
+    **_named("browsing subscriptions are", SUBSCRIBE_WITHOUT, ("false",), "browser", "browser-end"),
+    **_named(_SEQUENCES, SUBSCRIBE_WITHOUT, (), "include-seq", "from-seq"),
+    **_named(
+        "exclusive subscriptions are", SUBSCRIBE_WITHOUT, ("false",),
+        "exclusive", "activemq.exclusive",
+    ),
+    **_named(
+        "retroactive subscriptions are", SUBSCRIBE_WITHOUT, ("false",), "activemq.retroactive"
+    ),
+    **_named(_LOCAL, SUBSCRIBE_WITHOUT, ("false",), "no-local", "noLocal", "activemq.noLocal"),
+    **_named(_PRIORITIES, SUBSCRIBE_WITHOUT, ("0",), "activemq.priority", "x-priority"),
+    **_named(
+        "limits of messages kept for slow subscribers are", SUBSCRIBE_WITHOUT, ("0", "-1"),
+        "activemq.maximumPendingMessageLimit",
+    ),
+    **_named(
+        _STREAMS, SUBSCRIBE_WITHOUT, (),
+        "x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered",
+    ),
+}  # fmt: skip
+
+ON_UNSUBSCRIBE: Final[dict[str, Foreign]] = _named(
+    _DURABLE, UNSUBSCRIBE_BY_ID, ("false",), "durable"
+)
+
+ON_NACK: Final[dict[str, Foreign]] = _named(
+    "rejections that bring no message back are",
+    "NACK is a failed attempt; max-delivery-attempts of the address says after how many a message"
+    " is dead-lettered",
+    ("true",),
+    "requeue",
+)
+
+DURABLE_NAMES: Final = frozenset(
+    {
+        "subscriptionname", "subcriptionname", "subscribername", "durablesubscriptionname",
+        "durablesubcriptionname", "durablesubscribername", "activemqsubscriptionname",
+        "activemqsubcriptionname", "activemqsubscribername", "activemqdurablesubscriptionname",
+    }
+)  # fmt: skip
+"""Names of durable subscriptions at other brokers, in small letters alone: their documentation has
+one in two spellings, and clients have more."""
+
+
+def refuse(head: Head, table: dict[str, Foreign]) -> None:
+    """Refuse a header of a table, unless its value is harmless. Raises StompError."""
+    for name in table.keys() & head.values.keys():
+        rule = table[name]
+        if head.values[name] not in rule.harmless:
+            raise _unsupported(name, rule.meaning, rule.advice)
+
+
+def refuse_durable_names(head: Head, advice: str) -> None:
+    """Refuse names of durable subscriptions that are not the id. Raises StompError."""
+    for name in head.values:
+        if "".join(filter(str.isalpha, name)).lower() in DURABLE_NAMES:
+            raise _unsupported(name, _DURABLE, advice)
+
+
+def refuse_queue_attributes(head: Head, *, is_durable: bool) -> None:
+    """Refuse `durable` and `auto-delete` where they ask for another queue. Raises StompError.
+
+    RabbitMQ makes queues as they say. Here queues and durable subscriptions are durable and stay;
+    other subscriptions to a topic are neither.
+    """
+    usual = {"durable": "true", "auto-delete": "false"}
+    if not is_durable:
+        usual = {"durable": "false", "auto-delete": "true"}
+    for name, value in usual.items():
+        if head.values.get(name, value) != value:
+            raise _unsupported(
+                name, _QUEUE_ARGUMENTS, CREATE_QUEUE if is_durable else DURABLE_BY_ID
+            )
+
+
+def refuse_temporary(reply_to: str) -> None:
+    """Refuse a reply-to that names a temporary destination, also in a list. Raises StompError."""
+    for name in reply_to.split(","):
+        if name.strip().startswith(_TEMPORARY):
+            raise _unsupported("reply-to", "temporary destinations are", "name a queue or a topic")
+
+
+def _unsupported(name: str, meaning: str, advice: str) -> StompError:
+    return StompError(f"header {name}: {meaning} not supported in this version", advice)

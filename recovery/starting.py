@@ -1,0 +1,42 @@
+"""What a broker decides first, by how the one before it ended.
+
+After a clean stop everything that was decided is durable. After anything else events may be lost
+that clients have heard of: their LSNs are skipped, so that no id is ever given twice (ADR 23). Must
+never know who asks.
+"""
+
+from engine.commands import Start
+from engine.core import LSNS_RESERVED
+from engine.events import BROKER_STOPPED, KIND
+from journal.disk import Disk
+from journal.reader import read_blocks
+from paging.layout import LAYOUT
+from recovery.directory import Recovered
+
+
+def start_after(
+    recovered: Recovered, disk: Disk, version: str, reserved: int = LSNS_RESERVED
+) -> Start:
+    """Return the command by which a broker begins to serve on what was recovered from a disk.
+
+    `reserved` is `lsns_reserved` of the broker before. Raises JournalError.
+    """
+    start = Start(version=version)
+    repair = recovered.repair
+    if repair is not None and repair.cut_bytes:
+        start.cut_bytes = repair.cut_bytes
+        start.cut_segment = repair.segment
+        start.cut_offset = repair.cut_offset
+    last_lsn = recovered.journal.next_lsn - 1
+    if last_lsn and not ended_cleanly(disk, last_lsn):
+        start.skipped = reserved
+    return start
+
+
+def ended_cleanly(disk: Disk, last_lsn: int) -> bool:
+    """Say whether the last event of a journal is that of a clean stop. Raises JournalError."""
+    kind = 0
+    for block in read_blocks(disk, LAYOUT, from_lsn=last_lsn, heaps=False):
+        if block.count:
+            kind = int(block.columns()[KIND][-1])
+    return kind == BROKER_STOPPED

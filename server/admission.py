@@ -1,0 +1,195 @@
+"""Who may connect: how many sockets there are, from where, and how many have not logged in.
+
+Every accepted socket is counted here until it is closed, all together and for the address that it
+comes from (for IPv6 the /64 network, which is what one party has). A socket whose peer has not
+sent a CONNECT is a stranger's. Strangers are bounded, all together and for each address, and make
+room for newcomers: when there is one too many, the oldest is closed. So a flood of sockets that say
+nothing keeps nobody out who logs in, not even from the same address. Logins that are being checked
+are bounded elsewhere (`server.logins`).
+
+Invariant: what refusing costs does not grow with how often a peer tries; refusals are logged once a
+minute for each address, with a count. It must never know sockets or sessions.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
+from typing import Final, Protocol
+
+import msgspec
+
+from server.descriptors import Descriptors
+from server.logs import logger
+from server.tally import Tally
+
+LOGGED_MAX: Final = 64
+"""How many addresses and reasons have lines of their own in the log in a minute."""
+NETWORK_BITS: Final = 64
+"""What identifies a party in an IPv6 address."""
+
+PENDING: Final = "too many connections have not logged in"
+
+log = logger("admission")
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How many sockets there may be; 0 or less for no limit per address."""
+
+    per_address: int
+    pending: int
+    pending_per_address: int
+
+
+class Visitor(Protocol):
+    """An accepted socket."""
+
+    @property
+    def has_logged_in(self) -> bool:
+        """Whether it belongs to a user, and will until it is closed."""
+        ...
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether nobody logged in on it, and no login is being checked."""
+        ...
+
+    def dismiss(self, why: str) -> None:
+        """Tell the peer why, and close."""
+        ...
+
+
+class Admission:
+    """The counts of all sockets, and what is refused or closed because of them.
+
+    `count` is how many there are, `refused` and `dismissed` how many were not let in and how many
+    strangers made room.
+    """
+
+    def __init__(
+        self, descriptors: Descriptors, limits: Callable[[], Limits], clock: Callable[[], int]
+    ) -> None:
+        """Count sockets; `clock` answers microseconds."""
+        self.descriptors: Final = descriptors
+        self.count = 0
+        self.refused = 0
+        self.dismissed = 0
+        self._limits: Final = limits
+        self._clock: Final = clock
+        self._by_network: Final[dict[str, int]] = {}
+        # Visitors that may be strangers, oldest first: who has logged in is found out when it
+        # matters.
+        self._pending: Final[OrderedDict[Visitor, str]] = OrderedDict()
+        self._pending_by_network: Final[dict[str, OrderedDict[Visitor, None]]] = {}
+        self._tally: Final[Tally[tuple[str, str]]] = Tally(LOGGED_MAX)
+
+    def refusal(self, address: str) -> str:
+        """Why no connection is accepted from an address now; empty if one is."""
+        per_address = self._limits().per_address
+        if 0 < per_address <= self._by_network.get(network_of(address), 0):
+            return "your address has reached max-connections-per-address"
+        if self.count >= self.descriptors.connections_max and not self._dismiss_oldest():
+            return "the broker has reached max-connections"
+        return ""
+
+    def add(self, visitor: Visitor, address: str) -> None:
+        """Count a socket that was accepted; a stranger too many is closed for it."""
+        network = network_of(address)
+        limits = self._limits()
+        of_network = self._pending_by_network.get(network)
+        if of_network is not None and len(of_network) >= limits.pending_per_address:
+            self._make_room(of_network, limits.pending_per_address, network)
+        if len(self._pending) >= limits.pending:
+            self._make_room(self._pending, limits.pending, "others")
+        self.count += 1
+        self._by_network[network] = self._by_network.get(network, 0) + 1
+        self._pending[visitor] = network
+        # Made anew, if all of them have left.
+        self._pending_by_network.setdefault(network, OrderedDict())[visitor] = None
+
+    def remove(self, visitor: Visitor, address: str) -> None:
+        """Count a socket no more that was closed."""
+        network = network_of(address)
+        self.count -= 1
+        left = self._by_network[network] - 1
+        if left:
+            self._by_network[network] = left
+        else:
+            del self._by_network[network]
+        self._forget(visitor)
+
+    def _forget(self, visitor: Visitor) -> None:
+        network = self._pending.pop(visitor, None)
+        if network is not None:
+            of_network = self._pending_by_network[network]
+            del of_network[visitor]
+            if not of_network:
+                del self._pending_by_network[network]
+
+    def _make_room(
+        self, pending: OrderedDict[Visitor, str] | OrderedDict[Visitor, None], most: int, whose: str
+    ) -> None:
+        """Forget who has logged in; close the oldest if there are still as many as there may be."""
+        for visitor in [one for one in pending if one.has_logged_in]:
+            self._forget(visitor)
+        strangers = [one for one in pending if one.is_stranger]
+        if len(strangers) >= most:
+            self._dismiss(strangers[0], whose)
+
+    def _dismiss_oldest(self) -> bool:
+        """Close the oldest stranger of all; return whether there was one."""
+        for visitor in [one for one in self._pending if one.has_logged_in]:
+            self._forget(visitor)
+        for visitor, network in self._pending.items():
+            if visitor.is_stranger:
+                self._dismiss(visitor, network)
+                return True
+        return False
+
+    def _dismiss(self, visitor: Visitor, whose: str) -> None:
+        self.dismissed += 1
+        self._forget(visitor)
+        self._log(whose, PENDING)
+        visitor.dismiss(PENDING)
+
+    def note_refusal(self, address: str, why: str) -> None:
+        """Count a refused connection and log the first of each address and reason."""
+        self.refused += 1
+        self._log(address, why)
+
+    def _log(self, address: str, why: str) -> None:
+        if self._tally.note((address, why), self._clock()):
+            log.warning("connection refused", peer=address, why=why)
+
+    def tick(self) -> None:
+        """Log how many more were refused in the last minute."""
+        if not self._tally.is_over(self._clock()):
+            return
+        more, others = self._tally.take()
+        for (address, why), count in more.items():
+            log.warning("more connections refused", peer=address, why=why, count=count)
+        if others:
+            log.warning("more connections refused", peer="others", count=others)
+
+    def status(self) -> dict[str, object]:
+        """What `daybook status` shows."""
+        return {
+            "connections_refused": self.refused,
+            "connections_dismissed": self.dismissed,
+            **self.descriptors.status(),
+        }
+
+
+def network_of(address: str) -> str:
+    """What stands for the party behind an address: IPv4 whole, of IPv6 the /64 network."""
+    if ":" not in address:
+        return address
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(parsed, IPv6Address):
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    kept = int(parsed) >> (128 - NETWORK_BITS) << (128 - NETWORK_BITS)
+    return f"{IPv6Address(kept)}/{NETWORK_BITS}"

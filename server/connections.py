@@ -1,0 +1,86 @@
+"""Connections as administrators see them: listed by pages, and closed by number, user or address.
+
+Reads the state of the engine; a connection is closed by the hub, as if its client had left, and the
+client is told why. It must never know sockets, nor who asks.
+"""
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, Final
+
+from engine.state import Connection, Consumer, State
+
+PAGE_MAX: Final = 1000
+
+BY_ADMINISTRATOR: Final = "an administrator closed the connection"
+
+Close = Callable[[int, str, str], bool]
+"""Closes a connection: number, what happened, and what to do about it; answers whether it did."""
+
+
+def connections(state: State, offset: int) -> dict[str, Any]:
+    """A page of who is logged in, in the order of their logins."""
+    some = islice(state.connections.values(), offset, offset + PAGE_MAX + 1)
+    rows = [_connection(each) for each in some]
+    return _page("connections", rows, offset)
+
+
+def consumers(state: State, offset: int) -> dict[str, Any]:
+    """A page of who takes from which queue, in the order in which they came."""
+    some = islice(state.consumers.values(), offset, offset + PAGE_MAX + 1)
+    rows = [_consumer(each) for each in some]
+    return _page("consumers", rows, offset)
+
+
+def _page(what: str, rows: list[dict[str, Any]], offset: int) -> dict[str, Any]:
+    more = len(rows) > PAGE_MAX
+    return {what: rows[:PAGE_MAX], "next_offset": offset + PAGE_MAX if more else None}
+
+
+def _connection(connection: Connection) -> dict[str, Any]:
+    return {
+        "connection": connection.id,
+        "user": connection.user,
+        "peer": connection.peer,
+        "client_id": connection.client_id,
+        "protocol": connection.protocol,
+        "consumers": len(connection.consumers),
+        "transactions": len(connection.transactions),
+        "in_flight": sum(len(consumer.unacked) for consumer in connection.consumers.values()),
+    }
+
+
+def _consumer(consumer: Consumer) -> dict[str, Any]:
+    return {
+        "consumer": consumer.id,
+        "connection": consumer.connection_id,
+        "user": consumer.connection.user,
+        "queue": consumer.queue.name,
+        "subscription": consumer.subscription,
+        "ack_mode": consumer.ack_mode,
+        "filter": consumer.filter,
+        "in_flight": len(consumer.unacked),
+        "credit_messages": consumer.credit_messages,
+        "credit_bytes": consumer.credit_bytes,
+    }
+
+
+def close_matching(
+    state: State, close: Close, *, ids: tuple[int, ...], user: str | None, peer: str | None
+) -> int:
+    """Close the connections that all of this is true of; return how many."""
+    found = [
+        each.id
+        for each in state.connections.values()
+        if (not ids or each.id in ids)
+        and (user is None or each.user == user)
+        and (peer is None or peer in (each.peer, each.peer.rpartition(":")[0]))
+    ]
+    advice = "ask the administrator of the broker before connecting again"
+    return sum(close(number, BY_ADMINISTRATOR, advice) for number in found)
+
+
+def close_where(state: State, close: Close, reason: Callable[[Connection], str]) -> int:
+    """Close the connections that there is a reason to close; return how many."""
+    found = [(each.id, why) for each in state.connections.values() if (why := reason(each))]
+    return sum(close(number, why, "log in again as a user of the broker") for number, why in found)

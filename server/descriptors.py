@@ -1,0 +1,102 @@
+"""Descriptors of the broker's process: how many there are, and how many of them are for files.
+
+A broker that has used up its descriptors for sockets could not open the segment that the next read
+of a backlog needs. So the soft limit of the process is raised to the hard one at a start,
+`RESERVE` descriptors are for files, the number of connections is capped at what remains, and
+spare descriptors (`journal.spares`) cover what the count cannot foresee: files of libraries, or a
+machine that has none left. Invariant: running out of descriptors delays new connections and
+nothing else.
+"""
+
+import os
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from journal.spares import SPARES
+
+RESERVE: Final = 192
+"""Descriptors that connections never get: segments held open by three readers, clusters, the index,
+the writer and the indexer, the control socket and its clients, retention and its archive, the
+spare ones, and the event loop's own."""
+
+SPARE_COUNT: Final = 16
+LIMIT_MAX: Final = 1 << 20
+"""The soft limit is raised to this at most: some libraries walk over all possible descriptors."""
+
+CONNECTIONS_MIN: Final = 16
+"""A limit that leaves fewer connections than this is refused at a start."""
+
+
+class TooFewDescriptors(Exception):
+    """The limit of open files is too low to serve; the text says what to do."""
+
+
+class Descriptors:
+    """The descriptors of this process. `configured` answers the `max-connections` in force."""
+
+    def __init__(self, configured: Callable[[], int]) -> None:
+        """Raise the soft limit to the hard one and hold spares. Raises TooFewDescriptors."""
+        self._configured: Final = configured
+        self.limit: Final = _raise_limit()
+        if self.limit < RESERVE + CONNECTIONS_MIN:
+            raise TooFewDescriptors(
+                f"the process may have {self.limit} open files and needs"
+                f" {RESERVE + CONNECTIONS_MIN} or more: raise the hard limit (`ulimit -Hn`,"
+                " LimitNOFILE= of systemd, --ulimit nofile= of a container)"
+            )
+        SPARES.hold(SPARE_COUNT)
+
+    @property
+    def connections_max(self) -> int:
+        """How many connections the broker accepts: as configured, and as descriptors allow."""
+        return min(self._configured(), self.limit - RESERVE)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether no connections should be accepted, because files needed the spare descriptors.
+
+        Tries to take the spares again.
+        """
+        return not SPARES.refill()
+
+    def advice(self) -> str:
+        """What to do about connections that the limit takes away; empty if it takes none."""
+        if self._configured() <= self.limit - RESERVE:
+            return ""
+        return (
+            f"max-connections is {self._configured()}, but the limit of {self.limit} open files"
+            f" leaves room for {self.connections_max}: raise the hard limit to"
+            f" {self._configured() + RESERVE} (`ulimit -Hn`, LimitNOFILE= of systemd)"
+        )
+
+    def status(self) -> dict[str, object]:
+        """What `daybook status` shows."""
+        return {
+            "max_connections": self.connections_max,
+            "open_files": open_files(),
+            "open_files_max": self.limit,
+        }
+
+
+def open_files() -> int:
+    """How many descriptors the process has in use; 0 where the system does not say."""
+    try:
+        # The listing itself has one.
+        return len(os.listdir(Path("/proc/self/fd"))) - 1  # noqa: PTH208 - only the number counts
+    except OSError:
+        return 0
+
+
+def _raise_limit() -> int:
+    """Raise the soft limit as far as is of use and allowed; return what is in force."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = LIMIT_MAX if hard == resource.RLIM_INFINITY else min(hard, LIMIT_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):
+            return soft
+        return wanted
+    return LIMIT_MAX if soft == resource.RLIM_INFINITY else soft

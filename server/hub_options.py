@@ -1,0 +1,21 @@
+"""What the configuration says to the hub. Must never know which hub, or when."""
+
+from server.config import Config
+from server.memory_limits import memory_options
+from server.ports import HubOptions
+
+
+def hub_options(config: Config) -> HubOptions:
+    """The bounds and periods of a configuration, in the units of the hub."""
+    journal = config.journal
+    return HubOptions(
+        block_bytes=journal.block_bytes,
+        # What waits must fit into the half of a segment that is reserved for a full disk.
+        max_pending_bytes=min(
+            journal.max_pending_bytes, max(journal.segment_bytes // 2, journal.block_bytes)
+        ),
+        expiry_scan_us=config.broker.message_expiry_scan_period * 1000,
+        max_unindexed_bytes=config.broker.max_unindexed_bytes,
+        idle_mark_us=journal.idle_mark_delay * 1000,
+        memory=memory_options(config.broker),
+    )

@@ -1,0 +1,35 @@
+"""What the hub needs of those who keep the journal: who writes it, and who reads chunks back.
+
+Must never know how either is done.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from engine.queues import StoreError
+from journal.batch import BatchLike
+
+
+class Writer(Protocol):
+    """What the hub needs of the journal's writer."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes submitted and not durable."""
+        ...
+
+    def submit(self, batch: BatchLike) -> None:
+        """Write a batch as a block; `Hub.durable` is called when it is safe."""
+        ...
+
+    def mark(self, time: int) -> None:
+        """Append a block without events when everything else is done."""
+        ...
+
+
+class NoChunks:
+    """Reads no chunks: for brokers that have no large messages."""
+
+    def chunks(self, lsns: Sequence[int], before: int) -> list[bytes]:
+        """Raises StoreError."""
+        raise StoreError(f"there is no journal to read event {lsns[0]} from")

@@ -1,0 +1,279 @@
+"""Carrying out the steps of a round of retention, while clients are served.
+
+`paging.leaving` says which step comes next, and why. What takes long is done by processes
+(`paging.retiring`), files are looked at in a thread, and content is read in the event loop a little
+at a time, because the broker's own reader of content serves one thread. Must never know in which
+order the steps come.
+"""
+
+import asyncio
+import contextlib
+import gc
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from engine.carrying import large_before
+from engine.message import Message
+from journal.disk import RealDisk
+from journal.pins import lowest_pinned_lsn
+from journal.retention import SegmentTable, choose, remove_unpinned
+from paging.content import ContentReader
+from paging.layout import LAYOUT
+from paging.leaving import (
+    NO_CHUNK,
+    AskFirstChunk,
+    AwaitIndex,
+    ChooseSegments,
+    Do,
+    Find,
+    FindResident,
+    Look,
+    Read,
+    ReadChunk,
+    Remove,
+    Retire,
+    Situation,
+    Step,
+    Warn,
+    Weigh,
+    Where,
+)
+from paging.retiring import FIND, RETIRE, WEIGH, command
+from paging.store import IndexStore
+from paging.surveying import Place, Weight
+from recovery.directory import JOURNAL
+from server import logs
+from server.hub import Hub
+from server.supervision import Fatal
+
+STEP_SECONDS: Final = 0.002
+"""How long content is read and carried at a time."""
+REST_STEPS: Final = 2
+"""How many times as long clients have for themselves after each step."""
+POLL_SECONDS: Final = 0.05
+CACHE_BYTES: Final = 4 * 1024 * 1024
+"""Of decoded blocks: carrying must not push out what consumers need."""
+LINE_BYTES_MAX: Final = 1 << 20
+
+log = logs.logger("retention")
+T = TypeVar("T")
+_places: Final = msgspec.json.Decoder(list[Place])
+_weights: Final = msgspec.json.Decoder(list[Weight])
+
+
+class StepError(Exception):
+    """A step cannot be carried out; the text says why."""
+
+
+class Performer:
+    """Carries out the steps of one round on a data directory."""
+
+    def __init__(
+        self, hub: Hub, path: Path, store: IndexStore, segments: SegmentTable, archive: str
+    ) -> None:
+        """Serve one round; `archive` is the URL, with its password. To be closed."""
+        self._hub: Final = hub
+        self._path: Final = path
+        self._store: Final = store
+        self._segments: Final = segments
+        self._archive: Final = archive
+        self._disk: Final = RealDisk(path / JOURNAL)
+        self._pace: Final = Pace()
+        self._reader: Final = ContentReader(
+            self._disk, LAYOUT, store.locate, cache_bytes=CACHE_BYTES
+        )
+        self._found: AsyncGenerator[bytes, None] | None = None
+        self._resident: Iterator[list[Message]] | None = None
+
+    async def close(self) -> None:
+        """End what is still running."""
+        self._reader.close()
+        if self._found is not None:
+            await self._found.aclose()
+
+    async def perform(self, step: Step) -> None:
+        """Carry out a step. Raises StepError, JournalError, StoreError, OSError and Fatal."""
+        match step:
+            case Look():
+                await self._look(step)
+            case ChooseSegments():
+                await self._in_thread(self._choose, step)
+            case Weigh():
+                step.weights = _weights.decode(await self._ask(WEIGH, step.last_lsn))
+            case Find():
+                await self._find(step)
+            case Where():
+                step.lsns = self._store.where(step.messages)
+            case Read():
+                await self._pause()
+                step.event = self._reader.event(step.lsn, step.message)
+            case ReadChunk():
+                await self._pause()
+                (step.body,) = self._reader.chunks([step.lsn], step.before)
+            case Do():
+                self._do(step)
+            case AwaitIndex():
+                await self._await_index(step)
+            case FindResident():
+                await self._find_resident(step)
+            case Retire():
+                step.left = int(await self._ask(RETIRE, step.last_lsn, self._archive))
+            case AskFirstChunk():
+                step.lsn = self._hub.first_chunk() or NO_CHUNK
+            case Remove():
+                await self._remove(step)
+            case Warn():
+                log.error("the body of a message is lost", message=step.message, why=step.text)
+
+    # ---- choosing
+
+    async def _look(self, step: Look) -> None:
+        pinned = await self._in_thread(lowest_pinned_lsn, self._path, _now())
+        step.situation = Situation(
+            self._store.indexed_lsn, pinned, self._hub.first_chunk() or NO_CHUNK
+        )
+
+    def _choose(self, step: ChooseSegments) -> None:
+        """In a thread: segments that were not seen before are opened."""
+        step.now = _now()
+        sealed, live_bytes = self._segments.look()
+        if sealed:
+            step.first_lsn = sealed[0].first_lsn
+        step.choice = choose(
+            sealed,
+            step.limits,
+            live_bytes=live_bytes,
+            now=step.now,
+            lowest_kept_lsn=step.lowest_kept_lsn,
+        )
+
+    # ---- carrying
+
+    async def _find(self, step: Find) -> None:
+        if self._found is None:
+            self._found = self._lines(FIND, step.last_lsn)
+        line = await anext(self._found, None)
+        step.places = _places.decode(line) if line is not None else None
+
+    async def _find_resident(self, step: FindResident) -> None:
+        await self._pause()
+        if self._resident is None:
+            self._resident = large_before(self._hub.broker.state, step.last_lsn)
+        step.messages = next(self._resident, None)
+
+    def _do(self, step: Do) -> None:
+        try:
+            self._hub.request(step.command)
+        except Exception as error:
+            # What the engine had half done must not be written.
+            raise Fatal from error
+        step.lsn = self._hub.broker.lsn
+
+    async def _await_index(self, step: AwaitIndex) -> None:
+        step.lsn = self._hub.broker.lsn
+        while self._store.indexed_lsn < step.lsn:
+            self._check_journal()
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _pause(self) -> None:
+        """Give way to clients, and wait while much is on its way to disk and index."""
+        hub = self._hub
+        await self._pace.pause()
+        while (
+            hub.writer.pending_bytes + hub.broker.pending.raw_bytes
+            > hub.options.max_pending_bytes // 4
+            or hub.unindexed_bytes > hub.options.max_unindexed_bytes // 2
+        ):
+            self._check_journal()
+            await asyncio.sleep(POLL_SECONDS)
+            self._pace.begin()
+
+    def _check_journal(self) -> None:
+        if self._hub.failure is not None:
+            raise StepError("the journal failed")
+
+    # ---- leaving
+
+    async def _remove(self, step: Remove) -> None:
+        step.removed = await self._in_thread(
+            remove_unpinned, self._disk, self._path, step.segments, _now()
+        )
+        # Files that are held open would keep their room on the disk.
+        self._store.content.close()
+        if isinstance(self._hub.chunks, ContentReader):
+            self._hub.chunks.close()
+        if step.removed:
+            last_lsn = step.segments[len(step.removed) - 1].last_lsn
+            log.info("history left the live set", segments=len(step.removed), last_lsn=last_lsn)
+
+    # ---- threads and processes
+
+    async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(None, call, *arguments)
+
+    async def _ask(self, work: str, last_lsn: int, told: str = "") -> bytes:
+        """The one line that a process answers; raises StepError."""
+        async with contextlib.aclosing(self._lines(work, last_lsn, told)) as lines:
+            return b"".join([line async for line in lines])
+
+    async def _lines(self, work: str, last_lsn: int, told: str = "") -> AsyncGenerator[bytes, None]:
+        """Have a process do some work, and give what it says line by line; StepError."""
+        # Of those before this one, pipes and protocols refer to each other, and the collector looks
+        # for such so rarely that thousands would gather.
+        gc.collect(0)
+        process = await asyncio.create_subprocess_exec(
+            *command(work, self._path, last_lsn),
+            limit=LINE_BYTES_MAX,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        errors = asyncio.ensure_future(process.stderr.read())
+        try:
+            process.stdin.write(told.encode())
+            process.stdin.close()
+            while line := await process.stdout.readline():
+                yield line
+            said = (await errors).decode("utf-8", "replace").strip()
+            code = await process.wait()
+        except BaseException:
+            errors.cancel()
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            raise
+        last = said.rpartition("\n")[2]
+        if code != 0:
+            raise StepError(last or f"the process that was to {work} ended with code {code}")
+        if last:
+            log.warning(last)
+
+
+def _now() -> int:
+    """The time, in microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+class Pace:
+    """Works a little, and rests longer: content is read in the thread that serves clients."""
+
+    def __init__(self) -> None:
+        self._began = 0.0
+
+    def begin(self) -> None:
+        """A step begins."""
+        self._began = time.monotonic()
+
+    async def pause(self) -> None:
+        """Rest if the step has lasted long enough."""
+        worked = time.monotonic() - self._began
+        if worked >= STEP_SECONDS:
+            await asyncio.sleep(REST_STEPS * min(worked, POLL_SECONDS))
+            self.begin()

@@ -1,0 +1,336 @@
+"""Logins: who is let in at once, who waits for a passcode to be hashed, and who may not even wait.
+
+Data flow: a login whose passcode was right before, or that needs none, is answered within the call.
+Any other waits for one of two threads that hash, in a queue for each address of peers, served in
+turn. Invariants: no login that needs no hash waits for one that does; a peer that has gone is never
+hashed for; the queues are bounded, all together and for each address; equal logins are hashed once.
+
+After a few failures an address waits before its next hash, each time longer, up to `DELAY_MAX_US`.
+Several clients may share an address, so nobody is locked out by that: whoever logged in before
+still comes in at once, and the delay ends with the failures. A failure is logged with the address
+and for a program (fail2ban) to match, and the peer is told what is true: not only "wrong".
+
+It must never know sessions or sockets, and never log a passcode, nor a login that no user has.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from server.logs import logger
+from server.tally import Tally
+from server.users import GUEST, CannotCheck, Users
+
+HASHERS: Final = 2
+"""How many passcodes are hashed at a time: a flood of logins must not take the machine."""
+FREE_FAILURES: Final = 3
+"""So many failures of an address cost it no delay."""
+DELAY_US: Final = 50_000
+DELAY_MAX_US: Final = 2_000_000
+FORGIVEN_US: Final = 60_000_000
+"""After so long without a failure an address has none."""
+ADDRESSES_MAX: Final = 4096
+"""How many addresses that failed are remembered; the one that failed least lately is forgotten."""
+LINES_PER_MINUTE: Final = 20
+"""How many failures of an address are logged one by one in a minute; the rest is counted."""
+
+PURGE_US: Final = 100_000
+"""How often full queues are searched for peers that have gone."""
+
+BUSY: Final = "too many logins wait to be checked; try again later"
+
+Answer = Callable[[str | None, str], None]
+"""Takes the user's name, or None and the reason for people."""
+
+log = logger("logins")
+
+
+def _always() -> bool:
+    return True
+
+
+class LoginRequest(msgspec.Struct, frozen=True):
+    """Who wants to log in, and from where; `is_wanted` tells whether the peer still waits."""
+
+    login: str
+    passcode: str
+    client_id: str
+    is_loopback: bool
+    peer: str = ""
+    address: str = ""
+    is_wanted: Callable[[], bool] = _always
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How many logins may wait for a hash."""
+
+    pending: int
+    pending_per_address: int
+
+
+class Loop(Protocol):
+    """What is needed of an event loop."""
+
+    def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any) -> Any:
+        """Call in the thread of the loop."""
+        ...
+
+    def call_later(self, delay: float, callback: Callable[..., Any]) -> Any:
+        """Call after so many seconds."""
+        ...
+
+
+class _Waiting:
+    """One login and passcode that wait to be hashed, and everybody who waits for the answer."""
+
+    __slots__ = ("asked", "login", "passcode")
+
+    def __init__(self, login: str, passcode: str) -> None:
+        self.login: Final = login
+        self.passcode: Final = passcode
+        self.asked: list[tuple[LoginRequest, Answer]] = []
+
+    def keep_wanted(self) -> int:
+        """Forget peers that have gone; return how many those are."""
+        before = len(self.asked)
+        self.asked = [one for one in self.asked if one[0].is_wanted()]
+        return before - len(self.asked)
+
+
+class _Failures:
+    """Failures of an address: how many, when the last one was, and when it may be hashed for."""
+
+    __slots__ = ("count", "last", "next_at")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.last = 0
+        self.next_at = 0
+
+
+class Logins:
+    """The logins of a broker. Lives in the thread of the event loop; `executor` hashes."""
+
+    def __init__(
+        self,
+        users: Users,
+        loop: Loop,
+        executor: Executor,
+        limits: Callable[[], Limits],
+        clock: Callable[[], int] = lambda: time.monotonic_ns() // 1000,
+    ) -> None:
+        self.refused = 0
+        self.turned_away = 0
+        self._users: Final = users
+        self._loop: Final = loop
+        self._executor: Final = executor
+        self._limits: Final = limits
+        self._clock: Final = clock
+        self._queues: Final[OrderedDict[str, OrderedDict[tuple[str, bytes], _Waiting]]] = (
+            OrderedDict()
+        )
+        self._waiting: Final[dict[str, int]] = {}
+        self._total = 0
+        self._purged = 0
+        self._hashing: Final[dict[tuple[str, str, bytes], _Waiting]] = {}
+        self._failures: Final[OrderedDict[str, _Failures]] = OrderedDict()
+        self._tally: Final[Tally[str]] = Tally(ADDRESSES_MAX, first=LINES_PER_MINUTE)
+        self._timer_at = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many peers wait for an answer that takes a hash."""
+        return self._total
+
+    def begin(self, request: LoginRequest, answer: Answer) -> None:
+        """Answer a login, at once or when its passcode has been hashed."""
+        login, passcode = request.login, request.passcode
+        if not login and not passcode:
+            login = passcode = GUEST
+        users = self._users
+        if users.admits_at_once(login, passcode, peer_is_loopback=request.is_loopback):
+            answer(login, "")
+            return
+        if not users.can_be_right(login):
+            self._refuse(request, answer, users.why_not(request.login, request.is_loopback))
+            return
+        if not self._has_room(request.address):
+            self.turned_away += 1
+            answer(None, BUSY)
+            return
+        key = (login, users.digest(passcode))
+        waiting = self._hashing.get((request.address, *key))
+        if waiting is None:
+            queue = self._queues.setdefault(request.address, OrderedDict())
+            waiting = queue.setdefault(key, _Waiting(login, passcode))
+        waiting.asked.append((request, answer))
+        self._waiting[request.address] = self._waiting.get(request.address, 0) + 1
+        self._total += 1
+        self._pump()
+
+    def tick(self) -> None:
+        """Log how many more logins failed in the last minute."""
+        if not self._tally.is_over(self._clock()):
+            return
+        more, others = self._tally.take()
+        for address, count in more.items():
+            log.warning("more logins refused", address=address, count=count)
+        if others:
+            log.warning("more logins refused", address="others", count=others)
+
+    def status(self) -> dict[str, object]:
+        """What `daybook status` shows."""
+        return {
+            "logins_waiting": self.waiting,
+            "logins_refused": self.refused,
+            "logins_turned_away": self.turned_away,
+        }
+
+    # ---- the queues
+
+    def _has_room(self, address: str) -> bool:
+        limits = self._limits()
+        if self._is_within(address, limits):
+            return True
+        now = self._clock()
+        if now - self._purged < PURGE_US:
+            return False
+        self._purged = now
+        self._drop_departed()
+        return self._is_within(address, limits)
+
+    def _is_within(self, address: str, limits: Limits) -> bool:
+        of_address = self._waiting.get(address, 0)
+        return of_address < limits.pending_per_address and self._total < limits.pending
+
+    def _drop_departed(self) -> None:
+        """Forget what nobody waits for any more."""
+        for address, queue in list(self._queues.items()):
+            for key, waiting in list(queue.items()):
+                self._count_off(address, waiting.keep_wanted())
+                if not waiting.asked:
+                    del queue[key]
+            if not queue:
+                del self._queues[address]
+
+    def _count_off(self, address: str, count: int) -> None:
+        if not count:
+            return
+        self._total -= count
+        left = self._waiting[address] - count
+        if left:
+            self._waiting[address] = left
+        else:
+            del self._waiting[address]
+
+    def _pump(self) -> None:
+        """Give the threads their next work: of each address in turn, if its time has come."""
+        now = self._clock()
+        while len(self._hashing) < HASHERS:
+            address = next((one for one in self._queues if self._time_of(one, now) <= now), None)
+            if address is None:
+                break
+            self._begin_hash(address)
+        if self._queues and len(self._hashing) < HASHERS:
+            self._wake_at(min(self._time_of(one, now) for one in self._queues), now)
+
+    def _time_of(self, address: str, now: int) -> int:
+        """When the next passcode of an address may be hashed."""
+        failures = self._failures.get(address)
+        return failures.next_at if failures is not None else now
+
+    def _wake_at(self, moment: int, now: int) -> None:
+        if self._timer_at and self._timer_at <= moment:
+            return
+        self._timer_at = moment
+
+        def wake() -> None:
+            if self._timer_at == moment:
+                self._timer_at = 0
+            self._pump()
+
+        self._loop.call_later(max(0, moment - now) / 1_000_000, wake)
+
+    def _begin_hash(self, address: str) -> None:
+        queue = self._queues.pop(address)
+        key, waiting = queue.popitem(last=False)
+        if queue:
+            # Behind the others.
+            self._queues[address] = queue
+        self._count_off(address, waiting.keep_wanted())
+        if not waiting.asked:
+            return
+        place = (address, *key)
+        self._hashing[place] = waiting
+        work = self._executor.submit(self._users.verify, waiting.login, waiting.passcode)
+
+        def done(result: "Future[bool]") -> None:
+            if not result.cancelled():
+                self._loop.call_soon_threadsafe(self._hashed, place, result)
+
+        work.add_done_callback(done)
+
+    def _hashed(self, place: tuple[str, str, bytes], result: "Future[bool]") -> None:
+        waiting = self._hashing.pop(place)
+        address = place[0]
+        self._count_off(address, len(waiting.asked))
+        error = result.exception()
+        if error is not None and not isinstance(error, CannotCheck):
+            raise error
+        is_right = error is None and result.result()
+        if is_right:
+            self._note_success(address)
+        elif error is None:
+            self._note_failure(address)
+        for request, answer in waiting.asked:
+            if is_right:
+                answer(waiting.login, "")
+            elif error is not None:
+                answer(None, f"the passcode could not be checked ({error}); try again later")
+            else:
+                why = self._users.why_not(request.login, request.is_loopback)
+                self._tell(request, answer, why)
+        self._pump()
+
+    # ---- failures
+
+    def _refuse(self, request: LoginRequest, answer: Answer, why: str) -> None:
+        self._note_failure(request.address)
+        self._tell(request, answer, why)
+
+    def _tell(self, request: LoginRequest, answer: Answer, why: str) -> None:
+        """Refuse a login, and log it with the address and in words."""
+        self.refused += 1
+        if self._tally.note(request.address, self._clock()):
+            known = request.login if self._users.has(request.login) else None
+            log.warning(
+                "login refused",
+                address=request.address,
+                peer=request.peer,
+                login=known,
+                why=why.replace(request.login, "...") if request.login and not known else why,
+            )
+        answer(None, why)
+
+    def _note_failure(self, address: str) -> None:
+        now = self._clock()
+        failures = self._failures.pop(address, None) or _Failures()
+        if now - failures.last >= FORGIVEN_US:
+            failures.count = 0
+        failures.count += 1
+        failures.last = now
+        beyond = failures.count - FREE_FAILURES
+        if beyond > 0:
+            failures.next_at = now + min(DELAY_US << min(beyond, 20), DELAY_MAX_US)
+        self._failures[address] = failures
+        if len(self._failures) > ADDRESSES_MAX:
+            self._failures.popitem(last=False)
+
+    def _note_success(self, address: str) -> None:
+        failures = self._failures.get(address)
+        if failures is not None:
+            failures.count //= 2

@@ -1,0 +1,448 @@
+"""The account of memory: everything that grows with what clients do, and what is done about it.
+
+What is held is estimated by kind (`KINDS`): some is counted where it changes (transactions, what is
+in flight, bytes to and from each peer), the rest is computed from how many there are. The limit is
+`max-memory`. Each kind that a client can make grow has a quarter of it, and a remedy of its own
+when that is used up, so that one attack shows in one place:
+
+- output: all peers get small rooms (`room_of`) until it is less;
+- deliveries in flight: all connections may have little in flight (`Core.unacked_max`);
+- transactions: those of the connection that holds the most are rolled back (`engine.transactions`);
+- input: who holds the most of frames that are not whole is disconnected;
+- connections, subscriptions, queues, addresses, ids: no more are made for clients;
+- messages: addresses page (`global-max-size`, never above a quarter).
+
+A peer that holds much of what is short, and takes or settles nothing of it for `stalled-timeout`,
+is disconnected. If all together reaches the limit nevertheless, producers are held; if that does
+not help within seconds, who holds the most is disconnected. So whatever is held can shrink.
+
+Must never know sockets. What it decides reaches the engine as volatile input, as credit does.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+import msgspec
+
+from engine.broker import Broker
+from engine.commands import ExpireTransactions
+from engine.duplicates import remembered
+from engine.handing import limit_unacked
+from engine.state import UNLIMITED
+from server.keeping import Writer
+from server.machine_memory import resident
+from server.peer import Peer
+
+CONNECTION_BYTES: Final = 24 * 1024
+CONSUMER_BYTES: Final = 4 * 1024
+QUEUE_BYTES: Final = 10 * 1024
+ADDRESS_BYTES: Final = 1024
+ID_BYTES: Final = 128
+NAME_COPIES: Final = 4
+"""What one of each takes in memory, without what is counted elsewhere, and how often the name of a
+queue or address is kept; measured."""
+
+PRESSED_ROOM: Final = 16 * 1024
+"""Deliveries on the way to one peer while output uses up its share."""
+
+PRESSED_UNACKED: Final = 64 * 1024
+"""Deliveries in flight to one connection while these use up their share."""
+
+STALLED_BYTES: Final = 64 * 1024
+"""Who holds less is not disconnected for being stalled."""
+
+INPUT_BYTES: Final = 192 * 1024
+"""Who has sent less of a frame that is not whole is not disconnected for input being short."""
+
+HOLDER_BYTES: Final = 64 * 1024
+"""Who holds less is not disconnected although the broker is full."""
+
+SWEPT_AT_A_TIME: Final = 1000
+"""How many peers are counted anew at each tick."""
+
+ROUND_US: Final = 1_000_000
+FULL_US: Final = 5_000_000
+"""How long all may be full before who holds the most is disconnected."""
+
+DISMISSED_AT_A_TIME: Final = 32
+SHOWN_MAX: Final = 10
+KINDS: Final = (
+    "messages", "unacknowledged", "transactions", "output", "input", "objects", "journal",
+)  # fmt: skip
+
+
+class MemoryOptions(msgspec.Struct):
+    """Limits; bytes and microseconds. `limit` 0 is none, `stalled_us` 0 is never."""
+
+    limit: int = 0
+    unacked_max: int = UNLIMITED
+    stalled_us: int = 30_000_000
+    transaction_timeout_us: int = 300_000_000
+    transaction_scan_us: int = 1_000_000
+
+    @property
+    def share(self) -> int:
+        """What one kind may use."""
+        return self.limit // 4 if self.limit > 0 else UNLIMITED
+
+
+class Memory:
+    """The account of one broker. `dismiss` disconnects a peer: what is wrong, and advice."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        writer: Writer,
+        peers: Collection[Peer],
+        options: MemoryOptions,
+        *,
+        make_room: Callable[[Peer], None],
+        dismiss: Callable[[Peer, str, str], None],
+    ) -> None:
+        self.options = options
+        self.output = 0
+        self.input = 0
+        # Whether the next turn is to look at once.
+        self.is_due = False
+        self.is_output_short = False
+        self.is_unacked_short = False
+        self.dismissed = 0
+        self._broker: Final = broker
+        self._writer: Final = writer
+        self._peers: Final = peers
+        self._make_room: Final = make_room
+        self._dismiss: Final = dismiss
+        self._to_sweep: list[Peer] = []
+        self._ids = 0
+        self._full_since = 0
+        self._next_round = 0
+        self._next_scan = 0
+        # Of peers that hold much of what is short: the least that they held, and since when.
+        self._marks: dict[Peer, tuple[int, int]] = {}
+        self.configure(options)
+
+    def configure(self, options: MemoryOptions) -> None:
+        """Put other limits in force."""
+        self.options = options
+        most = options.unacked_max
+        self._limit_unacked(min(PRESSED_UNACKED, most) if self.is_unacked_short else most)
+
+    # ---- what peers hold
+
+    def charge(self, peer: Peer, output: int) -> None:
+        """Note how many bytes are on the way to a peer."""
+        if output != peer.charged_output:
+            self.output += output - peer.charged_output
+            peer.charged_output = output
+            if self.output > self.options.share and not self.is_output_short:
+                self.is_due = True
+
+    def charge_input(self, peer: Peer) -> None:
+        """Note how many bytes of a peer its session keeps."""
+        held = peer.session.held_bytes
+        if held != peer.charged_input:
+            self.input += held - peer.charged_input
+            peer.charged_input = held
+            if self.input > self.options.share:
+                self.is_due = True
+
+    def forget(self, peer: Peer) -> None:
+        """Count no more what a peer held that is gone."""
+        self.output -= peer.charged_output
+        self.input -= peer.charged_input
+        peer.charged_output = peer.charged_input = 0
+        self._marks.pop(peer, None)
+
+    def room_of(self, peer: Peer) -> int:
+        """How many bytes of deliveries may be on their way to a peer now."""
+        return min(PRESSED_ROOM, peer.room) if self.is_output_short else peer.room
+
+    # ---- what time asks for
+
+    def tick(self, now: int) -> None:
+        """Count, and do something about what is too much. Called ten times a second."""
+        self._sweep()
+        self.review(now)
+        if now >= self._next_scan:
+            self._next_scan = now + self.options.transaction_scan_us
+            if self.options.transaction_timeout_us > 0 and self._broker.transactions.count:
+                self._broker.handle(ExpireTransactions(self.options.transaction_timeout_us), now)
+        if now >= self._next_round:
+            self._next_round = now + ROUND_US
+            self._ids = sum(map(remembered, self._broker.state.addresses.values()))
+            self._relieve(now)
+
+    def clock_stepped(self, step: int, now: int) -> None:
+        """Keep what is measured in time when the clock was set."""
+        self._broker.transactions.clock_stepped(step)
+        self._next_round = self._next_scan = now
+        self._full_since = now if self._full_since else 0
+        self._marks.clear()
+
+    def _sweep(self) -> None:
+        """Count some peers anew: what a socket took is not told of."""
+        if not self._to_sweep:
+            self._to_sweep = list(self._peers)
+        for peer in self._to_sweep[-SWEPT_AT_A_TIME:]:
+            if not peer.closed:
+                self.charge(peer, peer.output_bytes())
+                self.charge_input(peer)
+        del self._to_sweep[-SWEPT_AT_A_TIME:]
+
+    def review(self, now: int) -> None:
+        """Compare what is held with what may be, and have the remedies follow."""
+        self.is_due = False
+        share = self.options.share
+        held = self.by_kind()
+        output_short = _is_short(self.output, share, self.is_output_short)
+        if output_short != self.is_output_short:
+            self.is_output_short = output_short
+            self._tell("output that clients do not read", self.output, output_short)
+            for peer in list(self._peers):
+                if not peer.closed:
+                    self._make_room(peer)
+        unacked = held["unacknowledged"]
+        unacked_short = _is_short(unacked, share, self.is_unacked_short)
+        if unacked_short != self.is_unacked_short:
+            self.is_unacked_short = unacked_short
+            self._tell("deliveries that are not acknowledged", unacked, unacked_short)
+            most = self.options.unacked_max
+            self._limit_unacked(min(PRESSED_UNACKED, most) if unacked_short else most)
+        self._limit_objects(held["objects"])
+        if self.input > share:
+            self._dismiss_senders()
+        self._hold(sum(held.values()), now)
+
+    def _limit_objects(self, held: int) -> None:
+        """Let clients make no more queues, or not even consumers, when they take too much."""
+        share = self.options.share
+        text = (
+            f"the broker makes no more %s for clients: connections, subscriptions, queues, "
+            f"addresses and ids take {held} bytes of memory, and their share is a quarter of "
+            f"max-memory, {share} bytes; delete some, or raise max-memory"
+        )
+        full = text % "queues and addresses" if held > share else ""
+        over = text % "subscriptions" if held > 2 * share else ""
+        if bool(full) != bool(self._broker.objects_full) and full:
+            self._broker.notices.append(full)
+        self._broker.report_objects(full, over)
+
+    def _hold(self, total: int, now: int) -> None:
+        """Hold producers, or let them go on, by what all takes together."""
+        limit = self.options.limit if self.options.limit > 0 else UNLIMITED
+        full = _is_short(total, limit, bool(self._full_since))
+        if full == bool(self._full_since):
+            return
+        self._full_since = now if full else 0
+        if not full:
+            self._broker.report_memory("")
+            self._broker.notices.append(f"memory is free again: {total} of {limit} bytes are held")
+            return
+        text = (
+            f"the broker is short of memory: it holds {total} bytes, and max-memory is {limit}; it "
+            "takes no messages until some were consumed"
+        )
+        self._broker.report_memory(text)
+        self._broker.notices.append(text)
+
+    def _tell(self, what: str, held: int, is_short: bool) -> None:
+        share = self.options.share
+        self._broker.notices.append(
+            f"{what} takes {held} bytes of memory, more than a quarter of max-memory ({share}): "
+            "each connection gets little at a time until it is less"
+            if is_short
+            else f"{what} takes {held} bytes of memory, less than its share again"
+        )
+
+    def _limit_unacked(self, limit: int) -> None:
+        broker = self._broker
+        broker.unacked_max = limit
+        for connection in broker.state.connections.values():
+            limit_unacked(broker, connection, limit)
+
+    # ---- who holds the most
+
+    def _relieve(self, now: int) -> None:
+        """Disconnect who keeps the broker short of memory, and does nothing about it."""
+        if not (self.is_output_short or self.is_unacked_short or self._full_since):
+            self._marks.clear()
+            return
+        if self.options.stalled_us > 0:
+            self._dismiss_stalled(now)
+        if self._full_since and now - self._full_since >= FULL_US:
+            self._dismiss_largest()
+
+    def _dismiss_stalled(self, now: int) -> None:
+        marks: dict[Peer, tuple[int, int]] = {}
+        left = DISMISSED_AT_A_TIME
+        for peer in list(self._peers):
+            held = self._held_of_what_is_short(peer)
+            if held < STALLED_BYTES or peer.session.closing:
+                continue
+            least, since = self._marks.get(peer, (held + 1, now))
+            if held < least:
+                least, since = held, now
+            marks[peer] = (least, since)
+            if now - since >= self.options.stalled_us and left > 0:
+                left -= 1
+                seconds = self.options.stalled_us / 1_000_000
+                self._end(
+                    peer,
+                    f"the broker is short of memory, and this connection holds {held} bytes of "
+                    f"messages of which it took and settled nothing for {seconds:g} seconds "
+                    "(stalled-timeout)",
+                )
+        self._marks = marks
+
+    def _held_of_what_is_short(self, peer: Peer) -> int:
+        held = peer.output_bytes() if self.is_output_short or self._full_since else 0
+        if self.is_unacked_short or self._full_since:
+            held += self._unacked_bytes(peer)
+        return held
+
+    def _unacked_bytes(self, peer: Peer) -> int:
+        connection = self._broker.state.connections.get(peer.connection)
+        return connection.unacked_bytes if connection is not None else 0
+
+    def _dismiss_senders(self) -> None:
+        """Disconnect those whose unfinished frames take the most, until an eighth is free."""
+        too_much = self.input - self.options.share * 7 // 8
+        senders = [peer for peer in self._peers if peer.charged_input >= INPUT_BYTES]
+        for peer in sorted(senders, key=_input_of, reverse=True):
+            if too_much <= 0:
+                return
+            too_much -= peer.charged_input
+            self._end(
+                peer,
+                f"what clients began to send and did not finish takes a quarter of max-memory, and "
+                f"this connection holds the most of it, {peer.charged_input} bytes",
+            )
+            self.charge_input(peer)
+
+    def _dismiss_largest(self) -> None:
+        """Disconnect those that hold the most, until what is left fits."""
+        too_much = sum(self.by_kind().values()) - self.options.limit * 7 // 8
+        holders = []
+        for peer, held in self._holders():
+            if peer.session.closing:
+                too_much -= held
+            elif held >= HOLDER_BYTES:
+                holders.append((peer, held))
+        for peer, held in holders[:DISMISSED_AT_A_TIME]:
+            if too_much <= 0:
+                return
+            too_much -= held
+            self._end(
+                peer,
+                "the broker is short of memory (max-memory), and this connection holds the most of "
+                f"it: {held} bytes of output, deliveries and transactions",
+            )
+
+    def _end(self, peer: Peer, what: str) -> None:
+        self.dismissed += 1
+        user = self._user_of(peer)
+        self._broker.notices.append(f"connection of {peer.name} (user '{user}') is closed: {what}")
+        self._dismiss(
+            peer,
+            what,
+            "read faster, acknowledge and finish frames in time, or raise max-memory of the broker",
+        )
+
+    def _user_of(self, peer: Peer) -> str:
+        connection = self._broker.state.connections.get(peer.connection)
+        return connection.user if connection is not None else ""
+
+    def _holders(self) -> list[tuple[Peer, int]]:
+        """Peers by what they hold, the most first."""
+        weights = self._broker.transactions.by_connection()
+        found = [
+            (
+                peer,
+                peer.charged_output
+                + peer.charged_input
+                + self._unacked_bytes(peer)
+                + weights.get(peer.connection, 0),
+            )
+            for peer in self._peers
+        ]
+        found.sort(key=_held, reverse=True)
+        return found
+
+    # ---- for people
+
+    def by_kind(self) -> dict[str, int]:
+        """What is held, in bytes by kind, in the order of KINDS."""
+        broker = self._broker
+        state, sizes = broker.state, broker.sizes
+        unacked = sum([connection.unacked_bytes for connection in state.connections.values()])
+        objects = (
+            CONNECTION_BYTES * len(self._peers)
+            + CONSUMER_BYTES * len(state.consumers)
+            + QUEUE_BYTES * len(state.queues)
+            + ADDRESS_BYTES * len(state.addresses)
+            + ID_BYTES * self._ids
+            + NAME_COPIES * state.names_length
+        )
+        return {
+            "messages": max(0, sizes.weight - unacked),
+            "unacknowledged": unacked,
+            "transactions": broker.transactions.weight,
+            "output": self.output,
+            "input": self.input,
+            "objects": objects,
+            "journal": self._writer.pending_bytes + broker.pending.raw_bytes,
+        }
+
+    def status(self) -> dict[str, Any]:
+        """What is held, by kind and by whom, for `daybook status`."""
+        held = self.by_kind()
+        weights = self._broker.transactions.by_connection()
+        most = [
+            {
+                "connection": peer.connection,
+                "peer": peer.name,
+                "user": self._user_of(peer),
+                "bytes": size,
+                "output": peer.charged_output,
+                "input": peer.charged_input,
+                "unacknowledged": self._unacked_bytes(peer),
+                "transactions": weights.get(peer.connection, 0),
+            }
+            for peer, size in self._holders()[:SHOWN_MAX]
+            if size
+        ]
+        return {
+            "max_memory": self.options.limit,
+            "memory_held": sum(held.values()),
+            "memory_resident": resident(),
+            "memory_short_of": self._short_of(),
+            "connections_dismissed": self.dismissed,
+            "memory": held,
+            "memory_holders": most,
+        }
+
+    def _short_of(self) -> str:
+        short = [
+            name
+            for name, is_so in (
+                ("output", self.is_output_short),
+                ("unacknowledged", self.is_unacked_short),
+                ("objects", bool(self._broker.objects_full)),
+                ("all", bool(self._full_since)),
+            )
+            if is_so
+        ]
+        return ", ".join(short)
+
+
+def _is_short(held: int, limit: int, was_short: bool) -> bool:
+    """Whether there is too much; once there was, until an eighth of the limit is free."""
+    return held > limit * 7 // 8 if was_short else held > limit
+
+
+def _input_of(peer: Peer) -> int:
+    return peer.charged_input
+
+
+def _held(item: tuple[Peer, int]) -> int:
+    return item[1]

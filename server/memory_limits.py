@@ -1,0 +1,48 @@
+"""What the configuration says about memory, as the limits of the account and of the engine.
+
+`max-memory` is a size or a part of what the machine, or its control group, has. What it gives to
+each kind follows from it where the configuration does not say. Must never act on a limit.
+"""
+
+from engine.core import Options
+from engine.state import UNLIMITED
+from server.config import BrokerConfig
+from server.machine_memory import available
+from server.memory import MemoryOptions
+
+
+def memory_options(broker: BrokerConfig) -> MemoryOptions:
+    """The limits of the account."""
+    return MemoryOptions(
+        limit=max_memory(broker.max_memory),
+        unacked_max=broker.max_unacknowledged_bytes or UNLIMITED,
+        stalled_us=broker.stalled_timeout * 1000,
+        transaction_timeout_us=broker.transaction_timeout * 1000,
+        transaction_scan_us=broker.transaction_timeout_scan_period * 1000,
+    )
+
+
+def max_memory(configured: str | int) -> int:
+    """What all may take, in bytes; 0 for no limit."""
+    if isinstance(configured, int):
+        return configured
+    return available() * int(configured.removesuffix("%")) // 100
+
+
+def engine_options(broker: BrokerConfig) -> Options:
+    """The limits and choices of the engine."""
+    share = memory_options(broker).share
+    global_max_size = broker.global_max_size
+    return Options(
+        persist_delivery_count_before_delivery=broker.persist_delivery_count_before_delivery,
+        max_transaction_bytes=broker.max_transaction_bytes,
+        max_transaction_entries=broker.max_transaction_entries,
+        max_transactions_memory=broker.max_transactions_memory or share,
+        max_open_transactions=broker.max_open_transactions,
+        max_connections_per_user=broker.max_connections_per_user,
+        max_queues_per_user=broker.max_queues_per_user,
+        global_max_size=min(global_max_size, share) if global_max_size > 0 else global_max_size,
+        global_max_messages=broker.global_max_messages,
+        disk_full_policy=broker.disk_full_policy,
+        persist_id_cache=broker.persist_id_cache,
+    )

@@ -1,0 +1,50 @@
+"""Telling systemd how the broker is: ready, stopping, alive (`sd_notify(3)`, `Type=notify`).
+
+A datagram to the socket that $NOTIFY_SOCKET names; without that nothing is sent. With
+$WATCHDOG_USEC the event loop says that it is alive twice within that time, so that one that hangs
+is killed and started again (`WatchdogSec=`). Fault model: the socket may be gone or full; what
+cannot be sent at once is not sent, and the broker continues. Must never know what ready means.
+"""
+
+import os
+import socket
+from collections.abc import Mapping
+from typing import Final
+
+READY: Final = "READY=1"
+STOPPING: Final = "STOPPING=1"
+ALIVE: Final = "WATCHDOG=1"
+
+
+class Notifier:
+    """The way to whoever supervises this process; times are microseconds of one clock."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._address: Final = environment.get("NOTIFY_SOCKET", "")
+        self._interval_us: Final = _watchdog_us(environment) // 2
+        self._next = 0
+
+    def say(self, *lines: str) -> None:
+        """Send assignments such as READY, or `STATUS=...`."""
+        if not self._address.startswith(("/", "@")):
+            return
+        # A name that begins with @ is in the abstract namespace (unix(7)).
+        address = "\0" + self._address[1:] if self._address[0] == "@" else self._address
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as way:
+                way.sendto("\n".join(lines).encode(), address)
+        except OSError:
+            return
+
+    def tick(self, now: int) -> None:
+        """Say that the event loop is alive, when it is time."""
+        if self._interval_us and now >= self._next:
+            self._next = now + self._interval_us
+            self.say(ALIVE)
+
+
+def _watchdog_us(environment: Mapping[str, str]) -> int:
+    """How often at least a sign of life is asked for, 0 for not at all."""
+    text = environment.get("WATCHDOG_USEC", "")
+    process = environment.get("WATCHDOG_PID", str(os.getpid()))
+    return int(text) if text.isascii() and text.isdigit() and process == str(os.getpid()) else 0

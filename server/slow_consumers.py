@@ -1,0 +1,128 @@
+"""Consumers that are slower than the settings of their address want them: found, told of, ended.
+
+Every `slow-consumer-check-period` of its address a consumer is looked at: how many messages it
+consumed since (acknowledged, or were sent to it where it does not acknowledge), and how many it
+could have consumed. It is slow if it could have reached `slow-consumer-threshold` and did not.
+Addresses without a threshold cost nothing but a look now and then. Must never know sockets.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from engine.broker import Broker
+from engine.settings import KILL, AddressSettings
+from engine.state import Consumer
+from server.peer import Peer
+
+ROUND_US: Final = 1_000_000
+"""How often consumers are gone through; a period is a multiple of it in effect."""
+
+LOOKED_AT_A_TIME: Final = 1000
+SHOWN_MAX: Final = 100
+US_PER_SECOND: Final = 1_000_000
+
+
+class Mark(NamedTuple):
+    """What was seen of a consumer at a moment (microseconds)."""
+
+    moment: int
+    handed: int
+    unacked: int
+    ready: int
+    added: int
+
+
+class SlowConsumers:
+    """The slow consumers of one broker. `find` gives the peer of a connection."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        find: Callable[[int], Peer | None],
+        dismiss: Callable[[Peer, str, str], None],
+    ) -> None:
+        self._broker: Final = broker
+        self._find: Final = find
+        self._dismiss: Final = dismiss
+        self._marks: dict[int, Mark] = {}
+        # By consumer, the messages a second that it consumed when it was found to be slow.
+        self._slow: dict[int, float] = {}
+        self._left: list[Consumer] = []
+        self._next_round = 0
+
+    def tick(self, now: int) -> None:
+        """Look at some consumers."""
+        if not self._left and now >= self._next_round:
+            self._next_round = now + ROUND_US
+            self._begin_round()
+        for consumer in self._left[-LOOKED_AT_A_TIME:]:
+            if consumer.id in self._broker.state.consumers:
+                self._look(consumer, now)
+        del self._left[-LOOKED_AT_A_TIME:]
+
+    def _begin_round(self) -> None:
+        state = self._broker.state
+        if state.settings.has_slow_threshold:
+            self._left = list(state.consumers.values())
+        for known in (self._marks, self._slow):
+            for gone in [number for number in known if number not in state.consumers]:
+                del known[gone]
+
+    def _look(self, consumer: Consumer, now: int) -> None:
+        queue = consumer.queue
+        settings = self._broker.state.settings.resolve(queue.address.name)
+        if settings.slow_consumer_threshold < 0:
+            return
+        period = settings.slow_consumer_check_period * US_PER_SECOND
+        before = self._marks.get(consumer.id)
+        # A clock that was set back begins anew.
+        if before is not None and before.moment <= now < before.moment + period:
+            return
+        unacked = len(consumer.unacked)
+        self._marks[consumer.id] = Mark(
+            now, consumer.handed, unacked, queue.ready_count, queue.added
+        )
+        if before is None or before.moment > now or queue.paused:
+            return
+        wanted = settings.slow_consumer_threshold * (now - before.moment) / US_PER_SECOND
+        consumed = consumer.handed - before.handed + before.unacked - unacked
+        offered = before.ready + queue.added - before.added
+        if consumed >= wanted or before.unacked + offered / len(queue.consumers) < wanted:
+            self._slow.pop(consumer.id, None)
+            return
+        rate = consumed * US_PER_SECOND / (now - before.moment)
+        self._found(consumer, settings, rate)
+
+    def _found(self, consumer: Consumer, settings: AddressSettings, rate: float) -> None:
+        what = (
+            f"subscription '{consumer.subscription}' consumed {rate:.1f} messages a second from "
+            f"queue '{consumer.queue.name}', and slow-consumer-threshold is "
+            f"{settings.slow_consumer_threshold}"
+        )
+        connection = consumer.connection
+        who = f"connection {connection.id} of {connection.peer} (user '{connection.user}')"
+        peer = self._find(connection.id)
+        if settings.slow_consumer_policy == KILL and peer is not None:
+            self._broker.notices.append(f"{who} is closed: {what}")
+            self._dismiss(peer, what, "consume faster, or subscribe where a slow consumer may be")
+        elif consumer.id not in self._slow:
+            self._broker.notices.append(f"{who} is slow: {what}")
+        self._slow[consumer.id] = rate
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Who is slow, for `daybook status`."""
+        rows: list[dict[str, Any]] = []
+        for number, rate in list(self._slow.items())[:SHOWN_MAX]:
+            consumer = self._broker.state.consumers.get(number)
+            if consumer is not None:
+                rows.append(
+                    {
+                        "consumer": number,
+                        "connection": consumer.connection_id,
+                        "peer": consumer.connection.peer,
+                        "user": consumer.connection.user,
+                        "queue": consumer.queue.name,
+                        "rate": round(rate, 1),
+                    }
+                )
+        return rows

@@ -1,0 +1,55 @@
+"""Counting what strangers can cause often: the first of a kind is told, the others are counted.
+
+Time is cut into spans. Within one, `note` says of each key whether it is among the first that are
+told one by one; when the span is over, `take` returns how many more there were of each. Keys come
+from strangers, so a span has room for a bounded number of them; the rest is counted together.
+"""
+
+from typing import Final, Generic, TypeVar
+
+Key = TypeVar("Key")
+
+SPAN_US: Final = 60_000_000
+
+
+class Tally(Generic[Key]):
+    """Counts by key within a span of time; times are microseconds."""
+
+    def __init__(self, keys_max: int, *, first: int = 1, span_us: int = SPAN_US) -> None:
+        """Take up to `keys_max` keys in a span, and tell the `first` of each."""
+        self._keys_max: Final = keys_max
+        self._first: Final = first
+        self._span_us: Final = span_us
+        # Per key: how many were told, and how many were not.
+        self._counts: dict[Key, list[int]] = {}
+        self._others = 0
+        self._ends = 0
+
+    def note(self, key: Key, now: int, *, unheard: bool = False) -> bool:
+        """Count one; return whether to tell it by itself. One that is `unheard` is counted only."""
+        if not self._ends:
+            self._ends = now + self._span_us
+        counts = self._counts.get(key)
+        if counts is None:
+            if len(self._counts) >= self._keys_max:
+                self._others += 1
+                return False
+            counts = self._counts[key] = [0, 0]
+        if unheard or counts[0] >= self._first:
+            counts[1] += 1
+            return False
+        counts[0] += 1
+        return True
+
+    def is_over(self, now: int) -> bool:
+        """Whether the span is over. A clock that was set back ends it, too."""
+        return self._ends != 0 and not self._ends - self._span_us <= now < self._ends
+
+    def take(self) -> tuple[dict[Key, int], int]:
+        """End the span: how many were not told of each key, and of the keys without room."""
+        more = {key: counts[1] for key, counts in self._counts.items() if counts[1]}
+        others = self._others
+        self._counts = {}
+        self._others = 0
+        self._ends = 0
+        return more, others

@@ -1,0 +1,33 @@
+"""Brokers and honest clients for the tests of attacks, gone at the end."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.honest import Honest
+from tests.attack.honest import Beside
+from tests.support.process import BrokerProcess
+
+SCALE = int(os.environ.get("DAYBOOK_ATTACK", "1"))
+
+
+@pytest.fixture(scope="session")
+def scale() -> int:
+    """How many times as long or as large an attack is to be; `make attack` sets it."""
+    return SCALE
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A started broker with the configuration as it comes, killed at the end."""
+    with BrokerProcess(tmp_path / "data") as process:
+        yield process.start()
+
+
+@pytest.fixture
+def beside(broker: BrokerProcess) -> Iterator[Beside]:
+    """An honest client of that broker, and what is compared at the end of an attack."""
+    with Honest(broker.port) as honest:
+        yield Beside(broker, honest)

@@ -1,0 +1,55 @@
+"""Say of indexes what a start would make of them: one line of JSON for each path that is read.
+
+Run with the word DATA by the test of power cuts, in a process of its own, because an index that is
+damaged may end whoever looks at it. A start judges the structure first and compares the index with
+the journal. What it would refuse has a reason; of all else each row is read, and its digest made.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from engine.digest import digest
+from journal.disk import RealDisk
+from paging.checked import IndexDamaged
+from paging.checking import check
+from paging.judging import judge
+from paging.store import IndexStore
+from paging.structure import check_structure
+from paging.tables import DATA_FILE, open_for_reading
+from recovery.directory import DATA_ID, JOURNAL
+
+
+def verdict(index: Path, data: Path) -> dict[str, str | int]:
+    """What a start makes of an index: why it is refused, or its LSN and digest."""
+    data_id = bytes.fromhex((data / DATA_ID).read_text("ascii"))
+    disk = RealDisk(data / JOURNAL)
+    if not (index / DATA_FILE).is_file():
+        return {"refused": "there is none"}
+    try:
+        check_structure(index)
+    except IndexDamaged as damage:
+        return {"refused": str(damage)}
+    judgement = judge(index, data_id, disk)
+    if not judgement.usable:
+        return {"refused": judgement.why}
+    lsn = check(index, journal=disk)
+    store = IndexStore(open_for_reading(index, data_id), disk)
+    try:
+        return {"lsn": lsn, "digest": digest(store.checkpoint())}
+    finally:
+        store.close()
+
+
+def main(data: Path) -> None:
+    """Judge path after path."""
+    for line in sys.stdin:
+        try:
+            found: dict[str, str | int] = verdict(Path(line.strip()), data)
+        except Exception as error:
+            found = {"wrong": repr(error)}
+        print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

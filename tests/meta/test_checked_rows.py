@@ -1,0 +1,54 @@
+"""Rows of the index are read and written in one place, which proves them; nobody goes around it."""
+
+import ast
+from typing import Final
+
+import pytest
+
+from tests.meta import tree
+
+MAY: Final = ("paging/checked.py", "paging/tables.py", "paging/upgrading.py")
+"""Who may know LMDB: whoever imports it could read rows that nobody proved."""
+
+
+def around(name: str, source: str) -> list[str]:
+    """What in a module could read or write rows without their crcs."""
+    if name in MAY:
+        return []
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import) and any(each.name == "lmdb" for each in node.names):
+            found.append(f"{name}:{node.lineno} imports lmdb")
+        if isinstance(node, ast.ImportFrom) and node.module == "lmdb":
+            found.append(f"{name}:{node.lineno} imports from lmdb")
+        if isinstance(node, ast.Attribute) and node.attr in ("_txn", "_env", "as_stored", "dbi"):
+            owner = node.value
+            if not (isinstance(owner, ast.Name) and owner.id == "self"):
+                found.append(f"{name}:{node.lineno} uses .{node.attr}")
+    return found
+
+
+def test_nobody_goes_around_it() -> None:
+    paths = list(tree.sources(tree.ROOT, *tree.rooms()))
+    assert {str(path.relative_to(tree.ROOT)) for path in paths} > set(MAY)
+    wrong = [
+        each
+        for path in paths
+        for each in around(str(path.relative_to(tree.ROOT)), path.read_text("utf-8"))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "import lmdb",
+        "def f():\n    from lmdb import open",
+        "value = txn._txn.get(key)",
+        "txn = tables._env.begin()",
+        "value = txn.as_stored(key, db=table)",
+        "found = raw.cursor(tables.db(PAGES).dbi)",
+    ],
+)
+def test_who_would_is_caught(planted: str) -> None:
+    assert around("server/planted.py", planted)

@@ -1,0 +1,65 @@
+"""The image and the compose file call commands that there are, with flags that they take."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from tools.daybook import cli
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
+COMPOSE = (ROOT / "etc" / "compose.yaml").read_text("utf-8")
+
+
+def parse(words: list[str]) -> None:
+    """Parse a command line of `daybook` and its subcommands, without running anything."""
+    group: click.Command = cli
+    context: click.Context | None = None
+    while isinstance(group, click.Group):
+        assert words, "a group alone does nothing"
+        found = group.get_command(click.Context(group), words[0])
+        assert found is not None, words
+        group, words = found, words[1:]
+        context = None
+    context = group.make_context(group.name, list(words))
+    assert context.args == []
+
+
+def instruction(name: str) -> Any:
+    (found,) = re.findall(rf"^{name} (\[.*\])$", DOCKERFILE, re.MULTILINE)
+    return json.loads(found)
+
+
+def test_the_image_serves() -> None:
+    assert instruction("ENTRYPOINT") == ["daybook"]
+    parse(instruction("CMD"))
+
+
+def test_its_health_is_asked_for() -> None:
+    (found,) = re.findall(r"^HEALTHCHECK .* CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
+    program, *words = json.loads(found)
+    assert program == "daybook"
+    parse(words)
+
+
+def test_it_runs_as_nobody_special_on_a_volume() -> None:
+    last = DOCKERFILE.rpartition("FROM ")[2]
+    assert re.search(r"^USER daybook$", last, re.MULTILINE)
+    assert re.search(r"^VOLUME /var/lib/daybook$", last, re.MULTILINE)
+    assert "DAYBOOK_DATA=/var/lib/daybook/" in last
+
+
+@pytest.mark.parametrize(
+    "command", sorted(set(re.findall(r"daybook (?:user|send|receive) [^&|\n\"\]]*", COMPOSE)))
+)
+def test_commands_of_the_compose_file(command: str) -> None:
+    parse(shlex.split(command)[1:])
+
+
+def test_there_are_commands_in_the_compose_file() -> None:
+    assert len(re.findall(r"daybook (?:user|send|receive) ", COMPOSE)) == 4

@@ -1,0 +1,33 @@
+"""What happened in a simulated run, as numbers: a fault that never happens proves nothing."""
+
+import msgspec
+
+
+class Counts(msgspec.Struct):
+    """What happened in a run."""
+
+    steps: int = 0
+    power_cuts: int = 0
+    kills: int = 0
+    failures: int = 0
+    disk_full: int = 0
+    disk_freed: int = 0
+    drained_while_full: int = 0
+    failed_recoveries: int = 0
+    clean_stops: int = 0
+    recoveries: int = 0
+    cut_in_recovery: int = 0
+    cut_tails: int = 0
+    blocked: int = 0
+
+
+class HardCounts(msgspec.Struct):
+    """What happened in a run with the faults of `tests.simulation.hardships`."""
+
+    indexer_hangs: int = 0
+    writer_hangs: int = 0
+    refused_opens: int = 0
+    damages: int = 0
+    refused_starts: int = 0
+    damaged_reads: int = 0
+    restored: int = 0

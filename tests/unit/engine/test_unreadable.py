@@ -1,0 +1,124 @@
+"""What cannot be read is the matter of its queue, which waits; all others go on."""
+
+import pytest
+
+from engine import unreadable
+from engine.commands import ExpireDue
+from engine.message import Message
+from engine.queues import ContentError, Loaded, Queue, Window
+from engine.residency import page_out
+from engine.unreadable import REST_US
+from tests.support.memory_store import MemoryStore
+from tests.support.world import World
+
+MANY = 1 << 40
+
+
+class DamagedStore(MemoryStore):
+    """Content of some queues cannot be read."""
+
+    bad: str = ""
+    tried = 0
+
+    def load(self, queue: Queue, priority: int, after: int, window: Window) -> Loaded:
+        self.tried += 1
+        if queue.name == self.bad:
+            raise ContentError("segment 7 is damaged")
+        return super().load(queue, priority, after, window)
+
+    def fill(self, messages: list[Message]) -> None:
+        held = self.state.queue_by_name[self.bad].entries if self.bad else {}
+        if any(message.id in held for message in messages):
+            raise ContentError("segment 7 is damaged")
+        super().fill(messages)
+
+
+@pytest.fixture
+def world() -> World:
+    """Two queues whose messages are in the store only; `damaged` cannot be read."""
+    world = World()
+    store = DamagedStore(world.journal)
+    world.state.attach_store(store)
+    for number in range(3):
+        world.send("damaged", b"%d" % number)
+        world.send("sound", b"%d" % number)
+    store.advance(len(world.journal))
+    for name in ("damaged", "sound"):
+        page_out(world.queue(name), store.indexed_lsn, 0, 0)
+    store.bad = "damaged"
+    return world
+
+
+def store_of(world: World) -> DamagedStore:
+    store = world.state.store
+    assert isinstance(store, DamagedStore)
+    return store
+
+
+def test_others_go_on_and_it_is_told_once(world: World) -> None:
+    peer = world.connect()
+    for name in ("damaged", "sound"):
+        world.attach(peer, name, credit_messages=10)
+    assert world.taken_bodies() == [b"0", b"1", b"2"]
+    assert unreadable.describe(world.broker) == [
+        {"queue": "damaged", "why": "segment 7 is damaged"}
+    ]
+    for _ in range(3):
+        world.sleep(REST_US / 1_000_000)
+        world.broker.look_again(world.now)
+        world.turn()
+    waits = [text for text in world.broker.notices if "segment 7" in text]
+    assert len(waits) == 1
+    assert not world.taken()
+
+
+def test_it_is_not_read_over_and_over(world: World) -> None:
+    peer = world.connect()
+    world.attach(peer, "damaged", credit_messages=10)
+    tried = store_of(world).tried
+    for number in range(20):
+        world.send("damaged", b"more %d" % number)
+        world.broker.look_again(world.now)
+        world.turn()
+    assert store_of(world).tried == tried
+
+
+def test_it_goes_on_by_itself_when_it_can_be_read_again(world: World) -> None:
+    peer = world.connect()
+    world.attach(peer, "damaged", credit_messages=10)
+    assert not world.taken()
+    store_of(world).bad = ""
+    world.sleep(REST_US / 1_000_000)
+    world.broker.look_again(world.now)
+    world.turn()
+    assert world.taken_bodies() == [b"0", b"1", b"2"]
+    assert world.broker.notices[-1] == "queue 'damaged' can be read again"
+    assert unreadable.describe(world.broker) == []
+
+
+def test_a_queue_that_nobody_asks_for_is_forgotten(world: World) -> None:
+    peer = world.connect()
+    consumer = world.attach(peer, "damaged", credit_messages=10)
+    world.turn()
+    world.detach(consumer)
+    world.broker.look_again(world.now)
+    assert unreadable.describe(world.broker) == []
+
+
+def test_what_expires_and_cannot_be_read_is_moved_later(world: World) -> None:
+    world.settings(damaged={"expiry-address": "late"}, sound={"expiry-address": "late"})
+    store = store_of(world)
+    store.bad = ""
+    for name in ("damaged", "sound"):
+        world.send(name, b"expires", expires=world.now // 1000 + 1000)
+    store.advance(len(world.journal))
+    for name in ("damaged", "sound"):
+        page_out(world.queue(name), store.indexed_lsn, 0, 0)
+    world.sleep(2)
+    store.bad = "damaged"
+    world.ok(ExpireDue())
+    assert world.bodies("late") == [b"expires"]
+    assert world.queue("damaged").ready_count == 4
+    store.bad = ""
+    world.ok(ExpireDue())
+    assert world.bodies("late") == [b"expires", b"expires"]

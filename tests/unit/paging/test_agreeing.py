@@ -1,0 +1,84 @@
+"""What tables say of the journal must be so, whatever crcs say."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from paging.checked import Transaction
+from paging.checking import check
+from paging.judging import check_apart
+from paging.tables import (
+    CARRIED,
+    ID_KEY,
+    LARGE,
+    LARGE_KEY,
+    IndexDamaged,
+    Tables,
+    open_for_writing,
+)
+from tests.support.leaving import Leaving
+from tests.support.scenario import play
+from tests.support.world import World
+from tests.support.written_index import DATA_ID
+
+
+@pytest.fixture
+def leaving(tmp_path: Path) -> Iterator[Leaving]:
+    """A directory that segments have left, with messages that were carried, and large ones."""
+    world = World()
+    with closing(Leaving(tmp_path / "data", world)) as made:
+        world.connect()
+        for number in range(6):
+            world.send("orders", b"%d" % number * 50, routing_type="anycast")
+        play(world, [(0, 0, 6, 13)] * 3, made.write)
+        assert made.round(2)
+        assert made.carried > 6
+        yield made
+
+
+def test_what_is_so_is_found_sound(leaving: Leaving) -> None:
+    assert check(leaving.data / "index", journal=leaving.disk) == len(leaving.world.journal)
+    assert check_apart(leaving.data / "index", leaving.data / "journal") == ""
+
+
+def swap(tables: Tables, txn: Transaction) -> None:
+    """Two messages have each other's content."""
+    (one, first), (other, second), *_ = txn.rows(tables.db(CARRIED))
+    txn.put(one, second, db=tables.db(CARRIED))
+    txn.put(other, first, db=tables.db(CARRIED))
+
+
+def lead_elsewhere(tables: Tables, txn: Transaction) -> None:
+    """The event is no message."""
+    (key, _), *_ = txn.rows(tables.db(CARRIED))
+    txn.put(key, ID_KEY.pack(tables.position(txn)[0]), db=tables.db(CARRIED))
+
+
+def another_chunk(tables: Tables, txn: Transaction) -> None:
+    """A body begins with a chunk that is none of its own."""
+    *_, (key, _) = txn.rows(tables.db(LARGE))
+    chunk, message = LARGE_KEY.unpack(key)
+    txn.delete(key, db=tables.db(LARGE))
+    txn.put(LARGE_KEY.pack(chunk + 1, message), b"", db=tables.db(LARGE))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what"),
+    [
+        (swap, "is not the content of"),
+        (lead_elsewhere, "is not the content of"),
+        (another_chunk, "does not begin with chunk"),
+    ],
+)
+def test_what_is_not_so_is_named(
+    leaving: Leaving, spoil: Callable[[Tables, Transaction], None], what: str
+) -> None:
+    index = leaving.data / "index"
+    with closing(open_for_writing(index, DATA_ID)) as tables:
+        tables.write(lambda txn: spoil(tables, txn))
+    assert check(index) == len(leaving.world.journal)
+    with pytest.raises(IndexDamaged, match=f"it does not agree with the journal: .*{what}"):
+        check(index, journal=leaving.disk)
+    assert what in check_apart(index, leaving.data / "journal")

@@ -1,0 +1,163 @@
+"""The steps of a round: in which order they come, and what may happen in between."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.message import PRIORITIES, Entry
+from engine.queues import Queue, Window
+from engine.residency import page_out
+from journal.retention import Limits
+from journal.segment import segment_names
+from paging.content import ContentReader
+from paging.layout import LAYOUT
+from paging.leaving import (
+    AskFirstChunk,
+    AwaitIndex,
+    ChooseSegments,
+    Do,
+    Find,
+    FindResident,
+    Look,
+    Read,
+    Remove,
+    Retire,
+    Rounds,
+    Step,
+    Weigh,
+    Where,
+)
+from tests.support.leaving import SEGMENT_BYTES, Leaving
+from tests.support.world import World
+
+PIECES = [b"one" * 100, b"two" * 100]
+
+
+class OpenedEachTime:
+    """The index as the store of a world, open only while it is asked: others open it, too."""
+
+    def __init__(self, leaving: Leaving) -> None:
+        self._leaving = leaving
+
+    def __getattr__(self, name: str) -> Any:
+        with closing(self._leaving.store()) as store:
+            found = getattr(store, name)
+        return self._call(name) if callable(found) else found
+
+    def _call(self, name: str) -> Any:
+        def call(*arguments: Any) -> Any:
+            with closing(self._leaving.store()) as store:
+                return getattr(store, name)(*arguments)
+
+        return call
+
+
+@pytest.fixture
+def leaving(tmp_path: Path) -> Iterator[Leaving]:
+    """A large message in queue `q` that only the index has, in a segment that can leave."""
+    world = World()
+    with closing(Leaving(tmp_path / "data", world)) as made:
+        world.send_large("q", PIECES, routing_type="anycast")
+        world.send("r", made._random.randbytes(SEGMENT_BYTES), routing_type="anycast")
+        made.write()
+        world.state.attach_store(OpenedEachTime(made))
+        page_out(world.queue("q"), world.broker.lsn, 0, 0)
+        assert world.queue("q").gap_count == 1
+        yield made
+
+
+def body_of(leaving: Leaving, entry: Entry) -> bytes:
+    with closing(ContentReader(leaving.disk, LAYOUT)) as reader:
+        return b"".join(reader.chunks(entry.message.chunks, 0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "nth"),
+    [
+        (Look, 1), (ChooseSegments, 1), (Weigh, 1), (Find, 1), (Where, 1), (Read, 1), (Read, 2),
+        (Do, 1), (Do, 2), (Do, 3), (AwaitIndex, 1), (FindResident, 1),
+        (AwaitIndex, 2), (Retire, 1), (AskFirstChunk, 1), (Remove, 1),
+    ],
+)  # fmt: skip
+def test_a_large_message_comes_into_memory_before_any_step(
+    leaving: Leaving, kind: type[Step], nth: int
+) -> None:
+    queue = leaving.world.queue("q")
+    came: list[Entry] = []
+    seen = 0
+
+    def meanwhile(step: Step) -> None:
+        nonlocal seen
+        seen += isinstance(step, kind)
+        if seen == nth and not came:
+            entry = queue.head()
+            assert entry is not None
+            came.append(entry)
+
+    assert leaving.round(9, meanwhile)
+    assert came[0].message.chunks[0] > leaving.removed_lsn
+    assert body_of(leaving, came[0]) == b"".join(PIECES)
+    with closing(leaving.store()) as store:
+        assert stored(store, queue) == [came[0].message.id]
+
+
+def stored(store: Any, queue: Queue) -> list[int]:
+    """Messages that the index gives, read to the end of their bodies."""
+    others = Queue(queue.id, queue.name, queue.address)
+    found = [
+        entry
+        for priority in range(PRIORITIES)
+        for entry in store.load(others, priority, 0, Window()).entries
+    ]
+    assert all(store.content.chunks(entry.message.chunks, 0) for entry in found)
+    return [entry.message.id for entry in found]
+
+
+def test_what_is_dead_lettered_meanwhile_holds_its_chunks_until_it_is_carried(
+    leaving: Leaving,
+) -> None:
+    """Its copy refers to the old chunks, by an event that no survey has seen."""
+    world = leaving.world
+    world.settings(all={"max-delivery-attempts": 1, "dead-letter-address": "dead"})
+    consumer = world.attach(world.connect(), "q", credit_messages=1)
+    message = next(iter(world.state.consumers[consumer].unacked))
+
+    def meanwhile(step: Step) -> None:
+        if isinstance(step, FindResident) and message in world.queue("q").entries:
+            world.nack(consumer, message)
+
+    assert leaving.round(9, meanwhile)
+    (copy,) = world.entries("dead")
+    assert body_of(leaving, copy) == b"".join(PIECES)
+    assert copy.message.chunks[0] > leaving.removed_lsn
+
+
+def test_a_body_that_is_sent_when_all_is_proven_holds_its_segments(leaving: Leaving) -> None:
+    def meanwhile(step: Step) -> None:
+        if isinstance(step, AskFirstChunk):
+            leaving.first_chunk = 3
+
+    names = segment_names(leaving.disk)
+    assert not leaving.round(9, meanwhile)
+    assert segment_names(leaving.disk)[: len(names)] == names
+
+
+def test_chunks_that_left_before_do_not_hold_history(leaving: Leaving) -> None:
+    """What is lost is said once, its headers stay, and retention goes on."""
+    first = leaving.world.journal[-1].lsn
+    rounds = Rounds()
+    warnings = []
+    for _ in range(2):
+        for step in rounds.round(Limits(max_bytes=0), ""):
+            leaving.perform(step, 9)
+            if isinstance(step, ChooseSegments):
+                # As if it began behind the large message.
+                step.first_lsn = first
+        warnings += leaving.warnings
+        leaving.warnings.clear()
+        leaving.write()
+    (said,) = warnings
+    assert "of its body is not in the journal" in said

@@ -1,0 +1,117 @@
+"""What retention left behind while tables had format 1 is a base for ever."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import lmdb
+import msgspec
+import pytest
+import zstandard
+
+from journal.disk import RealDisk
+from paging.base import restore
+from paging.batches import batches
+from paging.checking import check
+from paging.index import Index
+from paging.judging import judge
+from paging.store import IndexStore
+from paging.tables import (
+    CARRIED,
+    DATA_FILE,
+    EXPIRING,
+    LARGE,
+    NAMES,
+    PAGES,
+    QUEUES,
+    IndexDamaged,
+    open_for_reading,
+)
+from paging.upgrading import upgrade
+from tests.support.queued import entries_of
+from tools.verification import verify_data
+
+GOLDEN: Final = Path(__file__).parents[2] / "golden" / "base-v1"
+EXPECTED: Final[dict[str, Any]] = msgspec.json.decode((GOLDEN / "expected.json").read_bytes())
+DATA_ID: Final = bytes.fromhex(EXPECTED["data_id"])
+FIRST_LSN: Final = EXPECTED["removed_lsn"] + 1
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The data directory that a release with tables of format 1 wrote."""
+    for packed in GOLDEN.rglob("*.zst"):
+        file = tmp_path / packed.relative_to(GOLDEN).with_suffix("")
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(zstandard.decompress(packed.read_bytes()))
+    return tmp_path
+
+
+def test_the_index_is_not_believed(data: Path) -> None:
+    """It is derived, and its rows had no crcs."""
+    found = judge(data / "index", DATA_ID, RealDisk(data / "journal"))
+    assert not found.usable
+    assert "is not of format 2" in found.why
+
+
+def test_an_index_from_the_base_is_the_state_of_all_events(data: Path) -> None:
+    disk, made = RealDisk(data / "journal"), data / "made"
+    assert restore(data / "base", DATA_ID, made, FIRST_LSN) == EXPECTED["removed_lsn"]
+    assert sorted(path.name for path in made.iterdir()) == [DATA_FILE, "lock.mdb"]
+    tables = open_for_reading(made, DATA_ID)
+    with closing(tables), tables.read() as txn:
+        assert all(txn.count(tables.db(name)) for name in (CARRIED, EXPIRING, LARGE, PAGES))
+    assert check(made) == EXPECTED["removed_lsn"]
+    verdict = verify_data(disk, lambda done: None, base=data / "base")
+    assert verdict.ok, (verdict.faults, verdict.wrong)
+    assert verdict.digest == EXPECTED["digest"]
+
+
+def test_everything_queued_has_its_content(data: Path) -> None:
+    disk, made = RealDisk(data / "journal"), data / "made"
+    restore(data / "base", DATA_ID, made, FIRST_LSN)
+    with closing(Index(made, DATA_ID)) as index:
+        bring_up(index, disk)
+    assert check(made) == EXPECTED["lsn"]
+    with closing(IndexStore(open_for_reading(made, DATA_ID), disk)) as store:
+        assert contents_of(store) == EXPECTED["contents"]
+
+
+def bring_up(index: Index, disk: RealDisk) -> None:
+    """Fold the rest of the journal."""
+    for batch in batches(disk, index.lsn, EXPECTED["lsn"]):
+        index.advance(batch)
+    assert index.digest() == EXPECTED["digest"]
+
+
+def contents_of(store: IndexStore) -> dict[str, str]:
+    """By queue and message headers and body, as the journal had them."""
+    return {
+        f"{queue}/{number}": (entry.message.headers + b"|" + entry.message.body).hex()
+        for (queue, number), entry in entries_of(store, store.checkpoint()).items()
+    }
+
+
+def test_tables_of_today_stay_as_they_are(data: Path) -> None:
+    restore(data / "base", DATA_ID, data / "made", FIRST_LSN)
+    before = (data / "made" / DATA_FILE).read_bytes()
+    assert not upgrade(data / "made")
+    assert (data / "made" / DATA_FILE).read_bytes() == before
+
+
+def test_a_damaged_row_is_not_made_sound(data: Path) -> None:
+    with lmdb.open(str(data / "index"), max_dbs=len(NAMES)) as env:
+        table = env.open_db(QUEUES)
+        with env.begin(write=True) as txn:
+            key, row = next(iter(txn.cursor(table)))
+            txn.put(key, row[:-1] + bytes([row[-1] ^ 1]), db=table)
+    with pytest.raises(IndexDamaged, match="the crc of a row of table 'queues' of format 1"):
+        upgrade(data / "index")
+
+
+def test_half_of_an_upgrade_is_done_again(data: Path) -> None:
+    with closing(Index(data / "index" / "upgraded", bytes(16))):
+        pass
+    assert upgrade(data / "index")
+    assert check(data / "index", clusters=False) == EXPECTED["lsn"]
+    assert not (data / "index" / "upgraded").exists()

@@ -1,0 +1,217 @@
+"""Logins by hand: an executor that hashes when it is told to, and a clock that stands still."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from io import StringIO
+from typing import Any
+
+import pytest
+
+from server import logs
+from server.logins import BUSY, DELAY_MAX_US, FREE_FAILURES, Limits, LoginRequest, Logins
+from server.users import CannotCheck
+
+
+class Users:
+    """joe with the passcode `right`; whoever was verified is known at once."""
+
+    def __init__(self) -> None:
+        self.known: set[tuple[str, str]] = set()
+        self.hashed: list[tuple[str, str]] = []
+
+    def admits_at_once(self, login: str, passcode: str, *, peer_is_loopback: bool) -> bool:
+        return (login, passcode) in self.known
+
+    def can_be_right(self, login: str) -> bool:
+        return login != "guest"
+
+    def has(self, login: str) -> bool:
+        return login == "joe"
+
+    def digest(self, passcode: str) -> bytes:
+        return passcode.encode()
+
+    def why_not(self, login: str, peer_is_loopback: bool) -> str:
+        return f"{login} is wrong"
+
+    def verify(self, login: str, passcode: str) -> bool:
+        self.hashed.append((login, passcode))
+        if passcode == "exhausted":
+            raise CannotCheck("no memory")
+        right = (login, passcode) == ("joe", "right")
+        if right:
+            self.known.add((login, passcode))
+        return right
+
+
+class Hand(Executor):
+    """Hashes one at a time, when `hash` is called."""
+
+    def __init__(self) -> None:
+        self.work: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.work.append((future, lambda: fn(*args, **kwargs)))
+        return future
+
+    def hash(self) -> None:
+        future, work = self.work.pop(0)
+        try:
+            future.set_result(work())
+        except CannotCheck as error:
+            future.set_exception(error)
+
+
+class World:
+    """Logins with everything around them."""
+
+    def __init__(self) -> None:
+        self.users = Users()
+        self.hand = Hand()
+        self.now = 1_000_000
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.limits = Limits(pending=10, pending_per_address=4)
+        self.answers: list[tuple[str | None, str]] = []
+        self.gone: set[str] = set()
+        self.logins = Logins(
+            self.users,  # type: ignore[arg-type]
+            self,
+            self.hand,
+            lambda: self.limits,
+            lambda: self.now,
+        )
+
+    def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any) -> None:
+        callback(*args)
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> None:
+        self.timers.append((delay, callback))
+
+    def log_in(self, login: str, passcode: str, address: str = "192.0.2.1", peer: str = "") -> None:
+        request = LoginRequest(
+            login, passcode, "", False, peer, address, lambda: peer not in self.gone
+        )
+        self.logins.begin(request, lambda user, text: self.answers.append((user, text)))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_known_login_does_not_wait_behind_hashing(world: World) -> None:
+    world.users.known.add(("joe", "right"))
+    for number in range(4):
+        world.log_in("joe", f"wrong{number}")
+    world.log_in("joe", "right")
+    assert world.answers == [("joe", "")]
+
+
+def test_a_right_passcode_is_hashed_once_for_all_who_wait(world: World) -> None:
+    for _ in range(3):
+        world.log_in("joe", "right")
+    world.hand.hash()
+    assert world.answers == [("joe", "")] * 3
+    assert not world.hand.work
+    assert world.logins.waiting == 0
+
+
+def test_the_queues_are_bounded(world: World) -> None:
+    for number in range(5):
+        world.log_in("joe", f"wrong{number}")
+    assert world.answers == [(None, BUSY)]
+    for number in range(7):
+        world.log_in("joe", f"wrong{number}", f"198.51.100.{number}")
+    assert world.answers == [(None, BUSY)] * 2
+    assert world.logins.status() == {
+        "logins_waiting": 10,
+        "logins_refused": 0,
+        "logins_turned_away": 2,
+    }
+
+
+def test_addresses_take_turns(world: World) -> None:
+    for number in range(4):
+        world.log_in("joe", f"wrong{number}")
+    world.log_in("joe", "right", "198.51.100.1")
+    # Two of the flood are being hashed; of the others that wait, one goes before.
+    world.hand.hash()
+    world.hand.hash()
+    world.hand.hash()
+    world.hand.hash()
+    assert ("joe", "") in world.answers
+
+
+def test_nobody_hashes_for_peers_that_have_gone(world: World) -> None:
+    for number in range(4):
+        world.log_in("joe", f"wrong{number}", peer=f"p{number}")
+    world.gone = {"p2", "p3"}
+    # They make room, too.
+    world.log_in("joe", "right")
+    assert world.answers == []
+    while world.hand.work:
+        world.hand.hash()
+    assert world.users.hashed == [("joe", "wrong0"), ("joe", "wrong1"), ("joe", "right")]
+    assert world.logins.waiting == 0
+
+
+def fail(world: World, count: int) -> None:
+    """Let so many logins fail one after the other, waiting as long as it takes."""
+    for number in range(count):
+        world.log_in("joe", f"wrong{number}")
+        if not world.hand.work:
+            delay, wake = world.timers.pop()
+            world.now += int(delay * 1_000_000) + 1
+            wake()
+        world.hand.hash()
+
+
+def test_failures_delay_the_next_hash_longer_each_time(world: World) -> None:
+    fail(world, FREE_FAILURES)
+    assert world.timers == []
+    delays = []
+    for _ in range(8):
+        fail(world, 1)
+        world.log_in("joe", "again")
+        delays.append(world.timers[-1][0])
+        world.now += int(delays[-1] * 1_000_000) + 1
+        world.timers.pop()[1]()
+        world.hand.hash()
+    assert delays == sorted(delays)
+    assert delays[0] < 1
+    assert delays[-1] == DELAY_MAX_US / 1_000_000
+    # Another address does not pay for it.
+    world.log_in("joe", "right", "198.51.100.1")
+    world.hand.hash()
+    assert world.answers[-1] == ("joe", "")
+
+
+def test_what_can_never_be_right_is_refused_at_once(world: World) -> None:
+    world.log_in("", "")
+    world.log_in("guest", "guest")
+    assert [text for _, text in world.answers] == [" is wrong", "guest is wrong"]
+    assert world.hand.work == []
+
+
+def test_a_passcode_that_could_not_be_checked_is_no_failure(world: World) -> None:
+    world.log_in("joe", "exhausted")
+    world.hand.hash()
+    [(user, text)] = world.answers
+    assert user is None
+    assert "could not be checked (no memory)" in text
+    assert world.logins.refused == 0
+
+
+def test_a_refused_login_is_logged_with_its_address(world: World) -> None:
+    stream = StringIO()
+    logs.configure("info", "json", stream)
+    for number in range(30):
+        world.log_in("guest", "", peer=f"192.0.2.1:{number}")
+    world.now += 60_000_000
+    world.logins.tick()
+    logs.configure("info", "auto")
+    text = stream.getvalue()
+    assert text.count("more logins refused") == 1
+    assert text.count('"login refused"') == 20
+    assert "192.0.2.1" in text

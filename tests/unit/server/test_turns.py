@@ -1,0 +1,113 @@
+"""Turns of the hub: nobody waits long for others, and nothing is forgotten."""
+
+from server.turns import MINUTE_US, SLICE_LEAST, SLICE_UNITS, TURN_UNITS
+from tests.unit.server.test_hub import Bench, Client
+
+SEND = b"SEND\ndestination:/queue/%b\n\n\0"
+MANY = 2000
+
+
+def flooded(bench: Bench) -> Client:
+    """A client that sent much more than a slice."""
+    client = bench.connect()
+    client.send(SEND % b"flood" * MANY)
+    return client
+
+
+def count(bench: Bench, queue: str) -> int:
+    """How many messages a queue has."""
+    found = bench.hub.broker.state.queue_by_name.get(queue)
+    return found.message_count if found is not None else 0
+
+
+def test_who_sends_much_gets_a_slice_and_is_not_read_until_it_is_used_up() -> None:
+    bench = Bench()
+    client = flooded(bench)
+    assert 0 < count(bench, "flood") <= SLICE_UNITS
+    assert not client.transport.reading
+    assert bench.hub.status()["peers_waiting_for_turn"] == 1
+    bench.run()
+    assert count(bench, "flood") == MANY
+    assert client.transport.reading
+    assert bench.hub.status()["peers_waiting_for_turn"] == 0
+
+
+def test_fresh_input_is_looked_at_although_others_wait() -> None:
+    bench = Bench()
+    for _ in range(20):
+        flooded(bench)
+    honest = bench.connect()
+    before = count(bench, "flood")
+    honest.send(SEND % b"honest")
+    assert count(bench, "honest") == 1
+    assert count(bench, "flood") == before
+
+
+def test_fresh_input_of_many_is_bounded_as_well() -> None:
+    bench = Bench()
+    clients = [bench.connect() for _ in range(30)]
+    bench.hub.turn()
+    spent = bench.hub.broker.budget.spent
+    for client in clients:
+        client.send(SEND % b"flood" * MANY)
+    assert bench.hub.broker.budget.spent - spent <= 2 * TURN_UNITS + 31 * SLICE_LEAST
+    bench.run()
+    assert count(bench, "flood") == 30 * MANY
+
+
+def test_those_that_wait_take_turns() -> None:
+    bench = Bench()
+    clients = [flooded(bench) for _ in range(4)]
+    while any(not client.transport.reading for client in clients):
+        spent = bench.hub.broker.budget.spent
+        bench.turns = 0
+        bench.hub.turn()
+        bench.writer.write()
+        assert bench.hub.broker.budget.spent - spent < 3 * TURN_UNITS
+    assert count(bench, "flood") == 4 * MANY
+
+
+def test_a_peer_that_waits_and_vanishes_is_forgotten() -> None:
+    bench = Bench()
+    client = flooded(bench)
+    done = count(bench, "flood")
+    bench.hub.lost(client.peer)
+    bench.run()
+    assert count(bench, "flood") == done
+    assert not bench.hub.turns.waiting
+    assert bench.hub.broker.state.connections == {}
+
+
+def test_a_slow_disk_holds_what_waits() -> None:
+    bench = Bench(max_pending_bytes=10_000)
+    client = flooded(bench)
+    bench.turn()
+    assert count(bench, "flood") < MANY
+    bench.run()
+    assert count(bench, "flood") == MANY
+    assert client.transport.reading
+
+
+def test_a_stop_leaves_what_waits() -> None:
+    bench = Bench()
+    flooded(bench)
+    stopped: list[object] = []
+    bench.hub.stop(stopped.append)
+    done = count(bench, "flood")
+    bench.run()
+    assert stopped
+    assert count(bench, "flood") == done < MANY
+
+
+def test_the_longest_turn_is_told_and_forgotten_lately() -> None:
+    bench = Bench()
+    nanoseconds = iter(range(0, 10**12, 5_000_000))
+    bench.hub.turns.meter = lambda: next(nanoseconds)
+    bench.connect()
+    status = bench.hub.status()
+    assert status["turn_ms_longest"] == status["turn_ms_longest_lately"] == 5.0
+    bench.hub.turns.meter = lambda: 0
+    bench.now += 3 * MINUTE_US
+    bench.hub.turn()
+    status = bench.hub.status()
+    assert (status["turn_ms_longest"], status["turn_ms_longest_lately"]) == (5.0, 0.0)

@@ -1,0 +1,167 @@
+"""An index is proven by itself, against the journal and the fold, also while it is written."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from click.testing import CliRunner
+
+from paging import clustering
+from paging.checked import Transaction
+from paging.clusters import write_cluster
+from paging.ownership import owning_index
+from paging.tables import (
+    BLOCK_VALUE,
+    BLOCKS,
+    CARRIED,
+    EXPIRING,
+    Tables,
+    open_for_writing,
+)
+from tests.support.leaving import Leaving
+from tests.support.scenario import play
+from tests.support.stored_rows import flip
+from tests.support.world import World
+from tests.support.written_index import DATA_ID
+from tools.index_verification import copied_index
+from tools.journal_cli import cli
+from tools.verification import Verdict, verify_data
+
+
+@pytest.fixture
+def leaving(tmp_path: Path) -> Iterator[Leaving]:
+    """A directory that segments have left, with some of everything."""
+    world = World()
+    small = patch.multiple(clustering, CLUSTER_BYTES_MIN=500, SPARSE=0)
+    with closing(Leaving(tmp_path / "data", world)) as made, small:
+        world.connect()
+        for number in range(6):
+            world.send(
+                "orders",
+                b"%d" % number * 50,
+                expires=1_900_000_000_000 + number,
+                routing_type="anycast",
+            )
+        play(world, [(0, 0, 6, 13)] * 2, made.write)
+        assert made.round(2)
+        for number in range(90):
+            world.send(f"mixed.{number % 3}", b"%d" % number * 50, routing_type="anycast")
+        made.write()
+        world.attach(world.connect(), "orders", credit_messages=2, credit_bytes=0)
+        made.write()
+        assert list((made.data / "index" / "clusters").iterdir())
+        yield made
+
+
+def proven(leaving: Leaving) -> Verdict:
+    with copied_index(leaving.data) as index:
+        return verify_data(leaving.disk, lambda _: None, base=leaving.data / "base", index=index)
+
+
+def test_a_sound_index_is_proven(leaving: Leaving) -> None:
+    verdict = proven(leaving)
+    assert verdict.ok, verdict.wrong
+    assert verdict.index_lsn == len(leaving.world.journal)
+
+
+def test_also_while_it_is_written(leaving: Leaving) -> None:
+    owned = owning_index(leaving.data, pytest.fail)
+    with owned, closing(open_for_writing(leaving.data / "index", DATA_ID)):
+        verdict = proven(leaving)
+    assert verdict.ok, verdict.wrong
+    assert verdict.index_lsn == len(leaving.world.journal)
+
+
+def test_an_index_that_lags_is_compared_where_it_is(leaving: Leaving) -> None:
+    lsn = len(leaving.world.journal)
+    leaving.world.send("orders", b"later")
+    leaving.world.turn()
+    leaving.write_journal()
+    verdict = proven(leaving)
+    assert verdict.ok, verdict.wrong
+    assert verdict.index_lsn == lsn
+
+
+def flip_a_bit(tables: Tables, txn: Transaction) -> None:
+    (key, _), *_ = txn.rows(tables.db(EXPIRING))
+    flip(txn, tables.db(EXPIRING), key, 5)
+
+
+def swap_contents(tables: Tables, txn: Transaction) -> None:
+    (one, first), (other, second), *_ = txn.rows(tables.db(CARRIED))
+    txn.put(one, second, db=tables.db(CARRIED))
+    txn.put(other, first, db=tables.db(CARRIED))
+
+
+def lose_content(tables: Tables, txn: Transaction) -> None:
+    (key, _), *_ = txn.rows(tables.db(CARRIED))
+    txn.delete(key, db=tables.db(CARRIED))
+
+
+def move_a_block(tables: Tables, txn: Transaction) -> None:
+    *_, (key, value) = txn.rows(tables.db(BLOCKS))
+    segment, offset, *rest = BLOCK_VALUE.unpack(value)
+    txn.put(key, BLOCK_VALUE.pack(segment, offset + 8, *rest), db=tables.db(BLOCKS))
+
+
+def go_ahead(tables: Tables, txn: Transaction) -> None:
+    for key, _ in list(txn.rows(tables.db(BLOCKS))):
+        txn.delete(key, db=tables.db(BLOCKS))
+    tables.set_position(txn, 9999, b"h" * 16, 1)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what"),
+    [
+        (flip_a_bit, "the crc of a row of table 'expiring' does not fit"),
+        (swap_contents, "is not the content of"),
+        (lose_content, "table 'carried' has"),
+        (move_a_block, "table 'blocks' has"),
+        (go_ahead, "the index knows of event 9999.*the end of the journal is missing"),
+    ],
+)
+def test_what_is_wrong_is_told(
+    leaving: Leaving, spoil: Callable[[Tables, Transaction], None], what: str
+) -> None:
+    with closing(open_for_writing(leaving.data / "index", DATA_ID)) as tables:
+        tables.write(lambda txn: spoil(tables, txn))
+    verdict = proven(leaving)
+    assert not verdict.ok
+    assert verdict.index_lsn is None or "table" in what
+    done = CliRunner().invoke(cli, ["verify", str(leaving.data), "--index"])
+    assert done.exit_code == 1
+    for told in (verdict.wrong[0], done.output):
+        assert re.search(what, told), told
+
+
+def test_a_cluster_with_other_content_is_told(leaving: Leaving) -> None:
+    """Written whole, with its crcs: nothing but the journal can tell."""
+
+    def lie(disk, data_id, first, last, content):  # type: ignore[no-untyped-def]
+        strings = [text[:-1] + b"X" for text in content.strings]
+        return write_cluster(disk, data_id, first, last, content._replace(strings=strings))
+
+    with (
+        patch.object(clustering, "write_cluster", lie),
+        patch.multiple(clustering, CLUSTER_BYTES_MIN=500, SPARSE=0),
+    ):
+        for number in range(90):
+            leaving.world.send(f"mixed.{number % 3}", b"%d" % number * 50, routing_type="anycast")
+        leaving.write()
+    verdict = proven(leaving)
+    assert "has what the journal has not" in verdict.wrong[0]
+
+
+def test_the_command_says_where_the_index_is(leaving: Leaving) -> None:
+    done = CliRunner().invoke(cli, ["verify", str(leaving.data), "--index"])
+    assert done.exit_code == 0, done.output
+    last = len(leaving.world.journal)
+    assert f"the index at event {last} is what the journal comes to" in done.output
+    for file in (leaving.data / "index").glob("*.mdb"):
+        file.unlink()
+    done = CliRunner().invoke(cli, ["verify", str(leaving.data), "--index"])
+    assert done.exit_code != 0
+    assert "there is no index in" in done.output

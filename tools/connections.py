@@ -1,0 +1,102 @@
+"""Commands about who is connected: `daybook connection list|close`, `daybook consumer list`.
+
+They ask the running broker over its control socket: where none runs, nobody is connected.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from client.control import ControlError, ask
+from tools.administration import data_option, json_option, show_rows
+from tools.failures import Commands, Failure
+from tools.printing import show_json, show_json_pretty
+
+CONNECTION_COLUMNS: Final = ("connection", "user", "peer", "consumers", "transactions", "in_flight")
+MORE_CONNECTION_COLUMNS: Final = ("client_id", "protocol")
+CONSUMER_COLUMNS: Final = ("consumer", "connection", "user", "queue", "in_flight", "ack_mode")
+MORE_CONSUMER_COLUMNS: Final = ("subscription", "filter", "credit_messages", "credit_bytes")
+
+
+def _ask(data: Path, **request: Any) -> dict[str, Any]:
+    try:
+        answer = ask(data, request)
+    except ControlError as error:
+        raise Failure(str(error)) from error
+    if answer is None:
+        raise Failure(
+            f"no broker runs on {data}, so nobody is connected; start it with "
+            f"`daybook serve --data {data}`, or name another with --data"
+        )
+    return answer
+
+
+def _all(data: Path, what: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    offset: int | None = 0
+    while offset is not None:
+        page = _ask(data, do=what, offset=offset)
+        rows += page[what]
+        offset = page["next_offset"]
+    return rows
+
+
+@click.group(cls=Commands)
+def connection() -> None:
+    """Look at connections and close them."""
+
+
+@connection.command("list")
+@data_option
+@json_option
+def connection_list(data: Path, as_json: bool) -> None:
+    """List who is logged in, and from where."""
+    rows = _all(data, "connections")
+    if as_json:
+        show_json_pretty(rows)
+    else:
+        show_rows(CONNECTION_COLUMNS, rows, MORE_CONNECTION_COLUMNS)
+
+
+@connection.command("close")
+@click.argument("ids", nargs=-1, type=int, metavar="[CONNECTION]...")
+@click.option("--user", metavar="LOGIN", help="Those of a user.")
+@click.option("--peer", metavar="ADDRESS", help="Those from an address, or from ADDRESS:PORT.")
+@data_option
+@json_option
+def connection_close(
+    ids: tuple[int, ...], user: str | None, peer: str | None, data: Path, as_json: bool
+) -> None:
+    """Close connections: by their numbers, of a user, from an address.
+
+    What is given must all be true of a connection. Its transactions are rolled back and its
+    deliveries return to their queues; the client gets an ERROR frame.
+    """
+    if not ids and user is None and peer is None:
+        raise click.UsageError("name connections, or give --user or --peer")
+    answer = _ask(data, do="close-connections", ids=ids, user=user, peer=peer)
+    if as_json:
+        show_json(answer)
+        return
+    count = answer["closed"]
+    if not count:
+        raise Failure("no connection is like that; `daybook connection list` shows all")
+    click.echo(f"closed {count:,} connection{'s' * (count > 1)}")
+
+
+@click.group(cls=Commands)
+def consumer() -> None:
+    """Look at consumers."""
+
+
+@consumer.command("list")
+@data_option
+@json_option
+def consumer_list(data: Path, as_json: bool) -> None:
+    """List who takes from which queue."""
+    rows = _all(data, "consumers")
+    if as_json:
+        show_json_pretty(rows)
+    else:
+        show_rows(CONSUMER_COLUMNS, rows, MORE_CONSUMER_COLUMNS)

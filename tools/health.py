@@ -1,0 +1,162 @@
+"""The commands `status` and `health`: how a broker is doing, and an exit code that says so.
+
+| code | meaning |
+|---|---|
+| 0 | it runs, and nothing is wrong |
+| 1 | something else is wrong, or it does not answer |
+| 3 | no broker runs |
+| 4 | the index is behind or cannot be written |
+| 5 | the disk is full, or nearly so (`min-disk-free`, `max-disk-usage`) |
+
+With several the highest counts. `health` is for supervisors of containers and for monitoring: it
+reads no journal when no broker runs.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from client.control import ControlError, ask
+from server import views
+from tools.administration import data_option, heading, json_option, look, show_rows
+from tools.failures import EXIT_WRONG, Failure
+from tools.printing import show_json, show_json_pretty, show_table
+
+EXIT_NOT_RUNNING: Final = 3
+EXIT_INDEX: Final = 4
+EXIT_DISK: Final = 5
+BEHIND_SHARE: Final = 0.5
+"""The index is behind when it lacks so much of what it may (max-unindexed-bytes)."""
+CODES: Final = (
+    "\b\nExit codes: 0 nothing is wrong, 1 something is, or it does not answer, "
+    "3 no broker runs,\n4 the index is behind or cannot be written, 5 the disk is full."
+)
+BLOCKED_COLUMNS: Final = ("connection", "peer", "address", "seconds", "why")
+SLOW_COLUMNS: Final = ("consumer", "connection", "peer", "user", "queue", "rate")
+HOLDER_COLUMNS: Final = (
+    "connection", "peer", "user", "bytes", "output", "input", "unacknowledged", "transactions",
+)  # fmt: skip
+TROUBLED_COLUMNS: Final = ("name", "failures", "next_try_seconds", "trouble")
+NUMBERS_THAT_NAME: Final = ("pid", "lsn", "durable_lsn", "indexed_lsn", "history_from_lsn",
+                            "indexer_pid")  # fmt: skip
+"""Of the status: what somebody may copy into a command, so that it has no separators."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something that is wrong: the exit code for it, and a sentence."""
+
+    code: int
+    text: str
+
+
+def problems(status: dict[str, Any]) -> list[Problem]:
+    """What is wrong with a broker by its status (that of the control socket)."""
+    if not status.get("running", True):
+        return [Problem(EXIT_NOT_RUNNING, "no broker runs")]
+    found = []
+    if status.get("disk_full"):
+        found.append(Problem(EXIT_DISK, f"the disk is full: {status['disk_full']}"))
+    if status.get("index_trouble"):
+        found.append(Problem(EXIT_INDEX, f"the index: {status['index_trouble']}"))
+    if status.get("journal_damage"):
+        found.append(Problem(EXIT_WRONG, f"the journal is damaged: {status['journal_damage']}"))
+    found += [
+        Problem(EXIT_WRONG, f"queue {each['queue']} cannot be read: {each['why']}")
+        for each in status.get("queues_unreadable", [])
+    ]
+    behind = status.get("unindexed_bytes", 0)
+    if behind > BEHIND_SHARE * status.get("max_unindexed_bytes", behind or 1):
+        found.append(Problem(EXIT_INDEX, f"the index is behind by {behind:,} bytes of the journal"))
+    if status.get("retention_trouble"):
+        found.append(Problem(EXIT_WRONG, f"retention: {status['retention_trouble']}"))
+    found += [
+        Problem(EXIT_WRONG, f"{each['name']}: {each['trouble']}")
+        for each in status.get("background", [])
+        if each["trouble"]
+    ]
+    return found
+
+
+def _leave(ctx: click.Context, found: list[Problem]) -> None:
+    ctx.exit(max((problem.code for problem in found), default=0))
+
+
+@click.command(epilog=CODES)
+@data_option
+@json_option
+@click.pass_context
+def status(ctx: click.Context, data: Path, as_json: bool) -> None:
+    """How the broker is doing."""
+    answer = {"running": True} | look(data, {"do": "status"}, views.counts)
+    found = problems(answer)
+    if as_json:
+        show_json_pretty(answer | {"problems": [problem.text for problem in found]})
+    else:
+        _show(answer)
+        for problem in found:
+            click.secho(problem.text, fg="red", err=True)
+    _leave(ctx, found)
+
+
+def _show(answer: dict[str, Any]) -> None:
+    acceptors = answer.pop("acceptors", [])
+    blocked = answer.pop("blocked", [])
+    troubled = [each for each in answer.pop("background", []) if each["trouble"]]
+    # Told as what is wrong.
+    answer.pop("queues_unreadable", None)
+    memory = answer.pop("memory", {})
+    holders = answer.pop("memory_holders", [])
+    slow = answer.pop("slow_consumers", [])
+    if "uptime_seconds" in answer:
+        answer["uptime"] = str(timedelta(seconds=int(answer.pop("uptime_seconds"))))
+    show_table(
+        ("", "status"),
+        [
+            (heading(key), str(value) if key in NUMBERS_THAT_NAME else value)
+            for key, value in answer.items()
+            if value not in ("", None)
+        ],
+    )
+    if acceptors:
+        click.echo("")
+        show_table(
+            ("acceptor", "url", "connections"),
+            [(each["name"], each["url"], each["connections"]) for each in acceptors],
+        )
+    _show_connections(BLOCKED_COLUMNS, blocked)
+    if troubled:
+        click.echo("")
+        show_rows(TROUBLED_COLUMNS, troubled)
+    if memory:
+        click.echo("")
+        show_table(("memory", "bytes"), list(memory.items()))
+    _show_connections(HOLDER_COLUMNS, holders)
+    _show_connections(SLOW_COLUMNS, slow)
+
+
+def _show_connections(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
+    """Show rows about connections, whose ids are no numbers to be read with separators."""
+    if rows:
+        click.echo("")
+        show_rows(columns, [each | {"connection": str(each["connection"])} for each in rows])
+
+
+@click.command(epilog=CODES)
+@data_option
+@json_option
+@click.pass_context
+def health(ctx: click.Context, data: Path, as_json: bool) -> None:
+    """Say in a line whether the broker is well; for supervisors and monitoring."""
+    try:
+        answer = ask(data, {"do": "status"})
+    except ControlError as error:
+        raise Failure(str(error)) from error
+    found = problems(answer if answer is not None else {"running": False})
+    if as_json:
+        show_json({"healthy": not found, "problems": [problem.text for problem in found]})
+    else:
+        click.echo("; ".join(problem.text for problem in found) or "healthy")
+    _leave(ctx, found)

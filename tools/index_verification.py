@@ -1,0 +1,88 @@
+"""Proving the index of a data directory: by itself, against the journal, and against the fold.
+
+A copy of it is checked, as of one moment, so that a broker may run on the directory. Nothing is
+changed.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from journal.disk import Disk
+from paging.checked import IndexDamaged
+from paging.checking import check
+from paging.comparing import different_clusters, different_rows
+from paging.copying import copy_index
+from paging.index import Index, digest_of
+from paging.judging import check_apart
+from paging.loading import load_state
+from paging.tables import IndexUnwritable, open_for_reading
+
+ATTEMPTS: Final = 3
+"""How often an index is copied that is written meanwhile: a cluster may go while it is read."""
+
+
+class IndexCopy:
+    """A copy of the index of a data directory, at `lsn`; what is wrong with it by itself."""
+
+    def __init__(self, path: Path, lsn: int, wrong: str) -> None:
+        self._path: Final = path
+        self.lsn: Final = lsn
+        self.wrong: Final = wrong
+
+    def out_of(self, first: int, last: int) -> str:
+        """Say that it cannot be compared: the journal has other events."""
+        if self.lsn > last:
+            return (
+                f"the index knows of event {self.lsn}, and the journal ends with {last}: the end "
+                "of the journal is missing; restore the segments behind from a copy"
+            )
+        return (
+            f"the index ends with event {self.lsn}, before the journal begins ({first}): the next "
+            "start makes it anew"
+        )
+
+    def check_base(self, restored: Path) -> list[str]:
+        """Say what is wrong with a base that was just restored, beside its hash."""
+        try:
+            check(restored, clusters=False)
+        except IndexDamaged as damage:
+            return [f"the base: {damage}"]
+        return []
+
+    def compare(self, fold: Index, disk: Disk) -> list[str]:
+        """Say where it differs from an index that was just made of the journal up to its event."""
+        try:
+            with closing(open_for_reading(self._path)) as tables:
+                sums: dict[int, int] = {}
+                with tables.read() as txn:
+                    found = digest_of(load_state(tables, txn, None, sums=sums), sums)
+                wrong = [*different_rows(fold.tables, tables), *different_clusters(tables, disk)]
+        except (IndexDamaged, IndexUnwritable) as error:
+            return [f"the index: {error}"]
+        expected = fold.digest()
+        if found != expected:
+            wrong.append(f"its digest is {found}, and the journal comes to {expected}")
+        return [f"the index at event {self.lsn}: {each}" for each in wrong]
+
+
+@contextmanager
+def copied_index(data: Path) -> Iterator[IndexCopy]:
+    """Copy the index of a data directory and check all of it; raises IndexDamaged if it cannot be.
+
+    Takes room for the tables in the directory for temporary files. Raises IndexUnwritable, OSError.
+    """
+    with TemporaryDirectory(prefix="daybook-verify-") as folder:
+        for attempt in range(ATTEMPTS):
+            path = Path(folder) / str(attempt)
+            is_written = copy_index(data, path)
+            wrong = check_apart(path, data / "journal")
+            if not wrong or not is_written:
+                break
+        lsn = 0
+        if not wrong:
+            with closing(open_for_reading(path)) as tables, tables.read() as txn:
+                lsn = tables.position(txn)[0]
+        yield IndexCopy(path, lsn, wrong)
