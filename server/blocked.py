@@ -74,6 +74,8 @@ class BlockedPeers:
             self.since[peer] = now
         else:
             del self.since[peer]
+            # Not every command that goes on asks for room again, and none leaves the line then.
+            line.leave(connection)
 
     def describe(self) -> list[dict[str, Any]]:
         """Who is blocked on what, since when, the longest first."""

@@ -477,12 +477,7 @@ class Simulation:
             self.judge.check_state(life.broker.state)
 
     def _nobody_waits_in_vain(self, life: Incarnation) -> None:
-        """When nothing is under way, who is blocked must be so because something is full.
-
-        Somebody who went on otherwise may still stand in a line: the next one to come clears that.
-        """
-        if not life.hub.blocked.since:
-            return
+        """When nothing is under way, who is blocked must be so because something is full."""
         for name in life.broker.line.addresses():
             if next_in_line(life.broker, name) and not life.hub.stopping:
                 raise Violation("liveness", f"somebody waits for {name}, which has room")

@@ -319,3 +319,18 @@ def test_a_body_that_cannot_be_read_ends_the_connection_and_says_why() -> None:
         for detail in batch.heaps[0]
     ]
     assert "cannot be read" in str(details)
+
+
+def test_a_body_that_went_on_in_the_middle_waits_in_no_line() -> None:
+    # The first piece asks for room at the address, later ones only whether there is a disk.
+    bench, producer, _ = pair()
+    producer.send(b"SEND\ndestination:/queue/a\ncontent-length:90\n\n" + b"x" * 30)
+    bench.run()
+    bench.hub.disk_full("no room")
+    producer.send(b"x" * 30)
+    bench.run()
+    assert producer.peer.session.is_blocked
+    bench.hub.disk_full("")
+    bench.run()
+    assert not producer.peer.session.is_blocked
+    assert bench.hub.broker.line.addresses() == []
