@@ -10,14 +10,13 @@ import contextlib
 import json
 import select
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
+from bench.child import Child
 from bench.frames import LoadError
 from client.control import ControlError, ask
 
@@ -430,49 +429,17 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
 }
 
 
-class Attack:
-    """An attack in a process of its own. Use it as a context manager: it is prepared on entry."""
+class Attack(Child):
+    """An attack in a process of its own, which is prepared on entry."""
 
     def __init__(self, name: str, port: int, data: Path, scale: int = 1) -> None:
-        self._process: Final = subprocess.Popen(
-            [sys.executable, "-m", "bench.attacks", name, str(port), str(data), str(scale)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-
-    def __enter__(self) -> "Attack":
-        try:
-            self._answer()
-        except LoadError:
-            self._end()
-            raise
-        return self
+        """Choose one of SCENARIOS, on a broker that listens at `port` with its files in `data`."""
+        super().__init__("the attacker", "bench.attacks", name, str(port), str(data), str(scale))
 
     def run(self) -> None:
         """Attack; returns when it is over. Raises LoadError if it could not be carried out."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(b"go\n")
-        self._process.stdin.flush()
-        self._answer()
-
-    def _answer(self) -> None:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        answer = json.loads(line) if line else {"wrong": "the attacker ended"}
-        if "wrong" in answer:
-            raise LoadError(str(answer["wrong"]))
-
-    def _end(self) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._end()
+        self.say("go")
+        self.answer()
 
 
 def main(arguments: Iterable[str]) -> int:

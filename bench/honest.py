@@ -12,12 +12,11 @@ It is used by the tests of attacks and by the benchmark of them. Must never know
 import json
 import os
 import select
-import subprocess
 import sys
 import time
-from types import TracebackType
-from typing import Any, Final
+from typing import Final
 
+from bench.child import Child
 from bench.frames import LoadError
 from bench.wire import Endpoint, Wire
 
@@ -27,65 +26,34 @@ BODY: Final = "an honest message "
 UNTIL_TOLD: Final = "begin"
 
 
-class Honest:
-    """The client as its owner sees it. Use it as a context manager; `port` is of an acceptor.
+class Honest(Child):
+    """The client as its owner sees it; `port` is of an acceptor.
 
     Every call raises LoadError when the client was harmed: a message lost, doubled or flagged, an
     ERROR frame, a connection that was closed, or two minutes of silence.
     """
 
     def __init__(self, port: int, *, queue: str = "honest", login: str = "", passcode: str = ""):
-        """Connect and subscribe."""
-        arguments = [str(port), queue, login, passcode]
-        self._process: Final = subprocess.Popen(
-            [sys.executable, "-m", "bench.honest", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        self._answer()
+        """It connects and subscribes on entry."""
+        super().__init__("the honest client", "bench.honest", str(port), queue, login, passcode)
 
     def measure(self, rounds: int) -> list[float]:
         """Do so many rounds and return how long each took."""
-        self._say(str(rounds))
-        return self._answer()
+        self.say(str(rounds))
+        return self._times()
 
     def begin(self) -> None:
         """Begin with rounds that go on until `end`; there is one at least."""
-        self._say(UNTIL_TOLD)
+        self.say(UNTIL_TOLD)
 
     def end(self) -> list[float]:
         """End the rounds that go on until this, and return how long each took."""
-        self._say("end")
-        return self._answer()
+        self.say("end")
+        return self._times()
 
-    def _say(self, text: str) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(f"{text}\n".encode())
-            self._process.stdin.flush()
-        except OSError as error:
-            raise LoadError("the honest client has ended") from error
-
-    def _answer(self) -> list[float]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        answer: dict[str, Any] = json.loads(line) if line else {"wrong": "the honest client ended"}
-        if "wrong" in answer:
-            raise LoadError(answer["wrong"])
-        found: list[float] = answer["ms"]
-        return found
-
-    def __enter__(self) -> "Honest":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._process.kill()
-        self._process.communicate()
+    def _times(self) -> list[float]:
+        times: list[float] = self.answer()["ms"]
+        return times
 
 
 def percentile(durations: list[float], share: float) -> float:

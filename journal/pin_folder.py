@@ -13,7 +13,6 @@ all of that is an OSError. Must never know what the names in it mean.
 import fcntl
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 PINS_NAME: Final = "pins"
@@ -22,7 +21,7 @@ _FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class PinFolder:
-    """The open folder; a context manager. Every method raises OSError."""
+    """The open folder, to be closed. Every method raises OSError."""
 
     def __init__(self, directory: Path | str, *, make: bool) -> None:
         """Open the folder of a data directory; with `make`, make it if there is none."""
@@ -70,17 +69,6 @@ class PinFolder:
     def close(self) -> None:
         """Let go of the folder and its lock."""
         os.close(self._descriptor)
-
-    def __enter__(self) -> "PinFolder":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _opened(data: int) -> int:

@@ -22,7 +22,7 @@ import fcntl
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -63,7 +63,7 @@ class Pin:
         if not (Path(directory) / LOCK_NAME).exists():
             return
         # Whatever keeps us from pinning keeps a reader from nothing else.
-        with suppress(OSError), PinFolder(directory, make=True) as folder:
+        with suppress(OSError), closing(PinFolder(directory, make=True)) as folder:
             folder.lock(fcntl.LOCK_SH)
             self._create(folder)
 
@@ -88,7 +88,7 @@ class Pin:
         """
         if not self.held or lsn <= self.lsn:
             return
-        with suppress(OSError), PinFolder(self._directory, make=False) as folder:
+        with suppress(OSError), closing(PinFolder(self._directory, make=False)) as folder:
             folder.lock(fcntl.LOCK_SH | fcntl.LOCK_NB)
             old, lsn_before = self._name, self.lsn
             self.lsn = lsn
@@ -102,7 +102,7 @@ class Pin:
         """Give everything up; may be called again."""
         if not self.held:
             return
-        with suppress(OSError), PinFolder(self._directory, make=False) as folder:
+        with suppress(OSError), closing(PinFolder(self._directory, make=False)) as folder:
             folder.remove(self._name)
         os.close(self._descriptor)
         self._descriptor = -1
@@ -155,7 +155,7 @@ class Lease:
     @property
     def until(self) -> int:
         """When it ends, 0 if there is no such lease, or none any more."""
-        with suppress(OSError), PinFolder(self.directory, make=False) as folder:
+        with suppress(OSError), closing(PinFolder(self.directory, make=False)) as folder:
             return max((until for _, until, _ in self._files(folder)), default=0)
         return 0
 
@@ -170,7 +170,7 @@ class Lease:
         if not (Path(self.directory) / LOCK_NAME).exists():
             return False
         name = self._file(lsn, until)
-        with suppress(OSError), PinFolder(self.directory, make=True) as folder:
+        with suppress(OSError), closing(PinFolder(self.directory, make=True)) as folder:
             folder.lock(fcntl.LOCK_SH)
             before = [found for _, _, found in self._files(folder) if found != name]
             with suppress(FileExistsError):
@@ -186,7 +186,7 @@ class Lease:
         Answers whether there still was one: else it ended, and what it held may have left. Waits
         as `take` does.
         """
-        with suppress(OSError), PinFolder(self.directory, make=False) as folder:
+        with suppress(OSError), closing(PinFolder(self.directory, make=False)) as folder:
             folder.lock(fcntl.LOCK_SH)
             # Others may renew the same one this moment; each attempt that fails means one did.
             while files := self._files(folder):
@@ -200,7 +200,7 @@ class Lease:
 
     def release(self) -> None:
         """Give everything up; may be called again, and of a lease that ended."""
-        with suppress(OSError), PinFolder(self.directory, make=False) as folder:
+        with suppress(OSError), closing(PinFolder(self.directory, make=False)) as folder:
             for _, _, name in self._files(folder):
                 folder.remove(name)
 
@@ -233,7 +233,7 @@ def holding_off_pins(directory: Path | str, now: int | None = None) -> Iterator[
 
     To be held while segments are removed, and not for longer: readers wait.
     """
-    with PinFolder(directory, make=True) as folder:
+    with closing(PinFolder(directory, make=True)) as folder:
         yield _lowest(folder, now) if _is_ours(folder) else FIRST_LSN
 
 

@@ -21,27 +21,9 @@ from engine.message import Message
 from journal.disk import RealDisk
 from journal.pins import lowest_pinned_lsn
 from journal.retention import SegmentTable, choose, remove_unpinned
+from paging import leaving as steps
 from paging.content import ContentReader
 from paging.layout import LAYOUT
-from paging.leaving import (
-    NO_CHUNK,
-    AskFirstChunk,
-    AwaitIndex,
-    ChooseSegments,
-    Do,
-    Find,
-    FindResident,
-    Look,
-    Read,
-    ReadChunk,
-    Remove,
-    Retire,
-    Situation,
-    Step,
-    Warn,
-    Weigh,
-    Where,
-)
 from paging.retiring import FIND, RETIRE, WEIGH, command
 from paging.store import IndexStore
 from paging.surveying import Place, Weight
@@ -95,49 +77,49 @@ class Performer:
         if self._found is not None:
             await self._found.aclose()
 
-    async def perform(self, step: Step) -> None:
+    async def perform(self, step: steps.Step) -> None:
         """Carry out a step. Raises StepError, JournalError, StoreError, OSError and Fatal."""
         match step:
-            case Look():
+            case steps.Look():
                 await self._look(step)
-            case ChooseSegments():
+            case steps.ChooseSegments():
                 await self._in_thread(self._choose, step)
-            case Weigh():
+            case steps.Weigh():
                 step.weights = _weights.decode(await self._ask(WEIGH, step.last_lsn))
-            case Find():
+            case steps.Find():
                 await self._find(step)
-            case Where():
+            case steps.Where():
                 step.lsns = self._store.where(step.messages)
-            case Read():
+            case steps.Read():
                 await self._pause()
                 step.event = self._reader.event(step.lsn, step.message)
-            case ReadChunk():
+            case steps.ReadChunk():
                 await self._pause()
                 (step.body,) = self._reader.chunks([step.lsn], step.before)
-            case Do():
+            case steps.Do():
                 self._do(step)
-            case AwaitIndex():
+            case steps.AwaitIndex():
                 await self._await_index(step)
-            case FindResident():
+            case steps.FindResident():
                 await self._find_resident(step)
-            case Retire():
+            case steps.Retire():
                 step.left = int(await self._ask(RETIRE, step.last_lsn, self._archive))
-            case AskFirstChunk():
-                step.lsn = self._hub.first_chunk() or NO_CHUNK
-            case Remove():
+            case steps.AskFirstChunk():
+                step.lsn = self._hub.first_chunk() or steps.NO_CHUNK
+            case steps.Remove():
                 await self._remove(step)
-            case Warn():
+            case steps.Warn():
                 log.error("the body of a message is lost", message=step.message, why=step.text)
 
     # ---- choosing
 
-    async def _look(self, step: Look) -> None:
+    async def _look(self, step: steps.Look) -> None:
         pinned = await self._in_thread(lowest_pinned_lsn, self._path, _now())
-        step.situation = Situation(
-            self._store.indexed_lsn, pinned, self._hub.first_chunk() or NO_CHUNK
+        step.situation = steps.Situation(
+            self._store.indexed_lsn, pinned, self._hub.first_chunk() or steps.NO_CHUNK
         )
 
-    def _choose(self, step: ChooseSegments) -> None:
+    def _choose(self, step: steps.ChooseSegments) -> None:
         """In a thread: segments that were not seen before are opened."""
         step.now = _now()
         sealed, live_bytes = self._segments.look()
@@ -153,19 +135,19 @@ class Performer:
 
     # ---- carrying
 
-    async def _find(self, step: Find) -> None:
+    async def _find(self, step: steps.Find) -> None:
         if self._found is None:
             self._found = self._lines(FIND, step.last_lsn)
         line = await anext(self._found, None)
         step.places = _places.decode(line) if line is not None else None
 
-    async def _find_resident(self, step: FindResident) -> None:
+    async def _find_resident(self, step: steps.FindResident) -> None:
         await self._pause()
         if self._resident is None:
             self._resident = large_before(self._hub.broker.state, step.last_lsn)
         step.messages = next(self._resident, None)
 
-    def _do(self, step: Do) -> None:
+    def _do(self, step: steps.Do) -> None:
         try:
             self._hub.request(step.command)
         except Exception as error:
@@ -173,7 +155,7 @@ class Performer:
             raise Fatal from error
         step.lsn = self._hub.broker.lsn
 
-    async def _await_index(self, step: AwaitIndex) -> None:
+    async def _await_index(self, step: steps.AwaitIndex) -> None:
         step.lsn = self._hub.broker.lsn
         while self._store.indexed_lsn < step.lsn:
             self._check_journal()
@@ -198,7 +180,7 @@ class Performer:
 
     # ---- leaving
 
-    async def _remove(self, step: Remove) -> None:
+    async def _remove(self, step: steps.Remove) -> None:
         step.removed = await self._in_thread(
             remove_unpinned, self._disk, self._path, step.segments, _now()
         )

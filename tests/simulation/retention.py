@@ -25,29 +25,10 @@ from journal.disk import Disk
 from journal.errors import JournalError
 from journal.retention import Limits, SegmentTable, choose, remove
 from journal.segment import first_lsn_of, segment_names
+from paging import leaving as steps
 from paging.content import ContentReader
 from paging.layout import LAYOUT
-from paging.leaving import (
-    NO_CHUNK,
-    AskFirstChunk,
-    AwaitIndex,
-    ChooseSegments,
-    Do,
-    Find,
-    FindResident,
-    Look,
-    Read,
-    ReadChunk,
-    Remove,
-    Retire,
-    Rounds,
-    Situation,
-    Step,
-    Steps,
-    Warn,
-    Weigh,
-    Where,
-)
+from paging.leaving import Rounds, Steps
 from paging.retiring import keep
 from paging.store import IndexStore
 from paging.surveying import Place, Survey
@@ -74,7 +55,7 @@ class Life:
         self.segments = SegmentTable(disk)
         self.content = ContentReader(disk, LAYOUT)
         self.steps: Steps | None = None
-        self.step: Step | None = None
+        self.step: steps.Step | None = None
         self.batches: Iterator[list[Place]] | None = None
         self.resident: Iterator[list[Message]] | None = None
         self.hangs_until = 0
@@ -227,57 +208,59 @@ class Performer:
         self._disk = disk
         self._store = store
 
-    def perform(self, step: Step) -> bool:
+    def perform(self, step: steps.Step) -> bool:
         """Do it; False if it is to be waited for."""
         match step:
-            case Look():
-                step.situation = Situation(self._store.indexed_lsn, first_chunk=self._first_chunk())
-            case ChooseSegments():
+            case steps.Look():
+                step.situation = steps.Situation(
+                    self._store.indexed_lsn, first_chunk=self._first_chunk()
+                )
+            case steps.ChooseSegments():
                 self._choose(step)
-            case Weigh():
+            case steps.Weigh():
                 step.weights = self._survey(step.last_lsn).weigh()
-            case Find():
+            case steps.Find():
                 if self._life.batches is None:
                     self._life.batches = self._survey(step.last_lsn).batches(2)
                 step.places = next(self._life.batches, None)
                 if step.places is None:
                     self._life.batches = None
-            case Where():
+            case steps.Where():
                 step.lsns = self._store.where(step.messages)
-            case Read():
+            case steps.Read():
                 step.event = self._life.content.event(step.lsn, step.message)
-            case ReadChunk():
+            case steps.ReadChunk():
                 (step.body,) = self._life.content.chunks([step.lsn], step.before)
-            case Do():
+            case steps.Do():
                 self._hub.request(step.command)
                 step.lsn = self._broker.lsn
-            case AwaitIndex():
+            case steps.AwaitIndex():
                 step.lsn = step.lsn or self._broker.lsn
                 return self._store.indexed_lsn >= step.lsn
-            case FindResident():
+            case steps.FindResident():
                 if self._life.resident is None:
                     self._life.resident = large_before(self._broker.state, step.last_lsn)
                 step.messages = next(self._life.resident, None)
                 if step.messages is None:
                     self._life.resident = None
-            case Retire():
+            case steps.Retire():
                 self._retire(step)
-            case AskFirstChunk():
+            case steps.AskFirstChunk():
                 step.lsn = self._first_chunk()
-            case Remove():
+            case steps.Remove():
                 self._remove(step)
-            case Warn():
+            case steps.Warn():
                 self._retention.warnings.append(step.text)
         return True
 
     def _first_chunk(self) -> int:
-        return self._hub.first_chunk() or NO_CHUNK
+        return self._hub.first_chunk() or steps.NO_CHUNK
 
     def _survey(self, last_lsn: int) -> Survey:
         """Never closed: the tables are those of who writes them."""
         return Survey(self._disk, self._retention._index.tables, last_lsn)
 
-    def _choose(self, step: ChooseSegments) -> None:
+    def _choose(self, step: steps.ChooseSegments) -> None:
         sealed, live_bytes = self._life.segments.look()
         step.now = self._retention._clock.now
         step.first_lsn = first_lsn_of(self._disk)
@@ -286,7 +269,7 @@ class Performer:
             lowest_kept_lsn=step.lowest_kept_lsn,
         )  # fmt: skip
 
-    def _retire(self, step: Retire) -> None:
+    def _retire(self, step: steps.Retire) -> None:
         retention = self._retention
         step.left = self._survey(step.last_lsn).count()
         retention.left += bool(step.left)
@@ -301,7 +284,7 @@ class Performer:
             now=retention._clock.now,
         )  # fmt: skip
 
-    def _remove(self, step: Remove) -> None:
+    def _remove(self, step: steps.Remove) -> None:
         """Remove what no reader holds; some reader may have come."""
         names = [segment.name for segment in step.segments]
         if self._retention.chance.random() < 0.1 and not self._retention._is_settling:

@@ -19,29 +19,11 @@ from journal.disk import RealDisk
 from journal.journal import Journal
 from journal.reader import read_blocks
 from journal.retention import Limits, SegmentTable, choose, remove
+from paging import leaving as steps
 from paging.content import ContentReader
 from paging.index import Index
 from paging.layout import LAYOUT
-from paging.leaving import (
-    NO_CHUNK,
-    AskFirstChunk,
-    AwaitIndex,
-    ChooseSegments,
-    Do,
-    Find,
-    FindResident,
-    Look,
-    Read,
-    ReadChunk,
-    Remove,
-    Retire,
-    Rounds,
-    Situation,
-    Step,
-    Warn,
-    Weigh,
-    Where,
-)
+from paging.leaving import Rounds
 from paging.retiring import retire
 from paging.store import IndexStore
 from paging.surveying import Place, Survey, Weight
@@ -61,7 +43,7 @@ class Leaving:
         self.archive = archive
         self.removed_lsn = 0
         self.carried = 0
-        self.first_chunk = NO_CHUNK
+        self.first_chunk = steps.NO_CHUNK
         self.warnings: list[str] = []
         self._random = Random(1)
         self._batches: Iterator[list[Place]] | None = None
@@ -101,13 +83,13 @@ class Leaving:
 
     def needed_from(self) -> int:
         """The oldest chunk that no queued message refers to and that is needed."""
-        return min(self.first_chunk, transactions.first_chunk(self.world.broker) or NO_CHUNK)
+        return min(self.first_chunk, transactions.first_chunk(self.world.broker) or steps.NO_CHUNK)
 
     def store(self) -> IndexStore:
         """The index as it is now, to be closed."""
         return IndexStore(open_for_reading(self.data / "index"), self.disk)
 
-    def round(self, count: int, meanwhile: Callable[[Step], None] | None = None) -> bool:
+    def round(self, count: int, meanwhile: Callable[[steps.Step], None] | None = None) -> bool:
         """Let so many segments leave; answers whether any did.
 
         `meanwhile` is called before each step: anything may happen then.
@@ -128,13 +110,15 @@ class Leaving:
         self.write()
         return self.removed_lsn > before
 
-    def perform(self, step: Step, count: int) -> None:
+    def perform(self, step: steps.Step, count: int) -> None:
         """Carry out a step of a round in which at most `count` segments leave."""
         match step:
-            case Look():
+            case steps.Look():
                 with closing(self.store()) as store:
-                    step.situation = Situation(store.indexed_lsn, first_chunk=self.needed_from())
-            case ChooseSegments():
+                    step.situation = steps.Situation(
+                        store.indexed_lsn, first_chunk=self.needed_from()
+                    )
+            case steps.ChooseSegments():
                 sealed, live_bytes = self._segments.look()
                 step.first_lsn = sealed[0].first_lsn if sealed else 1
                 step.now = self.world.now
@@ -142,11 +126,11 @@ class Leaving:
                     sealed[:count], step.limits, live_bytes=live_bytes, now=step.now,
                     lowest_kept_lsn=step.lowest_kept_lsn,
                 )  # fmt: skip
-            case Weigh():
+            case steps.Weigh():
                 # Whatever is queued, segments leave here.
                 firsts = [segment.first_lsn for segment in self._segments.look()[0]]
                 step.weights = [Weight(first, 0, 1) for first in firsts]
-            case Find():
+            case steps.Find():
                 if self._batches is None:
                     # Read at once, because a process cannot open an index twice.
                     with closing(Survey.of(self.data, step.last_lsn)) as survey:
@@ -154,36 +138,36 @@ class Leaving:
                 step.places = next(self._batches, None)
                 if step.places is None:
                     self._batches = None
-            case Where():
+            case steps.Where():
                 with closing(self.store()) as store:
                     step.lsns = store.where(step.messages)
-            case Read():
+            case steps.Read():
                 with closing(ContentReader(self.disk, LAYOUT)) as reader:
                     step.event = reader.event(step.lsn, step.message)
-            case ReadChunk():
+            case steps.ReadChunk():
                 with closing(ContentReader(self.disk, LAYOUT)) as reader:
                     (step.body,) = reader.chunks([step.lsn], step.before)
-            case Do():
+            case steps.Do():
                 step.lsn = self.world.ok(step.command)
                 self.write_journal()
-            case AwaitIndex():
+            case steps.AwaitIndex():
                 self.write()
                 step.lsn = self.world.broker.lsn
-            case FindResident():
+            case steps.FindResident():
                 if self._resident is None:
                     self._resident = large_before(self.world.state, step.last_lsn)
                 step.messages = next(self._resident, None)
                 if step.messages is None:
                     self._resident = None
-            case Retire():
+            case steps.Retire():
                 step.left = retire(self.data, step.last_lsn, str(self.archive or ""))
-            case AskFirstChunk():
+            case steps.AskFirstChunk():
                 step.lsn = self.needed_from()
-            case Remove():
+            case steps.Remove():
                 remove(self.disk, [segment.name for segment in step.segments])
                 step.removed = tuple(segment.name for segment in step.segments)
                 self.removed_lsn = step.segments[-1].last_lsn
-            case Warn():
+            case steps.Warn():
                 self.warnings.append(step.text)
 
     def places(self, last_lsn: int) -> list[Place]:

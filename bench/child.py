@@ -1,0 +1,67 @@
+"""A process of the benchmark that is told what to do a line at a time, and answers in JSON.
+
+What it measures or sends takes no time of the interpreter of its owner. Its first answer says that
+it is ready. An answer with `wrong` is an error of the child, and so is its end.
+"""
+
+import json
+import subprocess
+import sys
+from types import TracebackType
+from typing import Any, Final, Self
+
+from bench.frames import LoadError
+
+
+class Child:
+    """A child as its owner sees it. Use it as a context manager: on entry it is waited for."""
+
+    def __init__(self, name: str, module: str, *words: str) -> None:
+        """Start a module with these words; `name` is how errors call it."""
+        self._name: Final = name
+        self._process: Final = subprocess.Popen(
+            [sys.executable, "-m", module, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def say(self, text: str) -> None:
+        """Send a line. Raises LoadError."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(f"{text}\n".encode())
+            self._process.stdin.flush()
+        except OSError as error:
+            raise self._ended() from error
+
+    def answer(self) -> dict[str, Any]:
+        """Wait for the next answer. Raises LoadError if it says what is wrong."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise self._ended()
+        answer: dict[str, Any] = json.loads(line)
+        if "wrong" in answer:
+            raise LoadError(str(answer["wrong"]))
+        return answer
+
+    def _ended(self) -> LoadError:
+        return LoadError(f"{self._name} has ended")
+
+    def __enter__(self) -> Self:
+        try:
+            self.answer()
+        except LoadError:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
