@@ -182,7 +182,7 @@ class Broker(Core):
 
     def look_again(self, now: int) -> None:
         """Have the next dispatch look at queues that could not be read a while ago."""
-        if self.unreadable:
+        if self.unreadable or self.held_again:
             self.now = now
             unreadable.wake(self)
 

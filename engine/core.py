@@ -109,6 +109,8 @@ class Core:
         self.held_changed = bool(state.holding)
         self.held_walk: list[int] = []
         self.held_place: Place = NOTHING_PASSED
+        # When what is held because it could not be read is tried again, 0 if nothing is.
+        self.held_again = 0
         self._last_detail = "", b""
         # How much is done before others have their turn, and what then goes on by itself
         # (`engine.slices`): connections to close, and queues to empty and delete.

@@ -65,7 +65,7 @@ def dead_letter(core: Core, queue: Queue, entry: Entry) -> str:
     """Take an entry out of its queue because its attempts are used up.
 
     If it has nowhere to go nothing happens, and the answer is why: the caller holds it. Else the
-    answer is empty.
+    answer is empty. Raises ContentError, and then it is where it was.
     """
     settings = core.state.settings.resolve(queue.address.name)
     target = settings.dead_letter_address
@@ -94,7 +94,7 @@ def hold(core: Core, queue: Queue, entry: Entry, reason: int, why: str) -> int:
     if core.now >= queue.next_notice:
         queue.next_notice = core.now + NOTICE_MICROSECONDS
         core.notices.append(
-            f"queue '{queue.name}' holds {queue.held_count} messages that have nowhere to go: "
+            f"queue '{queue.name}' holds {queue.held_count} messages that cannot leave: "
             f"{why}. They leave when the address takes them; `daybook queue release {queue.name}` "
             "delivers them again, and `daybook queue purge` removes them"
         )

@@ -14,10 +14,11 @@ from engine.core import Core
 from engine.departing import dead_letter, expire, is_used_up
 from engine.expiry import is_expired
 from engine.message import HELD_LEVEL, Entry
-from engine.queues import Queue
+from engine.queues import ContentError, Queue
 from engine.refusals import Code, Refusal
 from engine.selective import behind
 from engine.state import NOTHING_PASSED
+from engine.unreadable import try_later
 
 RETRY_AT_A_TIME: Final = 500
 """How many messages a slice of a walk looks at, unless the command says less."""
@@ -43,7 +44,13 @@ def retry(core: Core, command: RetryHeld) -> int:
         core.budget.spent += 5 * len(found)
         for entry in found:
             core.held_place = queue.place_of(entry)
-            _try_again(core, queue, entry)
+            try:
+                _try_again(core, queue, entry)
+            except ContentError as error:
+                # So will be others of it: reading what is damaged is dear.
+                try_later(core, error)
+                _end_of_queue(core, queue)
+                break
     return 0
 
 

@@ -17,8 +17,10 @@ from engine.events import PERSISTENT, REDELIVERED
 from engine.handing import wake
 from engine.in_flight import InFlightIndex
 from engine.message import READY, Entry
+from engine.queues import ContentError
 from engine.refusals import UNFINISHED, Code, Refusal
 from engine.state import Connection, Consumer
+from engine.unreadable import try_later
 
 GIVES_BACK: Final = frozenset({events.CLOSED})
 """Reasons for which a prefetched delivery does not count."""
@@ -202,7 +204,10 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
             returning.append(entry)
             continue
         # In the order of delivery, which the dead letter address then keeps.
-        why = dead_letter(core, consumer.queue, entry)
+        try:
+            why = dead_letter(core, consumer.queue, entry)
+        except ContentError as error:
+            why = try_later(core, error)
         if why:
             _give_back(core, entry, reason)
             hold(core, consumer.queue, entry, events.DEAD_LETTER, why)

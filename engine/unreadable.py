@@ -32,6 +32,12 @@ def let_rest(core: Core, queue: Queue, error: ContentError) -> None:
         )
 
 
+def try_later(core: Core, error: ContentError) -> str:
+    """Have a held message that cannot be moved unread tried again after a while; says why."""
+    core.held_again = core.now + REST_US
+    return f"its content cannot be read: {error}"
+
+
 def read_again(core: Core, queue: Queue) -> None:
     """A queue was looked at without any trouble."""
     if core.unreadable.pop(queue.id, None) is not None:
@@ -49,7 +55,10 @@ def describe(core: Core) -> list[dict[str, str]]:
 
 
 def wake(core: Core) -> None:
-    """Have the queues that rested long enough be looked at again."""
+    """Have the queues, and what is held, that rested long enough be looked at again."""
+    if 0 < core.held_again <= core.now:
+        core.held_again = 0
+        core.held_changed = True
     for number, (until, _) in list(core.unreadable.items()):
         queue = core.state.queues.get(number)
         if queue is None or not queue.consumers:

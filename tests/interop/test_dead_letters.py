@@ -73,7 +73,7 @@ def test_a_name_that_a_client_took_loses_nothing(broker: BrokerProcess, released
         for body in (b"one", b"two"):
             rejected(wire, body)
     assert held_in(broker, "jobs") == 2
-    assert "nowhere to go: queue 'DLQ' is on address 'x'" in broker.log_text()
+    assert "cannot leave: queue 'DLQ' is on address 'x'" in broker.log_text()
     broker.kill()
     broker.start()
     assert held_in(broker, "jobs") == 2

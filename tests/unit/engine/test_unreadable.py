@@ -3,7 +3,7 @@
 import pytest
 
 from engine import unreadable
-from engine.commands import ExpireDue
+from engine.commands import ExpireDue, RetryHeld
 from engine.message import Message
 from engine.queues import ContentError, Loaded, Queue, Window
 from engine.residency import page_out
@@ -122,3 +122,34 @@ def test_what_expires_and_cannot_be_read_is_moved_later(world: World) -> None:
     store.bad = ""
     world.ok(ExpireDue())
     assert world.bodies("late") == [b"expires", b"expires"]
+
+
+def test_a_last_attempt_that_fails_is_held_until_it_can_be_moved(world: World) -> None:
+    world.settings(damaged={"max-delivery-attempts": 1, "dead-letter-address": "dead"})
+    store = store_of(world)
+    store.bad = ""
+    consumer = world.attach(world.connect(), "damaged", credit_messages=10)
+    taken = world.taken(consumer)
+    for delivery in taken:
+        # As after a start, when what was in flight comes from the index.
+        message = world.queue("damaged").entries[delivery.message].message
+        message.headers, message.body, message.resident = b"", b"", False
+    store.bad = "damaged"
+    for delivery in taken:
+        world.nack(consumer, delivery.message)
+    assert "its content cannot be read: segment 7 is damaged" in world.broker.notices[-1]
+    assert [event.name for event in world.journal[-2:]] == ["Returned", "Held"]
+    # Its new address is a change, after which all that is held is looked at.
+    world.ok(RetryHeld())
+    assert not world.broker.retry_due
+    world.sleep(REST_US / 1_000_000)
+    world.broker.look_again(world.now)
+    assert world.broker.retry_due
+    world.ok(RetryHeld())
+    assert not world.broker.retry_due
+    assert world.queue("damaged").held_count == 3
+    store.bad = ""
+    world.sleep(REST_US / 1_000_000)
+    world.broker.look_again(world.now)
+    world.ok(RetryHeld())
+    assert world.bodies("dead") == [b"0", b"1", b"2"]
