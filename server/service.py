@@ -70,7 +70,7 @@ CONTROL_SECONDS: Final = 5.0
 """How often it is looked whether control socket and lock are still there."""
 BACKGROUND_SECONDS: Final = 5.0
 """How long a stop waits for background work, which was cancelled, to end."""
-SLOW_DISK_US: Final = 10_000_000
+SLOW_DISK_SECONDS: Final = 10.0
 """How long a block may wait for the disk before that is said."""
 
 FAILED: Final = 1
@@ -135,6 +135,8 @@ class Service:
         self._no_segment = ""
         self._full_because = ""
         self._is_slow = False
+        # The block that is to become durable next, and since when.
+        self._waiting = 0, 0.0
         self._stop: Final = asyncio.Event()
         self._supervisor: Final = Supervisor(self._unforeseen)
         self._exit_code = 0
@@ -337,15 +339,19 @@ class Service:
 
     def _judge_writer(self) -> None:
         """Say once that nothing becomes durable, and when it does again."""
+        now = time.monotonic()
         since = self.hub.outbox.waiting_since
-        waited_us = _now() - since if since else 0
-        is_slow = waited_us >= SLOW_DISK_US
+        if since != self._waiting[0]:
+            self._waiting = since, now
+        # Not by the hub's clock, which may be set meanwhile.
+        waited = now - self._waiting[1] if since else 0.0
+        is_slow = waited >= SLOW_DISK_SECONDS
         if is_slow and not self._is_slow:
             log.error(
                 "nothing becomes durable: the process that writes the journal, or its disk, does "
                 "not answer; receipts wait, and senders are held",
                 writer_pid=self._writer.pid,
-                seconds=waited_us // 1_000_000,
+                seconds=int(waited),
             )
         elif self._is_slow and not is_slow:
             log.info("blocks become durable again")
