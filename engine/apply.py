@@ -104,19 +104,20 @@ def acknowledged(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
     """An entry in flight leaves its queue for good."""
-    settle(lsn, state.queues[row[QUEUE]], row[MESSAGE])
+    queue = state.queues[row[QUEUE]]
+    settle(lsn, queue, queue.get(row[MESSAGE]))
 
 
-def settle(lsn: int, queue: Queue, message_id: int) -> None:
+def settle(lsn: int, queue: Queue, entry: Entry) -> None:
     """What Acknowledged means."""
-    _leave(lsn, queue, message_id)
+    _leave(lsn, queue, entry)
     if lsn:
         queue.acknowledged += 1
 
 
-def _leave(lsn: int, queue: Queue, message_id: int) -> None:
-    entry = queue.get(message_id)
+def _leave(lsn: int, queue: Queue, entry: Entry) -> None:
     message = entry.message
+    message_id = message.id
     del queue.entries[message_id]
     queue.bytes -= message.size
     queue.weight -= message.weight
@@ -199,7 +200,7 @@ def dead_lettered(
 ) -> None:
     """An entry leaves its queue because its attempts are used up."""
     queue = state.queues[row[QUEUE]]
-    _leave(lsn, queue, row[MESSAGE])
+    _leave(lsn, queue, queue.get(row[MESSAGE]))
     if lsn:
         queue.dead_lettered += 1
 
@@ -207,14 +208,15 @@ def dead_lettered(
 def expired(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
     """An entry leaves its queue because its time has passed."""
     queue = state.queues[row[QUEUE]]
-    _leave(lsn, queue, row[MESSAGE])
+    _leave(lsn, queue, queue.get(row[MESSAGE]))
     if lsn:
         queue.expired += 1
 
 
 def removed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
     """An entry leaves its queue, ready or in flight."""
-    _leave(lsn, state.queues[row[QUEUE]], row[MESSAGE])
+    queue = state.queues[row[QUEUE]]
+    _leave(lsn, queue, queue.get(row[MESSAGE]))
 
 
 def nothing(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
@@ -432,7 +434,7 @@ def broker_started(
             queue.drop_paged_transients(lsn)
             for entry in list(queue.entries.values()):
                 if not entry.message.flags & PERSISTENT:
-                    _leave(lsn, queue, entry.message.id)
+                    _leave(lsn, queue, entry)
     state.connections.clear()
     state.connections_of.clear()
 

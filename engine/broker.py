@@ -27,6 +27,7 @@ from engine import (
     unreadable,
 )
 from engine.core import Core, Options
+from engine.message import PRIORITIES
 from engine.outcomes import Outcome, outcome_of
 from engine.pending import Pending
 from engine.refusals import Refusal
@@ -36,13 +37,16 @@ from engine.state import Address, State
 EVICT_LEAST: Final = 100
 """How many entries leave memory at least, each time that it is gone on with."""
 
+_PRIORITIES: Final = frozenset(range(PRIORITIES))
+
 Handler: TypeAlias = Callable[[Core, Any], int | Refusal]
 
 
 def _send(core: Core, command: commands.Send) -> int | Refusal:
     if command.transaction is not None:
         return transactions.add_send(core, command)
-    if not 0 <= command.priority <= 9 or not 0 <= command.expires <= routing.EXPIRES_MAX:
+    expires = command.expires
+    if command.priority not in _PRIORITIES or (expires and not 0 < expires <= routing.EXPIRES_MAX):
         refusal = routing.check_send(core, command)
         assert refusal is not None
         return refusal

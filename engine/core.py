@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from engine import apply, events
-from engine.apply import APPLY
+from engine import events
+from engine.apply import APPLY, enter, settle, take_off
 from engine.budget import Budget
-from engine.events import ROW_STRUCT, Row
+from engine.events import ACKNOWLEDGED, BODY_OMITTED, DELIVERED, ROUTED, ROW_STRUCT, SENT, Row
 from engine.line import Line
 from engine.message import UNJOURNALED, Entry, Filter, Message
 from engine.open_transactions import OpenTransactions
@@ -193,7 +193,7 @@ class Core:
             if detail:
                 pending.details.append(detail)
                 pending.heap_bytes += detail_bytes
-        if not flags & events.BODY_OMITTED:
+        if not flags & BODY_OMITTED:
             headers_bytes = len(headers)
             body_bytes = len(body)
             if headers_bytes:
@@ -203,12 +203,12 @@ class Core:
             pending.heap_bytes += headers_bytes + body_bytes
         pending.rows.append(
             PACK(
-                events.ROUTED, events.SENT, 0, address_id, queue.id, priority, flags,
+                ROUTED, SENT, 0, address_id, queue.id, priority, flags,
                 lsn, 0, connection, 0, self.now, detail_bytes, headers_bytes, body_bytes,
             )
         )  # fmt: skip
         message = Message(lsn, address_id, priority, flags, 0, headers, body)
-        apply.enter(self.state, lsn, queue, message)
+        enter(self.state, lsn, queue, message)
         return lsn
 
     def _transaction_detail(self, transaction: str) -> bytes:
@@ -219,10 +219,8 @@ class Core:
             self._last_detail = transaction, detail
         return detail
 
-    def emit_delivery(
-        self, kind: int, reason: int, delivery_count: int, entry: Entry, consumer: Consumer
-    ) -> int:
-        """Emit the Delivered or Acknowledged of an entry.
+    def emit_delivered(self, entry: Entry, consumer: Consumer, delivery_count: int) -> int:
+        """Emit the Delivered of an entry.
 
         The same as `emit`, written out because it is done for every message.
         """
@@ -234,16 +232,30 @@ class Core:
             self.next_lsn = lsn + 1
             self.pending.rows.append(
                 PACK(
-                    kind, reason, delivery_count, queue.address.id, queue.id, message.priority,
+                    DELIVERED, 0, delivery_count, queue.address.id, queue.id, message.priority,
                     message.flags, message.id, consumer.id, consumer.connection_id, 0, self.now,
                     0, 0, 0,
                 )
             )  # fmt: skip
-        if kind == events.DELIVERED:
-            apply.take_off(lsn, queue, entry, consumer, delivery_count)
-        else:
-            assert kind == events.ACKNOWLEDGED
-            apply.settle(lsn, queue, message.id)
+        take_off(lsn, queue, entry, consumer, delivery_count)
+        return lsn
+
+    def emit_acknowledged(self, entry: Entry, consumer: Consumer, reason: int) -> int:
+        """Emit the Acknowledged of an entry in flight, as `emit_delivered` does."""
+        message = entry.message
+        queue = consumer.queue
+        lsn = 0
+        if message.id < UNJOURNALED:
+            lsn = self.next_lsn
+            self.next_lsn = lsn + 1
+            self.pending.rows.append(
+                PACK(
+                    ACKNOWLEDGED, reason, entry.delivery_count, queue.address.id, queue.id,
+                    message.priority, message.flags, message.id, consumer.id,
+                    consumer.connection_id, 0, self.now, 0, 0, 0,
+                )
+            )  # fmt: skip
+        settle(lsn, queue, entry)
         return lsn
 
     def fill(self, message: Message) -> None:

@@ -1,9 +1,8 @@
 """Handing an entry to a consumer: what one delivery is, whoever chose it."""
 
-from engine import events
 from engine.core import DELIVERY_COUNT_MAX, Core
-from engine.events import PERSISTENT
-from engine.message import MESSAGE_OVERHEAD_BYTES, Entry
+from engine.events import AUTOMATIC, PERSISTENT
+from engine.message import Entry
 from engine.state import Connection, Consumer
 
 
@@ -49,24 +48,20 @@ def deliver(core: Core, entry: Entry, consumer: Consumer) -> None:
         core.fill(message)
     delivery_count = entry.delivery_count + 1
     # As `Entry.was_delivered`, written out because it is done for every message.
-    redelivered = entry.redelivered or delivery_count > 1
-    if delivery_count > DELIVERY_COUNT_MAX:
+    redelivered = delivery_count > 1 or entry.redelivered
+    if redelivered and delivery_count > DELIVERY_COUNT_MAX:
         delivery_count = DELIVERY_COUNT_MAX
-    lsn = core.emit_delivery(events.DELIVERED, 0, delivery_count, entry, consumer)
+    lsn = core.emit_delivered(entry, consumer, delivery_count)
     consumer.handed += 1
-    size = message.size
     if consumer.is_metered:
         consumer.credit_messages -= 1
-        consumer.credit_bytes -= size - len(message.headers) - MESSAGE_OVERHEAD_BYTES
-    if consumer.acknowledges:
-        connection = consumer.connection
-        if connection.unacked_bytes >= connection.unacked_max:
-            connection.sated = True
-    else:
-        lsn = core.emit_delivery(
-            events.ACKNOWLEDGED, events.AUTOMATIC, delivery_count, entry, consumer
-        )
-    consumer.connection.room -= size
+        consumer.credit_bytes -= message.body_bytes if message.chunks else len(message.body)
+    connection = consumer.connection
+    if not consumer.acknowledges:
+        lsn = core.emit_acknowledged(entry, consumer, AUTOMATIC)
+    elif connection.unacked_bytes >= connection.unacked_max:
+        connection.sated = True
+    connection.room -= message.size
     if not message.flags & PERSISTENT:
         lsn = core.early_gate(message)
     elif consumer.acknowledges and not core.options.persist_delivery_count_before_delivery:

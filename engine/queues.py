@@ -283,7 +283,7 @@ class Queue:
 
     def put(self, entry: Entry) -> None:
         """Add an entry that is new: behind everything of its priority."""
-        priority = entry.message.priority
+        priority = entry.level
         gap = self.gaps[priority] if self.gaps is not None else None
         if gap is not None and self.place_of(entry)[0] <= gap.until:
             # Only what is not journaled can stand there: behind the last that is.

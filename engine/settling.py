@@ -13,7 +13,7 @@ from engine import events
 from engine.commands import Acknowledge, Reject, Withhold
 from engine.core import Core
 from engine.departing import dead_letter, hold, is_used_up
-from engine.events import PERSISTENT, REDELIVERED
+from engine.events import BY_CONSUMER, PERSISTENT, REDELIVERED
 from engine.handing import wake
 from engine.in_flight import InFlightIndex
 from engine.message import READY, Entry
@@ -162,9 +162,7 @@ def acknowledge_entry(core: Core, entry: Entry) -> int:
     assert consumer is not None
     queue = consumer.queue
     message = entry.message
-    lsn = core.emit_delivery(
-        events.ACKNOWLEDGED, events.BY_CONSUMER, entry.delivery_count, entry, consumer
-    )
+    lsn = core.emit_acknowledged(entry, consumer, BY_CONSUMER)
     restore_credit(consumer, entry)
     if consumer.attempted:
         consumer.attempted.discard(message.id)
@@ -176,11 +174,13 @@ def acknowledge_entry(core: Core, entry: Entry) -> int:
 
 def restore_credit(consumer: Consumer, entry: Entry) -> None:
     """Give credit back for a delivery, once."""
-    if consumer.credited and entry.message.id in consumer.credited:
-        consumer.credited.discard(entry.message.id)
+    message = entry.message
+    if consumer.credited and message.id in consumer.credited:
+        consumer.credited.discard(message.id)
         return
     consumer.credit_messages += 1
-    consumer.credit_bytes += entry.message.body_bytes
+    # What was delivered is in memory, but for a large body.
+    consumer.credit_bytes += message.body_bytes if message.chunks else len(message.body)
 
 
 def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:

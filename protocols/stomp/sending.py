@@ -53,12 +53,13 @@ class SendPlan:
 
     `expires` is milliseconds since 1970 and `ttl` milliseconds from arrival, 0 for never; `length`
     is the content-length or UNTIL_NUL. `duplicate_id` is empty if there is none. `tells_outcome`
-    asks that the receipt says where the message went.
+    asks that the receipt says where the message went. `is_special` says that a frame needs more
+    than what is here.
     """
 
     __slots__ = (
-        "address", "duplicate_id", "expires", "headers", "length", "persistent", "priority",
-        "queue", "routing_type", "tells_outcome", "transaction", "ttl",
+        "address", "duplicate_id", "expires", "headers", "is_special", "length", "persistent",
+        "priority", "queue", "routing_type", "tells_outcome", "transaction", "ttl",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +78,7 @@ class SendPlan:
         tells_outcome: bool = False,
     ) -> None:
         self.tells_outcome: bool = tells_outcome
+        self.is_special: bool = tells_outcome or ttl > 0
         self.address: str = address
         self.queue: str | None = queue
         self.routing_type: str | None = routing_type

@@ -436,38 +436,49 @@ class Session(Conversation):
         Here and in `_acks`, whatever is not plain is left to the general way in `_feed`, which
         alone knows what is right and finds the words for what is wrong.
         """
-        plans = self._planner.plans
-        handle = self.handle
-        budget = self.broker.budget
-        connection = self.connection
+        plans, handle = self._planner.plans, self.handle
+        budget, connection = self.broker.budget, self.connection
+        reach, body_max, size = self._plain_reach, self._body_max, len(data)
+        # The head of the frame before: what came before its receipt, and what came behind.
+        before = behind = b""
+        plan: SendPlan | None = None
         while budget.spent < budget.limit:
-            end = data.find(_BLANK_LINE, position, position + self._plain_reach)
-            if end < 0:
-                return position
             receipt: bytes | None = None
-            at = data.find(b"\nreceipt:", position, end)
-            if at < 0:
-                key = data[position:end]
+            if plan is not None and data.startswith(before, position):
+                at = body_at = position + len(before)
+                if behind:
+                    end = data.find(behind, at, at + _SIMPLE_RECEIPT_BYTES)
+                    receipt = data[at:end]
+                    body_at = end + len(behind)
+                    if end < 0 or not receipt.isalnum():
+                        return position
             else:
-                line_end = data.find(b"\n", at + 9, end)
-                if line_end < 0:
-                    line_end = end
-                receipt = data[at + 9 : line_end]
-                if not receipt.isalnum() or line_end - at > _SIMPLE_RECEIPT_BYTES:
+                end = data.find(_BLANK_LINE, position, position + reach)
+                if end < 0:
                     return position
-                key = data[position:at] + data[line_end:end]
-            plan = plans.get(key)
-            if plan is None:
-                if not connection or not key.startswith(b"SEND\n") or b"\r" in key:
-                    return position
-                self._head = data[position:end]
-                plan = self._prepare(key)
-            if plan.ttl or plan.tells_outcome:
+                body_at = end + 2
+                at = data.find(b"\nreceipt:", position, end)
+                if at < 0:
+                    key = data[position:end]
+                    before, behind = data[position:body_at], b""
+                else:
+                    line_end = data.find(b"\n", at + 9, body_at)
+                    receipt = data[at + 9 : line_end]
+                    if not receipt.isalnum() or line_end - at > _SIMPLE_RECEIPT_BYTES:
+                        return position
+                    key = data[position:at] + data[line_end:end]
+                    before, behind = data[position : at + 9], data[line_end:body_at]
+                plan = plans.get(key)
+                if plan is None:
+                    if not connection or not key.startswith(b"SEND\n") or b"\r" in key:
+                        return position
+                    self._head = data[position:end]
+                    plan = self._prepare(key)
+            if plan.is_special:
                 return position
-            body_at = end + 2
             length = plan.length
             stop = body_at + length if length >= 0 else data.find(b"\0", body_at)
-            if not body_at <= stop < len(data) or data[stop] or stop - body_at > self._body_max:
+            if not body_at <= stop < size or data[stop] or stop - body_at > body_max:
                 return position
             answer = handle(
                 Send(
@@ -480,7 +491,7 @@ class Session(Conversation):
             if isinstance(answer, Refusal):
                 if answer.code is Code.BLOCKED:
                     return position
-                self._head = data[position:end]
+                self._head = data[position : body_at - 2]
                 raise refused(answer)
             if receipt is not None:
                 self.out.append(b"RECEIPT\nreceipt-id:" + receipt + b"\n\n\0")

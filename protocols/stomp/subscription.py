@@ -3,7 +3,7 @@
 Must never know queues or decide anything: a delivery that arrives here was decided.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from protocols.stomp.ports import DeliveredMessage
 from protocols.stomp.subscribing import AUTO, CLIENT, SubscribeRequest
@@ -11,6 +11,9 @@ from protocols.stomp.versions import V10, V12, escape, express
 
 if TYPE_CHECKING:
     from protocols.stomp.conversation import Conversation
+
+_REMEMBERED_BYTES: Final = 512
+"""How long headers may be that a subscription keeps to compare with those of the next message."""
 
 
 class Subscription:
@@ -23,8 +26,9 @@ class Subscription:
     """
 
     __slots__ = (
-        "_after_id", "_before_id", "_destination_line", "_is_plain", "acknowledges", "consumer",
-        "cumulative", "id", "is_durable", "is_open", "key", "owed", "serial", "session",
+        "_after_id", "_before_id", "_destination_line", "_headers", "_headers_out", "_is_plain",
+        "acknowledges", "consumer", "cumulative", "id", "is_durable", "is_open", "key", "owed",
+        "serial", "session",
     )  # fmt: skip
 
     def __init__(self, session: "Conversation", serial: int, request: SubscribeRequest) -> None:
@@ -42,6 +46,9 @@ class Subscription:
         self.is_durable: bool = request.durable_name is not None
         self.is_open: bool = True
         self._is_plain: bool = version == V12
+        # Headers of the last message, and what became of them.
+        self._headers: bytes | None = None
+        self._headers_out: bytes = b""
         before = b"MESSAGE\n"
         if request.id is not None:
             before += b"subscription:" + escape(request.id.encode(), version) + b"\n"
@@ -67,14 +74,12 @@ class Subscription:
             return
         session = self.session
         headers = message.headers
-        if not self._is_plain or headers.count(b":") != headers.count(b"\n"):
-            headers = self._for_version(headers)
+        # What one plan sent has the same headers, the same object for as long as it is in memory.
+        headers = self._headers_out if headers is self._headers else self._express(headers)
         if count > 1:
             headers = b"redelivered:true\ndelivery-count:%d\n%b" % (count, headers)
         elif redelivered:
             headers = b"redelivered:true\n" + headers
-        if not headers.startswith(b"destination:") and b"\ndestination:" not in headers:
-            headers = self._destination_line + headers
         number = message.id
         if self.owed is not None:
             self.owed[number] = message.body_bytes
@@ -99,6 +104,17 @@ class Subscription:
         self.session.say_body(message, self.consumer)
         self.session.out.append(b"\0")
         return message.chunks[-1]
+
+    def _express(self, headers: bytes) -> bytes:
+        """Return headers of a message as the peer is to see them, and remember them if short."""
+        out = headers
+        if not self._is_plain or headers.count(b":") != headers.count(b"\n"):
+            out = self._for_version(headers)
+        if not out.startswith(b"destination:") and b"\ndestination:" not in out:
+            out = self._destination_line + out
+        if self._is_plain and len(headers) <= _REMEMBERED_BYTES:
+            self._headers, self._headers_out = headers, out
+        return out
 
     def _for_version(self, headers: bytes) -> bytes:
         version = self.session.version
