@@ -1,8 +1,9 @@
 """What attacks of one client do to the round trips of another: `python -m bench.attack`.
 
 For each attack a broker is started on fresh data. An honest client is measured alone, then beside
-the attack. The longest turn of the broker's event loop is read from its status, in processor time:
-so it says what the broker did, whatever else the machine was busy with. `--python` measures a
+the attack; that is done again until enough rounds were beside it. The gate is what 99 of 100 of
+them may take. The longest turn of the broker's event loop is read from its status, in processor
+time: so it says what the broker did, whatever else the machine was busy with. `--python` measures a
 Daybook that is installed elsewhere, one from before a change for instance.
 """
 
@@ -24,6 +25,13 @@ SETTINGS: Final = ("message-expiry-scan-period=1s",)
 """So that what expires is found out soon, and at once."""
 
 
+GATE_MS: Final = 50.0
+"""What 99 of 100 round trips beside an attack stay under."""
+BESIDE_LEAST: Final = 200
+"""How many round trips beside an attack are enough to tell of 99 of 100."""
+REPEATS_MAX: Final = 10
+
+
 class Row(msgspec.Struct, frozen=True):
     """What was measured of one attack, in milliseconds."""
 
@@ -31,6 +39,17 @@ class Row(msgspec.Struct, frozen=True):
     alone: list[float]
     beside: list[float]
     turn: float | None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the gate holds."""
+        return percentile(self.beside, 0.99) < GATE_MS
+
+    def joined(self, other: "Row") -> "Row":
+        """This row with the rounds of another run of its attack."""
+        turns = [turn for turn in (self.turn, other.turn) if turn is not None]
+        alone, beside = self.alone + other.alone, self.beside + other.beside
+        return Row(self.name, alone, beside, max(turns, default=None))
 
     def cells(self) -> list[str]:
         """The cells of its row."""
@@ -47,6 +66,16 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def measure(name: str, scale: int, rounds: int, python: str | None) -> Row:
+    """Measure an attack until enough rounds were beside it. Raises as `measure_once`."""
+    row = measure_once(name, scale, rounds, python)
+    for _ in range(REPEATS_MAX - 1):
+        if len(row.beside) >= BESIDE_LEAST:
+            break
+        row = row.joined(measure_once(name, scale, rounds, python))
+    return row
+
+
+def measure_once(name: str, scale: int, rounds: int, python: str | None) -> Row:
     """Start a broker and measure one attack on it. Raises LoadError, TargetError, ControlError."""
     with tempfile.TemporaryDirectory(prefix="daybook-attack-") as folder:
         data = Path(folder) / "data"
@@ -72,7 +101,10 @@ def measure(name: str, scale: int, rounds: int, python: str | None) -> Row:
 @click.option("--rounds", type=click.IntRange(10), default=500, show_default=True)
 @click.option("--python", help="Interpreter of an environment with an installed Daybook.")
 def main(names: tuple[str, ...], scale: int, rounds: int, python: str | None) -> None:
-    """Round trips of an honest client alone and beside attacks, in milliseconds."""
+    """Round trips of an honest client alone and beside attacks, in milliseconds.
+
+    Exit codes: 0 the gate holds, 1 it does not, or an attack could not be carried out.
+    """
     click.echo("| attack | alone p50 | p99 | beside p50 | p99 | max | longest turn | rounds |")
     click.echo("|---|---|---|---|---|---|---|---|")
     failed = False
@@ -84,6 +116,9 @@ def main(names: tuple[str, ...], scale: int, rounds: int, python: str | None) ->
             failed = True
             continue
         click.echo(f"| {' | '.join(row.cells())} |")
+        if not row.is_held:
+            click.echo(f"{name}: 99 of 100 took more than {GATE_MS:.0f} ms", err=True)
+            failed = True
     if failed:
         sys.exit(1)
 

@@ -12,7 +12,7 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -346,9 +346,7 @@ class Expiry(Scenario):
     def attack(self) -> None:
         """Look at the queue, so that they are found out."""
         self.peer.put(b"SUBSCRIBE\nid:1\ndestination:/queue/expiring\nack:client\n\n\0")
-        deadline = time.monotonic() + STALL_SECONDS
-        while time.monotonic() < deadline and _status(self.data)["messages_ready"]:
-            time.sleep(0.05)
+        _wait(lambda: _ready(self.data, "expiring") == 0, "all messages to expire")
 
 
 class Purge(Scenario):
@@ -398,12 +396,26 @@ def _status(data: Path) -> dict[str, Any]:
 
 def _settle(data: Path) -> None:
     """Wait until nothing goes on any more."""
-    deadline = time.monotonic() + STALL_SECONDS
-    while time.monotonic() < deadline:
+
+    def is_settled() -> bool:
         status = _status(data)
-        going_on = status.get("queues_being_deleted", 0) + status.get("connections_being_closed", 0)
-        if not going_on:
-            return
+        return not status["queues_being_deleted"] + status["connections_being_closed"]
+
+    _wait(is_settled, "deletions and connections to end")
+
+
+def _ready(data: Path, name: str) -> int:
+    """How many messages of a queue are ready."""
+    found = ask(data, {"do": "queues"}) or {}
+    return sum(row["ready"] for row in found["queues"] if row["queue"] == name)
+
+
+def _wait(condition: Callable[[], bool], what: str) -> None:
+    """Wait until something is so. Raises LoadError if it never is."""
+    deadline = time.monotonic() + STALL_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise LoadError(f"waited {STALL_SECONDS:.0f} s in vain for {what}")
         time.sleep(0.02)
 
 

@@ -359,10 +359,10 @@ def test_neither_process_holds_what_is_not_its_own(disk: SwitchedDisk) -> None:
     wait(writer, lambda: writer.idle)
     ours = descriptors()
     theirs = descriptors(writer.pid)
-    assert len(ours) == len(before) + 2
-    assert not any("journal" in target for target in ours.values())
-    assert [target for target in theirs.values() if target.endswith(".seg")]
     added = {target for number, target in ours.items() if number not in before}
+    assert len(ours) == len(before) + 2
+    assert not any("journal" in target for target in added)
+    assert [target for target in theirs.values() if target.endswith(".seg")]
     assert not added & set(theirs.values())
     writer.close()
     assert descriptors() == before
