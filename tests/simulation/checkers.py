@@ -185,12 +185,16 @@ class Judge:
         if key in ledger.acks_promised and not record.closed_cleanly:
             raise Violation("P1", f"an acknowledged message comes back: {key}, {frame}")
         earlier = ledger.said.setdefault(key, [])
-        self._check_count(key, earlier, Said(record, count, flagged))
+        self._check_count(key, earlier, Said(record, count, flagged), is_durable=sent.persistent)
 
-    def _check_count(self, key: tuple[str, int], earlier: list[Said], said: Said) -> None:
+    def _check_count(
+        self, key: tuple[str, int], earlier: list[Said], said: Said, *, is_durable: bool
+    ) -> None:
         """Attempts that nobody took back have numbers of their own; all but one are flagged.
 
-        In which order two connections hear of it is left open: they may be in the same block.
+        In which order two connections hear of it is left open: they may be in the same block. What
+        is not persistent is said before its events are durable, and that includes the one which
+        takes an attempt back because a body could not be read.
         """
         if not said.flagged and any(not other.flagged for other in earlier):
             raise Violation("P5", f"{key} was said twice without redelivered:true: {earlier}")
@@ -198,7 +202,7 @@ class Judge:
             record = other.subscription
             if (record.link, record.name, key[1], other.count) in self.shadow.uncounted:
                 continue
-            if other.count == said.count and other.is_spent and said.is_spent:
+            if is_durable and other.count == said.count and other.is_spent and said.is_spent:
                 raise Violation("P5", f"{key} was said as number {said.count} once more: {earlier}")
         earlier.append(said)
 

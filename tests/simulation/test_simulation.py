@@ -39,6 +39,7 @@ ONCE_FOUND = (
     (60256, 12_000),
     (1104184802, 15_000),
     (3394601095, 12_000),
+    (3655493640, 15_000),
 )
 """Seeds that failed before something was mended, here or in the broker, with their steps."""
 
