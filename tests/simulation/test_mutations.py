@@ -19,7 +19,7 @@ from journal.batch import BatchLike
 from journal.errors import Corruption
 from journal.reader import read_blocks
 from paging.layout import LAYOUT
-from paging.leaving import Find, Retire, Rounds
+from paging.leaving import Find, Look, Retire, Rounds
 from paging.store import IndexStore
 from recovery.directory import Recovered, RecoveryError, recover
 from recovery.fold import FoldError
@@ -31,6 +31,7 @@ from tests.simulation.writer import SteppedWriter
 
 STEPS = 5_000
 SEEDS_MAX = 30
+PAUSES = 120
 
 
 class HastyWriter(SteppedWriter):
@@ -235,7 +236,16 @@ def test_qualified_name_that_means_any_queue_is_found(monkeypatch: pytest.Monkey
     assert any(is_found(Hooks(), HARDENED_FROM + number) for number in range(SEEDS_MAX))
 
 
-class HastyRounds(Rounds):
+class SlowRounds(Rounds):
+    """Lets much happen between its steps; that is no mistake."""
+
+    def _locate_chunks(self, last_lsn: int, indexed_lsn: int) -> Any:
+        yield from super()._locate_chunks(last_lsn, indexed_lsn)
+        for _ in range(PAUSES):
+            yield Look()
+
+
+class HastyRounds(SlowRounds):
     """Sets the chunks of what is in memory before the index knows of the new ones."""
 
     def _await_index(self) -> Any:
@@ -263,7 +273,7 @@ class LazyRounds(Rounds):
                 step.left = 0
 
 
-ROUNDS = {HastyRounds: 18, ForgetfulRounds: 18, LazyRounds: 3}
+ROUNDS = {HastyRounds: 18, ForgetfulRounds: 25, LazyRounds: 3}
 """With the seed, from HARDENED_FROM on, that is tried first, because it found each once."""
 
 
@@ -272,3 +282,8 @@ def test_planted_mistake_in_a_round_of_retention_is_found(rounds: type[Rounds]) 
     hooks = Hooks(make_rounds=rounds, pages=True)
     numbers = (ROUNDS[rounds], *range(SEEDS_MAX))
     assert any(is_found(hooks, HARDENED_FROM + number) for number in numbers)
+
+
+def test_rounds_that_are_only_slow_break_nothing() -> None:
+    hooks = Hooks(make_rounds=SlowRounds, pages=True)
+    assert not any(is_found(hooks, HARDENED_FROM + number) for number in ROUNDS.values())
