@@ -27,6 +27,7 @@ from pipeline.sink import DaybookSink
 APP_NAME: Final = "daybook"
 THIS_MACHINE: Final = "local[*]"
 LOG_VARIABLE: Final = "DAYBOOK_SPARK_LOG"
+SAFE_PATH: Final = "PYTHONSAFEPATH"
 
 ALWAYS: Final = {
     # Times are UTC in the journal and in what people ask.
@@ -61,9 +62,12 @@ def session(
     # Else Spark starts whatever python3 comes first, which need not have our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # Else its workers import whatever has the name of a module where somebody happens to be.
+    os.environ.setdefault(SAFE_PATH, "1")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     conf = SparkConf()
     conf.set("spark.ui.showConsoleProgress", "false")
+    conf.set(f"spark.executorEnv.{SAFE_PATH}", os.environ[SAFE_PATH])
     if not submitted or master:
         conf.setMaster(master or THIS_MACHINE)
     if not submitted and (master or THIS_MACHINE).startswith("local"):

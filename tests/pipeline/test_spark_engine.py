@@ -261,3 +261,22 @@ def test_a_session_says_nothing_of_its_own(java: str, tmp_path: Path) -> None:
         assert program.stdout.read().splitlines() == ["interrupted", "[{'one': 1}]"]
         assert program.stderr.read() == ""
     assert program.returncode == 0
+
+
+@pytest.mark.slow
+def test_nothing_in_the_working_directory_is_run(java: str, tmp_path: Path) -> None:
+    data = write_history(tmp_path / "data", some_history(12, 50))
+    trap = "raise SystemExit('a module of the working directory was run')\n"
+    for name in ("select", "pipeline", "journal"):
+        (tmp_path / f"{name}.py").write_text(trap)
+    command = [sys.executable, "-P", "-m", "tools.daybook", "pipeline", "audit"]
+    done = subprocess.run(
+        [*command, "--data", str(data), "--engine", "spark", "--master", "local[1]"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0, done.stderr
