@@ -255,6 +255,26 @@ class Vanish(Unsubscribe):
         _settle(self.data)
 
 
+class Crowd(Scenario):
+    """a connection with 2,000 subscriptions to one queue and 20,000 messages in flight vanishes"""
+
+    def prepare(self) -> None:
+        """Have them in flight, each subscription with its share."""
+        made = (
+            f"SUBSCRIBE\nid:{number}\ndestination:/queue/crowded\nack:client\n"
+            f"credit:{LOTS},{LOTS}\n\n\0"
+            for number in range(2000)
+        )
+        self.peer.put("".join(made).encode())
+        self.fill("/queue/crowded", 20_000 * self.scale)
+        self.peer.take(20_000 * self.scale)
+
+    def attack(self) -> None:
+        """Without a word."""
+        self.peer.close()
+        _settle(self.data)
+
+
 class CumulativeAck(Scenario):
     """one ACK of 20,000 messages (`ack:client`)"""
 
@@ -428,6 +448,7 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
     "durable-subscription": DurableSubscription,
     "unsubscribe": Unsubscribe,
     "vanish": Vanish,
+    "crowd": Crowd,
     "cumulative-ack": CumulativeAck,
     "cumulative-nack": CumulativeNack,
     "nacks": Nacks,

@@ -122,9 +122,8 @@ class Queue:
     `entries` holds everything that is resident, ready or in flight, by message id. `levels` holds
     the heads, oldest first, one deque a priority and, once something was held, one for that;
     `tails` what stands behind the gap, the same deque if there is none; `occupied` has a bit for
-    each level to deliver from that may have some. What came back
-    waits in `returned` until somebody looks at the order: one by one, thousands that come back at
-    once would each search for their place.
+    each level to deliver from that may have some. What came back waits in `returned` until somebody
+    looks at the order: one by one, thousands at once would each search for their place.
 
     `ready_count`, `held_count` and `bytes` count everything, wherever it is.
     """
@@ -132,10 +131,10 @@ class Queue:
     __slots__ = (
         "acknowledged", "added", "address", "auto_created", "bytes", "consumers", "dead_lettered",
         "deleting", "durable", "entries", "expired", "filter", "gap_count", "gaps", "gone",
-        "gone_max", "held_count", "id", "levels", "matcher", "name", "newest", "next_consumer",
-        "next_notice", "occupied", "owner", "paused", "ready_count", "returned", "routing_type",
-        "store", "tails", "temporary", "tombstones", "transient_count", "transients_from",
-        "unjournaled_after", "user", "weight", "window", "withheld",
+        "gone_max", "has_passed", "held_count", "id", "levels", "matcher", "name", "newest",
+        "next_consumer", "next_notice", "occupied", "owner", "paused", "ready_count", "returned",
+        "routing_type", "store", "tails", "temporary", "tombstones", "transient_count",
+        "transients_from", "unjournaled_after", "user", "weight", "window", "withheld",
     )  # fmt: skip
 
     def __init__(self, queue_id: int, name: str, address: "Address") -> None:
@@ -183,6 +182,7 @@ class Queue:
         self.next_consumer = 0
         self.next_notice = 0
         self.matcher: Filter | None = None
+        self.has_passed = False  # whether any consumer ever passed something: `Consumer.passed`
         # Id of the journaled message that entered last, and by id of an unjournaled message, whose
         # number says nothing about its place among the others, the journaled one before it.
         self.newest = 0

@@ -70,6 +70,7 @@ def _hand_out(core: Core, queue: Queue, priority: int, entries: list[Entry]) -> 
         for consumer in able:
             if consumer.passed.get(priority, NOTHING_PASSED) < place:
                 consumer.passed[priority] = place
+                queue.has_passed = True
 
 
 def _next_taker(queue: Queue, entry: Entry, priority: int, place: Place) -> Consumer | None:

@@ -240,6 +240,8 @@ class State:
 
     def look_again(self, queue: Queue, entry: Entry) -> None:
         """Have consumers with filters consider an entry that came back."""
+        if not queue.has_passed:
+            return
         priority = entry.message.priority
         place = queue.place_of(entry)
         for consumer in queue.consumers:

@@ -61,8 +61,20 @@ def wake(core: Core) -> None:
         core.held_changed = True
     for number, (until, _) in list(core.unreadable.items()):
         queue = core.state.queues.get(number)
-        if queue is None or not queue.consumers:
-            # Nobody asks for it.
+        if queue is None:
             del core.unreadable[number]
         elif core.now >= until:
-            core.touch(queue)
+            if queue.consumers:
+                core.touch(queue)
+            else:
+                _probe(core, queue)
+
+
+def _probe(core: Core, queue: Queue) -> None:
+    """See whether a queue that nobody asks for can be read again: until then people are told."""
+    try:
+        queue.head()
+    except ContentError as error:
+        let_rest(core, queue, error)
+    else:
+        read_again(core, queue)

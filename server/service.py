@@ -73,6 +73,11 @@ BACKGROUND_SECONDS: Final = 5.0
 SLOW_DISK_SECONDS: Final = 10.0
 """How long a block may wait for the disk before that is said."""
 
+NOT_DURABLE: Final = (
+    "nothing becomes durable: the process that writes the journal, or its disk, does not answer; "
+    "receipts wait, and senders are held"
+)
+
 FAILED: Final = 1
 
 log = logs.logger("service")
@@ -347,12 +352,7 @@ class Service:
         waited = now - self._waiting[1] if since else 0.0
         is_slow = waited >= SLOW_DISK_SECONDS
         if is_slow and not self._is_slow:
-            log.error(
-                "nothing becomes durable: the process that writes the journal, or its disk, does "
-                "not answer; receipts wait, and senders are held",
-                writer_pid=self._writer.pid,
-                seconds=int(waited),
-            )
+            log.error(NOT_DURABLE, writer_pid=self._writer.pid, seconds=int(waited))
         elif self._is_slow and not is_slow:
             log.info("blocks become durable again")
         self._is_slow = is_slow
@@ -532,6 +532,7 @@ class Service:
                 }
                 for acceptor in self._acceptors
             ],
+            "durability_trouble": NOT_DURABLE if self._is_slow else "",
             "sync_ms_last": round(stats.sync_seconds_last * 1000, 3),
             "sync_ms_average": round(stats.sync_seconds_average * 1000, 3),
             "sync_ms_max": round(stats.sync_seconds_max * 1000, 3),

@@ -59,6 +59,8 @@ def problems(status: dict[str, Any]) -> list[Problem]:
     found = []
     if status.get("disk_full"):
         found.append(Problem(EXIT_DISK, f"the disk is full: {status['disk_full']}"))
+    if status.get("durability_trouble"):
+        found.append(Problem(EXIT_WRONG, status["durability_trouble"]))
     if status.get("index_trouble"):
         found.append(Problem(EXIT_INDEX, f"the index: {status['index_trouble']}"))
     if status.get("journal_damage"):

@@ -28,7 +28,7 @@ def test_hours_with_retention_and_kills(tmp_path: Path) -> None:
     except NoCompiler as missing:
         pytest.skip(str(missing))
     hours = steady.hours
-    assert not steady.wrong
+    assert not steady.wrong, "\n".join(steady.wrong)
     assert len(hours) == HOURS
     assert steady.restarts == 2
     assert all(0 < hour.restart_s < 30 for hour in hours if hour.hour in (4, 7))

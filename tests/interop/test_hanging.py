@@ -16,6 +16,7 @@ import pytest
 from tests.interop.test_index_damage import status
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
+from tools.health import problems
 
 SETTINGS = (
     "broker.max-unindexed-bytes=1MiB",
@@ -131,7 +132,9 @@ def test_a_writer_that_hangs_holds_up_neither_status_nor_the_stop(broker: Broker
             producer.send(
                 "SEND", bytes(20_000), destination="/queue/a", persistent="true", receipt=number
             )
-        wait_for(lambda: status(broker)["sync_ms_running"] > 1000, "a sync that runs", every=0.2)
+        wait_for(lambda: problems(status(broker)), "a problem for `daybook health`", every=0.2)
+        assert "nothing becomes durable" in problems(status(broker))[0].text
+        assert status(broker)["sync_ms_running"] > 1000
         assert status(broker)["durable_lsn"] < status(broker)["lsn"]
         begun = time.monotonic()
         assert broker.stop() == 1

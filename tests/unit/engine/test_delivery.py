@@ -1,6 +1,7 @@
 """Who gets what, in which order, and what each delivery waits for."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -265,3 +266,24 @@ def test_the_count_stops_at_what_a_row_can_hold() -> None:
         broker.dispatch(1)
         broker.handle(Reject(consumer, entry.message.id), 1)
     assert [count for _, _, count, _, _ in broker.effects] == [65_535] * 3
+
+
+def test_what_comes_back_costs_nothing_for_each_consumer_that_has_no_filter() -> None:
+    world = World()
+    peer = world.connect()
+    for _ in range(3):
+        world.attach(peer, "q", credit_messages=10)
+    for number in range(9):
+        world.send("q", b"%d" % number)
+    world.turn()
+
+    class Untouched(dict[int, Any]):
+        """What each consumer passed, which nobody may ask for."""
+
+        def get(self, *_: Any) -> Any:
+            raise AssertionError("every consumer was asked")
+
+    for consumer in world.queue("q").consumers:
+        consumer.passed = Untouched()
+    world.close(peer)
+    assert world.queue("q").ready_count == 9

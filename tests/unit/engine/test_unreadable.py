@@ -3,7 +3,7 @@
 import pytest
 
 from engine import unreadable
-from engine.commands import ExpireDue, RetryHeld
+from engine.commands import DeleteQueue, ExpireDue, RetryHeld
 from engine.message import Message
 from engine.queues import ContentError, Loaded, Queue, Window
 from engine.residency import page_out
@@ -96,11 +96,24 @@ def test_it_goes_on_by_itself_when_it_can_be_read_again(world: World) -> None:
     assert unreadable.describe(world.broker) == []
 
 
-def test_a_queue_that_nobody_asks_for_is_forgotten(world: World) -> None:
-    peer = world.connect()
-    consumer = world.attach(peer, "damaged", credit_messages=10)
+def test_a_queue_that_nobody_asks_for_is_told_of_until_it_can_be_read(world: World) -> None:
+    consumer = world.attach(world.connect(), "damaged", credit_messages=10)
     world.turn()
     world.detach(consumer)
+    for bad in ("damaged", "damaged", ""):
+        assert [each["queue"] for each in unreadable.describe(world.broker)] == ["damaged"]
+        store_of(world).bad = bad
+        world.sleep(REST_US / 1_000_000)
+        world.broker.look_again(world.now)
+    assert unreadable.describe(world.broker) == []
+
+
+def test_a_queue_that_is_deleted_is_told_of_no_more(world: World) -> None:
+    consumer = world.attach(world.connect(), "damaged", credit_messages=10)
+    world.turn()
+    world.detach(consumer)
+    store_of(world).bad = ""
+    world.ok(DeleteQueue("damaged", force=True))
     world.broker.look_again(world.now)
     assert unreadable.describe(world.broker) == []
 

@@ -22,6 +22,7 @@ WELL: dict[str, Any] = {
         ({"unindexed_bytes": 500}, []),
         ({"unindexed_bytes": 501}, [EXIT_INDEX]),
         ({"retention_trouble": "the archive is gone"}, [1]),
+        ({"durability_trouble": "nothing becomes durable"}, [1]),
         ({"background": [{"name": "retention", "trouble": "the archive is gone"}]}, [1]),
         ({"disk_full": "x", "index_trouble": "y"}, [EXIT_DISK, EXIT_INDEX]),
     ],
