@@ -110,7 +110,7 @@ class Hub:
     def _see_to_input(self, peer: Peer) -> None:
         """Read no more of a peer that has to wait, for whatever it is."""
         session = peer.session
-        if session.has_more:
+        if self.turns.must_wait(peer):
             self.turns.wait(peer)
         elif not session.is_blocked and self._must_pause(peer):
             self._pause(peer)

@@ -71,6 +71,14 @@ class Turns:
         self.allow_input()
         return self.meter()
 
+    def must_wait(self, peer: Peer) -> bool:
+        """Whether a peer whose input was looked at just now is to wait for its next turn."""
+        session = peer.session
+        if session.is_blocked or session.closing:
+            return False
+        # Whoever used its slice up to the last unit may well send more at once.
+        return session.has_more or self._budget.is_spent
+
     def wait(self, peer: Peer) -> None:
         """Read no more of a peer until its input is used up, a slice in each of its turns."""
         self.waiting[peer] = None

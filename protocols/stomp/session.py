@@ -33,6 +33,9 @@ from protocols.stomp.versions import V10, V12
 
 _LINE_ENDS: Final = (10, 13)
 _NO_LINE_END: Final = re.compile(rb"[^\r\n]")
+_FEW_LINE_ENDS: Final = 16
+_LINE_ENDS_SHIFT: Final = 8
+"""Line ends between frames cost a unit of the budget for 2 to this power."""
 _PLAIN: Final = (65, 83)  # what begins with A or S may be plain
 _S: Final = 83
 
@@ -162,7 +165,9 @@ class Session(Conversation):
                     raise Unfinished
                 first = data[position]
                 if first in _LINE_ENDS:
+                    begins = position
                     position = _after_line_ends(data, position + 1)
+                    self.broker.budget.spent += (position - begins) >> _LINE_ENDS_SHIFT
                     continue
                 if first in _PLAIN and not self._returns:
                     run = self._sends if first == _S else self._acks
@@ -564,6 +569,9 @@ class Session(Conversation):
 
 
 def _after_line_ends(data: bytes, position: int) -> int:
-    """Where the first byte is that ends no line: in one step, so that many cost little."""
-    found = _NO_LINE_END.search(data, position)
-    return found.start() if found is not None else len(data)
+    """Where the first byte is that ends no line: few are skipped one by one, many in one step."""
+    few = position + _FEW_LINE_ENDS
+    found = _NO_LINE_END.search(data, position, few)
+    if found is not None:
+        return found.start()
+    return len(data) - len(data[few:].lstrip(b"\r\n"))

@@ -32,6 +32,18 @@ def test_who_sends_much_gets_a_slice_and_is_not_read_until_it_is_used_up() -> No
     assert bench.hub.status()["peers_waiting_for_turn"] == 0
 
 
+def test_who_sends_nothing_but_line_ends_is_not_read_all_the_time() -> None:
+    bench = Bench()
+    client = bench.connect()
+    client.send(b"\n" * 65_536)
+    assert not client.transport.reading
+    bench.run()
+    assert client.transport.reading
+    client.send(b"\n\r\n" * 9 + SEND % b"after" + b"\n" * 99 + SEND % b"after")
+    bench.run()
+    assert count(bench, "after") == 2
+
+
 def test_fresh_input_is_looked_at_although_others_wait() -> None:
     bench = Bench()
     for _ in range(20):
