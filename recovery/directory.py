@@ -243,8 +243,7 @@ def _open_known(
     The file `data-id` is written when the journal exists: a directory that has it and no segments
     has lost them, and is not a new one.
     """
-    marker = path / DATA_ID
-    known = marker.read_bytes().decode("ascii", "replace").strip() if marker.exists() else ""
+    known = _known_id(path)
     if known and not segment_names(disk):
         raise RecoveryError(
             f"the data directory {path} has lost its journal: '{DATA_ID}' says that there was one, "
@@ -259,16 +258,30 @@ def _open_known(
         known_durable_lsn=durable_lsn,
     )
     data_id = journal.data_id.hex()
-    if known and known != data_id:
+    if foreign := why_foreign(path, data_id):
         journal.close()
-        raise RecoveryError(
-            f"the journal in {path} belongs to another data directory: its id is {data_id}, and "
-            f"'{DATA_ID}' says {known!r}. Restore the right segments from a copy; if these are the "
-            f"right ones, '{DATA_ID}' is damaged: delete that file, and it is written again."
-        )
+        raise RecoveryError(foreign)
     if not known:
-        _write_durably(marker, data_id + "\n")
+        _write_durably(path / DATA_ID, data_id + "\n")
     return journal, repair
+
+
+def why_foreign(path: Path, data_id: str) -> str:
+    """Why a start refuses a journal with this id in a data directory; empty if it does not."""
+    known = _known_id(path)
+    if known in ("", data_id):
+        return ""
+    return (
+        f"the journal in {path} belongs to another data directory: its id is {data_id}, and "
+        f"'{DATA_ID}' says {known!r}. Restore the right segments from a copy; if these are the "
+        f"right ones, '{DATA_ID}' is damaged: delete that file, and it is written again."
+    )
+
+
+def _known_id(path: Path) -> str:
+    """What the file says whose journal this is, empty if there is none."""
+    marker = path / DATA_ID
+    return marker.read_bytes().decode("ascii", "replace").strip() if marker.exists() else ""
 
 
 def _write_durably(path: Path, text: str) -> None:

@@ -70,15 +70,19 @@ class IndexCopy:
 
 @contextmanager
 def copied_index(data: Path) -> Iterator[IndexCopy]:
-    """Copy the index of a data directory and check all of it; raises IndexDamaged if it cannot be.
+    """Copy the index of a data directory and check all of it; `wrong` also says why it cannot be.
 
     Takes room for the tables in the directory for temporary files. Raises IndexUnwritable, OSError.
     """
     with TemporaryDirectory(prefix="daybook-verify-") as folder:
         for attempt in range(ATTEMPTS):
             path = Path(folder) / str(attempt)
-            is_written = copy_index(data, path)
-            wrong = check_apart(path, data / "journal")
+            try:
+                is_written = copy_index(data, path)
+            except IndexDamaged as error:
+                wrong = str(error)
+                break
+            wrong = check_apart(path, data / "journal").replace(str(path), str(data / "index"))
             if not wrong or not is_written:
                 break
         lsn = 0

@@ -21,11 +21,12 @@ from history.scan import Event
 from journal.disk import Disk
 from journal.format import segment_first_lsn
 from journal.pins import Pin
-from journal.segment import segment_names
+from journal.segment import data_id_of, segment_names
 from journal.stat import JournalStat, stat
 from paging.base import BaseDamaged
 from paging.retiring import BASE
 from paging.tables import IndexDamaged
+from recovery.directory import why_foreign
 from server.version import VERSION
 from tools import trail
 from tools.archive import (
@@ -289,6 +290,8 @@ def verify(
             verdict = verify_data(
                 disk, advance, one_by_one=one_by_one, base=path / BASE, index=index
             )
+    if verdict.report.ok and (foreign := why_foreign(path, data_id_of(disk).hex())):
+        verdict.wrong.append(foreign)
     if flags["as_json"]:
         show_json(msgspec.to_builtins(verdict) | {"ok": verdict.ok})
     else:

@@ -254,6 +254,27 @@ def test_verify_names_the_damaged_place(history: Any, tmp_path: Path) -> None:
         assert "Traceback" not in journal(command, copy).output
 
 
+def test_verify_says_what_a_start_would_refuse(history: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(history.data, copy)
+    (copy / "data-id").write_text("ab" * 16)
+    result = journal("verify", copy)
+    assert result.exit_code == 1
+    assert "belongs to another data directory" in " ".join(result.output.split())
+
+
+def test_verify_of_an_index_that_is_gone_is_one_of_the_journal_too(
+    history: Any, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(history.data, copy)
+    shutil.rmtree(copy / "index", ignore_errors=True)
+    result = journal("verify", "--index", copy)
+    assert result.exit_code == 1
+    assert "events (LSN 1 to" in result.output
+    assert f"there is no index in {copy / 'index'}" in " ".join(result.output.split())
+
+
 def test_verify_sees_a_digest_that_is_not_that_of_the_events(pen: Any) -> None:
     pen.do(commands.Start(version="1"))
     pen.broker.emit(
