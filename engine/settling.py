@@ -31,6 +31,8 @@ NEVER_COUNTS: Final = frozenset({events.UNREADABLE})
 NEVER_DEAD_LETTERS: Final = frozenset({events.SHUTDOWN, events.LIMIT, events.UNREADABLE})
 """Reasons that say nothing about the message, so that it is not dead-lettered for them."""
 
+REJECT_UNITS: Final = 2
+"""What a rejection costs beside the command, in units of the budget: it may mean a copy."""
 SETTLED_LEAST: Final = 50
 """How many deliveries a settlement ends at least before others have their turn."""
 LOOK_SHIFT: Final = 5
@@ -62,6 +64,7 @@ def reject(core: Core, command: Reject) -> int | Refusal:
     chosen = select(core, consumer, command, max(core.budget.left, SETTLED_LEAST))
     if isinstance(chosen, Refusal):
         return chosen
+    core.budget.spent += len(chosen) * REJECT_UNITS
     return _settled(chosen, command, consumer, give_all_back(core, chosen, events.NACK))
 
 

@@ -57,6 +57,7 @@ class Turns:
         self._budget: Final = broker.budget
         budget = broker.budget
         self._input_limit = budget.spent + TURN_UNITS
+        self._is_overspent = False
         self._longest_ns = 0
         self._minute_ns = 0
         self._minute_before_ns = 0
@@ -130,13 +131,21 @@ class Turns:
             broker.page_out_more()
 
     def _let_proceed(self, proceed: Callable[[Peer], None]) -> None:
-        """Have peers that wait go on, one after the other, until the turn is used up."""
+        """Have peers that wait go on, one after the other, until the turn is used up.
+
+        What cannot be cut, a message to very many queues for instance, may take far more than that:
+        then those that do not wait have the next turn for themselves.
+        """
+        if self._is_overspent:
+            self._is_overspent = False
+            return
         end = self._budget.spent + TURN_UNITS
         while self.waiting and self._budget.spent < end:
             peer = next(iter(self.waiting))
             del self.waiting[peer]
             self._budget.limit = min(end, self._budget.spent + SLICE_UNITS // 2)
             proceed(peer)
+        self._is_overspent = self._budget.spent - end >= TURN_UNITS // 2
 
     # ---- how long
 

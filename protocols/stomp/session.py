@@ -165,9 +165,7 @@ class Session(Conversation):
                     raise Unfinished
                 first = data[position]
                 if first in _LINE_ENDS:
-                    begins = position
-                    position = _after_line_ends(data, position + 1)
-                    self.broker.budget.spent += (position - begins) >> _LINE_ENDS_SHIFT
+                    position = self._skip_line_ends(data, position + 1)
                     continue
                 if first in _PLAIN and not self._returns:
                     run = self._sends if first == _S else self._acks
@@ -301,6 +299,11 @@ class Session(Conversation):
         if data[stop] != 0 and length <= self._body_max:
             raise wrong_length(length)
         return stop
+
+    def _skip_line_ends(self, data: bytes, position: int) -> int:
+        after = _after_line_ends(data, position)
+        self.broker.budget.spent += (after - position) >> _LINE_ENDS_SHIFT
+        return after
 
     def _keeps_body(self, data: bytes, position: int, body_at: int, plan: SendPlan) -> bool:
         """Keep what came of a frame, to be read again, if it is so little; answers whether.
