@@ -18,7 +18,7 @@ FUZZERS := $(patsubst tests/fuzz/%.py,tests.fuzz.%,$(filter-out %/__init__.py,$(
 ARGS ?=
 COMPILE ?=
 PYTEST_ARGS ?=
-JOBS ?= 4
+JOBS ?= 0
 BENCH_ARGS ?=
 SEED ?=
 STEPS ?= 2000
@@ -72,8 +72,8 @@ pipeline-demo: $(STAMP) ## ask the history of a broker that was killed with SQL,
 serve: $(STAMP) ## run a broker in the foreground (ARGS="--data DIR --listen stomp://127.0.0.1:61613")
 	$(BIN)/daybook serve $(ARGS)
 
-test: $(STAMP) ## run the test suite, a file a processor (JOBS=n at most, PYTEST_ARGS="-k name -x")
-	$(BIN)/python -m pytest -n auto --maxprocesses $(JOBS) --dist loadfile $(PYTEST_ARGS)
+test: $(STAMP) ## run the test suite, JOBS=n for as many at a time (PYTEST_ARGS="-k name -x")
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 test-compiled: $(COMPILED_STAMP) ## run the tests of the rooms against the compiled build
 	cd $(OUTSIDE) && ../bin/python -m pytest -c ../../pyproject.toml --rootdir . -o pythonpath=. \

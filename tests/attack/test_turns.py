@@ -16,6 +16,8 @@ TURN_MS = 250.0
 """How long a turn may take, in processor time of a machine that is busy with much else. Before, the
 turns of these attacks took from half a second to a minute."""
 
+MUCH_MORE = 12
+
 
 def status_of(broker: BrokerProcess) -> dict[str, Any]:
     found = ask(broker.data, {"do": "status"})
@@ -29,6 +31,15 @@ def test_beside(beside: Beside, scale: int, name: str) -> None:
     with Attack(name, broker.port, broker.data, scale) as attack, beside.attack():
         attack.run()
     assert status_of(broker)["turn_ms_longest"] <= TURN_MS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["temporary-queue"])
+def test_beside_much_more_of_it(beside: Beside, scale: int, name: str) -> None:
+    """So much that whoever does it in one go stands still for seconds, as it once was."""
+    broker = beside.broker
+    with Attack(name, broker.port, broker.data, MUCH_MORE * scale) as attack, beside.attack():
+        attack.run()
 
 
 def test_a_deletion_goes_on_after_a_kill(tmp_path: Path) -> None:

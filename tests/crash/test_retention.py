@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 from moto.server import ThreadedMotoServer
+from s3fs import S3FileSystem
 
 from tests.crash.clients import StompPy
 from tests.crash.retention import RetentionCampaign, first_lsn
@@ -37,8 +38,9 @@ def test_nothing_queued_leaves_for_an_object_store(
             "AWS_DEFAULT_REGION": "us-east-1",
         }.items():
             monkeypatch.setenv(name, value)
-        url_to_fs("s3://history")[0].mkdir("history")
-        campaign = RetentionCampaign(tmp_path / "data", StompPy, seed, "s3://history/daybook")
+        # A bucket of its own: what other tests put into a server of this process is still there.
+        url_to_fs("s3://kept")[0].mkdir("kept")
+        campaign = RetentionCampaign(tmp_path / "data", StompPy, seed, "s3://kept/daybook")
         with campaign.broker:
             for _ in range(max(1, kills // 10)):
                 campaign.round()
@@ -46,4 +48,6 @@ def test_nothing_queued_leaves_for_an_object_store(
             campaign.finish()
         assert first_lsn(tmp_path / "data") > 1
     finally:
+        # What is remembered of a server goes by the URL, and not by the environment.
+        S3FileSystem.clear_instance_cache()
         server.stop()

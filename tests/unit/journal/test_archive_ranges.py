@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
+from s3fs import S3FileSystem
 
 from journal.archive import Archive
 from journal.archive_ranges import PIECE_BYTES_MAX, PIECE_BYTES_MIN, RangedDisk, RangedFile
@@ -182,4 +183,6 @@ def s3() -> Iterator[str]:
         connection.close()
         yield f"http://{host}:{port}"
     finally:
+        # What is remembered of a server goes by the URL, and not by the environment.
+        S3FileSystem.clear_instance_cache()
         server.stop()
