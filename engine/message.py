@@ -101,9 +101,8 @@ class Message:
     def share(self, queue_count: int) -> None:
         """Have entries in so many queues count a part of the content each."""
         if not self.chunks:
-            content = self.size - MESSAGE_OVERHEAD_BYTES
-            content += MESSAGE_OVERHEAD_BYTES + ENTRY_BYTES - ENTRY_ALONE_BYTES
-            self.weight = content // queue_count + ENTRY_ALONE_BYTES
+            shared = self.size + ENTRY_BYTES - ENTRY_ALONE_BYTES
+            self.weight = shared // queue_count + ENTRY_ALONE_BYTES
 
     @property
     def body_bytes(self) -> int:

@@ -267,7 +267,6 @@ class State:
         queue.deleting = True
         self.holding.pop(queue.id, None)
         del self.queue_by_name[queue.name]
-        self.holding.pop(queue.id, None)
         self.names_length -= len(queue.name)
         queue.address.unbind(queue)
         if queue.user:
