@@ -9,7 +9,6 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.daybook-installed
 COMPILED := .venv-compiled
 COMPILED_STAMP := $(COMPILED)/.daybook-installed
-OUTSIDE := $(COMPILED)/outside
 ROOMS := client engine history journal paging pipeline protocols recovery server tools
 
 FUZZERS := $(patsubst tests/fuzz/%.py,tests.fuzz.%,$(filter-out %/__init__.py,$(wildcard tests/fuzz/*.py)))
@@ -55,19 +54,15 @@ $(COMPILED_STAMP): pyproject.toml setup.py $(SOURCES) | check-python
 	rm -rf build
 	DAYBOOK_COMPILE=1 $(COMPILED)/bin/python -m pip install --quiet --force-reinstall . --group test
 	rm -rf build
-# In a checkout the sources come before what is installed. This folder holds all but the rooms of the
-# broker: started from here, the compiled modules are what runs.
-	mkdir -p $(OUTSIDE)
-	for folder in tests bench docs etc; do ln -sfn ../../$$folder $(OUTSIDE)/$$folder; done
 	@touch $@
 
 venv: $(STAMP) ## make the virtual environment .venv with everything below
 
 demo: $(STAMP) ## kill a broker twice under load and prove that nothing was lost
-	$(BIN)/python -m tools.demo $(ARGS)
+	$(BIN)/python -P -m daybook.tools.demo $(ARGS)
 
 pipeline-demo: $(STAMP) ## ask the history of a broker that was killed with SQL, jobs and Spark
-	$(BIN)/python -m tools.pipeline_demo $(ARGS)
+	$(BIN)/python -P -m daybook.tools.pipeline_demo $(ARGS)
 
 serve: $(STAMP) ## run a broker in the foreground (ARGS="--data DIR --listen stomp://127.0.0.1:61613")
 	$(BIN)/daybook serve $(ARGS)
@@ -76,8 +71,7 @@ test: $(STAMP) ## run the test suite, JOBS=n for as many at a time (PYTEST_ARGS=
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 test-compiled: $(COMPILED_STAMP) ## run the tests of the rooms against the compiled build
-	cd $(OUTSIDE) && ../bin/python -m pytest -c ../../pyproject.toml --rootdir . -o pythonpath=. \
-	  -p no:cacheprovider $(PYTEST_ARGS) tests/unit tests/property
+	$(COMPILED)/bin/python -m pytest -p no:cacheprovider $(PYTEST_ARGS) tests/unit tests/property
 
 lint: $(STAMP) ## check style, types, layers and spelling
 	$(BIN)/ruff check .

@@ -13,6 +13,7 @@ from pathlib import Path
 from setuptools import setup
 
 ROOT = Path(__file__).resolve().parent
+PACKAGE = ROOT / "src" / "daybook"
 HOT = ("engine/*.py", "journal/*.py", "paging/*.py", "protocols/stomp/*.py")
 COLD = {
     "__init__.py",  # a table of contents gains nothing
@@ -37,8 +38,8 @@ def is_started(source: str) -> bool:
     return '__name__ == "__main__"' in source
 
 
-def hot_modules(root: Path = ROOT) -> list[str]:
-    """Return the modules to compile, relative to the root."""
+def hot_modules(root: Path = PACKAGE) -> list[str]:
+    """Return the modules to compile, relative to the package."""
     return [
         str(path.relative_to(root))
         for pattern in HOT
@@ -61,7 +62,9 @@ def compile_arguments() -> dict[str, object]:
             raise
         return arguments
     os.chdir(ROOT)
-    arguments["ext_modules"] = mypycify(["--strict", *hot_modules()], opt_level="3")
+    arguments["ext_modules"] = mypycify(
+        ["--strict", *(f"src/daybook/{name}" for name in hot_modules())], opt_level="3"
+    )
     return arguments
 
 

@@ -19,7 +19,7 @@ from bench.attacks import SCENARIOS, Attack
 from bench.frames import LoadError
 from bench.honest import Honest, percentile
 from bench.targets import DaybookTarget, TargetError
-from client.control import ControlError, ask
+from daybook.client.control import ControlError, ask
 
 SETTINGS: Final = ("message-expiry-scan-period=1s",)
 """So that what expires is found out soon, and at once."""

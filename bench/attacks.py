@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from bench.child import Child
 from bench.frames import LoadError
-from client.control import ControlError, ask
+from daybook.client.control import ControlError, ask
 
 STALL_SECONDS: Final = 120.0
 READ_BYTES: Final = 1 << 18

@@ -79,7 +79,7 @@ class Memory:
             status = _read(folder / "status")
             match = re.search(r"VmHWM:\s+(\d+)", status)
             if match is not None:
-                is_indexer = "paging.indexer" in _read(folder / "cmdline")
+                is_indexer = "daybook.paging.indexer" in _read(folder / "cmdline")
                 name = "indexer" if is_indexer else ("writer" if "broker" in found else "broker")
                 found[name] = int(match[1]) // 1024
         return found

@@ -17,12 +17,12 @@ import msgspec
 from bench.frames import LoadError
 from bench.load import Plan, measure
 from bench.targets import DaybookTarget, TargetError
-from engine.state import State
-from journal.errors import JournalError
-from journal.reader import read_blocks
-from paging.layout import LAYOUT
-from recovery.fold import FoldError, fold
-from recovery.readonly import journal_disk
+from daybook.engine.state import State
+from daybook.journal.errors import JournalError
+from daybook.journal.reader import read_blocks
+from daybook.paging.layout import LAYOUT
+from daybook.recovery.fold import FoldError, fold
+from daybook.recovery.readonly import journal_disk
 
 
 class Speed(msgspec.Struct, frozen=True, kw_only=True):

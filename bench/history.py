@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from bench.frames import LoadError, make_body
-from engine import commands as c
-from engine.broker import Broker
-from engine.refusals import Refusal
-from engine.state import State
-from journal.disk import RealDisk, RealFile
-from journal.journal import Journal
-from paging.layout import LAYOUT
-from recovery.directory import DATA_ID, JOURNAL
+from daybook.engine import commands as c
+from daybook.engine.broker import Broker
+from daybook.engine.refusals import Refusal
+from daybook.engine.state import State
+from daybook.journal.disk import RealDisk, RealFile
+from daybook.journal.journal import Journal
+from daybook.paging.layout import LAYOUT
+from daybook.recovery.directory import DATA_ID, JOURNAL
 
 HISTORY_ID: Final = b"bench of history"
 QUEUES: Final = 200

@@ -18,15 +18,15 @@ import click
 import msgspec
 
 from bench.frames import LoadError
-from engine.broker import Broker
-from engine.commands import Acknowledge, Attach, Command, OpenConnection, Send
-from engine.refusals import Refusal
-from engine.state import State
-from journal.disk import RealDisk
-from journal.journal import Journal
-from paging.batches import batches
-from paging.index import Index
-from paging.layout import LAYOUT
+from daybook.engine.broker import Broker
+from daybook.engine.commands import Acknowledge, Attach, Command, OpenConnection, Send
+from daybook.engine.refusals import Refusal
+from daybook.engine.state import State
+from daybook.journal.disk import RealDisk
+from daybook.journal.journal import Journal
+from daybook.paging.batches import batches
+from daybook.paging.index import Index
+from daybook.paging.layout import LAYOUT
 
 DATA_ID: Final = bytes(16)
 TURN_MESSAGES: Final = 250

@@ -19,22 +19,22 @@ import click
 import msgspec
 
 from bench.frames import make_body
-from engine import events
-from engine.events import ROW_STRUCT, Row, encode_detail
-from engine.message import DEFAULT_PRIORITY
-from engine.queues import PAST_ALL, Queue, StoreError, Window
-from engine.residency import WINDOW_BYTES_MIN
-from engine.state import State
-from journal.batch import Batch
-from journal.disk import RealDisk
-from journal.errors import JournalError
-from journal.journal import Journal
-from journal.reader import read_blocks
-from paging.clustering import CLUSTERS_DIRECTORY
-from paging.index import Index
-from paging.layout import LAYOUT
-from paging.store import IndexStore
-from paging.tables import IndexDamaged, IndexUnwritable, open_for_reading
+from daybook.engine import events
+from daybook.engine.events import ROW_STRUCT, Row, encode_detail
+from daybook.engine.message import DEFAULT_PRIORITY
+from daybook.engine.queues import PAST_ALL, Queue, StoreError, Window
+from daybook.engine.residency import WINDOW_BYTES_MIN
+from daybook.engine.state import State
+from daybook.journal.batch import Batch
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import JournalError
+from daybook.journal.journal import Journal
+from daybook.journal.reader import read_blocks
+from daybook.paging.clustering import CLUSTERS_DIRECTORY
+from daybook.paging.index import Index
+from daybook.paging.layout import LAYOUT
+from daybook.paging.store import IndexStore
+from daybook.paging.tables import IndexDamaged, IndexUnwritable, open_for_reading
 
 DATA_ID: Final = bytes(range(16))
 NOW: Final = 1_700_000_000_000_000

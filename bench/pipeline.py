@@ -23,12 +23,12 @@ import pyarrow.parquet as pq
 
 from bench.frames import LoadError
 from bench.history import DONE, make_history
-from journal.errors import JournalError
-from pipeline.decoding import read_plan
-from pipeline.planning import Source, make_plan
-from pipeline.reading import reading
-from pipeline.schema import NAMED_COLUMNS, arrow_schema
-from pipeline.selection import EVERYTHING
+from daybook.journal.errors import JournalError
+from daybook.pipeline.decoding import read_plan
+from daybook.pipeline.planning import Source, make_plan
+from daybook.pipeline.reading import reading
+from daybook.pipeline.schema import NAMED_COLUMNS, arrow_schema
+from daybook.pipeline.selection import EVERYTHING
 
 GATE_DECODER: Final = 4_000_000.0
 """Thin rows per second that the decoder must reach."""
@@ -174,7 +174,7 @@ def embedded_parquet(directory: Path, what: str, runs: int) -> Run:
 
 def spark(cores: int, place: str, directory: Path, what: str, runs: int) -> Run:
     """Spark with so many cores, over the journal or over Parquet."""
-    from pipeline.session import session  # noqa: PLC0415 (all else does without Spark)
+    from daybook.pipeline.spark.session import session  # noqa: PLC0415 (all else does without Spark)
 
     question = QUESTIONS[what]
     begun = time.perf_counter()

@@ -29,9 +29,9 @@ from bench.preload import NoCompiler, compile_library
 from bench.targets import Running, TargetError, free_port
 from bench.traffic import BODY_BYTES, Traffic
 from bench.wire import Endpoint
-from client.control import ask
-from journal.disk import RealDisk
-from journal.retention import sealed_segments
+from daybook.client.control import ask
+from daybook.journal.disk import RealDisk
+from daybook.journal.retention import sealed_segments
 
 TURN_S: Final = 0.02
 LOOK_S: Final = 0.25
@@ -146,11 +146,11 @@ class Life:
     def start(self) -> None:
         """Start it; raises TargetError."""
         port = free_port()
-        command = [self._python or sys.executable, "-m", "tools.daybook", "serve"]
+        command = [self._python or sys.executable, "-m", "daybook", "serve"]
         command += ["--data", str(self.data), "--listen", f"stomp://127.0.0.1:{port}"]
         for setting in self._settings:
             command += ["--set", setting]
-        environment = {} if self._python else {"PYTHONPATH": str(_ROOT)}
+        environment = {} if self._python else {"PYTHONPATH": str(_ROOT / "src")}
         environment |= self.clock.environment(self._library)
         running = Running("daybook", [command], self._directory, environment)
         running.wait_until_ready(Endpoint(port, "guest", "guest", "/", "credit"), b"ready")
@@ -341,7 +341,13 @@ class Run:
 
     def _verify(self) -> str:
         """What `journal verify` says of the journal at the end; raises LoadError."""
-        command = [sys.executable, "-m", "tools.journal_cli", "verify", str(self._life.data)]
+        command = [
+            sys.executable,
+            "-m",
+            "daybook.tools.journal_cli",
+            "verify",
+            str(self._life.data),
+        ]
         if self._plan.archives:
             command += ["--archive", str(self._life.archive)]
         done = subprocess.run(

@@ -199,19 +199,19 @@ class DaybookTarget:
         """Say so if there is no `daybook serve` to start."""
         if self._python is not None:
             return "" if shutil.which(self._python) else f"there is no interpreter {self._python}"
-        if importlib.util.find_spec("tools.daybook") is None:
+        if importlib.util.find_spec("daybook.tools") is None:
             return "neither this folder nor this environment has the module tools.daybook"
         return ""
 
     def start(self, directory: Path) -> Running:
         """Start `daybook serve` on a new data directory."""
         port = free_port()
-        command = [self._python or sys.executable, "-m", "tools.daybook", "serve"]
+        command = [self._python or sys.executable, "-m", "daybook", "serve"]
         command += ["--data", str(directory / "data"), "--listen", f"stomp://127.0.0.1:{port}"]
         for setting in self._settings:
             command += ["--set", setting]
         # An installed wheel must not find the checkout; the working directory is elsewhere too.
-        environment = {} if self._python is not None else {"PYTHONPATH": str(_ROOT)}
+        environment = {} if self._python is not None else {"PYTHONPATH": str(_ROOT / "src")}
         running = Running(self.name, [command], directory, environment)
         running.wait_until_ready(Endpoint(port, "guest", "guest", "/", "credit"), b"ready")
         return running

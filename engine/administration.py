@@ -1,7 +1,7 @@
 """Deciding what administrators and the configuration ask for."""
 
-from engine import events
-from engine.commands import (
+from daybook.engine import events
+from daybook.engine.commands import (
     CreateAddress,
     CreateQueue,
     DeleteAddress,
@@ -10,10 +10,10 @@ from engine.commands import (
     PurgeQueue,
     ResumeQueue,
 )
-from engine.core import Core
-from engine.queues import Queue
-from engine.refusals import UNFINISHED, Code, Refusal
-from engine.topology import (
+from daybook.engine.core import Core
+from daybook.engine.queues import Queue
+from daybook.engine.refusals import UNFINISHED, Code, Refusal
+from daybook.engine.topology import (
     ROUTING_TYPES,
     check_name,
     check_reserved,
@@ -23,9 +23,9 @@ from engine.topology import (
     remove_entries,
     update_routing_types,
 )
-from engine.topology import create_address as create_new_address
-from engine.topology import delete_address as delete_empty_address
-from engine.topology import delete_queue as delete_unused_queue
+from daybook.engine.topology import create_address as create_new_address
+from daybook.engine.topology import delete_address as delete_empty_address
+from daybook.engine.topology import delete_queue as delete_unused_queue
 
 
 def create_address(core: Core, command: CreateAddress) -> int | Refusal:

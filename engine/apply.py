@@ -13,8 +13,8 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from engine import events
-from engine.events import (
+from daybook.engine import events
+from daybook.engine.events import (
     ADDRESS,
     CONNECTION,
     CONSUMER,
@@ -27,11 +27,11 @@ from engine.events import (
     REDELIVERED,
     Row,
 )
-from engine.id_cache import IdCache, key_of
-from engine.message import GONE, HELD_LEVEL, IN_FLIGHT, READY, Entry, Message
-from engine.queues import Queue
-from engine.settings import Settings
-from engine.state import Address, Connection, Consumer, State, count_down
+from daybook.engine.id_cache import IdCache, key_of
+from daybook.engine.message import GONE, HELD_LEVEL, IN_FLIGHT, READY, Entry, Message
+from daybook.engine.queues import Queue
+from daybook.engine.settings import Settings
+from daybook.engine.state import Address, Connection, Consumer, State, count_down
 
 
 class MisfitError(Exception):

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from engine import (
+from daybook.engine import (
     administration,
     carrying,
     commands,
@@ -26,13 +26,13 @@ from engine import (
     transactions,
     unreadable,
 )
-from engine.core import Core, Options
-from engine.message import PRIORITIES
-from engine.outcomes import Outcome, outcome_of
-from engine.pending import Pending
-from engine.refusals import Refusal
-from engine.residency import relieve
-from engine.state import Address, State
+from daybook.engine.core import Core, Options
+from daybook.engine.message import PRIORITIES
+from daybook.engine.outcomes import Outcome, outcome_of
+from daybook.engine.pending import Pending
+from daybook.engine.refusals import Refusal
+from daybook.engine.residency import relieve
+from daybook.engine.state import Address, State
 
 EVICT_LEAST: Final = 100
 """How many entries leave memory at least, each time that it is gone on with."""

@@ -7,11 +7,11 @@ which is no part of the logical state. Must never know segments, or what is to b
 from collections.abc import Iterator
 from typing import Final
 
-from engine import events
-from engine.commands import Carry, CarryChunk, NoteSegmentsRemoved
-from engine.core import Core
-from engine.message import Message
-from engine.state import State
+from daybook.engine import events
+from daybook.engine.commands import Carry, CarryChunk, NoteSegmentsRemoved
+from daybook.engine.core import Core
+from daybook.engine.message import Message
+from daybook.engine.state import State
 
 SLICE_ENTRIES: Final = 2_000
 """How many entries are looked at in one go."""

@@ -1,8 +1,8 @@
 """Deciding about connections and about the broker's own start and stop."""
 
-from engine import events, quotas
-from engine.budget import NO_LIMIT
-from engine.commands import (
+from daybook.engine import events, quotas
+from daybook.engine.budget import NO_LIMIT
+from daybook.engine.commands import (
     ChangeSettings,
     Checkpoint,
     CloseConnection,
@@ -12,17 +12,17 @@ from engine.commands import (
     Start,
     Stop,
 )
-from engine.core import Closing, Core, Emptying
-from engine.digest import digest
-from engine.duplicates import resize
-from engine.handing import touch_queues_of
-from engine.limits import guard_all
-from engine.refusals import UNFINISHED, Code, Refusal
-from engine.residency import set_window
-from engine.settings import problems
-from engine.state import Connection
-from engine.subscriptions import detach_consumer, retire
-from engine.transactions import end
+from daybook.engine.core import Closing, Core, Emptying
+from daybook.engine.digest import digest
+from daybook.engine.duplicates import resize
+from daybook.engine.handing import touch_queues_of
+from daybook.engine.limits import guard_all
+from daybook.engine.refusals import UNFINISHED, Code, Refusal
+from daybook.engine.residency import set_window
+from daybook.engine.settings import problems
+from daybook.engine.state import Connection
+from daybook.engine.subscriptions import detach_consumer, retire
+from daybook.engine.transactions import end
 
 
 def open_connection(core: Core, command: OpenConnection) -> int | Refusal:

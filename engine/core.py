@@ -10,18 +10,26 @@ from typing import Final
 
 import msgspec
 
-from engine import events
-from engine.apply import APPLY, enter, settle, take_off
-from engine.budget import Budget
-from engine.events import ACKNOWLEDGED, BODY_OMITTED, DELIVERED, ROUTED, ROW_STRUCT, SENT, Row
-from engine.line import Line
-from engine.message import UNJOURNALED, Entry, Filter, Message
-from engine.open_transactions import OpenTransactions
-from engine.pending import Pending
-from engine.queues import Queue
-from engine.settings import BLOCK
-from engine.sizes import Sizes
-from engine.state import (
+from daybook.engine import events
+from daybook.engine.apply import APPLY, enter, settle, take_off
+from daybook.engine.budget import Budget
+from daybook.engine.events import (
+    ACKNOWLEDGED,
+    BODY_OMITTED,
+    DELIVERED,
+    ROUTED,
+    ROW_STRUCT,
+    SENT,
+    Row,
+)
+from daybook.engine.line import Line
+from daybook.engine.message import UNJOURNALED, Entry, Filter, Message
+from daybook.engine.open_transactions import OpenTransactions
+from daybook.engine.pending import Pending
+from daybook.engine.queues import Queue
+from daybook.engine.settings import BLOCK
+from daybook.engine.sizes import Sizes
+from daybook.engine.state import (
     NOTHING_PASSED,
     UNLIMITED,
     Address,

@@ -7,14 +7,14 @@ A delivery is decided, applied and counted here, before any byte of it exists.
 
 from typing import Final
 
-from engine.core import Core
-from engine.departing import expire
-from engine.expiry import is_expired
-from engine.handing import can_take, deliver
-from engine.limits import review, review_all
-from engine.queues import ContentError, Queue
-from engine.selective import dispatch_selectively
-from engine.unreadable import let_rest, read_again, rests
+from daybook.engine.core import Core
+from daybook.engine.departing import expire
+from daybook.engine.expiry import is_expired
+from daybook.engine.handing import can_take, deliver
+from daybook.engine.limits import review, review_all
+from daybook.engine.queues import ContentError, Queue
+from daybook.engine.selective import dispatch_selectively
+from daybook.engine.unreadable import let_rest, read_again, rests
 
 DELIVERY_UNITS: Final = 2
 """What a delivery costs with its encoding, in units of the budget."""

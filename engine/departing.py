@@ -8,17 +8,17 @@ DROP. Must never know who walks what is held.
 
 from typing import Final
 
-from engine import events
-from engine.commands import ANYCAST
-from engine.core import Core
-from engine.duplicates import NOTICE_MICROSECONDS
-from engine.headers import build, without
-from engine.message import Entry, Message
-from engine.queues import Queue
-from engine.routing import route, select
-from engine.settings import HOLD
-from engine.state import Address
-from engine.topology import check_queue, find_address, require_queue
+from daybook.engine import events
+from daybook.engine.commands import ANYCAST
+from daybook.engine.core import Core
+from daybook.engine.duplicates import NOTICE_MICROSECONDS
+from daybook.engine.headers import build, without
+from daybook.engine.message import Entry, Message
+from daybook.engine.queues import Queue
+from daybook.engine.routing import route, select
+from daybook.engine.settings import HOLD
+from daybook.engine.state import Address
+from daybook.engine.topology import check_queue, find_address, require_queue
 
 _REPLACED: Final = (
     "expires",

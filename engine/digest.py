@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from engine.events import REDELIVERED
-from engine.message import HELD_LEVEL, UNJOURNALED, Entry
-from engine.queues import Queue
-from engine.state import Address, Connection, Consumer, State
+from daybook.engine.events import REDELIVERED
+from daybook.engine.message import HELD_LEVEL, UNJOURNALED, Entry
+from daybook.engine.queues import Queue
+from daybook.engine.state import Address, Connection, Consumer, State
 
 PARTS: Final = 7
 """Addresses, queues, connections, consumers, settings, counters, sums."""

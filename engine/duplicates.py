@@ -10,12 +10,12 @@ know how a protocol spells an id.
 
 from typing import Final
 
-from engine import events
-from engine.commands import ClearDuplicateIds
-from engine.core import Core
-from engine.id_cache import IdCache, key_of
-from engine.refusals import Code, Refusal
-from engine.state import HOST, Address
+from daybook.engine import events
+from daybook.engine.commands import ClearDuplicateIds
+from daybook.engine.core import Core
+from daybook.engine.id_cache import IdCache, key_of
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.state import HOST, Address
 
 NOTICE_MICROSECONDS: Final = 60_000_000
 """How long people hear nothing more of duplicates at an address after they were told."""

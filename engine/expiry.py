@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Final
 
-from engine.core import Core
-from engine.departing import expire, expiry_address
-from engine.message import IN_FLIGHT, READY, Entry
-from engine.queues import ContentError, Due, Queue
-from engine.state import State
-from engine.unreadable import let_rest
+from daybook.engine.core import Core
+from daybook.engine.departing import expire, expiry_address
+from daybook.engine.message import IN_FLIGHT, READY, Entry
+from daybook.engine.queues import ContentError, Due, Queue
+from daybook.engine.state import State
+from daybook.engine.unreadable import let_rest
 
 DUE_AT_A_TIME: Final = 1000
 """How much of what is due is read from the store at once."""

@@ -4,7 +4,7 @@ Counts what is in it, and knows the few entries in between that are resident. Mu
 queue.
 """
 
-from engine.message import Entry, Message
+from daybook.engine.message import Entry, Message
 
 
 class Gap:

@@ -1,9 +1,9 @@
 """Handing an entry to a consumer: what one delivery is, whoever chose it."""
 
-from engine.core import DELIVERY_COUNT_MAX, Core
-from engine.events import AUTOMATIC, PERSISTENT
-from engine.message import Entry
-from engine.state import Connection, Consumer
+from daybook.engine.core import DELIVERY_COUNT_MAX, Core
+from daybook.engine.events import AUTOMATIC, PERSISTENT
+from daybook.engine.message import Entry
+from daybook.engine.state import Connection, Consumer
 
 
 def can_take(consumer: Consumer) -> bool:

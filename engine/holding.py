@@ -8,17 +8,17 @@ done in slices, and what still has nowhere to go costs a look and no event.
 from itertools import islice
 from typing import Final
 
-from engine import events
-from engine.commands import ReleaseHeld, RetryHeld
-from engine.core import Core
-from engine.departing import dead_letter, expire, is_used_up
-from engine.expiry import is_expired
-from engine.message import HELD_LEVEL, Entry
-from engine.queues import ContentError, Queue
-from engine.refusals import Code, Refusal
-from engine.selective import behind
-from engine.state import NOTHING_PASSED
-from engine.unreadable import try_later
+from daybook.engine import events
+from daybook.engine.commands import ReleaseHeld, RetryHeld
+from daybook.engine.core import Core
+from daybook.engine.departing import dead_letter, expire, is_used_up
+from daybook.engine.expiry import is_expired
+from daybook.engine.message import HELD_LEVEL, Entry
+from daybook.engine.queues import ContentError, Queue
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.selective import behind
+from daybook.engine.state import NOTHING_PASSED
+from daybook.engine.unreadable import try_later
 
 RETRY_AT_A_TIME: Final = 500
 """How many messages a slice of a walk looks at, unless the command says less."""

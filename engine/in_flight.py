@@ -8,10 +8,10 @@ whatever changes what they have in flight.
 
 from typing import TYPE_CHECKING
 
-from engine.message import Entry
+from daybook.engine.message import Entry
 
 if TYPE_CHECKING:
-    from engine.state import Consumer
+    from daybook.engine.state import Consumer
 
 
 class InFlightIndex:

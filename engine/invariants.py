@@ -7,11 +7,11 @@ not say why something is wrong: an event that did so was decided or applied wron
 from collections import Counter
 from collections.abc import Iterator
 
-from engine.events import PERSISTENT
-from engine.gap import Gap
-from engine.message import HELD_LEVEL, IN_FLIGHT, READY, Entry
-from engine.queues import PAST_ALL, Queue
-from engine.state import HOST, Address, Consumer, State
+from daybook.engine.events import PERSISTENT
+from daybook.engine.gap import Gap
+from daybook.engine.message import HELD_LEVEL, IN_FLIGHT, READY, Entry
+from daybook.engine.queues import PAST_ALL, Queue
+from daybook.engine.state import HOST, Address, Consumer, State
 
 
 def check(state: State) -> list[str]:

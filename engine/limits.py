@@ -8,12 +8,12 @@ paging by what the turn left. Must never know what leaves memory when an address
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from engine import events
-from engine.core import Core
-from engine.refusals import Code, Refusal
-from engine.settings import BLOCK, DROP, FAIL, PAGE, AddressSettings
-from engine.sizes import size_of
-from engine.state import HOST, Address
+from daybook.engine import events
+from daybook.engine.core import Core
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.settings import BLOCK, DROP, FAIL, PAGE, AddressSettings
+from daybook.engine.sizes import size_of
+from daybook.engine.state import HOST, Address
 
 
 class Full(NamedTuple):

@@ -6,7 +6,7 @@ Must never know queues, or where content is kept that is not in memory.
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from engine.state import Consumer
+    from daybook.engine.state import Consumer
 
 PRIORITIES: Final = 10
 HELD_LEVEL: Final = PRIORITIES

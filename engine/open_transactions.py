@@ -6,9 +6,9 @@ a fixed part for each operation. Volatile: no part of the logical state. Must ne
 
 from typing import Final, TypeAlias
 
-from engine.commands import Acknowledge, Reject, Send
-from engine.message import Entry
-from engine.state import Consumer
+from daybook.engine.commands import Acknowledge, Reject, Send
+from daybook.engine.message import Entry
+from daybook.engine.state import Consumer
 
 Operation: TypeAlias = Send | Acknowledge | Reject
 

@@ -5,10 +5,10 @@ Reads the open batch and changes nothing. For senders that ask: nobody else pays
 
 from typing import Final, NamedTuple, cast
 
-from engine import events
-from engine.events import KIND, QUEUE, REASON, REASONS, ROW_STRUCT
-from engine.pending import Pending
-from engine.state import State
+from daybook.engine import events
+from daybook.engine.events import KIND, QUEUE, REASON, REASONS, ROW_STRUCT
+from daybook.engine.pending import Pending
+from daybook.engine.state import State
 
 _DETAIL_BYTES: Final = len(events.COLUMNS)
 """Where an unpacked row has the length of its detail."""

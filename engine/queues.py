@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-from engine.gap import Gap
-from engine.message import (
+from daybook.engine.gap import Gap
+from daybook.engine.message import (
     GONE,
     HELD_LEVEL,
     LEVELS,
@@ -26,7 +26,7 @@ from engine.message import (
 )
 
 if TYPE_CHECKING:
-    from engine.state import Address, Consumer
+    from daybook.engine.state import Address, Consumer
 
 COMPACT_TOMBSTONES_MIN: Final = 64
 MERGE_RETURNED_MIN: Final = 16

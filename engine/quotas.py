@@ -6,9 +6,9 @@ What the configuration and administrators ask for has no limit here. Must never 
 counted.
 """
 
-from engine.core import Core
-from engine.refusals import Code, Refusal
-from engine.state import Address
+from daybook.engine.core import Core
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.state import Address
 
 
 def check_connection(core: Core, user: str) -> Refusal | None:

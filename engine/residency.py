@@ -8,11 +8,11 @@ never know what the store is.
 from collections import deque
 from typing import Final
 
-from engine.events import BODY_OMITTED
-from engine.gap import Gap
-from engine.message import GONE, HELD_LEVEL, PRIORITIES, READY, Entry
-from engine.queues import Queue, Window
-from engine.state import Address, State
+from daybook.engine.events import BODY_OMITTED
+from daybook.engine.gap import Gap
+from daybook.engine.message import GONE, HELD_LEVEL, PRIORITIES, READY, Entry
+from daybook.engine.queues import Queue, Window
+from daybook.engine.state import Address, State
 
 ALL: Final = (1 << 63) - 1
 WINDOW_BYTES_MIN: Final = 32 * 1024

@@ -7,16 +7,16 @@ unless the sender said which (fact sheet of Artemis, section 1.1).
 
 from typing import Final
 
-from engine import duplicates, events, limits, quotas
-from engine.commands import ANYCAST, MULTICAST, Chunk, Send
-from engine.core import Core
-from engine.events import PERSISTENT
-from engine.id_cache import key_of
-from engine.message import Filter, Message
-from engine.queues import Queue
-from engine.refusals import Code, Refusal
-from engine.state import HOST, Address
-from engine.topology import check_address, check_queue, require_address, require_queue
+from daybook.engine import duplicates, events, limits, quotas
+from daybook.engine.commands import ANYCAST, MULTICAST, Chunk, Send
+from daybook.engine.core import Core
+from daybook.engine.events import PERSISTENT
+from daybook.engine.id_cache import key_of
+from daybook.engine.message import Filter, Message
+from daybook.engine.queues import Queue
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.state import HOST, Address
+from daybook.engine.topology import check_address, check_queue, require_address, require_queue
 
 EXPIRES_MAX: Final = (1 << 53) - 1
 """The latest expiry, in milliseconds; every integer up to here is exact in any JSON reader too."""

@@ -9,14 +9,14 @@ from collections import deque
 from itertools import islice
 from typing import Final
 
-from engine.core import Core
-from engine.departing import expire
-from engine.expiry import is_expired
-from engine.gap import Gap
-from engine.handing import can_take, deliver
-from engine.message import PRIORITIES, READY, Entry
-from engine.queues import Queue
-from engine.state import NOTHING_PASSED, Consumer, Place
+from daybook.engine.core import Core
+from daybook.engine.departing import expire
+from daybook.engine.expiry import is_expired
+from daybook.engine.gap import Gap
+from daybook.engine.handing import can_take, deliver
+from daybook.engine.message import PRIORITIES, READY, Entry
+from daybook.engine.queues import Queue
+from daybook.engine.state import NOTHING_PASSED, Consumer, Place
 
 SCAN_ENTRIES: Final = 500
 """How many entries are looked at at a time."""

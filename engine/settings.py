@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from engine import names
+from daybook.engine import names
 
 Value: TypeAlias = str | int | bool
 Matches: TypeAlias = dict[str, dict[str, Value]]

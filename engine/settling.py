@@ -9,18 +9,18 @@ does, a message that comes back is marked as redelivered (ADR 24).
 
 from typing import Final
 
-from engine import events
-from engine.commands import Acknowledge, Reject, Withhold
-from engine.core import Core
-from engine.departing import dead_letter, hold, is_used_up
-from engine.events import BY_CONSUMER, PERSISTENT, REDELIVERED
-from engine.handing import wake
-from engine.in_flight import InFlightIndex
-from engine.message import READY, Entry
-from engine.queues import ContentError
-from engine.refusals import UNFINISHED, Code, Refusal
-from engine.state import Connection, Consumer
-from engine.unreadable import try_later
+from daybook.engine import events
+from daybook.engine.commands import Acknowledge, Reject, Withhold
+from daybook.engine.core import Core
+from daybook.engine.departing import dead_letter, hold, is_used_up
+from daybook.engine.events import BY_CONSUMER, PERSISTENT, REDELIVERED
+from daybook.engine.handing import wake
+from daybook.engine.in_flight import InFlightIndex
+from daybook.engine.message import READY, Entry
+from daybook.engine.queues import ContentError
+from daybook.engine.refusals import UNFINISHED, Code, Refusal
+from daybook.engine.state import Connection, Consumer
+from daybook.engine.unreadable import try_later
 
 GIVES_BACK: Final = frozenset({events.CLOSED})
 """Reasons for which a prefetched delivery does not count."""

@@ -7,8 +7,8 @@ part of it. Must never know limits.
 
 from typing import Final
 
-from engine.queues import Queue
-from engine.state import Address, State
+from daybook.engine.queues import Queue
+from daybook.engine.state import Address, State
 
 NOTHING: Final = (0, 0, 0)
 

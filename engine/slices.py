@@ -5,9 +5,9 @@ ends when the budget of the turn is spent. Not finished when the broker ends: co
 then, and a queue that is being deleted says so in the journal, so that the next start goes on.
 """
 
-from engine.connections import close
-from engine.core import Core
-from engine.topology import empty
+from daybook.engine.connections import close
+from daybook.engine.core import Core
+from daybook.engine.topology import empty
 
 
 def has_more(core: Core) -> bool:

@@ -8,11 +8,11 @@ them out. This module knows no commands, no clock and no I/O.
 from heapq import heappush
 from typing import Any, Final, TypeAlias
 
-from engine.id_cache import IdCache
-from engine.in_flight import InFlightIndex
-from engine.message import READY, Entry, Filter, Message
-from engine.queues import Due, Queue, Store, Window
-from engine.settings import Settings
+from daybook.engine.id_cache import IdCache
+from daybook.engine.in_flight import InFlightIndex
+from daybook.engine.message import READY, Entry, Filter, Message
+from daybook.engine.queues import Due, Queue, Store, Window
+from daybook.engine.settings import Settings
 
 HOST: Final = "default"
 """The one virtual host there is; part of the identity of every address."""

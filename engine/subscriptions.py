@@ -3,8 +3,8 @@
 from itertools import islice
 from typing import Final
 
-from engine import events, quotas
-from engine.commands import (
+from daybook.engine import events, quotas
+from daybook.engine.commands import (
     ANYCAST,
     MULTICAST,
     Attach,
@@ -12,16 +12,16 @@ from engine.commands import (
     DeleteSubscription,
     Detach,
 )
-from engine.core import Core
-from engine.handing import wake
-from engine.in_flight import InFlightIndex
-from engine.message import Entry
-from engine.queues import Queue
-from engine.refusals import UNFINISHED, Code, Refusal
-from engine.residency import set_window, share_windows
-from engine.settling import give_all_back
-from engine.state import Consumer
-from engine.topology import (
+from daybook.engine.core import Core
+from daybook.engine.handing import wake
+from daybook.engine.in_flight import InFlightIndex
+from daybook.engine.message import Entry
+from daybook.engine.queues import Queue
+from daybook.engine.refusals import UNFINISHED, Code, Refusal
+from daybook.engine.residency import set_window, share_windows
+from daybook.engine.settling import give_all_back
+from daybook.engine.state import Consumer
+from daybook.engine.topology import (
     begin_deletion,
     check_address,
     check_name,

@@ -8,13 +8,13 @@ from typing import Final
 
 import msgspec
 
-from engine import events, names, quotas
-from engine.commands import ANYCAST, MULTICAST
-from engine.core import Core, Emptying
-from engine.message import Entry, Filter
-from engine.queues import Queue, Window
-from engine.refusals import Code, Refusal
-from engine.state import HOST, Address
+from daybook.engine import events, names, quotas
+from daybook.engine.commands import ANYCAST, MULTICAST
+from daybook.engine.core import Core, Emptying
+from daybook.engine.message import Entry, Filter
+from daybook.engine.queues import Queue, Window
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.state import HOST, Address
 
 ROUTING_TYPES = (ANYCAST, MULTICAST)
 NAME_SHOWN_MAX: Final = 100

@@ -11,8 +11,8 @@ so that its client's next command names the reason.
 
 from typing import Final, TypeAlias
 
-from engine import duplicates, events, limits, quotas
-from engine.commands import (
+from daybook.engine import duplicates, events, limits, quotas
+from daybook.engine.commands import (
     Acknowledge,
     Begin,
     Commit,
@@ -21,19 +21,19 @@ from engine.commands import (
     Rollback,
     Send,
 )
-from engine.core import Core
-from engine.id_cache import key_of
-from engine.message import MESSAGE_OVERHEAD_BYTES
-from engine.open_transactions import (
+from daybook.engine.core import Core
+from daybook.engine.id_cache import key_of
+from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
+from daybook.engine.open_transactions import (
     SEND_WEIGHT,
     SETTLEMENT_WEIGHT,
     TRANSACTION_WEIGHT,
     Operation,
     Transaction,
 )
-from engine.refusals import Code, Refusal
-from engine.routing import check_send, queue_needed, send, target_of
-from engine.settling import (
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.routing import check_send, queue_needed, send, target_of
+from daybook.engine.settling import (
     acknowledge_entry,
     give_all_back,
     hold_for,
@@ -41,7 +41,7 @@ from engine.settling import (
     restore_credit,
     select,
 )
-from engine.state import Connection
+from daybook.engine.state import Connection
 
 CHUNK_OVERHEAD_BYTES: Final = 64
 """What a chunk of a large message weighs in a transaction."""

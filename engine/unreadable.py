@@ -8,8 +8,8 @@ logical state.
 
 from typing import Final
 
-from engine.core import Core
-from engine.queues import ContentError, Queue
+from daybook.engine.core import Core
+from daybook.engine.queues import ContentError, Queue
 
 REST_US: Final = 5_000_000
 """How long a queue is let alone: reading what is damaged costs as much as what is not."""

@@ -10,17 +10,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple, cast
 
-from engine import events
-from engine.events import KIND, Detail
-from engine.message import Entry
-from engine.state import Consumer, State
-from history.scan import Event, events_of, kinds_mask, wanted_blocks
-from journal.disk import Disk
-from journal.segment import data_id_of, first_lsn_of
-from paging.base import DESCRIPTION, restore
-from paging.retiring import BASE
-from paging.store import IndexStore
-from paging.tables import open_for_reading
+from daybook.engine import events
+from daybook.engine.events import KIND, Detail
+from daybook.engine.message import Entry
+from daybook.engine.state import Consumer, State
+from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
+from daybook.journal.disk import Disk
+from daybook.journal.segment import data_id_of, first_lsn_of
+from daybook.paging.base import DESCRIPTION, restore
+from daybook.paging.retiring import BASE
+from daybook.paging.store import IndexStore
+from daybook.paging.tables import open_for_reading
 
 
 class Beginning(NamedTuple):

@@ -6,8 +6,8 @@ Connections and consumers are forgotten when they end, so memory follows what is
 
 from typing import cast
 
-from engine import events
-from engine.events import ADDRESS, CONNECTION, CONSUMER, KIND, QUEUE, Row
+from daybook.engine import events
+from daybook.engine.events import ADDRESS, CONNECTION, CONSUMER, KIND, QUEUE, Row
 
 
 class Names:

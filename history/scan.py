@@ -10,15 +10,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias, cast
 
-from engine import events
-from engine.events import Row
-from journal.block import Block, BlockCodec, kind_bit
-from journal.disk import Disk
-from journal.errors import Corruption
-from journal.format import Damage, FooterEntry, segment_first_lsn
-from journal.reader import read_blocks
-from journal.segment import Segment, open_segment, segment_names
-from paging.layout import LAYOUT
+from daybook.engine import events
+from daybook.engine.events import Row
+from daybook.journal.block import Block, BlockCodec, kind_bit
+from daybook.journal.disk import Disk
+from daybook.journal.errors import Corruption
+from daybook.journal.format import Damage, FooterEntry, segment_first_lsn
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import Segment, open_segment, segment_names
+from daybook.paging.layout import LAYOUT
 
 TOPOLOGY: Final = frozenset(
     {

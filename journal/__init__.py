@@ -8,7 +8,7 @@
 | read from an LSN on, or follow | `read_blocks`, which gives `Block`s |
 | check everything | `verify`, which gives a `Report` of `Fault`s |
 | get sizes and ratios | `stat`, which gives a `JournalStat` |
-| keep what leaves, and get it back | `Archive`, in `journal.archive` |
+| keep what leaves, and get it back | `Archive`, in `journal.archive.archive` |
 | choose what leaves, and take it out | `choose`, `remove`, in `journal.retention` |
 | hold what is being read | `Pin`; `Lease` where several processes read |
 | lock the data directory | `DirectoryLock` |
@@ -19,12 +19,12 @@ The bytes are described in docs/journal-format.md; `journal.format` is the only 
 them.
 """
 
-from journal.archive import Archive, ArchiveFault, ArchiveReport
-from journal.archive_manifest import ArchiveEntry
-from journal.batch import Batch, BatchLike
-from journal.block import Block
-from journal.disk import Disk, File, MemoryDisk, RealDisk
-from journal.errors import (
+from daybook.journal.archive.archive import Archive, ArchiveFault, ArchiveReport
+from daybook.journal.archive.manifest import ArchiveEntry
+from daybook.journal.batch import Batch, BatchLike
+from daybook.journal.block import Block
+from daybook.journal.disk import Disk, File, MemoryDisk, RealDisk
+from daybook.journal.errors import (
     ArchiveError,
     Corruption,
     DiskFull,
@@ -35,17 +35,17 @@ from journal.errors import (
     NoJournal,
     WrongLayout,
 )
-from journal.journal import Journal
-from journal.layout import RowLayout
-from journal.lock import DirectoryLock
-from journal.pins import Lease, Pin
-from journal.process_writer import ProcessWriter
-from journal.reader import read_blocks
-from journal.repair import Repair
-from journal.retention import Choice, Limits, SealedSegment
-from journal.stat import JournalStat, SegmentStat
-from journal.verify import Fault, Report
-from journal.writer import InlineWriter, WriterStats
+from daybook.journal.journal import Journal
+from daybook.journal.layout import RowLayout
+from daybook.journal.lock import DirectoryLock
+from daybook.journal.pins import Lease, Pin
+from daybook.journal.process_writer import ProcessWriter
+from daybook.journal.reader import read_blocks
+from daybook.journal.repair import Repair
+from daybook.journal.retention import Choice, Limits, SealedSegment
+from daybook.journal.stat import JournalStat, SegmentStat
+from daybook.journal.verify import Fault, Report
+from daybook.journal.writer import InlineWriter, WriterStats
 
 __all__ = [
     "Archive",

@@ -14,9 +14,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import zstandard
 
-from journal import rows_frame
-from journal.batch import BatchLike
-from journal.format import (
+from daybook.journal import rows_frame
+from daybook.journal.batch import BatchLike
+from daybook.journal.format import (
     BLOCK_HEADER_BYTES,
     FLAG_MARK,
     FLAG_NARROW_FIRST,
@@ -31,8 +31,8 @@ from journal.format import (
     pack_padding,
     unpack_block_header,
 )
-from journal.layout import WIDTHS, RowLayout
-from journal.trust import too_large
+from daybook.journal.layout import WIDTHS, RowLayout
+from daybook.journal.trust import too_large
 
 COMPRESSION_LEVEL: Final = 1
 KIND_BITS: Final = 64

@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 from typing import Final, Protocol
 
-from journal.spares import open_descriptor
+from daybook.journal.spares import open_descriptor
 
 
 class File(Protocol):

@@ -16,11 +16,11 @@ import errno
 from collections.abc import Callable
 from typing import Final
 
-from journal.batch import BatchLike
-from journal.block import BlockCodec, EncodedBlock, no_padding
-from journal.disk import Disk, File, write_all
-from journal.errors import Corruption, DiskFull, JournalError, JournalFailed, NoJournal
-from journal.format import (
+from daybook.journal.batch import BatchLike
+from daybook.journal.block import BlockCodec, EncodedBlock, no_padding
+from daybook.journal.disk import Disk, File, write_all
+from daybook.journal.errors import Corruption, DiskFull, JournalError, JournalFailed, NoJournal
+from daybook.journal.format import (
     DEVICE_BLOCKS,
     FIRST_LSN,
     FOOTER_ENTRY_BYTES,
@@ -34,17 +34,17 @@ from journal.format import (
     segment_header_bytes,
     segment_name,
 )
-from journal.layout import RowLayout, check_layout
-from journal.repair import Repair, Tail, find_tail, footer_entry
-from journal.segment import (
+from daybook.journal.layout import RowLayout, check_layout
+from daybook.journal.repair import Repair, Tail, find_tail, footer_entry
+from daybook.journal.segment import (
     NEXT_IS_MISSING,
     Segment,
     check_segment,
     reserve_is_begun,
     segment_names,
 )
-from journal.spares import OUT_OF_DESCRIPTORS
-from journal.succession import check_succession
+from daybook.journal.spares import OUT_OF_DESCRIPTORS
+from daybook.journal.succession import check_succession
 
 SEGMENT_BYTES: Final = 64 << 20
 SEGMENT_BYTES_MIN: Final = 8192

@@ -7,9 +7,9 @@ Damage. Must never know what a column means.
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from journal.block import BlockCodec, Buffer
-from journal.format import BlockHeader, Damage
-from journal.rows_frame import (
+from daybook.journal.block import BlockCodec, Buffer
+from daybook.journal.format import BlockHeader, Damage
+from daybook.journal.rows_frame import (
     PARTED_COUNT_MIN,
     ZSTD_BLOCK_BYTES,
     Order,

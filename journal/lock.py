@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from journal.errors import Locked
+from daybook.journal.errors import Locked
 
 LOCK_NAME: Final = "lock"
 _LOCKS: Final = Path("/proc/locks")

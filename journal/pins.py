@@ -27,9 +27,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from journal.format import FIRST_LSN, NAME_DIGITS
-from journal.lock import LOCK_NAME
-from journal.pin_folder import PINS_NAME, PinFolder
+from daybook.journal.format import FIRST_LSN, NAME_DIGITS
+from daybook.journal.lock import LOCK_NAME
+from daybook.journal.pin_folder import PINS_NAME, PinFolder
 
 PIN_SUFFIX: Final = ".pin"
 LEASE_SUFFIX: Final = ".lease"

@@ -29,12 +29,12 @@ from struct import Struct
 from traceback import extract_tb
 from typing import Final, NoReturn
 
-from journal.batch import Batch, BatchLike
-from journal.errors import DiskFull, JournalError, JournalFailed
-from journal.journal import Journal
-from journal.lifeline import end_with
-from journal.spares import SPARES
-from journal.writer import (
+from daybook.journal.batch import Batch, BatchLike
+from daybook.journal.errors import DiskFull, JournalError, JournalFailed
+from daybook.journal.journal import Journal
+from daybook.journal.lifeline import end_with
+from daybook.journal.spares import SPARES
+from daybook.journal.writer import (
     RETRY_SECONDS,
     WriterCore,
     WriterStats,

@@ -7,7 +7,7 @@ import errno
 import os
 from typing import NoReturn
 
-from journal.disk import File
+from daybook.journal.disk import File
 
 
 class ReadOnly:

@@ -10,17 +10,23 @@ means, what time it is (following waits by a callable of the caller).
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
-from journal.block import Block, BlockCodec, RawBlock
-from journal.disk import Disk
-from journal.errors import Corruption, JournalError, NoJournal
-from journal.format import (
+from daybook.journal.block import Block, BlockCodec, RawBlock
+from daybook.journal.disk import Disk
+from daybook.journal.errors import Corruption, JournalError, NoJournal
+from daybook.journal.format import (
     BLOCK_HEADER_BYTES,
     Damage,
     segment_first_lsn,
     unpack_block_header,
 )
-from journal.layout import RowLayout
-from journal.segment import Segment, left_meanwhile, look_behind, open_segment, segment_names
+from daybook.journal.layout import RowLayout
+from daybook.journal.segment import (
+    Segment,
+    left_meanwhile,
+    look_behind,
+    open_segment,
+    segment_names,
+)
 
 
 def read_blocks(

@@ -12,17 +12,17 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from journal.block import BlockCodec, EncodedBlock, RawBlock, Summary
-from journal.disk import write_all
-from journal.errors import Corruption
-from journal.format import (
+from daybook.journal.block import BlockCodec, EncodedBlock, RawBlock, Summary
+from daybook.journal.disk import write_all
+from daybook.journal.errors import Corruption
+from daybook.journal.format import (
     FOOTER_ENTRY_BYTES,
     Damage,
     FooterEntry,
     footer_bytes,
     pack_footer_entry,
 )
-from journal.segment import Behind, Segment, look_behind
+from daybook.journal.segment import Behind, Segment, look_behind
 
 _ZERO_BYTES: Final = 1 << 20
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import zstandard
 
-from journal.layout import WIDTHS, RowLayout
+from daybook.journal.layout import WIDTHS, RowLayout
 
 PARTED_COUNT_MIN: Final = 64
 """Events from which on a frame is in parts; below, what parts cost is more than they bring."""

@@ -8,10 +8,10 @@ Must never know: what a column means; when to append (that is `journal.journal`)
 
 from typing import Final, NamedTuple
 
-from journal.block import BlockCodec, RawBlock
-from journal.disk import Disk, File
-from journal.errors import Corruption, JournalError, NewerFormat, NoJournal, WrongLayout
-from journal.format import (
+from daybook.journal.block import BlockCodec, RawBlock
+from daybook.journal.disk import Disk, File
+from daybook.journal.errors import Corruption, JournalError, NewerFormat, NoJournal, WrongLayout
+from daybook.journal.format import (
     BLOCK_HEADER_BYTES,
     BLOCK_MAGIC,
     FOOTER_HEADER_BYTES,
@@ -36,7 +36,7 @@ from journal.format import (
     unpack_footer,
     unpack_segment_header,
 )
-from journal.layout import RowLayout, decode_layout
+from daybook.journal.layout import RowLayout, decode_layout
 
 CHUNK_BYTES: Final = 1 << 18
 HEAP_SKIPPED_MIN: Final = 1 << 14

@@ -6,11 +6,11 @@ Must never know: what a column means.
 
 import msgspec
 
-from journal.disk import Disk
-from journal.errors import Corruption, NoJournal
-from journal.format import Damage, FooterEntry
-from journal.repair import footer_entry, summary_of
-from journal.segment import Segment, left_meanwhile, open_segment, segment_names
+from daybook.journal.disk import Disk
+from daybook.journal.errors import Corruption, NoJournal
+from daybook.journal.format import Damage, FooterEntry
+from daybook.journal.repair import footer_entry, summary_of
+from daybook.journal.segment import Segment, left_meanwhile, open_segment, segment_names
 
 
 class SegmentStat(msgspec.Struct, frozen=True):

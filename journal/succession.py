@@ -7,9 +7,9 @@ that of another journal. What is damaged says nothing about its neighbours: it i
 it, and by `verify`. Must never know what a block holds.
 """
 
-from journal.disk import Disk
-from journal.errors import Corruption, JournalError
-from journal.format import (
+from daybook.journal.disk import Disk
+from daybook.journal.errors import Corruption, JournalError
+from daybook.journal.format import (
     SEGMENT_HEADER,
     SEGMENT_HEADER_BYTES,
     TRAILER,
@@ -17,7 +17,7 @@ from journal.format import (
     Damage,
     segment_first_lsn,
 )
-from journal.segment import Segment, open_segment
+from daybook.journal.segment import Segment, open_segment
 
 _PREVIOUS_HASH = 6
 _LAST_HASH = 1

@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from journal.block import Block, BlockCodec, RawBlock
-from journal.disk import Disk, File
-from journal.errors import NewerFormat, NoJournal
-from journal.format import (
+from daybook.journal.block import Block, BlockCodec, RawBlock
+from daybook.journal.disk import Disk, File
+from daybook.journal.errors import NewerFormat, NoJournal
+from daybook.journal.format import (
     BLOCK_HEADER_BYTES,
     FORMAT_VERSION,
     Damage,
@@ -28,8 +28,8 @@ from journal.format import (
     segment_first_lsn,
     unpack_block_header,
 )
-from journal.repair import check_link, cut_short, footer_entry, summary_of
-from journal.segment import (
+from daybook.journal.repair import check_link, cut_short, footer_entry, summary_of
+from daybook.journal.segment import (
     NEXT_IS_MISSING,
     Segment,
     left_meanwhile,

@@ -17,9 +17,9 @@ from typing import Final
 
 import msgspec
 
-from journal.batch import BatchLike
-from journal.errors import DiskFull, JournalFailed
-from journal.journal import Journal
+from daybook.journal.batch import BatchLike
+from daybook.journal.errors import DiskFull, JournalFailed
+from daybook.journal.journal import Journal
 
 RETRY_SECONDS: Final = 1.0
 """How long the writer waits before it tries a full disk again."""

@@ -6,15 +6,15 @@ event that is named. Changes nothing. Must never know what is done about the ans
 
 from collections.abc import Iterator
 
-from engine.events import KIND, CarriedDetail, RoutedDetail, decode_detail
-from engine.queues import StoreError
-from journal.disk import Disk
-from journal.segment import first_lsn_of
-from paging.carrying import located
-from paging.checked import IndexDamaged, Transaction
-from paging.content import ContentReader
-from paging.layout import LAYOUT
-from paging.tables import CARRIED, ID_KEY, LARGE, LARGE_KEY, Tables
+from daybook.engine.events import KIND, CarriedDetail, RoutedDetail, decode_detail
+from daybook.engine.queues import StoreError
+from daybook.journal.disk import Disk
+from daybook.journal.segment import first_lsn_of
+from daybook.paging.carrying import located
+from daybook.paging.checked import IndexDamaged, Transaction
+from daybook.paging.content import ContentReader
+from daybook.paging.layout import LAYOUT
+from daybook.paging.tables import CARRIED, ID_KEY, LARGE, LARGE_KEY, Tables
 
 
 def check_against(tables: Tables, txn: Transaction, disk: Disk) -> None:

@@ -20,14 +20,14 @@ from typing import Final
 
 import msgspec
 
-from journal.disk import Disk, sync_directory
-from journal.segment import first_lsn_of
-from paging.batches import batches
-from paging.checked import IndexDamaged
-from paging.checking import check
-from paging.index import Index
-from paging.tables import DATA_FILE, open_for_reading
-from paging.upgrading import upgrade
+from daybook.journal.disk import Disk, sync_directory
+from daybook.journal.segment import first_lsn_of
+from daybook.paging.batches import batches
+from daybook.paging.checked import IndexDamaged
+from daybook.paging.checking import check
+from daybook.paging.index import Index
+from daybook.paging.tables import DATA_FILE, open_for_reading
+from daybook.paging.upgrading import upgrade
 
 DESCRIPTION: Final = "base.json"
 _CHUNK_BYTES: Final = 1 << 20

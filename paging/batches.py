@@ -6,10 +6,10 @@ Must never know what is done with them.
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from journal.block import Block
-from journal.disk import Disk
-from journal.reader import read_blocks
-from paging.layout import LAYOUT
+from daybook.journal.block import Block
+from daybook.journal.disk import Disk
+from daybook.journal.reader import read_blocks
+from daybook.paging.layout import LAYOUT
 
 BATCH_BYTES: Final = 16 * 1024 * 1024
 """Stored bytes that one commit takes at most."""

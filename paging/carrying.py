@@ -12,11 +12,11 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from engine import events
-from engine.events import FLAGS, KIND, MESSAGE, RELATED
-from paging.checked import Transaction
-from paging.columns import Columns
-from paging.tables import (
+from daybook.engine import events
+from daybook.engine.events import FLAGS, KIND, MESSAGE, RELATED
+from daybook.paging.checked import Transaction
+from daybook.paging.columns import Columns
+from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
     CARRIED,

@@ -11,23 +11,23 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.invariants import check as check_invariants
-from engine.message import HELD_LEVEL
-from engine.state import State
-from journal.disk import Disk, RealDisk
-from journal.format import Damage
-from paging import id_pages, pages
-from paging.agreeing import check_against
-from paging.checked import IndexDamaged, Transaction
-from paging.clustering import CLUSTERS_DIRECTORY, known_of, live_in
-from paging.clusters import check_cluster
-from paging.judging import DAMAGED
-from paging.levels import U64_MASK, Level, Levels
-from paging.loading import load_state
-from paging.pages import U8, U32, U64, Rows
-from paging.records import LevelRecord
-from paging.structure import check_structure
-from paging.tables import (
+from daybook.engine.invariants import check as check_invariants
+from daybook.engine.message import HELD_LEVEL
+from daybook.engine.state import State
+from daybook.journal.disk import Disk, RealDisk
+from daybook.journal.format import Damage
+from daybook.paging import id_pages, pages
+from daybook.paging.agreeing import check_against
+from daybook.paging.checked import IndexDamaged, Transaction
+from daybook.paging.clustering import CLUSTERS_DIRECTORY, known_of, live_in
+from daybook.paging.clusters import check_cluster
+from daybook.paging.judging import DAMAGED
+from daybook.paging.levels import U64_MASK, Level, Levels
+from daybook.paging.loading import load_state
+from daybook.paging.pages import U8, U32, U64, Rows
+from daybook.paging.records import LevelRecord
+from daybook.paging.structure import check_structure
+from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
     EXPIRING,

@@ -1,9 +1,9 @@
-"""Processes of our own that this one starts: with the same packages, and from nowhere else.
+"""Processes of our own that this one starts: with the same package, and from nowhere else.
 
 `python -m` imports from the working directory before all else, and whoever may write there could
 have anything run as the user of the broker. A child is started with -P instead, and finds the
-rooms where this one has them: behind the standard library, so that nothing beside the rooms
-stands in for it, and before what is installed. PYTHONPATH is the user's own choice, and is obeyed.
+package where this one has it: behind the standard library, so that nothing beside it stands in for
+that, and before what is installed. PYTHONPATH is the user's own choice, and is obeyed.
 Signals that the broker blocks (`server.guard`) are not blocked in a child. Must never know what a
 child does.
 """
@@ -12,7 +12,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
-_ROOT: Final = Path(__file__).resolve().parent.parent
+import daybook
+
+# As it was found: behind a link the folder would be the checkout's, where rooms are no packages.
+_ROOT: Final = Path(daybook.__file__).parent.parent.absolute()
 _BEGIN: Final = (
     "import importlib, signal, sys; root, module, *words = sys.argv[1:]; "
     "signal.pthread_sigmask(signal.SIG_SETMASK, ()); "

@@ -12,23 +12,23 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import events
-from journal.block import Block
-from journal.disk import RealDisk
-from journal.errors import Corruption
-from journal.format import Damage
-from paging.checked import IndexDamaged, Transaction
-from paging.clusters import (
+from daybook.engine import events
+from daybook.journal.block import Block
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import Corruption
+from daybook.journal.format import Damage
+from daybook.paging.checked import IndexDamaged, Transaction
+from daybook.paging.clusters import (
     Gathered,
     Range,
     merge_clusters,
     remove_cluster,
     write_cluster,
 )
-from paging.columns import BODY_BYTES, HEADERS_BYTES, Columns
-from paging.pages import U32, U64
-from paging.plain import Placed, ranks
-from paging.tables import CLUSTER_VALUE, CLUSTERS, ID_KEY, Tables
+from daybook.paging.columns import BODY_BYTES, HEADERS_BYTES, Columns
+from daybook.paging.pages import U32, U64
+from daybook.paging.plain import Placed, ranks
+from daybook.paging.tables import CLUSTER_VALUE, CLUSTERS, ID_KEY, Tables
 
 CLUSTERS_DIRECTORY: Final = "clusters"
 """Where in the directory of the index the files are."""

@@ -16,9 +16,9 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from journal.disk import Disk, File, write_all
-from journal.format import Damage, frame_crc
-from paging.content import Content, DecodedCache
+from daybook.journal.disk import Disk, File, write_all
+from daybook.journal.format import Damage, frame_crc
+from daybook.paging.content import Content, DecodedCache
 
 FORMAT: Final = 1
 MAGIC: Final = b"DAYBKCLU"

@@ -11,12 +11,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import events
-from engine.events import HEAPS, Row
-from journal.block import Block
-from journal.errors import Corruption
-from journal.format import Damage
-from paging.layout import LAYOUT
+from daybook.engine import events
+from daybook.engine.events import HEAPS, Row
+from daybook.journal.block import Block
+from daybook.journal.errors import Corruption
+from daybook.journal.format import Damage
+from daybook.paging.layout import LAYOUT
 
 ROW_COLUMNS: Final = len(events.COLUMNS)
 DTYPES: Final = tuple(np.dtype("<" + code) for _, code, _ in LAYOUT.stored())

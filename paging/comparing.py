@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from engine.queues import StoreError
-from journal.disk import Disk, RealDisk
-from journal.format import Damage
-from journal.segment import first_lsn_of
-from paging.carrying import located
-from paging.checked import Transaction
-from paging.clustering import CLUSTERS_DIRECTORY, ranges_of
-from paging.clusters import Cluster
-from paging.content import ContentReader
-from paging.layout import LAYOUT
-from paging.tables import BLOCKS, CARRIED, EXPIRING, FLIGHTS, LARGE, Tables
+from daybook.engine.queues import StoreError
+from daybook.journal.disk import Disk, RealDisk
+from daybook.journal.format import Damage
+from daybook.journal.segment import first_lsn_of
+from daybook.paging.carrying import located
+from daybook.paging.checked import Transaction
+from daybook.paging.clustering import CLUSTERS_DIRECTORY, ranges_of
+from daybook.paging.clusters import Cluster
+from daybook.paging.content import ContentReader
+from daybook.paging.layout import LAYOUT
+from daybook.paging.tables import BLOCKS, CARRIED, EXPIRING, FLIGHTS, LARGE, Tables
 
 _Row = tuple[bytes, bytes]
 

@@ -19,12 +19,12 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from engine.events import CARRIED, CHUNK_RECEIVED, MESSAGE, RELATED, ROUTED, Row
-from engine.queues import PAST_ALL, ContentError, StoreDamaged
-from journal.block import BlockCodec
-from journal.disk import Disk
-from journal.errors import Corruption, JournalError
-from journal.format import (
+from daybook.engine.events import CARRIED, CHUNK_RECEIVED, MESSAGE, RELATED, ROUTED, Row
+from daybook.engine.queues import PAST_ALL, ContentError, StoreDamaged
+from daybook.journal.block import BlockCodec
+from daybook.journal.disk import Disk
+from daybook.journal.errors import Corruption, JournalError
+from daybook.journal.format import (
     BLOCK_HEADER_BYTES,
     BlockHeader,
     Damage,
@@ -34,10 +34,10 @@ from journal.format import (
     segment_name,
     unpack_block_header,
 )
-from journal.layout import RowLayout
-from journal.leading_rows import leading_rows
-from journal.segment import Segment, open_segment, segment_names
-from journal.spares import OUT_OF_DESCRIPTORS
+from daybook.journal.layout import RowLayout
+from daybook.journal.leading_rows import leading_rows
+from daybook.journal.segment import Segment, open_segment, segment_names
+from daybook.journal.spares import OUT_OF_DESCRIPTORS
 
 CACHE_BYTES: Final = 16 * 1024 * 1024
 """How much of decoded blocks is kept, unless told otherwise."""

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from paging.checked import IndexDamaged
-from paging.children import child_command
-from paging.clustering import CLUSTERS_DIRECTORY
-from paging.judging import DAMAGED, DEADLY
-from paging.ownership import INDEX_LOCK
-from paging.tables import DATA_FILE, IndexUnwritable, open_for_reading
+from daybook.paging.checked import IndexDamaged
+from daybook.paging.children import child_command
+from daybook.paging.clustering import CLUSTERS_DIRECTORY
+from daybook.paging.judging import DAMAGED, DEADLY
+from daybook.paging.ownership import INDEX_LOCK
+from daybook.paging.tables import DATA_FILE, IndexUnwritable, open_for_reading
 
 
 def copy_index(data: Path, target: Path) -> bool:
@@ -62,7 +62,7 @@ def _alone(data: Path) -> Iterator[bool]:
 
 
 def _copy_apart(index: Path, target: Path) -> None:
-    command = child_command("paging.copying", str(index.absolute()), str(target.absolute()))
+    command = child_command("daybook.paging.copying", str(index.absolute()), str(target.absolute()))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     said = done.stderr.strip().rpartition("\n")[2]
     if -done.returncode in DEADLY:

@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from engine.message import LEVELS, Entry
-from engine.queues import PAST_ALL, Queue
-from paging import pages
-from paging.checked import Cursor, Transaction
-from paging.pages import U8, U32, U64
-from paging.plain import Taken
-from paging.records import ready_entry
-from paging.tables import ID_KEY, LEVEL_KEY, PAGES, Tables, level_prefix
+from daybook.engine.message import LEVELS, Entry
+from daybook.engine.queues import PAST_ALL, Queue
+from daybook.paging import pages
+from daybook.paging.checked import Cursor, Transaction
+from daybook.paging.pages import U8, U32, U64
+from daybook.paging.plain import Taken
+from daybook.paging.records import ready_entry
+from daybook.paging.tables import ID_KEY, LEVEL_KEY, PAGES, Tables, level_prefix
 
 PAGES_MAX: Final = 1024
 """How many pages are remembered, one for each level: those of many queues that are busy at once."""

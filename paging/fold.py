@@ -12,21 +12,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import events
-from engine.apply import APPLY, MisfitError
-from engine.events import CONNECTION, CONSUMER, KIND, MESSAGE, QUEUE, Row
-from engine.message import HELD_LEVEL, READY, Entry
-from engine.queues import PAST_ALL, Queue, Store
-from engine.state import State
-from paging import records
-from paging.checked import IndexDamaged, Transaction
-from paging.columns import Columns
-from paging.finding import Finder
-from paging.id_pages import IdPages
-from paging.levels import LEVELS, Levels, join_placed, join_taken
-from paging.loading import load_state
-from paging.pages import SIZE_MAX, U8, U32, U64, rows_of
-from paging.plain import (
+from daybook.engine import events
+from daybook.engine.apply import APPLY, MisfitError
+from daybook.engine.events import CONNECTION, CONSUMER, KIND, MESSAGE, QUEUE, Row
+from daybook.engine.message import HELD_LEVEL, READY, Entry
+from daybook.engine.queues import PAST_ALL, Queue, Store
+from daybook.engine.state import State
+from daybook.paging import records
+from daybook.paging.checked import IndexDamaged, Transaction
+from daybook.paging.columns import Columns
+from daybook.paging.finding import Finder
+from daybook.paging.id_pages import IdPages
+from daybook.paging.levels import LEVELS, Levels, join_placed, join_taken
+from daybook.paging.loading import load_state
+from daybook.paging.pages import SIZE_MAX, U8, U32, U64, rows_of
+from daybook.paging.plain import (
     NONE_PLACED,
     NONE_TAKEN,
     Placed,
@@ -36,7 +36,7 @@ from paging.plain import (
     everything,
     ranks,
 )
-from paging.tables import (
+from daybook.paging.tables import (
     ADDRESSES,
     CONNECTIONS,
     CONSUMERS,

@@ -11,10 +11,10 @@ what the keys are of.
 from struct import Struct
 from typing import Final
 
-from engine.id_cache import KEY_BYTES, IdCache
-from engine.state import State
-from paging.checked import IndexDamaged, Table, Transaction
-from paging.tables import IDS, IDS_KEY, Tables
+from daybook.engine.id_cache import KEY_BYTES, IdCache
+from daybook.engine.state import State
+from daybook.paging.checked import IndexDamaged, Table, Transaction
+from daybook.paging.tables import IDS, IDS_KEY, Tables
 
 PAGE_KEYS: Final = 250
 _HEAD: Final = Struct("<Q")

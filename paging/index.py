@@ -11,17 +11,17 @@ from typing import Final
 
 import numpy as np
 
-from engine import events
-from engine.digest import combine, entry_hash
-from engine.state import State
-from journal.block import Block
-from journal.format import segment_first_lsn
-from paging.carrying import note_places
-from paging.checked import IndexDamaged, Transaction
-from paging.clustering import Clustering, remove_leftovers
-from paging.columns import Columns
-from paging.fold import Fold
-from paging.tables import (
+from daybook.engine import events
+from daybook.engine.digest import combine, entry_hash
+from daybook.engine.state import State
+from daybook.journal.block import Block
+from daybook.journal.format import segment_first_lsn
+from daybook.paging.carrying import note_places
+from daybook.paging.checked import IndexDamaged, Transaction
+from daybook.paging.clustering import Clustering, remove_leftovers
+from daybook.paging.columns import Columns
+from daybook.paging.fold import Fold
+from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
     ID_KEY,

@@ -17,18 +17,18 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
-from journal.block import Block
-from journal.disk import RealDisk
-from journal.errors import Corruption, JournalError
-from journal.lifeline import end_with
-from journal.reader import read_blocks
-from journal.segment import data_id_of
-from paging.batches import BATCH_BYTES
-from paging.index import Index
-from paging.layout import LAYOUT
-from paging.messages import Damaged, Durable, Ended, Indexed, Line, Trouble
-from paging.ownership import owning_index
-from paging.tables import DATA_FILE, IndexDamaged, IndexUnwritable
+from daybook.journal.block import Block
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import Corruption, JournalError
+from daybook.journal.lifeline import end_with
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import data_id_of
+from daybook.paging.batches import BATCH_BYTES
+from daybook.paging.index import Index
+from daybook.paging.layout import LAYOUT
+from daybook.paging.messages import Damaged, Durable, Ended, Indexed, Line, Trouble
+from daybook.paging.ownership import owning_index
+from daybook.paging.tables import DATA_FILE, IndexDamaged, IndexUnwritable
 
 COMMIT_SECONDS: Final = 1.0
 """How long an event waits for its commit when nothing presses."""

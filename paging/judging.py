@@ -9,11 +9,11 @@ import subprocess
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from journal.disk import Disk
-from journal.reader import read_blocks
-from paging.children import child_command
-from paging.layout import LAYOUT
-from paging.tables import DATA_FILE, IndexDamaged, IndexUnwritable, open_for_reading
+from daybook.journal.disk import Disk
+from daybook.journal.reader import read_blocks
+from daybook.paging.children import child_command
+from daybook.paging.layout import LAYOUT
+from daybook.paging.tables import DATA_FILE, IndexDamaged, IndexUnwritable, open_for_reading
 
 DAMAGED: Final = 3
 """Exit code of the process that reads a whole index and finds it damaged."""
@@ -75,7 +75,7 @@ def check_apart(path: Path, journal: Path | None = None) -> str:
     read, which says nothing about the index.
     """
     words = [str(each.absolute()) for each in (path, journal) if each is not None]
-    command = child_command("paging.checking", *words)
+    command = child_command("daybook.paging.checking", *words)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return ""

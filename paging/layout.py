@@ -5,8 +5,8 @@ The engine knows no journal and the journal no events; here the two meet.
 
 from typing import Final
 
-from engine import events
-from journal.layout import RowLayout
+from daybook.engine import events
+from daybook.journal.layout import RowLayout
 
 LAYOUT: Final = RowLayout(
     columns=tuple((column.name, column.code, column.offset) for column in events.COLUMNS),

@@ -20,9 +20,9 @@ never know files, processes, clocks or the event loop.
 from collections.abc import Generator
 from typing import Final, TypeAlias
 
-from engine.carrying import relocate
-from engine.commands import Carry, CarryChunk, Command, NoteSegmentsRemoved
-from engine.events import (
+from daybook.engine.carrying import relocate
+from daybook.engine.commands import Carry, CarryChunk, Command, NoteSegmentsRemoved
+from daybook.engine.events import (
     KIND,
     LARGE,
     CarriedDetail,
@@ -30,10 +30,10 @@ from engine.events import (
     chunk_lsns,
     decode_detail,
 )
-from engine.message import Message
-from journal.retention import Choice, Limits, SealedSegment, choose
-from paging.content import Event
-from paging.surveying import Place, Weight
+from daybook.engine.message import Message
+from daybook.journal.retention import Choice, Limits, SealedSegment, choose
+from daybook.paging.content import Event
+from daybook.paging.surveying import Place, Weight
 
 ROUND_SEGMENTS: Final = 16
 """How many segments leave in one round, so that each makes room soon."""

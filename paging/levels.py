@@ -10,15 +10,15 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.events import PERSISTENT
-from engine.message import HELD_LEVEL
-from engine.queues import Queue
-from paging import pages
-from paging.checked import Cursor, IndexDamaged, Table, Transaction
-from paging.pages import NO_ROWS, U8, U32, Rows
-from paging.plain import NONE_PLACED, NONE_TAKEN, Placed, Taken, ranks
-from paging.records import LevelRecord
-from paging.tables import (
+from daybook.engine.events import PERSISTENT
+from daybook.engine.message import HELD_LEVEL
+from daybook.engine.queues import Queue
+from daybook.paging import pages
+from daybook.paging.checked import Cursor, IndexDamaged, Table, Transaction
+from daybook.paging.pages import NO_ROWS, U8, U32, Rows
+from daybook.paging.plain import NONE_PLACED, NONE_TAKEN, Placed, Taken, ranks
+from daybook.paging.records import LevelRecord
+from daybook.paging.tables import (
     EXPIRING,
     EXPIRING_KEY,
     ID_KEY,

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.events import PERSISTENT
-from engine.message import HELD_LEVEL, IN_FLIGHT
-from engine.queues import Queue, Store
-from engine.settings import Settings
-from engine.state import Address, Connection, Consumer, State
-from paging import id_pages, records
-from paging.checked import IndexDamaged, Transaction
-from paging.tables import (
+from daybook.engine.events import PERSISTENT
+from daybook.engine.message import HELD_LEVEL, IN_FLIGHT
+from daybook.engine.queues import Queue, Store
+from daybook.engine.settings import Settings
+from daybook.engine.state import Address, Connection, Consumer, State
+from daybook.paging import id_pages, records
+from daybook.paging.checked import IndexDamaged, Transaction
+from daybook.paging.tables import (
     ADDRESSES,
     CONNECTIONS,
     CONSUMERS,

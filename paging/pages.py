@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.digest import HASH_FACTORS, HASH_START, HELD
-from engine.message import HELD_LEVEL, READY
-from paging.checked import CRC_BYTES, IndexDamaged
+from daybook.engine.digest import HASH_FACTORS, HASH_START, HELD
+from daybook.engine.message import HELD_LEVEL, READY
+from daybook.paging.checked import CRC_BYTES, IndexDamaged
 
 PAGE_BYTES_MAX: Final = 4080 - CRC_BYTES
 HEADER: Final = Struct("<BBHQ")

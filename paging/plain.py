@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import events
-from engine.apply import APPLY, nothing
-from engine.message import MESSAGE_OVERHEAD_BYTES
-from paging.columns import DETAIL_BYTES, Columns
-from paging.pages import I64, NO_ROWS, SIZE_MAX, U8, U16, U32, Rows
+from daybook.engine import events
+from daybook.engine.apply import APPLY, nothing
+from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
+from daybook.paging.columns import DETAIL_BYTES, Columns
+from daybook.paging.pages import I64, NO_ROWS, SIZE_MAX, U8, U16, U32, Rows
 
 KINDS: Final = 256
 

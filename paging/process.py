@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from paging.children import child_command
-from paging.judging import DEADLY
-from paging.messages import Damaged, Durable, Ended, Indexed, Line, Said, Trouble
+from daybook.paging.children import child_command
+from daybook.paging.judging import DEADLY
+from daybook.paging.messages import Damaged, Durable, Ended, Indexed, Line, Said, Trouble
 
 CLOSE_SECONDS: Final = 5.0
 STEP_SECONDS: Final = 0.2
@@ -47,7 +47,7 @@ class IndexerProcess:
         words = [str(theirs.fileno()), str(data.absolute()), str(os.getpid())]
         try:
             self._process: Final = subprocess.Popen(
-                child_command("paging.indexer", *words),
+                child_command("daybook.paging.indexer", *words),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

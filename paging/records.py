@@ -8,12 +8,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from engine.events import MESSAGE_FLAGS, REDELIVERED
-from engine.message import HELD_LEVEL, Entry, Message, message_without_content
-from engine.queues import Queue
-from engine.settings import Matches
-from engine.state import Address, Connection, Consumer, State
-from paging.checked import IndexDamaged
+from daybook.engine.events import MESSAGE_FLAGS, REDELIVERED
+from daybook.engine.message import HELD_LEVEL, Entry, Message, message_without_content
+from daybook.engine.queues import Queue
+from daybook.engine.settings import Matches
+from daybook.engine.state import Address, Connection, Consumer, State
+from daybook.paging.checked import IndexDamaged
 
 
 class AddressRecord(msgspec.Struct, array_like=True, frozen=True):

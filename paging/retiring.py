@@ -17,17 +17,17 @@ from typing import Any, Final
 
 import msgspec
 
-from engine.queues import StoreError
-from journal.archive import Archive
-from journal.disk import Disk, RealDisk
-from journal.errors import JournalError
-from journal.format import segment_first_lsn
-from journal.lifeline import end_with
-from journal.segment import data_id_of, segment_names
-from paging.base import BaseDamaged, advance
-from paging.children import child_command
-from paging.surveying import Survey
-from paging.tables import IndexDamaged, IndexUnwritable
+from daybook.engine.queues import StoreError
+from daybook.journal.archive.archive import Archive
+from daybook.journal.disk import Disk, RealDisk
+from daybook.journal.errors import JournalError
+from daybook.journal.format import segment_first_lsn
+from daybook.journal.lifeline import end_with
+from daybook.journal.segment import data_id_of, segment_names
+from daybook.paging.base import BaseDamaged, advance
+from daybook.paging.children import child_command
+from daybook.paging.surveying import Survey
+from daybook.paging.tables import IndexDamaged, IndexUnwritable
 
 BASE: Final = "base"
 FIND: Final = "find"
@@ -42,7 +42,7 @@ NICENESS: Final = 5
 def command(work: str, data: Path, last_lsn: int) -> list[str]:
     """How this process starts such a process."""
     words = [work, str(data.absolute()), str(last_lsn), str(os.getpid())]
-    return child_command("paging.retiring", *words)
+    return child_command("daybook.paging.retiring", *words)
 
 
 def retire(data: Path, last_lsn: int, archive_url: str) -> int:

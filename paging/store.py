@@ -16,8 +16,8 @@ from typing import Final, cast
 
 import numpy as np
 
-from engine.digest import U64 as U64_MASK
-from engine.events import (
+from daybook.engine.digest import U64 as U64_MASK
+from daybook.engine.events import (
     KIND,
     LARGE,
     MESSAGE_FLAGS,
@@ -27,24 +27,24 @@ from engine.events import (
     chunk_lsns,
     decode_detail,
 )
-from engine.gap import Gap
-from engine.message import (
+from daybook.engine.gap import Gap
+from daybook.engine.message import (
     LEVELS,
     MESSAGE_OVERHEAD_BYTES,
     Entry,
     Message,
 )
-from engine.queues import PAST_ALL, Due, Loaded, Queue, StoreDamaged, StoreError, Window
-from engine.state import State
-from journal.disk import Disk, RealDisk
-from paging.carrying import located
-from paging.checked import IndexDamaged, Transaction
-from paging.clustering import CLUSTERS_DIRECTORY, ranges_of
-from paging.clusters import ClusterReader
-from paging.content import CACHE_BYTES, Content, ContentReader, DecodedCache
-from paging.layout import LAYOUT
-from paging.loading import load_state
-from paging.pages import (
+from daybook.engine.queues import PAST_ALL, Due, Loaded, Queue, StoreDamaged, StoreError, Window
+from daybook.engine.state import State
+from daybook.journal.disk import Disk, RealDisk
+from daybook.paging.carrying import located
+from daybook.paging.checked import IndexDamaged, Transaction
+from daybook.paging.clustering import CLUSTERS_DIRECTORY, ranges_of
+from daybook.paging.clusters import ClusterReader
+from daybook.paging.content import CACHE_BYTES, Content, ContentReader, DecodedCache
+from daybook.paging.layout import LAYOUT
+from daybook.paging.loading import load_state
+from daybook.paging.pages import (
     NO_ROWS,
     SIZE_MAX,
     U8,
@@ -56,8 +56,8 @@ from paging.pages import (
     header_of,
     join,
 )
-from paging.records import entry_of, priority_of, ready_entry
-from paging.tables import (
+from daybook.paging.records import entry_of, priority_of, ready_entry
+from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
     EXPIRING,

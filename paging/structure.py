@@ -22,8 +22,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paging.checked import IndexDamaged
-from paging.tables import (
+from daybook.paging.checked import IndexDamaged
+from daybook.paging.tables import (
     ADDRESSES,
     BLOCKS,
     CARRIED,

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from engine import events
-from engine.events import (
+from daybook.engine import events
+from daybook.engine.events import (
     ADDRESS,
     FLAGS,
     KIND,
@@ -24,17 +24,17 @@ from engine.events import (
     Row,
     decode_detail,
 )
-from engine.message import HELD_LEVEL, MESSAGE_OVERHEAD_BYTES
-from engine.queues import StoreError
-from journal.disk import Disk, RealDisk
-from journal.format import Damage, segment_first_lsn
-from journal.segment import first_lsn_of, open_segment, segment_names
-from paging import pages, records
-from paging.carrying import large_from, located
-from paging.checked import Transaction
-from paging.content import ContentReader
-from paging.layout import LAYOUT
-from paging.tables import (
+from daybook.engine.message import HELD_LEVEL, MESSAGE_OVERHEAD_BYTES
+from daybook.engine.queues import StoreError
+from daybook.journal.disk import Disk, RealDisk
+from daybook.journal.format import Damage, segment_first_lsn
+from daybook.journal.segment import first_lsn_of, open_segment, segment_names
+from daybook.paging import pages, records
+from daybook.paging.carrying import large_from, located
+from daybook.paging.checked import Transaction
+from daybook.paging.content import ContentReader
+from daybook.paging.layout import LAYOUT
+from daybook.paging.tables import (
     FLIGHT_KEY,
     FLIGHTS,
     ID_KEY,

@@ -17,10 +17,10 @@ from typing import Final, TypeVar
 
 import lmdb
 
-from journal.disk import sync_directory
-from journal.spares import OUT_OF_DESCRIPTORS, SPARES
-from paging.checked import IndexDamaged as IndexDamaged  # noqa: PLC0414 (for who opens tables)
-from paging.checked import Table, Transaction
+from daybook.journal.disk import sync_directory
+from daybook.journal.spares import OUT_OF_DESCRIPTORS, SPARES
+from daybook.paging.checked import IndexDamaged as IndexDamaged  # noqa: PLC0414 (for who opens tables)
+from daybook.paging.checked import Table, Transaction
 
 FORMAT: Final = 2
 """Number of the format of keys and values; an index of another one is made anew."""

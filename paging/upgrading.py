@@ -16,8 +16,8 @@ from typing import Final
 import lmdb
 from crc32c import crc32c
 
-from paging.checked import CRC_BYTES, IndexDamaged, Transaction
-from paging.tables import (
+from daybook.paging.checked import CRC_BYTES, IndexDamaged, Transaction
+from daybook.paging.tables import (
     ADDRESSES,
     CONNECTIONS,
     CONSUMERS,

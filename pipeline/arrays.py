@@ -15,16 +15,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
-from engine import events
-from engine.events import HEAPS, PERSISTENT, QUEUE
-from journal.block import Block, Buffer
-from journal.errors import Corruption
-from journal.format import Damage
-from journal.leading_rows import leading_rows
-from paging.layout import LAYOUT
-from pipeline.header_maps import header_maps
-from pipeline.naming import NameTables, encoded
-from pipeline.schema import BY_NAME, ENCODED_COLUMNS, HEAP_COLUMNS, TIME_TYPE
+from daybook.engine import events
+from daybook.engine.events import HEAPS, PERSISTENT, QUEUE
+from daybook.journal.block import Block, Buffer
+from daybook.journal.errors import Corruption
+from daybook.journal.format import Damage
+from daybook.journal.leading_rows import leading_rows
+from daybook.paging.layout import LAYOUT
+from daybook.pipeline.header_maps import header_maps
+from daybook.pipeline.naming import NameTables, encoded
+from daybook.pipeline.schema import BY_NAME, ENCODED_COLUMNS, HEAP_COLUMNS, TIME_TYPE
 
 DTYPES: Final = tuple(np.dtype("<" + code) for _, code, _ in LAYOUT.stored())
 LENGTHS: Final = len(DTYPES) - len(HEAPS)

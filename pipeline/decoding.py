@@ -17,18 +17,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine import events
-from journal.block import Block, BlockCodec
-from journal.disk import Disk
-from journal.errors import Corruption
-from journal.format import Damage
-from journal.segment import Segment
-from pipeline.ahead import in_order
-from pipeline.arrays import Part, Parts, column, load, load_heaps, positions_of
-from pipeline.naming import NameTables
-from pipeline.planning import Plan, Split, open_planned, unreadable
-from pipeline.schema import HEAP_COLUMNS, arrow_schema
-from pipeline.selection import EVERYTHING, Selection
+from daybook.engine import events
+from daybook.journal.block import Block, BlockCodec
+from daybook.journal.disk import Disk
+from daybook.journal.errors import Corruption
+from daybook.journal.format import Damage
+from daybook.journal.segment import Segment
+from daybook.pipeline.ahead import in_order
+from daybook.pipeline.arrays import Part, Parts, column, load, load_heaps, positions_of
+from daybook.pipeline.naming import NameTables
+from daybook.pipeline.planning import Plan, Split, open_planned, unreadable
+from daybook.pipeline.schema import HEAP_COLUMNS, arrow_schema
+from daybook.pipeline.selection import EVERYTHING, Selection
 
 
 class Limits(NamedTuple):

@@ -15,14 +15,14 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from journal.errors import ArchiveError
-from pipeline.parquet_archive import (
+from daybook.journal.errors import ArchiveError
+from daybook.pipeline.parquet.archive import (
     ArchivedSegment,
     ParquetArchive,
     ParquetFile,
     local_path,
 )
-from pipeline.schema import ALL_COLUMNS, arrow_schema
+from daybook.pipeline.schema import ALL_COLUMNS, arrow_schema
 
 DAY: Final = "day"
 APPLICATION: Final = "daybook"

@@ -20,14 +20,14 @@ from typing import Final, TypeVar
 import duckdb
 import pyarrow as pa
 
-from journal.errors import JournalError
-from pipeline.decoding import read_plan
-from pipeline.engines import History
-from pipeline.parquet import Parts, duck_rows
-from pipeline.planning import Source
-from pipeline.reading import reading
-from pipeline.schema import NAMED_COLUMNS, arrow_schema, check_columns
-from pipeline.selection import EVERYTHING, Selection
+from daybook.journal.errors import JournalError
+from daybook.pipeline.decoding import read_plan
+from daybook.pipeline.engines import History
+from daybook.pipeline.parquet.reading import Parts, duck_rows
+from daybook.pipeline.planning import Source
+from daybook.pipeline.reading import reading
+from daybook.pipeline.schema import NAMED_COLUMNS, arrow_schema, check_columns
+from daybook.pipeline.selection import EVERYTHING, Selection
 
 BATCH_ROWS: Final = 1 << 16
 MEMORY_SHARE: Final = 3

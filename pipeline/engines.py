@@ -10,8 +10,8 @@ from typing import Protocol
 import msgspec
 import pyarrow as pa
 
-from pipeline.planning import Source
-from pipeline.selection import EVERYTHING, Selection, SelectionError
+from daybook.pipeline.planning import Source
+from daybook.pipeline.selection import EVERYTHING, Selection, SelectionError
 
 
 class History(msgspec.Struct, frozen=True):

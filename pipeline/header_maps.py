@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.headers import as_dict
+from daybook.engine.headers import as_dict
 
 _LINE_FEED = 10
 

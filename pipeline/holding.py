@@ -9,8 +9,8 @@ import time
 import uuid
 from typing import Final
 
-from journal.pins import Lease
-from pipeline.planning import Plan, Source
+from daybook.journal.pins import Lease
+from daybook.pipeline.planning import Plan, Source
 
 RENEWALS: Final = 4
 """How often a reader renews within the time that a lease has."""

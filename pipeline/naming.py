@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.selection import SelectionError
+from daybook.pipeline.selection import SelectionError
 
 IDS_MAX: Final = 1 << 24
 """Ids count up from 1; larger ones are looked up one by one."""

@@ -16,26 +16,37 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from client.control import is_running
-from engine import events
-from engine.events import KIND, MESSAGE, TIME, Row
-from history.beginning import beginning
-from history.names import Names
-from history.scan import events_of, kinds_mask
-from journal.archive import Archive
-from journal.archive_disk import JoinedDisk
-from journal.archive_ranges import RangedDisk
-from journal.block import Block, kind_bit, queue_bit
-from journal.disk import Disk
-from journal.errors import ArchiveError, Corruption, JournalError, NoJournal
-from journal.format import BLOCK_HEADER_BYTES, FOOTER_ENTRY_FIELDS, Damage, segment_first_lsn
-from journal.reader import read_blocks
-from journal.segment import Segment, first_lsn_of, left_meanwhile, open_segment, segment_names
-from paging.layout import LAYOUT
-from pipeline.arrays import Part
-from pipeline.naming import NO_NAMES, NameTables
-from pipeline.selection import Selection, SelectionError
-from recovery.readonly import journal_disk
+from daybook.client.control import is_running
+from daybook.engine import events
+from daybook.engine.events import KIND, MESSAGE, TIME, Row
+from daybook.history.beginning import beginning
+from daybook.history.names import Names
+from daybook.history.scan import events_of, kinds_mask
+from daybook.journal.archive.archive import Archive
+from daybook.journal.archive.disk import JoinedDisk
+from daybook.journal.archive.ranges import RangedDisk
+from daybook.journal.block import Block, kind_bit, queue_bit
+from daybook.journal.disk import Disk
+from daybook.journal.errors import ArchiveError, Corruption, JournalError, NoJournal
+from daybook.journal.format import (
+    BLOCK_HEADER_BYTES,
+    FOOTER_ENTRY_FIELDS,
+    Damage,
+    segment_first_lsn,
+)
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import (
+    Segment,
+    first_lsn_of,
+    left_meanwhile,
+    open_segment,
+    segment_names,
+)
+from daybook.paging.layout import LAYOUT
+from daybook.pipeline.arrays import Part
+from daybook.pipeline.naming import NO_NAMES, NameTables
+from daybook.pipeline.selection import Selection, SelectionError
+from daybook.recovery.readonly import journal_disk
 
 SPLIT_BYTES: Final = 16 << 20
 GAP_BYTES: Final = 1 << 16

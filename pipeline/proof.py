@@ -21,11 +21,11 @@ import pyarrow as pa
 import zstandard
 from numpy.typing import NDArray
 
-from engine.events import HEAPS
-from journal import rows_frame
-from journal.block import COMPRESSION_LEVEL, Block, BlockCodec, RawBlock
-from journal.errors import Corruption
-from journal.format import (
+from daybook.engine.events import HEAPS
+from daybook.journal import rows_frame
+from daybook.journal.block import COMPRESSION_LEVEL, Block, BlockCodec, RawBlock
+from daybook.journal.errors import Corruption
+from daybook.journal.format import (
     BLOCK_HEADER_BYTES,
     HASH_BYTES,
     PADDING_BYTES_MIN,
@@ -42,12 +42,12 @@ from journal.format import (
     unpack_footer,
     unpack_segment_header,
 )
-from journal.rows_frame import Order
-from journal.segment import CHUNK_BYTES, Segment
-from paging.layout import LAYOUT
-from pipeline.arrays import DTYPES, Part, column
-from pipeline.naming import NameTables
-from pipeline.schema import ALL_COLUMNS, arrow_schema
+from daybook.journal.rows_frame import Order
+from daybook.journal.segment import CHUNK_BYTES, Segment
+from daybook.paging.layout import LAYOUT
+from daybook.pipeline.arrays import DTYPES, Part, column
+from daybook.pipeline.naming import NameTables
+from daybook.pipeline.schema import ALL_COLUMNS, arrow_schema
 
 PROOF_VERSION: Final = 1
 PROOF_MAGIC: Final = b"dbPROOF\n"

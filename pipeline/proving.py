@@ -19,25 +19,25 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from journal.archive_manifest import describe, encode_manifest
-from journal.archive_store import LocalStore, Store
-from journal.disk import Disk, RealDisk
-from journal.errors import ArchiveError, JournalError
-from journal.format import Damage, SegmentHeader, manifest_name
-from journal.segment import open_segment, segment_names
-from journal.trust import too_large
-from paging.layout import LAYOUT
-from pipeline.naming import NameTables
-from pipeline.parquet_archive import (
+from daybook.journal.archive.manifest import describe, encode_manifest
+from daybook.journal.archive.store import LocalStore, Store
+from daybook.journal.disk import Disk, RealDisk
+from daybook.journal.errors import ArchiveError, JournalError
+from daybook.journal.format import Damage, SegmentHeader, manifest_name
+from daybook.journal.segment import open_segment, segment_names
+from daybook.journal.trust import too_large
+from daybook.paging.layout import LAYOUT
+from daybook.pipeline.naming import NameTables
+from daybook.pipeline.parquet.archive import (
     ABOUT,
     PROOF_SUFFIX,
     ArchivedSegment,
     ParquetArchive,
     gaps_between,
 )
-from pipeline.planning import Source
-from pipeline.proof import Proof, Rebuilder, RebuiltBlock, decode_proof, zstd_version
-from recovery.directory import JOURNAL
+from daybook.pipeline.planning import Source
+from daybook.pipeline.proof import Proof, Rebuilder, RebuiltBlock, decode_proof, zstd_version
+from daybook.recovery.directory import JOURNAL
 
 BATCH_ROWS: Final = 1 << 16
 

@@ -18,7 +18,15 @@ from uuid import uuid4
 
 import msgspec
 
-from client.stomp import PIECE_BYTES, Content, Endpoint, Refused, StompClient, StompError, encode
+from daybook.client.stomp import (
+    PIECE_BYTES,
+    Content,
+    Endpoint,
+    Refused,
+    StompClient,
+    StompError,
+    encode,
+)
 
 ROWS_MAX: Final = 1000
 BYTES_MAX: Final = 8 << 20

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from journal.pins import Pin
-from pipeline.planning import Plan, Source, check_source, make_plan
-from pipeline.selection import EVERYTHING, Selection
+from daybook.journal.pins import Pin
+from daybook.pipeline.planning import Plan, Source, check_source, make_plan
+from daybook.pipeline.selection import EVERYTHING, Selection
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from engine import events
-from pipeline.selection import SelectionError
+from daybook.engine import events
+from daybook.pipeline.selection import SelectionError
 
 LSN: Final = "lsn"
 TIME_TYPE: Final = pa.timestamp("us", tz="UTC")

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from engine.events import BY_NAME
+from daybook.engine.events import BY_NAME
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

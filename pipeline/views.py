@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from pipeline.engines import Engine, History
-from pipeline.planning import make_plan
-from pipeline.schema import ALL_COLUMNS
-from pipeline.selection import EVERYTHING, Selection
+from daybook.pipeline.engines import Engine, History
+from daybook.pipeline.planning import make_plan
+from daybook.pipeline.schema import ALL_COLUMNS
+from daybook.pipeline.selection import EVERYTHING, Selection
 
 EVENTS: Final = "events"
 MILESTONES: Final = "milestones"

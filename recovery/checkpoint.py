@@ -11,21 +11,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from engine import events
-from engine.events import KIND
-from engine.queues import PAST_ALL, StoreError
-from engine.state import State
-from journal.disk import Disk
-from journal.reader import read_blocks
-from journal.segment import first_lsn_of, segment_names
-from paging.base import BaseDamaged, describe, restore
-from paging.judging import check_apart, judge
-from paging.layout import LAYOUT
-from paging.process import IndexerFailed, IndexerProcess, IndexerStuck
-from paging.retiring import BASE
-from paging.store import IndexStore
-from paging.structure import check_structure
-from paging.tables import (
+from daybook.engine import events
+from daybook.engine.events import KIND
+from daybook.engine.queues import PAST_ALL, StoreError
+from daybook.engine.state import State
+from daybook.journal.disk import Disk
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import first_lsn_of, segment_names
+from daybook.paging.base import BaseDamaged, describe, restore
+from daybook.paging.judging import check_apart, judge
+from daybook.paging.layout import LAYOUT
+from daybook.paging.process import IndexerFailed, IndexerProcess, IndexerStuck
+from daybook.paging.retiring import BASE
+from daybook.paging.store import IndexStore
+from daybook.paging.structure import check_structure
+from daybook.paging.tables import (
     BLOCKS,
     DATA_FILE,
     ID_KEY,
@@ -34,7 +34,7 @@ from paging.tables import (
     open_for_reading,
     open_for_writing,
 )
-from recovery.last_words import LastWords
+from daybook.recovery.last_words import LastWords
 
 INDEX: Final = "index"
 CATCH_UP_EVENTS: Final = 200_000

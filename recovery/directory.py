@@ -15,26 +15,32 @@ from pathlib import Path
 from time import monotonic, perf_counter, sleep
 from typing import Final, NamedTuple
 
-from engine.invariants import check
-from engine.queues import StoreError
-from engine.state import State
-from journal.disk import Disk, RealDisk, sync_directory
-from journal.errors import Locked
-from journal.journal import SEGMENT_BYTES, Journal
-from journal.lock import DirectoryLock
-from journal.reader import read_blocks
-from journal.repair import Repair
-from journal.segment import segment_names
-from paging.base import BaseDamaged
-from paging.layout import LAYOUT
-from paging.ownership import owning_index
-from paging.process import IndexerFailed, IndexerProcess
-from paging.store import IndexStore
-from paging.tables import IndexUnwritable
-from recovery.checkpoint import INDEX, Checkpoint, known_durable_lsn, load_checkpoint, suspect
-from recovery.fold import FoldError, fold_block
-from recovery.last_words import LastWords, Watch, last_words
-from recovery.strangers import named, strangers
+from daybook.engine.invariants import check
+from daybook.engine.queues import StoreError
+from daybook.engine.state import State
+from daybook.journal.disk import Disk, RealDisk, sync_directory
+from daybook.journal.errors import Locked
+from daybook.journal.journal import SEGMENT_BYTES, Journal
+from daybook.journal.lock import DirectoryLock
+from daybook.journal.reader import read_blocks
+from daybook.journal.repair import Repair
+from daybook.journal.segment import segment_names
+from daybook.paging.base import BaseDamaged
+from daybook.paging.layout import LAYOUT
+from daybook.paging.ownership import owning_index
+from daybook.paging.process import IndexerFailed, IndexerProcess
+from daybook.paging.store import IndexStore
+from daybook.paging.tables import IndexUnwritable
+from daybook.recovery.checkpoint import (
+    INDEX,
+    Checkpoint,
+    known_durable_lsn,
+    load_checkpoint,
+    suspect,
+)
+from daybook.recovery.fold import FoldError, fold_block
+from daybook.recovery.last_words import LastWords, Watch, last_words
+from daybook.recovery.strangers import named, strangers
 
 JOURNAL: Final = "journal"
 DATA_ID: Final = "data-id"

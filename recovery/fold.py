@@ -7,10 +7,10 @@ reads what it is given and writes nothing.
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from engine.apply import APPLY, MisfitError
-from engine.events import BY_NUMBER, COLUMNS, Row
-from engine.state import State
-from journal.block import Block
+from daybook.engine.apply import APPLY, MisfitError
+from daybook.engine.events import BY_NUMBER, COLUMNS, Row
+from daybook.engine.state import State
+from daybook.journal.block import Block
 
 
 class FoldError(Exception):

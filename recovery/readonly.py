@@ -6,18 +6,18 @@ Works while a broker runs on the directory: what is read is the durable part of 
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.state import State
-from journal.disk import RealDisk
-from journal.errors import NoJournal
-from journal.reader import read_blocks
-from journal.segment import data_id_of, first_lsn_of
-from paging.base import restore
-from paging.layout import LAYOUT
-from paging.retiring import BASE
-from paging.store import IndexStore
-from paging.tables import open_for_reading
-from recovery.directory import JOURNAL
-from recovery.fold import fold
+from daybook.engine.state import State
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import NoJournal
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import data_id_of, first_lsn_of
+from daybook.paging.base import restore
+from daybook.paging.layout import LAYOUT
+from daybook.paging.retiring import BASE
+from daybook.paging.store import IndexStore
+from daybook.paging.tables import open_for_reading
+from daybook.recovery.directory import JOURNAL
+from daybook.recovery.fold import fold
 
 
 def journal_disk(directory: Path) -> RealDisk:

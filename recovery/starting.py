@@ -5,13 +5,13 @@ that clients have heard of: their LSNs are skipped, so that no id is ever given 
 never know who asks.
 """
 
-from engine.commands import Start
-from engine.core import LSNS_RESERVED
-from engine.events import BROKER_STOPPED, KIND
-from journal.disk import Disk
-from journal.reader import read_blocks
-from paging.layout import LAYOUT
-from recovery.directory import Recovered
+from daybook.engine.commands import Start
+from daybook.engine.core import LSNS_RESERVED
+from daybook.engine.events import BROKER_STOPPED, KIND
+from daybook.journal.disk import Disk
+from daybook.journal.reader import read_blocks
+from daybook.paging.layout import LAYOUT
+from daybook.recovery.directory import Recovered
 
 
 def start_after(

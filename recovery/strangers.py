@@ -8,10 +8,10 @@ must have nothing in it but what a first start finds there for good reason.
 from pathlib import Path
 from typing import Final
 
-from journal.disk import RealDisk
-from journal.lock import LOCK_NAME
-from journal.segment import segment_names
-from recovery.last_words import LAST_WORDS
+from daybook.journal.disk import RealDisk
+from daybook.journal.lock import LOCK_NAME
+from daybook.journal.segment import segment_names
+from daybook.recovery.last_words import LAST_WORDS
 
 FIRST: Final = frozenset(
     {

@@ -11,5 +11,5 @@
 | `config`, `options`, `config_source`, `toml_source` | the configuration |
 | `users` | logins |
 | `logs` | structured logs |
-| `packaging`, `version` | that the packages are ours, and which release |
+| `version` | which release this is |
 """

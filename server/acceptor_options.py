@@ -5,8 +5,19 @@ See `server.options` for the tables of everything else.
 
 from typing import Final
 
-from server.kinds import FLAG, GIB, LISTEN, PREFIX, TEXTS, choice, count, duration, size, text
-from server.option import Option
+from daybook.server.kinds import (
+    FLAG,
+    GIB,
+    LISTEN,
+    PREFIX,
+    TEXTS,
+    choice,
+    count,
+    duration,
+    size,
+    text,
+)
+from daybook.server.option import Option
 
 ACCEPTOR: Final = (
     Option(

@@ -18,9 +18,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from server.descriptors import Descriptors
-from server.logs import logger
-from server.tally import Tally
+from daybook.server.descriptors import Descriptors
+from daybook.server.logs import logger
+from daybook.server.tally import Tally
 
 LOGGED_MAX: Final = 64
 """How many addresses and reasons have lines of their own in the log in a minute."""

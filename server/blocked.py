@@ -8,9 +8,9 @@ longer than needed. Must never know sockets.
 from collections.abc import Callable
 from typing import Any, Final
 
-from engine import limits
-from engine.broker import Broker
-from server.peer import Peer
+from daybook.engine import limits
+from daybook.engine.broker import Broker
+from daybook.server.peer import Peer
 
 WAKES_AT_A_TIME: Final = 64
 """How many peers go on before others have their turn."""

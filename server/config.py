@@ -13,16 +13,16 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from engine import settings
-from engine.settings import Matches
-from journal.archive_place import overlap
-from journal.archive_store import without_password
-from protocols.stomp.options import StompOptions
-from server import kinds, options
-from server.acceptor_options import ACCEPTOR
-from server.config_source import Block, Given, Source, literal, read_file, read_flags
-from server.kinds import Invalid, Value
-from server.option import Option, unknown
+from daybook.engine import settings
+from daybook.engine.settings import Matches
+from daybook.journal.archive.place import overlap
+from daybook.journal.archive.store import without_password
+from daybook.protocols.stomp.options import StompOptions
+from daybook.server import kinds, options
+from daybook.server.acceptor_options import ACCEPTOR
+from daybook.server.config_source import Block, Given, Source, literal, read_file, read_flags
+from daybook.server.kinds import Invalid, Value
+from daybook.server.option import Option, unknown
 
 USERS_FILE: Final = "users.toml"
 UNSET: Final = msgspec.UNSET

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from server.option import unknown
-from server.options import ARRAYS, SECTIONS
-from server.toml_source import Place, TomlError, TomlSource, read_toml
+from daybook.server.option import unknown
+from daybook.server.options import ARRAYS, SECTIONS
+from daybook.server.toml_source import Place, TomlError, TomlSource, read_toml
 
 SETTINGS: Final = "address-setting"
 _TOP: Final = (*(option.name for option in SECTIONS["broker"]), *SECTIONS, *ARRAYS, SETTINGS)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final
 
-from engine.state import Connection, Consumer, State
+from daybook.engine.state import Connection, Consumer, State
 
 PAGE_MAX: Final = 1000
 

@@ -20,8 +20,8 @@ from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 
-from engine.broker import Broker
-from engine.commands import (
+from daybook.engine.broker import Broker
+from daybook.engine.commands import (
     ANYCAST,
     ClearDuplicateIds,
     Command,
@@ -34,11 +34,11 @@ from engine.commands import (
     ReleaseHeld,
     ResumeQueue,
 )
-from engine.message import Message
-from engine.queues import Queue, StoreError
-from engine.refusals import Code, Refusal
-from engine.state import HOST, State
-from server import connections, logs, views
+from daybook.engine.message import Message
+from daybook.engine.queues import Queue, StoreError
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.state import HOST, State
+from daybook.server import connections, logs, views
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 CLIENTS_MAX: Final = 32

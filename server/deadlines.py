@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from server.peer import Peer
+from daybook.server.peer import Peer
 
 STALE_MIN: Final = 64
 """So few entries that no longer count are not worth a new heap."""

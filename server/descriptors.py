@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from journal.spares import SPARES
+from daybook.journal.spares import SPARES
 
 RESERVE: Final = 192
 """Descriptors that connections never get: segments held open by three readers, clusters, the index,

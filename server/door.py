@@ -8,16 +8,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from engine.state import Connection
-from server import admission, logins
-from server.admission import Admission
-from server.config import BrokerConfig
-from server.connections import close_where
-from server.descriptors import Descriptors
-from server.hub import Hub
-from server.logins import HASHERS, Logins, Loop
-from server.logs import logger
-from server.users import GUEST, Users
+from daybook.engine.state import Connection
+from daybook.server import admission, logins
+from daybook.server.admission import Admission
+from daybook.server.config import BrokerConfig
+from daybook.server.connections import close_where
+from daybook.server.descriptors import Descriptors
+from daybook.server.hub import Hub
+from daybook.server.logins import HASHERS, Logins, Loop
+from daybook.server.logs import logger
+from daybook.server.users import GUEST, Users
 
 log = logger("door")
 

@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from engine.queues import StoreError
-from journal.process_writer import ProcessWriter
-from server import logs
-from server.guard import Guard
-from server.hub import Hub
-from server.indexing import Indexing
-from server.listeners import Acceptor
+from daybook.engine.queues import StoreError
+from daybook.journal.process_writer import ProcessWriter
+from daybook.server import logs
+from daybook.server.guard import Guard
+from daybook.server.hub import Hub
+from daybook.server.indexing import Indexing
+from daybook.server.listeners import Acceptor
 
 STEP_SECONDS: Final = 0.1
 INDEX_SECONDS: Final = 5.0

@@ -10,8 +10,8 @@ import asyncio
 import time
 from typing import Final
 
-from server import logs
-from server.tally import SPAN_US, Tally
+from daybook.server import logs
+from daybook.server.tally import SPAN_US, Tally
 
 HOSTS_MAX: Final = 1000
 """Of how many addresses errors are counted one by one within a minute."""

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from threading import Event, Thread
 from typing import Any, Final
 
-from server import logs
+from daybook.server import logs
 
 POLL_SECONDS: Final = 0.5
 STALL_SECONDS: Final = 5.0

@@ -12,26 +12,26 @@ calls everything from one thread.
 from collections.abc import Callable
 from typing import Any, Final
 
-from engine import transactions
-from engine.broker import Broker
-from engine.commands import Command, RetryHeld, Room, Stop, Withhold
-from engine.events import ADMINISTRATION, LIMIT, UNREADABLE
-from engine.message import Message
-from engine.queues import Store, StoreError
-from engine.refusals import UNFINISHED, Refusal
-from server.blocked import BlockedPeers
-from server.deadlines import Deadlines
-from server.keeping import NoChunks, Writer
-from server.logins import LoginRequest
-from server.memory import Memory
-from server.outbox import Outbox
-from server.peer import LARGE_AHEAD_CHUNKS, Chunks, Peer
-from server.ports import STALL_US, HubOptions, ignore_notice
-from server.refusals import Refusals
-from server.slow_consumers import SlowConsumers
-from server.turns import DELIVERY_UNITS, SLICE_UNITS, TURN_UNITS, Answer, Turns
-from server.unindexed import Unindexed
-from server.views import counts, set_aside
+from daybook.engine import transactions
+from daybook.engine.broker import Broker
+from daybook.engine.commands import Command, RetryHeld, Room, Stop, Withhold
+from daybook.engine.events import ADMINISTRATION, LIMIT, UNREADABLE
+from daybook.engine.message import Message
+from daybook.engine.queues import Store, StoreError
+from daybook.engine.refusals import UNFINISHED, Refusal
+from daybook.server.blocked import BlockedPeers
+from daybook.server.deadlines import Deadlines
+from daybook.server.keeping import NoChunks, Writer
+from daybook.server.logins import LoginRequest
+from daybook.server.memory import Memory
+from daybook.server.outbox import Outbox
+from daybook.server.peer import LARGE_AHEAD_CHUNKS, Chunks, Peer
+from daybook.server.ports import STALL_US, HubOptions, ignore_notice
+from daybook.server.refusals import Refusals
+from daybook.server.slow_consumers import SlowConsumers
+from daybook.server.turns import DELIVERY_UNITS, SLICE_UNITS, TURN_UNITS, Answer, Turns
+from daybook.server.unindexed import Unindexed
+from daybook.server.views import counts, set_aside
 
 
 class Hub:

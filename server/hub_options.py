@@ -1,8 +1,8 @@
 """What the configuration says to the hub. Must never know which hub, or when."""
 
-from server.config import Config
-from server.memory_limits import memory_options
-from server.ports import HubOptions
+from daybook.server.config import Config
+from daybook.server.memory_limits import memory_options
+from daybook.server.ports import HubOptions
 
 
 def hub_options(config: Config) -> HubOptions:

@@ -17,23 +17,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from engine.commands import Checkpoint
-from engine.queues import StoreError
-from journal.disk import RealDisk
-from paging.messages import Ended, Indexed, Trouble
-from paging.process import IndexerFailed, IndexerProcess
-from paging.store import IndexStore
-from paging.tables import (
+from daybook.engine.commands import Checkpoint
+from daybook.engine.queues import StoreError
+from daybook.journal.disk import RealDisk
+from daybook.paging.messages import Ended, Indexed, Trouble
+from daybook.paging.process import IndexerFailed, IndexerProcess
+from daybook.paging.store import IndexStore
+from daybook.paging.tables import (
     IndexDamaged,
     IndexUnwritable,
     open_for_reading,
     open_for_writing,
 )
-from recovery.checkpoint import INDEX
-from recovery.directory import JOURNAL
-from recovery.last_words import distrust, trust
-from server import logs
-from server.hub import Hub
+from daybook.recovery.checkpoint import INDEX
+from daybook.recovery.directory import JOURNAL
+from daybook.recovery.last_words import distrust, trust
+from daybook.server import logs
+from daybook.server.hub import Hub
 
 RESTART_US: Final = 1_000_000
 RESTART_MAX_US: Final = 60_000_000

@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from journal.journal import Journal
-from journal.process_writer import ProcessWriter
-from recovery.directory import DataDirectory, open_directory
-from server import logs
-from server.config import Config
+from daybook.journal.journal import Journal
+from daybook.journal.process_writer import ProcessWriter
+from daybook.recovery.directory import DataDirectory, open_directory
+from daybook.server import logs
+from daybook.server.config import Config
 
 QUIET_SECONDS: Final = 0.5
 """A start that takes no longer shows no bar."""

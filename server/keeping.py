@@ -6,8 +6,8 @@ Must never know how either is done.
 from collections.abc import Sequence
 from typing import Protocol
 
-from engine.queues import StoreError
-from journal.batch import BatchLike
+from daybook.engine.queues import StoreError
+from daybook.journal.batch import BatchLike
 
 
 class Writer(Protocol):

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from engine.settings import check_address
+from daybook.engine.settings import check_address
 
 Value: TypeAlias = str | int | bool | tuple[str, ...]
 

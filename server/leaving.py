@@ -16,21 +16,21 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from engine.carrying import large_before
-from engine.message import Message
-from journal.disk import RealDisk
-from journal.pins import lowest_pinned_lsn
-from journal.retention import SegmentTable, choose, remove_unpinned
-from paging import leaving as steps
-from paging.content import ContentReader
-from paging.layout import LAYOUT
-from paging.retiring import FIND, RETIRE, WEIGH, command
-from paging.store import IndexStore
-from paging.surveying import Place, Weight
-from recovery.directory import JOURNAL
-from server import logs
-from server.hub import Hub
-from server.supervision import Fatal
+from daybook.engine.carrying import large_before
+from daybook.engine.message import Message
+from daybook.journal.disk import RealDisk
+from daybook.journal.pins import lowest_pinned_lsn
+from daybook.journal.retention import SegmentTable, choose, remove_unpinned
+from daybook.paging import leaving as steps
+from daybook.paging.content import ContentReader
+from daybook.paging.layout import LAYOUT
+from daybook.paging.retiring import FIND, RETIRE, WEIGH, command
+from daybook.paging.store import IndexStore
+from daybook.paging.surveying import Place, Weight
+from daybook.recovery.directory import JOURNAL
+from daybook.server import logs
+from daybook.server.hub import Hub
+from daybook.server.supervision import Fatal
 
 STEP_SECONDS: Final = 0.002
 """How long content is read and carried at a time."""

@@ -10,15 +10,15 @@ import contextlib
 import socket
 from typing import Final, cast
 
-from journal.spares import OUT_OF_DESCRIPTORS
-from protocols.stomp import Session
-from server.admission import Admission
-from server.config import AcceptorConfig, stomp_options
-from server.error_frames import ErrorFrames
-from server.hangups import Hangups
-from server.hub import Hub
-from server.logs import logger
-from server.peer import WRITE_HIGH_BYTES, Peer
+from daybook.journal.spares import OUT_OF_DESCRIPTORS
+from daybook.protocols.stomp import Session
+from daybook.server.admission import Admission
+from daybook.server.config import AcceptorConfig, stomp_options
+from daybook.server.error_frames import ErrorFrames
+from daybook.server.hangups import Hangups
+from daybook.server.hub import Hub
+from daybook.server.logs import logger
+from daybook.server.peer import WRITE_HIGH_BYTES, Peer
 
 READ_BYTES: Final = 64 * 1024
 """Most bytes taken from a socket at once: after each such piece others get their turn, and the

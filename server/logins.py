@@ -21,9 +21,9 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from server.logs import logger
-from server.tally import Tally
-from server.users import GUEST, CannotCheck, Users
+from daybook.server.logs import logger
+from daybook.server.tally import Tally
+from daybook.server.users import GUEST, CannotCheck, Users
 
 HASHERS: Final = 2
 """How many passcodes are hashed at a time: a flood of logins must not take the machine."""

@@ -24,14 +24,14 @@ from typing import Any, Final
 
 import msgspec
 
-from engine.broker import Broker
-from engine.commands import ExpireTransactions
-from engine.duplicates import remembered
-from engine.handing import limit_unacked
-from engine.state import UNLIMITED
-from server.keeping import Writer
-from server.machine_memory import resident
-from server.peer import Peer
+from daybook.engine.broker import Broker
+from daybook.engine.commands import ExpireTransactions
+from daybook.engine.duplicates import remembered
+from daybook.engine.handing import limit_unacked
+from daybook.engine.state import UNLIMITED
+from daybook.server.keeping import Writer
+from daybook.server.machine_memory import resident
+from daybook.server.peer import Peer
 
 CONNECTION_BYTES: Final = 24 * 1024
 CONSUMER_BYTES: Final = 4 * 1024

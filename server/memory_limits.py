@@ -4,11 +4,11 @@
 each kind follows from it where the configuration does not say. Must never act on a limit.
 """
 
-from engine.core import Options
-from engine.state import UNLIMITED
-from server.config import BrokerConfig
-from server.machine_memory import available
-from server.memory import MemoryOptions
+from daybook.engine.core import Options
+from daybook.engine.state import UNLIMITED
+from daybook.server.config import BrokerConfig
+from daybook.server.machine_memory import available
+from daybook.server.memory import MemoryOptions
 
 
 def memory_options(broker: BrokerConfig) -> MemoryOptions:

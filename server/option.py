@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 import msgspec
 
-from server.kinds import Kind
+from daybook.server.kinds import Kind
 
 
 class Option(msgspec.Struct, frozen=True):

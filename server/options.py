@@ -7,11 +7,11 @@ never know where a value was written, and does no I/O.
 
 from typing import Final
 
-from engine.commands import ANYCAST, MULTICAST
-from engine.settings import BLOCK, DROP, FAIL
-from journal.format import DEVICE_BLOCKS
-from server.acceptor_options import ACCEPTOR
-from server.kinds import (
+from daybook.engine.commands import ANYCAST, MULTICAST
+from daybook.engine.settings import BLOCK, DROP, FAIL
+from daybook.journal.format import DEVICE_BLOCKS
+from daybook.server.acceptor_options import ACCEPTOR
+from daybook.server.kinds import (
     ADDRESS,
     ADDRESS_OR_EMPTY,
     FLAG,
@@ -28,7 +28,7 @@ from server.kinds import (
     size_of,
     text,
 )
-from server.option import Option
+from daybook.server.option import Option
 
 STOP: Final = "STOP"
 DISK_FULL_POLICIES: Final = (BLOCK, FAIL, DROP)

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
-from protocols.stomp import Session
-from protocols.stomp.bodies import Body
-from server.outbox import Generation
+from daybook.protocols.stomp import Session
+from daybook.protocols.stomp.bodies import Body
+from daybook.server.outbox import Generation
 
 WRITE_HIGH_BYTES: Final = 256 * 1024
 """A transport with more than this in its buffer is full, and says so when it has drained."""

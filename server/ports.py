@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from server.memory import MemoryOptions
+from daybook.server.memory import MemoryOptions
 
 
 def ignore_notice(text: str) -> None:

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final
 
-from engine.commands import RefuseConnection
-from server.tally import Tally
+from daybook.engine.commands import RefuseConnection
+from daybook.server.tally import Tally
 
 ADDRESSES_MAX: Final = 128
 """How many addresses and reasons have events of their own in a minute."""

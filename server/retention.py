@@ -11,20 +11,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from engine.queues import StoreError
-from journal.archive_store import without_password
-from journal.disk import RealDisk
-from journal.errors import JournalError
-from journal.format import segment_first_lsn
-from journal.retention import Limits, SegmentTable
-from journal.segment import segment_names
-from paging.leaving import Rounds
-from paging.store import IndexStore
-from recovery.directory import JOURNAL
-from server import logs
-from server.config import JournalConfig
-from server.hub import Hub
-from server.leaving import Performer, StepError
+from daybook.engine.queues import StoreError
+from daybook.journal.archive.store import without_password
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import JournalError
+from daybook.journal.format import segment_first_lsn
+from daybook.journal.retention import Limits, SegmentTable
+from daybook.journal.segment import segment_names
+from daybook.paging.leaving import Rounds
+from daybook.paging.store import IndexStore
+from daybook.recovery.directory import JOURNAL
+from daybook.server import logs
+from daybook.server.config import JournalConfig
+from daybook.server.hub import Hub
+from daybook.server.leaving import Performer, StepError
 
 REST_ROUNDS: Final = 2
 """How many times as long as the longest of some rounds took there is none after them.

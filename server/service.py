@@ -18,48 +18,47 @@ from typing import Any, Final
 
 import uvloop
 
-from client.control import SOCKET_NAME
-from engine import settings, unreadable
-from engine.broker import Broker
-from engine.commands import (
+from daybook.client.control import SOCKET_NAME
+from daybook.engine import settings, unreadable
+from daybook.engine.broker import Broker
+from daybook.engine.commands import (
     ChangeSettings,
     Command,
     CreateAddress,
     CreateQueue,
 )
-from engine.core import Options
-from engine.queues import ContentError, StoreError
-from engine.refusals import Code, Refusal
-from engine.settings import FAIL
-from journal.disk import RealDisk
-from journal.errors import DiskFull, JournalError
-from journal.trust import limit_blocks
-from paging.content import ContentReader
-from paging.layout import LAYOUT
-from recovery.directory import JOURNAL, RecoveryError
-from recovery.last_words import distrust
-from recovery.starting import start_after
-from server import logs
-from server.config import Config, ConfigError, changes, check_archive, effective
-from server.control import ControlServer
-from server.descriptors import TooFewDescriptors
-from server.disk_space import DiskSpace
-from server.door import Door
-from server.ending import Ending
-from server.guard import Guard
-from server.hub import Hub
-from server.hub_options import hub_options
-from server.indexing import Indexing
-from server.journaling import Journaling, look_at_lock
-from server.listeners import Acceptor
-from server.memory_limits import engine_options
-from server.notifying import READY, STOPPING, Notifier
-from server.options import STOP
-from server.packaging import foreign_packages
-from server.retention import Retention
-from server.supervision import Supervisor
-from server.users import Users, UsersError
-from server.version import VERSION
+from daybook.engine.core import Options
+from daybook.engine.queues import ContentError, StoreError
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.settings import FAIL
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import DiskFull, JournalError
+from daybook.journal.trust import limit_blocks
+from daybook.paging.content import ContentReader
+from daybook.paging.layout import LAYOUT
+from daybook.recovery.directory import JOURNAL, RecoveryError
+from daybook.recovery.last_words import distrust
+from daybook.recovery.starting import start_after
+from daybook.server import logs
+from daybook.server.config import Config, ConfigError, changes, check_archive, effective
+from daybook.server.control import ControlServer
+from daybook.server.descriptors import TooFewDescriptors
+from daybook.server.disk_space import DiskSpace
+from daybook.server.door import Door
+from daybook.server.ending import Ending
+from daybook.server.guard import Guard
+from daybook.server.hub import Hub
+from daybook.server.hub_options import hub_options
+from daybook.server.indexing import Indexing
+from daybook.server.journaling import Journaling, look_at_lock
+from daybook.server.listeners import Acceptor
+from daybook.server.memory_limits import engine_options
+from daybook.server.notifying import READY, STOPPING, Notifier
+from daybook.server.options import STOP
+from daybook.server.retention import Retention
+from daybook.server.supervision import Supervisor
+from daybook.server.users import Users, UsersError
+from daybook.server.version import VERSION
 
 TICK_SECONDS: Final = 0.1
 CLOCK_STEP_US: Final = 500_000
@@ -98,7 +97,6 @@ def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
     # looks at few new objects at a time, so that no turn becomes long by it.
     gc.set_threshold(10_000, 500, 100)
     try:
-        _check_packages()
         check_archive(config)
         with (
             # The last to be closed: it sees to it that the rest ends in time.
@@ -112,12 +110,6 @@ def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
     ) as error:  # fmt: skip
         log.error("the broker cannot start", why=str(error))
         return FAILED
-
-
-def _check_packages() -> None:
-    wrong = foreign_packages()
-    if wrong:
-        raise StartError("; ".join(wrong) + ": use an environment of Daybook's own")
 
 
 class Service:

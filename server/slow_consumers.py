@@ -9,10 +9,10 @@ Addresses without a threshold cost nothing but a look now and then. Must never k
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from engine.broker import Broker
-from engine.settings import KILL, AddressSettings
-from engine.state import Consumer
-from server.peer import Peer
+from daybook.engine.broker import Broker
+from daybook.engine.settings import KILL, AddressSettings
+from daybook.engine.state import Consumer
+from daybook.server.peer import Peer
 
 ROUND_US: Final = 1_000_000
 """How often consumers are gone through; a period is a multiple of it in effect."""

@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from server import logs
+from daybook.server import logs
 
 RESTART_SECONDS: Final = 1.0
 RESTART_SECONDS_MAX: Final = 60.0

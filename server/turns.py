@@ -13,10 +13,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from engine.broker import Broker
-from engine.commands import Command, ExpireDue
-from engine.refusals import Refusal
-from server.peer import Peer
+from daybook.engine.broker import Broker
+from daybook.engine.commands import Command, ExpireDue
+from daybook.engine.refusals import Refusal
+from daybook.server.peer import Peer
 
 SLICE_UNITS: Final = 250
 """What is done for one peer, or for one piece of work, before others have their turn."""

@@ -8,8 +8,8 @@ never know who indexes, and why it is slow.
 
 from typing import Final
 
-from engine.broker import Broker
-from engine.settings import BLOCK, FAIL
+from daybook.engine.broker import Broker
+from daybook.engine.settings import BLOCK, FAIL
 
 BEHIND: Final = (
     "more than {} bytes wait for the index (max-unindexed-bytes), so the broker takes no messages "

@@ -22,7 +22,7 @@ from typing import Final
 import argon2
 import msgspec
 
-from server.toml_source import TomlError, TomlMissing, TomlSource, read_toml
+from daybook.server.toml_source import TomlError, TomlMissing, TomlSource, read_toml
 
 GUEST: Final = "guest"
 """Login and passcode for the first steps; see `Users.allows_guest`."""

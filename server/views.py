@@ -9,14 +9,14 @@ from collections.abc import Callable
 from itertools import chain, islice
 from typing import Any, Final
 
-from engine.duplicates import remembered
-from engine.headers import as_dict
-from engine.message import IN_FLIGHT, Entry, Message
-from engine.queues import Queue
-from engine.refusals import Code, Refusal
-from engine.sizes import size_of
-from engine.state import HOST, State
-from engine.topology import check_name
+from daybook.engine.duplicates import remembered
+from daybook.engine.headers import as_dict
+from daybook.engine.message import IN_FLIGHT, Entry, Message
+from daybook.engine.queues import Queue
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.sizes import size_of
+from daybook.engine.state import HOST, State
+from daybook.engine.topology import check_name
 
 LIST_PAGE_MAX: Final = 1000
 """How many queues or addresses one page lists."""

@@ -11,17 +11,17 @@ from typing import Any, Final
 
 import click
 
-from client.control import ControlError, ask
-from engine.refusals import Refusal
-from engine.state import State
-from recovery.readonly import read_state
-from server import views
-from server.config import USERS_FILE
-from server.users import Users
-from tools.failures import Commands, Failure
-from tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, opened
-from tools.printing import show_json, show_json_pretty, show_table
-from tools.story import moment
+from daybook.client.control import ControlError, ask
+from daybook.engine.refusals import Refusal
+from daybook.engine.state import State
+from daybook.recovery.readonly import read_state
+from daybook.server import views
+from daybook.server.config import USERS_FILE
+from daybook.server.users import Users
+from daybook.tools.failures import Commands, Failure
+from daybook.tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, opened
+from daybook.tools.printing import show_json, show_json_pretty, show_table
+from daybook.tools.story import moment
 
 data_option = click.option(
     "--data", envvar="DAYBOOK_DATA", type=DIRECTORY, default=DATA_DEFAULT,

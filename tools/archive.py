@@ -9,18 +9,18 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from journal.archive import Archive, ArchiveReport
-from journal.archive_manifest import ArchiveEntry
-from journal.disk import Disk, RealDisk
-from journal.errors import ArchiveError
-from journal.pins import Pin
-from journal.segment import first_lsn_of, segment_names
-from recovery.directory import JOURNAL
-from server.toml_source import TomlError, read_toml
-from tools.failures import EXIT_WRONG, Failure
-from tools.paths import DIRECTORY, PathThatIsNamed, chosen, opened
-from tools.printing import adding_up, progress, show_json, show_table
-from tools.story import moment
+from daybook.journal.archive.archive import Archive, ArchiveReport
+from daybook.journal.archive.manifest import ArchiveEntry
+from daybook.journal.disk import Disk, RealDisk
+from daybook.journal.errors import ArchiveError
+from daybook.journal.pins import Pin
+from daybook.journal.segment import first_lsn_of, segment_names
+from daybook.recovery.directory import JOURNAL
+from daybook.server.toml_source import TomlError, read_toml
+from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.paths import DIRECTORY, PathThatIsNamed, chosen, opened
+from daybook.tools.printing import adding_up, progress, show_json, show_table
+from daybook.tools.story import moment
 
 ARCHIVE_NAME: Final = "archive"
 """Folder of the archive in a data directory, if nothing names another."""

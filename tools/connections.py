@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import click
 
-from client.control import ControlError, ask
-from tools.administration import data_option, json_option, show_rows
-from tools.failures import Commands, Failure
-from tools.printing import show_json, show_json_pretty
+from daybook.client.control import ControlError, ask
+from daybook.tools.administration import data_option, json_option, show_rows
+from daybook.tools.failures import Commands, Failure
+from daybook.tools.printing import show_json, show_json_pretty
 
 CONNECTION_COLUMNS: Final = ("connection", "user", "peer", "consumers", "transactions", "in_flight")
 MORE_CONNECTION_COLUMNS: Final = ("client_id", "protocol")

@@ -7,12 +7,12 @@ from typing import Final
 
 import click
 
-from server.version import VERSION
-from tools import administration, connections, health, messages
-from tools.failures import Commands, Failure
-from tools.failures import run as run_cli
-from tools.paths import DIRECTORY, PathThatIsNamed
-from tools.pipeline import pipeline_group
+from daybook.server.version import VERSION
+from daybook.tools import administration, connections, health, messages
+from daybook.tools.failures import Commands, Failure
+from daybook.tools.failures import run as run_cli
+from daybook.tools.paths import DIRECTORY, PathThatIsNamed
+from daybook.tools.pipeline import pipeline_group
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 CONFIG_NAME: Final = "broker.toml"
@@ -60,8 +60,8 @@ def serve(
             "journal; start without -O and without PYTHONOPTIMIZE"
         )
     # Only this command needs an event loop; the others start faster without one.
-    from server.config import load  # noqa: PLC0415
-    from server.service import run  # noqa: PLC0415
+    from daybook.server.config import load  # noqa: PLC0415
+    from daybook.server.service import run  # noqa: PLC0415
 
     flags = [*overrides, *([f"data-directory={data}"] if data is not None else [])]
     config = load(config_file, flags, listen)

@@ -1,7 +1,7 @@
 """The demo: a real broker, real clients, two kill -9 in the middle, and a table that proves it.
 
-Run it with `python -m tools.demo` or `make demo`. Exit code 0 if nothing was lost and nothing
-invented, 1 if any number is wrong.
+Run it with `python -m daybook.tools.demo` or `make demo`. Exit code 0 if nothing was lost and
+nothing invented, 1 if any number is wrong.
 """
 
 import logging
@@ -17,11 +17,11 @@ from typing import Final
 
 import click
 
-from client.control import ControlError, ask
-from tools.demo_clients import Client, Consumer, Desk, Ledger, Producer
-from tools.demo_proof import History, Row, as_objects, judge
-from tools.failures import EXIT_WRONG, Failure
-from tools.printing import show_json, show_table
+from daybook.client.control import ControlError, ask
+from daybook.tools.demo_clients import Client, Consumer, Desk, Ledger, Producer
+from daybook.tools.demo_proof import History, Row, as_objects, judge
+from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.printing import show_json, show_table
 
 PRODUCERS: Final = 4
 CONSUMERS: Final = 4
@@ -44,7 +44,7 @@ class Broker:
     def start(self) -> None:
         """Start, and wait until it accepts connections. Raises Failure."""
         command = [
-            sys.executable, "-m", "tools.daybook", "serve", "--data", str(self.data),
+            sys.executable, "-P", "-m", "daybook", "serve", "--data", str(self.data),
             "--listen", f"stomp://127.0.0.1:{self.port}",
         ]  # fmt: skip
         command += [word for setting in self._settings for word in ("--set", setting)]
@@ -262,7 +262,7 @@ def _mark(row: Row) -> str:
 
 def _journal(*arguments: str) -> bool:
     sys.stdout.flush()
-    command = [sys.executable, "-m", "tools.journal_cli", *arguments]
+    command = [sys.executable, "-P", "-m", "daybook.tools.journal_cli", *arguments]
     return subprocess.run(command, check=False, cwd=_root()).returncode == 0
 
 

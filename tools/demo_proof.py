@@ -4,14 +4,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine import events
-from engine.events import DELIVERY_COUNT, KIND, MESSAGE
-from engine.headers import first
-from history.scan import Event, events_of
-from journal.reader import read_blocks
-from paging.layout import LAYOUT
-from recovery.readonly import journal_disk
-from tools.demo_clients import Ledger, Order
+from daybook.engine import events
+from daybook.engine.events import DELIVERY_COUNT, KIND, MESSAGE
+from daybook.engine.headers import first
+from daybook.history.scan import Event, events_of
+from daybook.journal.reader import read_blocks
+from daybook.paging.layout import LAYOUT
+from daybook.recovery.readonly import journal_disk
+from daybook.tools.demo_clients import Ledger, Order
 
 KINDS = frozenset(
     {

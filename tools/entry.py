@@ -16,7 +16,7 @@ EXIT_INTERRUPTED = 130
 def daybook() -> None:
     """Run `daybook`."""
     _leave_quietly()
-    from tools.daybook import main  # noqa: PLC0415 (slow, and after the signal is handled)
+    from daybook.tools.daybook import main  # noqa: PLC0415 (slow, and after the signal is handled)
 
     main()
 
@@ -24,7 +24,7 @@ def daybook() -> None:
 def journal() -> None:
     """Run `journal`."""
     _leave_quietly()
-    from tools.journal_cli import main  # noqa: PLC0415 (slow, and after the signal is handled)
+    from daybook.tools.journal_cli import main  # noqa: PLC0415 (slow, and after the signal is handled)
 
     main()
 

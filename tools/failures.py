@@ -16,18 +16,18 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from engine.apply import MisfitError
-from engine.queues import StoreError
-from journal.errors import JournalError
-from journal.format import Damage
-from journal.trust import BYTES_MAX, VARIABLE, limit_blocks
-from paging.base import BaseDamaged
-from paging.tables import IndexDamaged, IndexUnwritable
-from recovery.directory import RecoveryError
-from recovery.fold import FoldError
-from server.config import ConfigError
-from server.users import UsersError
-from tools.entry import EXIT_INTERRUPTED
+from daybook.engine.apply import MisfitError
+from daybook.engine.queues import StoreError
+from daybook.journal.errors import JournalError
+from daybook.journal.format import Damage
+from daybook.journal.trust import BYTES_MAX, VARIABLE, limit_blocks
+from daybook.paging.base import BaseDamaged
+from daybook.paging.tables import IndexDamaged, IndexUnwritable
+from daybook.recovery.directory import RecoveryError
+from daybook.recovery.fold import FoldError
+from daybook.server.config import ConfigError
+from daybook.server.users import UsersError
+from daybook.tools.entry import EXIT_INTERRUPTED
 
 _ESCAPES: Final = "daybook-escapes"
 """What the handler of characters that cannot be encoded is registered as."""

@@ -19,11 +19,11 @@ from typing import Any, Final
 import click
 import msgspec
 
-from client.control import ControlError, ask
-from server import views
-from tools.administration import data_option, heading, json_option, look, show_rows
-from tools.failures import EXIT_WRONG, Failure
-from tools.printing import show_json, show_json_pretty, show_table
+from daybook.client.control import ControlError, ask
+from daybook.server import views
+from daybook.tools.administration import data_option, heading, json_option, look, show_rows
+from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.printing import show_json, show_json_pretty, show_table
 
 EXIT_NOT_RUNNING: Final = 3
 EXIT_INDEX: Final = 4

@@ -10,15 +10,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from journal.disk import Disk
-from paging.checked import IndexDamaged
-from paging.checking import check
-from paging.comparing import different_clusters, different_rows
-from paging.copying import copy_index
-from paging.index import Index, digest_of
-from paging.judging import check_apart
-from paging.loading import load_state
-from paging.tables import IndexUnwritable, open_for_reading
+from daybook.journal.disk import Disk
+from daybook.paging.checked import IndexDamaged
+from daybook.paging.checking import check
+from daybook.paging.comparing import different_clusters, different_rows
+from daybook.paging.copying import copy_index
+from daybook.paging.index import Index, digest_of
+from daybook.paging.judging import check_apart
+from daybook.paging.loading import load_state
+from daybook.paging.tables import IndexUnwritable, open_for_reading
 
 ATTEMPTS: Final = 3
 """How often an index is copied that is written meanwhile: a cluster may go while it is read."""

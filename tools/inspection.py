@@ -11,8 +11,8 @@ from typing import cast
 
 import msgspec
 
-from engine import events
-from engine.events import (
+from daybook.engine import events
+from daybook.engine.events import (
     ADDRESS,
     BY_NAME,
     CONNECTION,
@@ -23,13 +23,13 @@ from engine.events import (
     TIME,
     Row,
 )
-from history.names import Names
-from history.scan import TOPOLOGY, Event, events_of, kinds_mask, wanted_blocks
-from journal.block import Block, queue_bit
-from journal.disk import Disk
-from journal.format import FooterEntry
-from journal.reader import read_blocks
-from paging.layout import LAYOUT
+from daybook.history.names import Names
+from daybook.history.scan import TOPOLOGY, Event, events_of, kinds_mask, wanted_blocks
+from daybook.journal.block import Block, queue_bit
+from daybook.journal.disk import Disk
+from daybook.journal.format import FooterEntry
+from daybook.journal.reader import read_blocks
+from daybook.paging.layout import LAYOUT
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -14,22 +14,22 @@ from typing import Any, Final
 import click
 import msgspec
 
-from client.control import is_running
-from history.beginning import beginning
-from history.names import Names
-from history.scan import Event
-from journal.disk import Disk
-from journal.format import segment_first_lsn
-from journal.pins import Pin
-from journal.segment import data_id_of, segment_names
-from journal.stat import JournalStat, stat
-from paging.base import BaseDamaged
-from paging.retiring import BASE
-from paging.tables import IndexDamaged
-from recovery.directory import why_foreign
-from server.version import VERSION
-from tools import trail
-from tools.archive import (
+from daybook.client.control import is_running
+from daybook.history.beginning import beginning
+from daybook.history.names import Names
+from daybook.history.scan import Event
+from daybook.journal.disk import Disk
+from daybook.journal.format import segment_first_lsn
+from daybook.journal.pins import Pin
+from daybook.journal.segment import data_id_of, segment_names
+from daybook.journal.stat import JournalStat, stat
+from daybook.paging.base import BaseDamaged
+from daybook.paging.retiring import BASE
+from daybook.paging.tables import IndexDamaged
+from daybook.recovery.directory import why_foreign
+from daybook.server.version import VERSION
+from daybook.tools import trail
+from daybook.tools.archive import (
     archive_group,
     data_argument,
     data_option,
@@ -37,17 +37,17 @@ from tools.archive import (
     history_options,
     json_option,
 )
-from tools.failures import EXIT_WRONG, Commands, Failure, run
-from tools.index_verification import copied_index
-from tools.inspection import Inspection, Question, parse_kinds
-from tools.numbers import NUMBER
-from tools.paths import DIRECTORY, chosen
-from tools.printing import print_line, progress, show_json, show_table
-from tools.sql import sql_command
-from tools.story import as_object, kind_name, line, moment, printable
-from tools.times import time_option
-from tools.totals import QUEUE_KINDS, Totals
-from tools.verification import Verdict, verify_data
+from daybook.tools.failures import EXIT_WRONG, Commands, Failure, run
+from daybook.tools.index_verification import copied_index
+from daybook.tools.inspection import Inspection, Question, parse_kinds
+from daybook.tools.numbers import NUMBER
+from daybook.tools.paths import DIRECTORY, chosen
+from daybook.tools.printing import print_line, progress, show_json, show_table
+from daybook.tools.sql.command import sql_command
+from daybook.tools.story import as_object, kind_name, line, moment, printable
+from daybook.tools.times import time_option
+from daybook.tools.totals import QUEUE_KINDS, Totals
+from daybook.tools.verification import Verdict, verify_data
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 FOLLOW_SECONDS: Final = 0.1

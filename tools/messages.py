@@ -13,7 +13,7 @@ from typing import IO, Any, Final, Literal
 
 import click
 
-from client.stomp import (
+from daybook.client.stomp import (
     DEFAULT_URL,
     PIECE_BYTES,
     Content,
@@ -23,9 +23,9 @@ from client.stomp import (
     StompError,
     parse_url,
 )
-from tools.failures import EXIT_WRONG, Failure
-from tools.printing import show_json
-from tools.story import body_fields, printable
+from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.printing import show_json
+from daybook.tools.story import body_fields, printable
 
 WINDOW: Final = 1000
 """How many sends may wait for their receipts."""

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import click
 
-from journal.disk import RealDisk
-from journal.errors import NoJournal
-from journal.segment import segment_names
-from recovery.readonly import journal_disk
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import NoJournal
+from daybook.journal.segment import segment_names
+from daybook.recovery.readonly import journal_disk
 
 DATA_DEFAULT: Final = Path("data")
 

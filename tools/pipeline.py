@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import click
 
-from journal.extras import install_command
-from pipeline.selection import SelectionError
-from tools.failures import Failure
+from daybook.journal.extras import install_command
+from daybook.pipeline.selection import SelectionError
+from daybook.tools.failures import Failure
 
 JOBS: Final = {
     "archive": "Turn sealed segments into Parquet files that keep their proof.",
@@ -31,7 +31,7 @@ EXTRA: Final = {
 """The extra of Daybook that brings a package."""
 
 
-_ON_SPARK: Final = "tools.pipeline.on_spark"
+_ON_SPARK: Final = "daybook.tools.pipeline.on_spark"
 
 
 def needs_extra(error: ImportError, *, on_spark: bool = False) -> Failure:
@@ -51,16 +51,16 @@ def needs_extra(error: ImportError, *, on_spark: bool = False) -> Failure:
 def _command(name: str) -> click.Command:
     """The command of a job. Written out, so that who reads imports sees that it is used."""
     if name == "archive":
-        from tools.job_archive import command  # noqa: PLC0415
+        from daybook.tools.jobs.archive import command  # noqa: PLC0415
     elif name == "audit":
-        from tools.job_audit import command  # noqa: PLC0415
+        from daybook.tools.jobs.audit import command  # noqa: PLC0415
     elif name == "latency":
-        from tools.job_latency import command  # noqa: PLC0415
+        from daybook.tools.jobs.latency import command  # noqa: PLC0415
     elif name == "replay":
-        from tools.job_replay import command  # noqa: PLC0415
+        from daybook.tools.jobs.replay import command  # noqa: PLC0415
     else:
         assert name == "trail", f"job {name} is listed and not imported"
-        from tools.job_trail import command  # noqa: PLC0415
+        from daybook.tools.jobs.trail import command  # noqa: PLC0415
     return command
 
 

@@ -1,8 +1,8 @@
 """The demo of the pipeline: history of a broker that was killed twice, asked in every way.
 
-Run it with `python -m tools.pipeline_demo` or `make pipeline-demo`. Each step is a command that is
-shown, and runs as one would run it. Exit code 0 if all of them agree; without Java the steps on
-Spark are left out, and that is said.
+Run it with `python -m daybook.tools.pipeline_demo` or `make pipeline-demo`. Each step is a command
+that is shown, and runs as one would run it. Exit code 0 if all of them agree; without Java the
+steps on Spark are left out, and that is said.
 """
 
 import logging
@@ -17,10 +17,10 @@ from typing import Any, Final
 import click
 import msgspec
 
-from client.control import ask
-from tools.demo import Broker, Demo, workplace
-from tools.failures import EXIT_WRONG, Failure
-from tools.printing import show_table
+from daybook.client.control import ask
+from daybook.tools.demo import Broker, Demo, workplace
+from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.printing import show_table
 
 SMALL_SEGMENTS: Final = "journal.segment-bytes=64KiB"
 """So that a demo of seconds has sealed segments."""
@@ -114,7 +114,10 @@ class Steps:
 
 
 def _command(words: tuple[str, ...]) -> list[str]:
-    modules = {"journal": ["-m", "tools.journal_cli"], "daybook": ["-m", "tools.daybook"]}
+    modules = {
+        "journal": ["-P", "-m", "daybook.tools.journal_cli"],
+        "daybook": ["-P", "-m", "daybook"],
+    }
     return [sys.executable, *modules.get(words[0], []), *words[1:]]
 
 

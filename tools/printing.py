@@ -17,8 +17,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from tools.layout import GAP, LINES_MOST, NARROW_GAP, fit, folded, shortened
-from tools.story import printable
+from daybook.tools.layout import GAP, LINES_MOST, NARROW_GAP, fit, folded, shortened
+from daybook.tools.story import printable
 
 PADDED_MOST: Final = 40
 """Plain text is not padded beyond this: one long name must not widen every line."""

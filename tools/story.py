@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from engine import events
-from engine.events import (
+from daybook.engine import events
+from daybook.engine.events import (
     ADDRESS,
     BY_NUMBER,
     COLUMNS,
@@ -30,10 +30,10 @@ from engine.events import (
     TIME,
     Row,
 )
-from engine.headers import as_dict
-from engine.message import DEFAULT_PRIORITY
-from history.names import Names
-from history.scan import Event
+from daybook.engine.headers import as_dict
+from daybook.engine.message import DEFAULT_PRIORITY
+from daybook.history.names import Names
+from daybook.history.scan import Event
 
 TOLD_APART: Final = frozenset({"queues", "chunks", "body_bytes"})
 """Fields of details that have words of their own."""

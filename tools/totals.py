@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
-from engine import events
-from engine.events import KIND, QUEUE
-from history.names import Names
-from history.scan import TOPOLOGY, events_of
-from journal.block import Block
-from journal.disk import Disk
-from journal.reader import read_blocks
-from paging.layout import LAYOUT
+from daybook.engine import events
+from daybook.engine.events import KIND, QUEUE
+from daybook.history.names import Names
+from daybook.history.scan import TOPOLOGY, events_of
+from daybook.journal.block import Block
+from daybook.journal.disk import Disk
+from daybook.journal.reader import read_blocks
+from daybook.paging.layout import LAYOUT
 
 QUEUE_KINDS = (
     events.ROUTED, events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED, events.DEAD_LETTERED,

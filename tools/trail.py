@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from engine import events
-from engine.apply import apply
-from engine.events import CONNECTION, KIND, MESSAGE, QUEUE, REASON, RELATED, Row
-from engine.state import State
-from history.beginning import Beginning, beginning, what_is_missing
-from history.names import Names
-from history.scan import TOPOLOGY, Event, event_at, events_of, kinds_mask, wanted_blocks
-from journal.disk import Disk
-from journal.format import FooterEntry
-from journal.segment import first_lsn_of
-from tools.story import as_object, kind_name, reason_name, sentence
+from daybook.engine import events
+from daybook.engine.apply import apply
+from daybook.engine.events import CONNECTION, KIND, MESSAGE, QUEUE, REASON, RELATED, Row
+from daybook.engine.state import State
+from daybook.history.beginning import Beginning, beginning, what_is_missing
+from daybook.history.names import Names
+from daybook.history.scan import TOPOLOGY, Event, event_at, events_of, kinds_mask, wanted_blocks
+from daybook.journal.disk import Disk
+from daybook.journal.format import FooterEntry
+from daybook.journal.segment import first_lsn_of
+from daybook.tools.story import as_object, kind_name, reason_name, sentence
 
 TRANSACTION_ENDS: Final = frozenset({events.TRANSACTION_COMMITTED})
 LEFT: Final = frozenset({events.ACKNOWLEDGED, events.DEAD_LETTERED, events.EXPIRED, events.REMOVED})

@@ -13,22 +13,22 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from engine import events
-from engine.events import KIND, RELATED, Row
-from engine.invariants import check
-from journal.disk import Disk
-from journal.errors import Corruption
-from journal.reader import read_blocks
-from journal.segment import data_id_of
-from journal.verify import Fault, Report, verify
-from paging.base import DESCRIPTION, BaseDamaged, restore
-from paging.batches import batches
-from paging.index import Index
-from paging.layout import LAYOUT
-from paging.loading import load_state
-from paging.tables import IndexDamaged
-from tools.index_verification import IndexCopy
-from tools.printing import adding_up
+from daybook.engine import events
+from daybook.engine.events import KIND, RELATED, Row
+from daybook.engine.invariants import check
+from daybook.journal.disk import Disk
+from daybook.journal.errors import Corruption
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import data_id_of
+from daybook.journal.verify import Fault, Report, verify
+from daybook.paging.base import DESCRIPTION, BaseDamaged, restore
+from daybook.paging.batches import batches
+from daybook.paging.index import Index
+from daybook.paging.layout import LAYOUT
+from daybook.paging.loading import load_state
+from daybook.paging.tables import IndexDamaged
+from daybook.tools.index_verification import IndexCopy
+from daybook.tools.printing import adding_up
 
 
 class Verdict(msgspec.Struct):

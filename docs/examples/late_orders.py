@@ -5,10 +5,10 @@ Loads deliveries and acknowledgements of a queue and asks DuckDB.
 
 import sys
 
-from pipeline.duck import DuckEngine
-from pipeline.engines import History
-from pipeline.planning import Source
-from pipeline.selection import Selection
+from daybook.pipeline.duck import DuckEngine
+from daybook.pipeline.engines import History
+from daybook.pipeline.planning import Source
+from daybook.pipeline.selection import Selection
 
 LATE = """
     SELECT message, delivered, acknowledged, date_diff('millisecond', delivered, acknowledged) AS ms

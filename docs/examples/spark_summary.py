@@ -8,7 +8,7 @@ import sys
 
 from pyspark.sql import functions as f
 
-from pipeline.session import session
+from daybook.pipeline.spark.session import session
 
 
 def main(data: str, url: str) -> None:

@@ -10,9 +10,9 @@ docs/pipeline.md says what the machines need.
 
 import sys
 
-from tools.daybook import cli
-from tools.failures import run
-from tools.pipeline import JOBS, pipeline_group
+from daybook.tools.daybook import cli
+from daybook.tools.failures import run
+from daybook.tools.pipeline import JOBS, pipeline_group
 
 
 def main() -> None:

@@ -20,20 +20,20 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from history.beginning import beginning
-from history.names import Names
-from history.scan import events_of, wanted_blocks
-from journal.archive import Archive
-from journal.disk import Disk
-from journal.errors import ArchiveError, Corruption, JournalError, NoJournal
-from journal.format import Damage, segment_first_lsn
-from journal.pins import Pin
-from journal.segment import Segment, first_lsn_of, open_segment, segment_names
-from journal.verify import verify_segment
-from paging.layout import LAYOUT
-from pipeline.decoding import read_split
-from pipeline.naming import NameTables
-from pipeline.parquet_archive import (
+from daybook.history.beginning import beginning
+from daybook.history.names import Names
+from daybook.history.scan import events_of, wanted_blocks
+from daybook.journal.archive.archive import Archive
+from daybook.journal.disk import Disk
+from daybook.journal.errors import ArchiveError, Corruption, JournalError, NoJournal
+from daybook.journal.format import Damage, segment_first_lsn
+from daybook.journal.pins import Pin
+from daybook.journal.segment import Segment, first_lsn_of, open_segment, segment_names
+from daybook.journal.verify import verify_segment
+from daybook.paging.layout import LAYOUT
+from daybook.pipeline.decoding import read_split
+from daybook.pipeline.naming import NameTables
+from daybook.pipeline.parquet.archive import (
     MANIFEST_FORMAT,
     ArchivedSegment,
     Gap,
@@ -42,13 +42,13 @@ from pipeline.parquet_archive import (
     gaps_between,
     local_path,
 )
-from pipeline.parquet_writing import Written, write_days
-from pipeline.planning import NAMING, Source, Split, check_source
-from pipeline.proof import Proof, Rebuilder, encode_proof, make_proof, zstd_version
-from pipeline.proving import tables_of
-from pipeline.schema import ALL_COLUMNS
-from pipeline.selection import EVERYTHING
-from recovery.readonly import journal_disk
+from daybook.pipeline.parquet.writing import Written, write_days
+from daybook.pipeline.planning import NAMING, Source, Split, check_source
+from daybook.pipeline.proof import Proof, Rebuilder, encode_proof, make_proof, zstd_version
+from daybook.pipeline.proving import tables_of
+from daybook.pipeline.schema import ALL_COLUMNS
+from daybook.pipeline.selection import EVERYTHING
+from daybook.recovery.readonly import journal_disk
 
 UNLIKE: Final = "what was written does not read as the segment does"
 

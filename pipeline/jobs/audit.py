@@ -42,9 +42,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from engine import events
-from pipeline.engines import Engine, History
-from pipeline.jobs.audit_judge import (
+from daybook.engine import events
+from daybook.pipeline.engines import Engine, History
+from daybook.pipeline.jobs.audit_judge import (
     DROPPED,
     HELD,
     IN_FLIGHT,
@@ -52,7 +52,7 @@ from pipeline.jobs.audit_judge import (
     EntryEvent,
     judge,
 )
-from pipeline.jobs.audit_lives import (
+from daybook.pipeline.jobs.audit_lives import (
     LIFE_KINDS,
     Bounds,
     Fault,
@@ -62,7 +62,7 @@ from pipeline.jobs.audit_lives import (
     older_events,
     wrong_bounds,
 )
-from pipeline.jobs.audit_tables import (
+from daybook.pipeline.jobs.audit_tables import (
     COPIES,
     ENTRIES,
     ENTRY_EVENTS,
@@ -76,8 +76,8 @@ from pipeline.jobs.audit_tables import (
     SUSPECTS,
     classes,
 )
-from pipeline.jobs.audit_transactions import Transactions
-from pipeline.selection import EVERYTHING, Selection, SelectionError
+from daybook.pipeline.jobs.audit_transactions import Transactions
+from daybook.pipeline.selection import EVERYTHING, Selection, SelectionError
 
 COLUMNS: Final = (
     "lsn", "kind_id", "reason_id", "queue_id", "address_id", "message", "consumer", "connection",

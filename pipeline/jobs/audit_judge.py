@@ -8,10 +8,10 @@ entry its queue, its consumer or the broker may have ended (`audit_lives`). Must
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from engine import events
-from engine.core import DELIVERY_COUNT_MAX
-from engine.events import BY_NUMBER, REASONS
-from pipeline.jobs.audit_lives import NEVER, Fault, Lives
+from daybook.engine import events
+from daybook.engine.core import DELIVERY_COUNT_MAX
+from daybook.engine.events import BY_NUMBER, REASONS
+from daybook.pipeline.jobs.audit_lives import NEVER, Fault, Lives
 
 NOWHERE: Final = "nowhere"
 READY: Final = "ready"

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from engine import events
-from history.beginning import beginning
-from pipeline.engines import Engine, History
-from pipeline.selection import Selection
+from daybook.engine import events
+from daybook.history.beginning import beginning
+from daybook.pipeline.engines import Engine, History
+from daybook.pipeline.selection import Selection
 
 NEVER: Final = 1 << 62
 """An LSN behind all others: the end of what has none."""

@@ -5,8 +5,8 @@ Only what DuckDB and Spark both understand after translation. Must never know wh
 
 from typing import Final
 
-from engine import events
-from pipeline.jobs.audit_lives import LIFE_KINDS
+from daybook.engine import events
+from daybook.pipeline.jobs.audit_lives import LIFE_KINDS
 
 ENTRY_KINDS: Final = (
     events.ROUTED, events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED, events.DEAD_LETTERED,

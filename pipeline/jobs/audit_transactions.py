@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from engine import events
-from pipeline.jobs.audit_lives import Fault, Lives
+from daybook.engine import events
+from daybook.pipeline.jobs.audit_lives import Fault, Lives
 
 Row = dict[str, Any]
 

@@ -25,11 +25,11 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from engine import events
-from pipeline.engines import Engine, History
-from pipeline.jobs.audit_lives import NEVER, Lives, older_events
-from pipeline.jobs.latency_spread import Spread
-from pipeline.jobs.latency_tables import (
+from daybook.engine import events
+from daybook.pipeline.engines import Engine, History
+from daybook.pipeline.jobs.audit_lives import NEVER, Lives, older_events
+from daybook.pipeline.jobs.latency_spread import Spread
+from daybook.pipeline.jobs.latency_tables import (
     COLUMNS,
     DELIVERED_TO_ACKNOWLEDGED,
     ENTRIES,
@@ -44,8 +44,8 @@ from pipeline.jobs.latency_tables import (
     SCHEMAS,
     histogram,
 )
-from pipeline.jobs.trail import Peer
-from pipeline.selection import Selection
+from daybook.pipeline.jobs.trail import Peer
+from daybook.pipeline.selection import Selection
 
 POISON_DELIVERIES: Final = 3
 POISON_MOST: Final = 10_000

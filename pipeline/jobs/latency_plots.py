@@ -18,8 +18,8 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from pipeline.jobs.latency_spread import Spread
-from pipeline.jobs.latency_tables import MEASURES
+from daybook.pipeline.jobs.latency_spread import Spread
+from daybook.pipeline.jobs.latency_tables import MEASURES
 
 ROWS_MOST: Final = 20
 NAME_MOST: Final = 32

@@ -7,10 +7,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from engine import events
-from pipeline.jobs.audit_tables import entry_events
-from pipeline.jobs.latency_spread import bucket
-from pipeline.schema import TIME_TYPE
+from daybook.engine import events
+from daybook.pipeline.jobs.audit_tables import entry_events
+from daybook.pipeline.jobs.latency_spread import bucket
+from daybook.pipeline.schema import TIME_TYPE
 
 ROUTED_TO_DELIVERED: Final = "routed to delivered"
 DELIVERED_TO_ACKNOWLEDGED: Final = "delivered to acknowledged"

@@ -22,12 +22,12 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from client.stomp import PIECE_BYTES, Content
-from engine import events, headers
-from pipeline.engines import Engine, History
-from pipeline.jobs.replay_state import Request, State, StateFile, condition_of
-from pipeline.publishing import ROUTING_TYPES, Message, Publisher, RoutingType, cut
-from pipeline.selection import EPOCH, Selection
+from daybook.client.stomp import PIECE_BYTES, Content
+from daybook.engine import events, headers
+from daybook.pipeline.engines import Engine, History
+from daybook.pipeline.jobs.replay_state import Request, State, StateFile, condition_of
+from daybook.pipeline.publishing import ROUTING_TYPES, Message, Publisher, RoutingType, cut
+from daybook.pipeline.selection import EPOCH, Selection
 
 FROM_HEADER: Final = "_DAYBOOK_REPLAYED_FROM"
 """Header of a replayed message: the id of the one that it was."""

@@ -20,8 +20,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from pipeline.schema import check_columns
-from pipeline.selection import Selection, SelectionError
+from daybook.pipeline.schema import check_columns
+from daybook.pipeline.selection import Selection, SelectionError
 
 VERSION: Final = 1
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from engine import events
-from pipeline.engines import Engine, History
-from pipeline.schema import TIME_TYPE
-from pipeline.selection import Selection, SelectionError
+from daybook.engine import events
+from daybook.pipeline.engines import Engine, History
+from daybook.pipeline.schema import TIME_TYPE
+from daybook.pipeline.selection import Selection, SelectionError
 
 ROUNDS_MOST: Final = 100
 """A chain of copies that is longer than this is not followed further."""

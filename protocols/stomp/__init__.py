@@ -17,8 +17,8 @@
 - `errors`: StompError, what becomes an ERROR frame
 """
 
-from protocols.stomp.options import StompOptions
-from protocols.stomp.session import Session
-from protocols.stomp.subscription import Subscription
+from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.session import Session
+from daybook.protocols.stomp.subscription import Subscription
 
 __all__ = ["Session", "StompOptions", "Subscription"]

@@ -7,7 +7,7 @@ Must never know bytes.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from engine.commands import (
+from daybook.engine.commands import (
     Acknowledge,
     Attach,
     Begin,
@@ -19,17 +19,17 @@ from engine.commands import (
     Reject,
     Rollback,
 )
-from engine.events import CLOSED
-from engine.refusals import Code, Refusal
-from protocols.stomp import foreign, states
-from protocols.stomp.errors import StompError, Unfinished, UnknownDelivery, shortened
-from protocols.stomp.frames import Head, required, truth
-from protocols.stomp.subscribing import SubscribeRequest, subscription_key
-from protocols.stomp.subscription import Subscription
-from protocols.stomp.versions import V10, V12
+from daybook.engine.events import CLOSED
+from daybook.engine.refusals import Code, Refusal
+from daybook.protocols.stomp import foreign, states
+from daybook.protocols.stomp.errors import StompError, Unfinished, UnknownDelivery, shortened
+from daybook.protocols.stomp.frames import Head, required, truth
+from daybook.protocols.stomp.subscribing import SubscribeRequest, subscription_key
+from daybook.protocols.stomp.subscription import Subscription
+from daybook.protocols.stomp.versions import V10, V12
 
 if TYPE_CHECKING:
-    from protocols.stomp.conversation import Conversation
+    from daybook.protocols.stomp.conversation import Conversation
 
 MESSAGE_ID_DIGITS_MAX: Final = 20
 """Ids of messages are unsigned 64-bit numbers."""

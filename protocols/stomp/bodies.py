@@ -5,11 +5,11 @@ Must never know what becomes of a body.
 
 from typing import Final, NamedTuple
 
-from engine.commands import Send
-from protocols.stomp.errors import StompError
-from protocols.stomp.frames import UNTIL_NUL, body_too_long, wrong_length
-from protocols.stomp.options import StompOptions
-from protocols.stomp.sending import SendPlan
+from daybook.engine.commands import Send
+from daybook.protocols.stomp.errors import StompError
+from daybook.protocols.stomp.frames import UNTIL_NUL, body_too_long, wrong_length
+from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.sending import SendPlan
 
 CHUNK_BYTES: Final = 64 * 1024
 """Length of a chunk of a large body, but for the last one, unless large begins below that."""

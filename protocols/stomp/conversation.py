@@ -6,15 +6,22 @@ Sans-IO like the session, which is its other half: it must never know where a fr
 from collections.abc import Callable
 from typing import Final
 
-from engine.commands import CloseConnection, Command, OpenConnection
-from engine.events import DISCONNECTED, LIMIT, PROTOCOL_ERROR, TIMEOUT
-from engine.outcomes import Outcome
-from engine.refusals import Refusal
-from protocols.stomp import states
-from protocols.stomp.actions import ACTIONS, not_now
-from protocols.stomp.bodies import Body
-from protocols.stomp.errors import StompError, never_connected, refused, silent, stalled, unchecked
-from protocols.stomp.frames import (
+from daybook.engine.commands import CloseConnection, Command, OpenConnection
+from daybook.engine.events import DISCONNECTED, LIMIT, PROTOCOL_ERROR, TIMEOUT
+from daybook.engine.outcomes import Outcome
+from daybook.engine.refusals import Refusal
+from daybook.protocols.stomp import states
+from daybook.protocols.stomp.actions import ACTIONS, not_now
+from daybook.protocols.stomp.bodies import Body
+from daybook.protocols.stomp.errors import (
+    StompError,
+    never_connected,
+    refused,
+    silent,
+    stalled,
+    unchecked,
+)
+from daybook.protocols.stomp.frames import (
     Head,
     check_receipt,
     content_length,
@@ -23,12 +30,12 @@ from protocols.stomp.frames import (
     parse_head,
     required,
 )
-from protocols.stomp.handshake import Handshake
-from protocols.stomp.heart_beats import HeartBeats
-from protocols.stomp.options import StompOptions
-from protocols.stomp.ports import BrokerPort, DeliveredMessage
-from protocols.stomp.subscription import Subscription
-from protocols.stomp.versions import TEXTS, V10, V12, escape
+from daybook.protocols.stomp.handshake import Handshake
+from daybook.protocols.stomp.heart_beats import HeartBeats
+from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.ports import BrokerPort, DeliveredMessage
+from daybook.protocols.stomp.subscription import Subscription
+from daybook.protocols.stomp.versions import TEXTS, V10, V12, escape
 
 _US_PER_MS: Final = 1000
 

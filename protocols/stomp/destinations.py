@@ -7,10 +7,10 @@ ADDRESS::QUEUE, one queue of an address. Must never know which addresses exist.
 
 from typing import Final
 
-from engine.commands import ANYCAST, MULTICAST
-from engine.names import RESERVED, TEMPORARY, wrong_with
-from protocols.stomp.errors import StompError, shortened
-from protocols.stomp.options import StompOptions
+from daybook.engine.commands import ANYCAST, MULTICAST
+from daybook.engine.names import RESERVED, TEMPORARY, wrong_with
+from daybook.protocols.stomp.errors import StompError, shortened
+from daybook.protocols.stomp.options import StompOptions
 
 _TYPES: Final[dict[str, str]] = {"ANYCAST": ANYCAST, "MULTICAST": MULTICAST}
 _TEMPORARY: Final = ("/temp-queue/", "/temp-topic/")

@@ -1,6 +1,6 @@
 """What goes wrong in a session, and becomes an ERROR frame. Must never know a socket."""
 
-from engine.refusals import Code, Refusal
+from daybook.engine.refusals import Code, Refusal
 
 
 class StompError(Exception):

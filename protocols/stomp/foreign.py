@@ -8,8 +8,8 @@ lists every one. Must never know what a frame does.
 
 from typing import Final
 
-from protocols.stomp.errors import StompError
-from protocols.stomp.frames import Head
+from daybook.protocols.stomp.errors import StompError
+from daybook.protocols.stomp.frames import Head
 
 SEND_WITHOUT: Final = "send without it"
 SUBSCRIBE_WITHOUT: Final = "subscribe without it"

@@ -6,9 +6,9 @@ header means, except `receipt` and `content-length`, which every frame may have.
 
 from typing import Final
 
-from protocols.stomp.errors import StompError, shortened
-from protocols.stomp.options import StompOptions
-from protocols.stomp.versions import V10, canonical, escape, unescape
+from daybook.protocols.stomp.errors import StompError, shortened
+from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.versions import V10, canonical, escape, unescape
 
 UNTIL_NUL: Final = -1
 """Length of a body that ends at the first NUL because no content-length was given."""

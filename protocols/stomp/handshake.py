@@ -5,10 +5,10 @@ Must never know users or passcodes: it hands them on.
 
 from typing import Final
 
-from protocols.stomp.errors import StompError, shortened
-from protocols.stomp.frames import BLANKS, Head, number
-from protocols.stomp.options import StompOptions
-from protocols.stomp.versions import ALL, NAMES, TEXTS, V10, escape
+from daybook.protocols.stomp.errors import StompError, shortened
+from daybook.protocols.stomp.frames import BLANKS, Head, number
+from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.versions import ALL, NAMES, TEXTS, V10, escape
 
 HEART_BEAT_MS_MAX: Final = 3_600_000
 """Longer intervals prove nothing: the broker is then heard this often, and expects nothing."""

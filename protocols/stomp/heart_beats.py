@@ -5,7 +5,7 @@ All times are microseconds since 1970, all spans microseconds.
 
 from typing import Final
 
-from protocols.stomp.handshake import Handshake
+from daybook.protocols.stomp.handshake import Handshake
 
 _US_PER_MS: Final = 1000
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from engine.budget import Budget
-from engine.commands import Command
-from engine.outcomes import Outcome
-from engine.refusals import Refusal
+from daybook.engine.budget import Budget
+from daybook.engine.commands import Command
+from daybook.engine.outcomes import Outcome
+from daybook.engine.refusals import Refusal
 
 
 class BrokerPort(Protocol):

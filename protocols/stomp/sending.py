@@ -6,13 +6,13 @@ the session that uses it.
 
 from typing import Final
 
-from engine.headers import explicit_line
-from protocols.stomp import foreign
-from protocols.stomp.destinations import resolve
-from protocols.stomp.errors import StompError, shortened
-from protocols.stomp.frames import Head, content_length, number, parse_head, required, truth
-from protocols.stomp.options import StompOptions
-from protocols.stomp.versions import V10
+from daybook.engine.headers import explicit_line
+from daybook.protocols.stomp import foreign
+from daybook.protocols.stomp.destinations import resolve
+from daybook.protocols.stomp.errors import StompError, shortened
+from daybook.protocols.stomp.frames import Head, content_length, number, parse_head, required, truth
+from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.versions import V10
 
 RECEIPT_OUTCOME: Final = "receipt-outcome"
 """Header of SEND: its receipt is to say what became of the message."""

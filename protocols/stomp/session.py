@@ -10,15 +10,15 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from engine.commands import Acknowledge, Chunk, Send
-from engine.events import AUTHENTICATION, PROTOCOL_ERROR
-from engine.refusals import Code, Refusal
-from protocols.stomp import states
-from protocols.stomp.actions import MESSAGE_ID_DIGITS_MAX, not_now, unknown_delivery
-from protocols.stomp.bodies import Gathering
-from protocols.stomp.conversation import Conversation
-from protocols.stomp.errors import Blocked, StompError, Unfinished, refused, too_early
-from protocols.stomp.frames import (
+from daybook.engine.commands import Acknowledge, Chunk, Send
+from daybook.engine.events import AUTHENTICATION, PROTOCOL_ERROR
+from daybook.engine.refusals import Code, Refusal
+from daybook.protocols.stomp import states
+from daybook.protocols.stomp.actions import MESSAGE_ID_DIGITS_MAX, not_now, unknown_delivery
+from daybook.protocols.stomp.bodies import Gathering
+from daybook.protocols.stomp.conversation import Conversation
+from daybook.protocols.stomp.errors import Blocked, StompError, Unfinished, refused, too_early
+from daybook.protocols.stomp.frames import (
     UNTIL_NUL,
     check_receipt,
     cut_receipt,
@@ -26,10 +26,10 @@ from protocols.stomp.frames import (
     without_carriage_returns,
     wrong_length,
 )
-from protocols.stomp.options import StompOptions
-from protocols.stomp.ports import BrokerPort
-from protocols.stomp.sending import Planner, SendPlan
-from protocols.stomp.versions import V10, V12
+from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.ports import BrokerPort
+from daybook.protocols.stomp.sending import Planner, SendPlan
+from daybook.protocols.stomp.versions import V10, V12
 
 _LINE_ENDS: Final = (10, 13)
 _NO_LINE_END: Final = re.compile(rb"[^\r\n]")

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Final
 
-from engine.commands import ANYCAST, MULTICAST, Attach
-from protocols.stomp import foreign
-from protocols.stomp.destinations import Target, resolve
-from protocols.stomp.errors import StompError, shortened
-from protocols.stomp.frames import Head, number, required, truth
-from protocols.stomp.options import StompOptions
+from daybook.engine.commands import ANYCAST, MULTICAST, Attach
+from daybook.protocols.stomp import foreign
+from daybook.protocols.stomp.destinations import Target, resolve
+from daybook.protocols.stomp.errors import StompError, shortened
+from daybook.protocols.stomp.frames import Head, number, required, truth
+from daybook.protocols.stomp.options import StompOptions
 
 AUTO: Final = "auto"
 CLIENT: Final = "client"

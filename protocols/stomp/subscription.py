@@ -5,12 +5,12 @@ Must never know queues or decide anything: a delivery that arrives here was deci
 
 from typing import TYPE_CHECKING, Final
 
-from protocols.stomp.ports import DeliveredMessage
-from protocols.stomp.subscribing import AUTO, CLIENT, SubscribeRequest
-from protocols.stomp.versions import V10, V12, escape, express
+from daybook.protocols.stomp.ports import DeliveredMessage
+from daybook.protocols.stomp.subscribing import AUTO, CLIENT, SubscribeRequest
+from daybook.protocols.stomp.versions import V10, V12, escape, express
 
 if TYPE_CHECKING:
-    from protocols.stomp.conversation import Conversation
+    from daybook.protocols.stomp.conversation import Conversation
 
 _REMEMBERED_BYTES: Final = 512
 """How long headers may be that a subscription keeps to compare with those of the next message."""

@@ -11,8 +11,8 @@ Must never know sessions or the broker.
 
 from typing import Final
 
-from engine import headers
-from protocols.stomp.errors import UndefinedEscape, shortened
+from daybook.engine import headers
+from daybook.protocols.stomp.errors import UndefinedEscape, shortened
 
 V10: Final = 10
 V11: Final = 11

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from client.control import ask
+from daybook.client.control import ask
 from tests.attack.honest import Beside
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.honest import Honest
-from client.control import ask
+from daybook.client.control import ask
 from tests.attack.honest import Beside
 from tests.interop.wire import Closed, Frame, Wire, frame
 from tests.support.process import BrokerProcess, wait_for

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from bench.honest import Honest
-from client.control import ask
-from engine import events
-from journal.reader import read_blocks
-from paging.layout import LAYOUT
-from recovery.readonly import journal_disk
+from daybook.client.control import ask
+from daybook.engine import events
+from daybook.journal.reader import read_blocks
+from daybook.paging.layout import LAYOUT
+from daybook.recovery.readonly import journal_disk
 from tests.attack.honest import Beside
 from tests.interop.wire import Wire, frame
 from tests.support.process import BrokerProcess, wait_for
@@ -32,7 +32,15 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker with one user, joe."""
     with BrokerProcess(tmp_path / "data") as process:
         users = str(process.directory / "users.toml")
-        command = [sys.executable, "-m", "tools.daybook", "user", "add", "joe", "--passcode-stdin"]
+        command = [
+            sys.executable,
+            "-m",
+            "daybook",
+            "user",
+            "add",
+            "joe",
+            "--passcode-stdin",
+        ]
         subprocess.run(
             [*command, "--users-file", users], input=b"right\n", check=True, capture_output=True
         )

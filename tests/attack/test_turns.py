@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.attacks import SCENARIOS, Attack, Peer, sends
-from client.control import ask
+from daybook.client.control import ask
 from tests.attack.honest import Beside
 from tests.support.process import BrokerProcess, wait_for
 
@@ -60,5 +60,5 @@ def test_a_deletion_goes_on_after_a_kill(tmp_path: Path) -> None:
         assert status_of(broker)["messages_ready"] == 1
         broker.stop()
     # Fold, digests, index and invariants agree about it.
-    proof = [sys.executable, "-m", "tools.journal_cli", "verify", str(broker.data)]
+    proof = [sys.executable, "-m", "daybook.tools.journal_cli", "verify", str(broker.data)]
     assert subprocess.run(proof, check=False).returncode == 0

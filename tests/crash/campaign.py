@@ -7,17 +7,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from engine.invariants import check
-from engine.state import State
-from journal.disk import RealDisk
-from paging.retiring import BASE
-from recovery.directory import JOURNAL
-from recovery.readonly import read_state
+from daybook.engine.invariants import check
+from daybook.engine.state import State
+from daybook.journal.disk import RealDisk
+from daybook.paging.retiring import BASE
+from daybook.recovery.directory import JOURNAL
+from daybook.recovery.readonly import read_state
+from daybook.tools.verification import verify_data
 from tests.crash.clients import Connect, Delivery, Receipt
 from tests.crash.ledger import Ledger
 from tests.crash.workload import INPUT, ORDERS, OUTPUT, STAFF, Staff, Worker, begin_work, end_work
 from tests.support.process import BrokerProcess
-from tools.verification import verify_data
 
 CONFIG: Final = """
 [[address-setting]]

@@ -9,15 +9,15 @@ import json
 import sys
 from pathlib import Path
 
-from engine.digest import digest
-from journal.disk import RealDisk
-from paging.checked import IndexDamaged
-from paging.checking import check
-from paging.judging import judge
-from paging.store import IndexStore
-from paging.structure import check_structure
-from paging.tables import DATA_FILE, open_for_reading
-from recovery.directory import DATA_ID, JOURNAL
+from daybook.engine.digest import digest
+from daybook.journal.disk import RealDisk
+from daybook.paging.checked import IndexDamaged
+from daybook.paging.checking import check
+from daybook.paging.judging import judge
+from daybook.paging.store import IndexStore
+from daybook.paging.structure import check_structure
+from daybook.paging.tables import DATA_FILE, open_for_reading
+from daybook.recovery.directory import DATA_ID, JOURNAL
 
 
 def verdict(index: Path, data: Path) -> dict[str, str | int]:

@@ -8,12 +8,12 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from journal.disk import RealDisk
-from journal.reader import read_blocks
-from paging.index import Index
-from paging.layout import LAYOUT
-from recovery.checkpoint import INDEX
-from recovery.directory import DATA_ID, JOURNAL
+from daybook.journal.disk import RealDisk
+from daybook.journal.reader import read_blocks
+from daybook.paging.index import Index
+from daybook.paging.layout import LAYOUT
+from daybook.recovery.checkpoint import INDEX
+from daybook.recovery.directory import DATA_ID, JOURNAL
 
 
 def main(data: Path, at_once: int) -> None:

@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from engine.state import State
-from paging.checking import check
-from paging.tables import DATA_FILE
-from recovery.checkpoint import INDEX
+from daybook.engine.state import State
+from daybook.paging.checking import check
+from daybook.paging.tables import DATA_FILE
+from daybook.recovery.checkpoint import INDEX
 from tests.crash.campaign import KILL_AFTER_SECONDS, KILL_IN_START_SECONDS, SETTINGS, Campaign
 from tests.crash.clients import Connect
 from tests.crash.workload import DRAINING, FILLING, LARGE_STAFF, Staff, Worker

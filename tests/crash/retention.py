@@ -12,19 +12,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from journal.archive import Archive
-from journal.disk import RealDisk
-from journal.format import segment_first_lsn
-from journal.segment import segment_names
-from paging.retiring import BASE
-from recovery.checkpoint import INDEX
-from recovery.directory import JOURNAL
+from daybook.journal.archive.archive import Archive
+from daybook.journal.disk import RealDisk
+from daybook.journal.format import segment_first_lsn
+from daybook.journal.segment import segment_names
+from daybook.paging.retiring import BASE
+from daybook.recovery.checkpoint import INDEX
+from daybook.recovery.directory import JOURNAL
+from daybook.tools.verification import verify_data
 from tests.crash.campaign import KILL_AFTER_SECONDS
 from tests.crash.clients import Connect
 from tests.crash.paged import PAGED_SETTINGS, PagedCampaign
 from tests.crash.workload import Worker, begin_work, end_work
 from tests.support.process import BrokerProcess, wait_for
-from tools.verification import verify_data
 
 RETENTION_SETTINGS: Final = (
     *PAGED_SETTINGS,
@@ -39,7 +39,7 @@ def retiring(broker: BrokerProcess) -> list[int]:
     found = []
     for pid in broker.children():
         with suppress(OSError):
-            if b"paging.retiring" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if b"daybook.paging.retiring" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 found.append(pid)
     return found
 

@@ -13,13 +13,13 @@ from typing import Final
 
 import pytest
 
-from journal.disk import RealDisk
-from paging.retiring import BASE
-from recovery.directory import JOURNAL
+from daybook.journal.disk import RealDisk
+from daybook.paging.retiring import BASE
+from daybook.recovery.directory import JOURNAL
+from daybook.tools.verification import verify_data
 from tests.crash.campaign import CONFIG, KILL_AFTER_SECONDS, SETTINGS
 from tests.interop.wire import Closed, Frame, Wire, frame
 from tests.support.process import BrokerProcess
-from tools.verification import verify_data
 
 pytestmark = pytest.mark.crash
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from bench.preload import NoCompiler, compile_library
-from journal.disk import RealDisk
-from paging.judging import check_apart, judge
-from paging.tables import DATA_FILE
-from recovery.checkpoint import INDEX
-from recovery.directory import DATA_ID, JOURNAL
+from daybook.journal.disk import RealDisk
+from daybook.paging.judging import check_apart, judge
+from daybook.paging.tables import DATA_FILE
+from daybook.recovery.checkpoint import INDEX
+from daybook.recovery.directory import DATA_ID, JOURNAL
 from tests.crash.campaign import Campaign
 from tests.crash.clients import Connect, Receipt, StompPy
 from tests.crash.paged import PagedCampaign

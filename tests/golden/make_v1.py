@@ -17,11 +17,11 @@ from typing import Any, Final
 
 import msgspec
 
-from journal.batch import Batch
-from journal.disk import RealDisk
-from journal.format import RESERVE_NAME
-from journal.journal import Journal
-from journal.layout import RowLayout
+from daybook.journal.batch import Batch
+from daybook.journal.disk import RealDisk
+from daybook.journal.format import RESERVE_NAME
+from daybook.journal.journal import Journal
+from daybook.journal.layout import RowLayout
 
 FOLDER: Final = Path(__file__).parent / "v1-padded"
 DATA_ID: Final = b"golden journal 1"

@@ -28,7 +28,7 @@ def user(broker: BrokerProcess, *arguments: str, passcode: str = "") -> None:
     """`daybook user`, as an operator would."""
     file = str(broker.directory / "users.toml")
     subprocess.run(
-        [sys.executable, "-m", "tools.daybook", "user", *arguments, "--users-file", file],
+        [sys.executable, "-m", "daybook", "user", *arguments, "--users-file", file],
         input=passcode.encode() + b"\n",
         check=True,
         capture_output=True,
@@ -37,7 +37,14 @@ def user(broker: BrokerProcess, *arguments: str, passcode: str = "") -> None:
 
 def daybook(broker: BrokerProcess, *arguments: str, code: int = 0) -> str:
     """Run a command; return what it printed."""
-    command = [sys.executable, "-m", "tools.daybook", *arguments, "--data", str(broker.directory)]
+    command = [
+        sys.executable,
+        "-m",
+        "daybook",
+        *arguments,
+        "--data",
+        str(broker.directory),
+    ]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == code, done
     return done.stdout + done.stderr

@@ -34,7 +34,7 @@ def connected(broker: BrokerProcess) -> Wire:
 
 
 def daybook(broker: BrokerProcess, *words: str) -> bytes:
-    command = [sys.executable, "-m", "tools.daybook", *words, "--data", str(broker.data)]
+    command = [sys.executable, "-m", "daybook", *words, "--data", str(broker.data)]
     return subprocess.run(command, capture_output=True, check=True).stdout
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from journal.disk import RealDisk
-from journal.reader import read_blocks
-from paging.layout import LAYOUT
-from recovery.directory import JOURNAL
+from daybook.journal.disk import RealDisk
+from daybook.journal.reader import read_blocks
+from daybook.paging.layout import LAYOUT
+from daybook.recovery.directory import JOURNAL
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess
 

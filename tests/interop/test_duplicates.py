@@ -45,7 +45,7 @@ def connected(broker: BrokerProcess) -> Wire:
 def listed(broker: BrokerProcess) -> dict[str, Any]:
     """What `daybook address list` says of the address."""
     command = [
-        sys.executable, "-m", "tools.daybook", "address", "list", "--json", "--data",
+        sys.executable, "-m", "daybook", "address", "list", "--json", "--data",
         str(broker.data),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, check=True)
@@ -93,7 +93,7 @@ def test_a_large_message_that_comes_again_is_not_kept(broker: BrokerProcess) -> 
         wire.send("SUBSCRIBE", destination="/queue/jobs", id=1)
         assert wire.expect("MESSAGE").body == body
     events = subprocess.run(
-        [sys.executable, "-m", "tools.journal_cli", "stat", "--json", str(broker.data)],
+        [sys.executable, "-m", "daybook.tools.journal_cli", "stat", "--json", str(broker.data)],
         capture_output=True,
         check=True,
     )

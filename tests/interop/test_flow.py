@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from client.control import ask
+from daybook.client.control import ask
 from tests.interop.wire import Frame, Wire
 from tests.support.process import BrokerProcess, wait_for
 

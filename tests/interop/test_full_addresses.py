@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import stomp
 
-from client.control import ask
+from daybook.client.control import ask
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
 
@@ -88,7 +88,7 @@ def wait_until_blocked(broker: BrokerProcess, count: int = 1) -> list[dict[str, 
 def shows(broker: BrokerProcess, *command: str) -> str:
     """What a command of `daybook` prints."""
     return subprocess.run(
-        [sys.executable, "-m", "tools.daybook", *command, "--data", str(broker.data)],
+        [sys.executable, "-m", "daybook", *command, "--data", str(broker.data)],
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
 

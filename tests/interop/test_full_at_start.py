@@ -55,7 +55,7 @@ def status_of(broker: BrokerProcess) -> dict[str, Any]:
     command = [
         sys.executable,
         "-m",
-        "tools.daybook",
+        "daybook",
         "status",
         "--json",
         "--data",

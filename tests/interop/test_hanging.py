@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from daybook.tools.health import problems
 from tests.interop.test_index_damage import status
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
-from tools.health import problems
 
 SETTINGS = (
     "broker.max-unindexed-bytes=1MiB",

@@ -21,17 +21,17 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from journal.disk import RealDisk
-from paging.checked import Transaction
-from paging.structure import LEAF
-from paging.tables import DATA_FILE, PAGES, open_for_writing
-from recovery.checkpoint import INDEX
-from recovery.directory import JOURNAL
-from recovery.readonly import read_state
+from daybook.journal.disk import RealDisk
+from daybook.paging.checked import Transaction
+from daybook.paging.structure import LEAF
+from daybook.paging.tables import DATA_FILE, PAGES, open_for_writing
+from daybook.recovery.checkpoint import INDEX
+from daybook.recovery.directory import JOURNAL
+from daybook.recovery.readonly import read_state
+from daybook.tools.verification import verify_data
 from tests.interop.wire import Closed, Wire, frame
 from tests.support.process import BrokerProcess, NotReady, wait_for
 from tests.support.stored_rows import flip as flip_row
-from tools.verification import verify_data
 
 MESSAGES: Final = 2_000
 NAME: Final = "backlog"
@@ -359,7 +359,7 @@ def test_an_index_that_cannot_be_written(broker: BrokerProcess, immutable: Path)
 
 def status(broker: BrokerProcess) -> dict[str, Any]:
     """What `daybook status` says."""
-    command = [sys.executable, "-m", "tools.daybook", "status", "--json"]
+    command = [sys.executable, "-m", "daybook", "status", "--json"]
     command += ["--data", str(broker.directory)]
     # The exit code says how the broker is, and it may be in any state here.
     done = subprocess.run(command, capture_output=True, text=True, check=False)

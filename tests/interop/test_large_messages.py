@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from client.control import ask
-from engine import events
-from journal.disk import RealDisk
-from journal.reader import read_blocks
-from paging.layout import LAYOUT
+from daybook.client.control import ask
+from daybook.engine import events
+from daybook.journal.disk import RealDisk
+from daybook.journal.reader import read_blocks
+from daybook.paging.layout import LAYOUT
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
 

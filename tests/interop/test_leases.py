@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from journal.pins import LEASE_US_MAX, Lease
+from daybook.journal.pins import LEASE_US_MAX, Lease
 from tests.crash.retention import first_lsn
 from tests.interop.test_retention import SETTINGS, drain, leave, send, status
 from tests.support.process import BrokerProcess, wait_for

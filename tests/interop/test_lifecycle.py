@@ -13,19 +13,19 @@ import pytest
 from crc32c import crc32c
 
 from bench.preload import NoCompiler, compile_library
-from client.control import SOCKET_NAME, ask
-from engine.events import BY_NUMBER
-from journal.disk import RealDisk
-from journal.format import SEGMENT_CRC_OFFSET, peek_segment_header_bytes
-from journal.reader import read_blocks
-from paging.layout import LAYOUT
-from recovery.directory import JOURNAL
-from recovery.readonly import read_state
+from daybook.client.control import SOCKET_NAME, ask
+from daybook.engine.events import BY_NUMBER
+from daybook.journal.disk import RealDisk
+from daybook.journal.format import SEGMENT_CRC_OFFSET, peek_segment_header_bytes
+from daybook.journal.reader import read_blocks
+from daybook.paging.layout import LAYOUT
+from daybook.recovery.directory import JOURNAL
+from daybook.recovery.readonly import read_state
+from daybook.tools.verification import verify_data
 from tests.crash.power import SOURCE
 from tests.interop.conftest import NO_LIMIT
 from tests.interop.wire import Closed, Wire, frame
 from tests.support.process import BrokerProcess, wait_for
-from tools.verification import verify_data
 
 pytestmark = pytest.mark.interop
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from client.control import ask
+from daybook.client.control import ask
 from tests.interop.wire import Closed, Wire, frame
 from tests.support.process import BrokerProcess, wait_for
 

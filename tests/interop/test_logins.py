@@ -70,7 +70,7 @@ def add_user(broker: BrokerProcess, name: str, passcode: str) -> None:
     """`daybook user add`, as an operator would."""
     subprocess.run(
         [
-            sys.executable, "-m", "tools.daybook", "user", "add", name, "--passcode-stdin",
+            sys.executable, "-m", "daybook", "user", "add", name, "--passcode-stdin",
             "--users-file", str(broker.directory / "users.toml"),
         ],
         input=passcode.encode() + b"\n",

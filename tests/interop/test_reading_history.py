@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from pipeline.decoding import read_plan
-from pipeline.planning import Plan, Source, durable_lsn
-from pipeline.reading import reading
+from daybook.pipeline.decoding import read_plan
+from daybook.pipeline.planning import Plan, Source, durable_lsn
+from daybook.pipeline.reading import reading
 from tests.crash.retention import first_lsn
 from tests.interop.test_retention import SETTINGS, drain, leave, send, status
 from tests.support.process import BrokerProcess, wait_for

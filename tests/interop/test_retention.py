@@ -11,15 +11,15 @@ from typing import Any, Final
 import pytest
 from click.testing import CliRunner
 
-from client.control import ask
-from journal.disk import RealDisk
-from journal.segment import segment_names
-from recovery.checkpoint import INDEX
+from daybook.client.control import ask
+from daybook.journal.disk import RealDisk
+from daybook.journal.segment import segment_names
+from daybook.recovery.checkpoint import INDEX
+from daybook.tools.daybook import cli as daybook
+from daybook.tools.journal_cli import cli as journal
 from tests.crash.retention import first_lsn
 from tests.interop.wire import Frame, Wire
 from tests.support.process import BrokerProcess, wait_for
-from tools.daybook import cli as daybook
-from tools.journal_cli import cli as journal
 
 SETTINGS: Final = ("journal.segment-bytes=64KiB", "journal.retention-scan-period=100")
 CONFIG: Final = """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from journal.lock import LOCK_NAME, holder_pid
-from paging.ownership import INDEX_LOCK, owning_index
+from daybook.journal.lock import LOCK_NAME, holder_pid
+from daybook.paging.ownership import INDEX_LOCK, owning_index
 from tests.interop.test_hanging import stopped
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from client.control import ask
+from daybook.client.control import ask
 from tests.interop.test_retention import (
     SETTINGS,
     leave,

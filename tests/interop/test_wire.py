@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from client.control import ask
+from daybook.client.control import ask
 from tests.interop.wire import Wire, frame
 from tests.support.process import BrokerProcess, wait_for
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recovery.checkpoint import INDEX
-from recovery.directory import JOURNAL
+from daybook.recovery.checkpoint import INDEX
+from daybook.recovery.directory import JOURNAL
 from tests.interop.test_index_damage import index_file, send, status
 from tests.support.process import BrokerProcess, wait_for
 

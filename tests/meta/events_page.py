@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 
-from engine import events
+from daybook.engine import events
 from tests.meta import tree
 
 PAGE = tree.ROOT / "docs" / "events.md"

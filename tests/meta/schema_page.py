@@ -3,7 +3,7 @@
 `make map` (python -m tests.meta.schema_page) draws it anew; a test compares.
 """
 
-from pipeline.schema import EVENT_COLUMNS, spark_ddl
+from daybook.pipeline.schema import EVENT_COLUMNS, spark_ddl
 from tests.meta import tree
 from tests.meta.events_page import table
 

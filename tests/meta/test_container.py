@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from tools.daybook import cli
+from daybook.tools.daybook import cli
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")

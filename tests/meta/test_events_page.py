@@ -1,6 +1,6 @@
 """docs/events.md says what the table of events says."""
 
-from engine import events
+from daybook.engine import events
 from tests.meta import events_page
 
 

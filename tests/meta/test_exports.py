@@ -44,7 +44,7 @@ def test_the_map_of_modules_is_up_to_date() -> None:
 
 
 def test_the_map_shows_packages_and_modules(tmp_path: Path) -> None:
-    packages = '[tool.setuptools]\npackages = ["room", "room.part"]\n'
+    packages = '[tool.setuptools]\npackages = ["daybook", "daybook.room", "daybook.room.part"]\n'
     (tmp_path / "pyproject.toml").write_text(packages)
     (tmp_path / "room" / "part").mkdir(parents=True)
     (tmp_path / "room" / "__init__.py").write_text('"""The room."""\n')

@@ -6,8 +6,8 @@ from struct import calcsize
 
 import pytest
 
-from journal import format as journal_format
-from journal.block import kind_bit, queue_bit
+from daybook.journal import format as journal_format
+from daybook.journal.block import kind_bit, queue_bit
 
 PAGE = (Path(__file__).parents[2] / "docs" / "journal-format.md").read_text("utf-8")
 STRUCTURES = {

@@ -17,7 +17,7 @@ def lint_imports(folder: Path) -> tuple[int, str]:
     done = subprocess.run(
         [LINT_IMPORTS, "--no-cache"],
         cwd=folder,
-        env={**os.environ, "COLUMNS": "200", "PYTHONPATH": str(folder)},
+        env={**os.environ, "COLUMNS": "200", "PYTHONPATH": str(folder / "src")},
         capture_output=True,
         text=True,
         check=False,
@@ -29,9 +29,13 @@ def skeleton(folder: Path) -> None:
     """Lay out the rooms with nothing in them, under the contracts of this repository."""
     (folder / "pyproject.toml").write_text((tree.ROOT / "pyproject.toml").read_text("utf-8"))
     for package in tree.packages():
-        room = folder.joinpath(*package.split("."))
+        room = folder.joinpath("src", *package.split("."))
         room.mkdir(parents=True, exist_ok=True)
         (room / "__init__.py").write_text("")
+    for room in (folder / "src" / tree.PACKAGE).iterdir():
+        if room.is_dir():
+            room.rename(folder / room.name)
+            room.symlink_to(folder / room.name)
 
 
 def test_the_rooms_keep_their_contracts() -> None:
@@ -41,7 +45,10 @@ def test_the_rooms_keep_their_contracts() -> None:
 
 
 def test_every_room_is_under_contract() -> None:
-    assert sorted(tree.project()["tool"]["importlinter"]["root_packages"]) == tree.rooms()
+    linter = tree.project()["tool"]["importlinter"]
+    assert linter["root_packages"] == [tree.PACKAGE]
+    (layers,) = [each["layers"] for each in linter["contracts"] if each["type"] == "layers"]
+    assert sorted(room for layer in layers for room in layer.split(" | ")) == tree.rooms()
 
 
 def test_the_skeleton_alone_breaks_nothing(tmp_path: Path) -> None:
@@ -60,16 +67,16 @@ PLANTED = [
     ("engine", "import os.path", RUNS_NOTHING),
     ("protocols/stomp", "import threading", RUNS_NOTHING),
     ("protocols/stomp", "import socket", RUNS_NOTHING),
-    ("engine", "import journal", LAYERS),
-    ("journal", "import engine", LAYERS),
-    ("paging", "import recovery", LAYERS),
+    ("engine", "import daybook.journal", LAYERS),
+    ("journal", "import daybook.engine", LAYERS),
+    ("paging", "import daybook.recovery", LAYERS),
     ("paging", "import asyncio", "Only the server runs an event loop"),
-    ("protocols/stomp", "import paging", "Protocols know the engine alone"),
-    ("recovery", "import protocols", LAYERS),
-    ("protocols", "import recovery", LAYERS),
-    ("recovery", "import server", LAYERS),
-    ("server", "import tools", LAYERS),
-    ("protocols/stomp", "import journal", "Protocols know the engine alone"),
+    ("protocols/stomp", "import daybook.paging", "Protocols know the engine alone"),
+    ("recovery", "import daybook.protocols", LAYERS),
+    ("protocols", "import daybook.recovery", LAYERS),
+    ("recovery", "import daybook.server", LAYERS),
+    ("server", "import daybook.tools", LAYERS),
+    ("protocols/stomp", "import daybook.journal", "Protocols know the engine alone"),
     ("journal", "import secrets", JOURNAL),
     ("journal", "import asyncio", "Only the server runs an event loop"),
     ("tools", "import uvloop", "Only the server runs an event loop"),
@@ -77,10 +84,10 @@ PLANTED = [
     ("tools", "import pyspark", "Spark stays out of the broker"),
     ("server", "import duckdb", "The broker runs without the pipeline's libraries"),
     ("history", "import pyarrow", "The broker runs without the pipeline's libraries"),
-    ("pipeline", "import server", LAYERS),
-    ("pipeline", "import tools", LAYERS),
-    ("server", "import pipeline", LAYERS),
-    ("history", "import client", LAYERS),
+    ("pipeline", "import daybook.server", LAYERS),
+    ("pipeline", "import daybook.tools", LAYERS),
+    ("server", "import daybook.pipeline", LAYERS),
+    ("history", "import daybook.client", LAYERS),
     ("pipeline", "import asyncio", "Only the server runs an event loop"),
 ]
 
@@ -94,14 +101,14 @@ def test_planted_violation_is_reported(
     code, report = lint_imports(tmp_path)
     assert code == 1, report
     assert f"{contract} BROKEN" in report
-    assert f"{room.replace('/', '.')}.planted" in report
+    assert f"{tree.PACKAGE}.{room.replace('/', '.')}.planted" in report
 
 
 def test_a_protocol_that_imports_another_is_reported(tmp_path: Path) -> None:
     skeleton(tmp_path)
     other = tmp_path / "protocols" / "other"
     other.mkdir()
-    (other / "__init__.py").write_text("import protocols.stomp\n")
+    (other / "__init__.py").write_text("import daybook.protocols.stomp\n")
     code, report = lint_imports(tmp_path)
     assert code == 1, report
     assert "No protocol knows another BROKEN" in report

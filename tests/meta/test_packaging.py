@@ -1,22 +1,20 @@
-"""What is installed is ours, whole, and starts from anywhere (docs/adr/0005-package-names.md)."""
+"""What is installed is one package, whole, and starts from anywhere (docs/adr/0029)."""
 
 import importlib.util
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
 import venv
 import zipfile
-from importlib.metadata import packages_distributions
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from tests.meta import tree
+from tests.support.building import build_wheel
 
-OURS = "daybook-broker"
 SCRIPTS = sorted(tree.project()["project"]["scripts"])
 
 
@@ -27,55 +25,30 @@ def run(*command: str | Path, cwd: str | Path = "/") -> str:
     return done.stdout
 
 
-def foreign(names: list[str], owners: dict[str, list[str]]) -> list[str]:
-    """Return the packages that another distribution, too, or no distribution at all, provides."""
-    return [name for name in names if set(owners.get(name, [])) != {OURS}]
-
-
-def declared_packages() -> dict[str, list[str]]:
-    """Return who provides which top-level package, editable installs included."""
-    owners = dict(packages_distributions())
-    # An editable install has no files of ours in its record, but a path to where they are.
-    for link in Path(sysconfig.get_path("purelib")).glob("__editable__.daybook_broker-*.pth"):
-        for init in Path(link.read_text("utf-8").strip()).glob("*/__init__.py"):
-            owners[init.parent.name] = [*owners.get(init.parent.name, []), OURS]
-    return {name: sorted(set(each)) for name, each in owners.items()}
-
-
 def test_an_editable_install_is_a_plain_path_that_warns_of_nothing() -> None:
     # Else setuptools maps the packages one by one, and prints ten lines of warning about that.
-    assert tree.project()["tool"]["setuptools"]["package-dir"] == {"": "."}
+    assert tree.project()["tool"]["setuptools"]["package-dir"] == {"": "src"}
 
 
-def test_each_room_is_ours_alone() -> None:
-    assert not foreign(tree.rooms(), declared_packages())
-
-
-def test_each_package_lies_below_our_root() -> None:
-    for name in tree.packages():
-        spec = importlib.util.find_spec(name)
-        assert spec is not None
-        assert spec.origin is not None, f"{name} has no __init__.py"
-        assert Path(spec.origin).is_relative_to(tree.ROOT), spec.origin
-
-
-def test_a_foreign_package_of_our_name_is_found() -> None:
-    owners = {"engine": [OURS], "journal": [OURS, "journal-of-others"], "server": ["others"]}
-    assert foreign(["engine", "journal", "server", "tools"], owners) == [
-        "journal",
-        "server",
-        "tools",
-    ]
+def test_each_room_is_a_link_in_the_package() -> None:
+    package = tree.ROOT / "src" / tree.PACKAGE
+    links = {path.name: path for path in package.iterdir() if path.is_symlink()}
+    assert sorted(links) == tree.rooms()
+    for name, link in links.items():
+        assert link.readlink() == Path("..", "..", name)
 
 
 def test_every_folder_with_sources_is_a_listed_package() -> None:
     folders = {path.parent for path in tree.sources(tree.ROOT, *tree.rooms())}
-    found = {".".join(folder.relative_to(tree.ROOT).parts) for folder in folders}
-    assert found == set(tree.packages())
+    found = {".".join((tree.PACKAGE, *folder.relative_to(tree.ROOT).parts)) for folder in folders}
+    assert found | {tree.PACKAGE} == set(tree.packages())
 
 
-def test_no_room_hides_a_module_of_the_standard_library() -> None:
-    assert not set(tree.rooms()) & set(sys.stdlib_module_names)
+def test_no_source_imports_a_room_by_its_folder() -> None:
+    """From the top of the repository `import engine` would work, and make every class twice."""
+    bare = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(tree.rooms())})\b", re.MULTILINE)
+    everything = tree.sources(tree.ROOT, *tree.rooms(), "bench", "tests", "src")
+    assert not [path for path in everything if bare.search(path.read_text("utf-8"))]
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -115,26 +88,16 @@ def test_what_the_compiler_would_change_is_left_alone(source: str, loses: bool) 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel from a copy of the sources, so that the checkout stays clean."""
-    source = tmp_path_factory.mktemp("source")
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-        shutil.copy(tree.ROOT / name, source)
-    for room in tree.rooms():
-        ignored = shutil.ignore_patterns("__pycache__", "*.so")
-        shutil.copytree(tree.ROOT / room, source / room, ignore=ignored)
-    shutil.copytree(tree.ROOT / "etc", source / "etc")
-    target = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    run(*pip, "--wheel-dir", target, source)
-    (built,) = target.glob("*.whl")
-    return built
+    return build_wheel(tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel"))
 
 
-def test_the_wheel_holds_the_rooms_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_holds_one_package_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     inside = {name for name in names if not re.search(r"\.(dist-info|data)/", name)}
-    expected = {str(path.relative_to(tree.ROOT)) for path in tree.sources(tree.ROOT, *tree.rooms())}
-    assert inside == expected
+    rooms = tree.sources(tree.ROOT, *tree.rooms())
+    expected = {f"{tree.PACKAGE}/{path.relative_to(tree.ROOT)}" for path in rooms}
+    own = {f"{tree.PACKAGE}/{name}" for name in ("__init__.py", "__main__.py", "py.typed")}
+    assert inside == expected | own
     shipped = [name for name in names if ".data/" in name]
     assert sorted(name.partition(".data/")[2] for name in shipped) == [
         "data/share/daybook/broker.toml", "data/share/daybook/daybook.service",
@@ -142,18 +105,85 @@ def test_the_wheel_holds_the_rooms_and_nothing_else(wheel: Path) -> None:
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 
-@pytest.mark.slow
-def test_the_wheel_runs_without_the_sources(wheel: Path, tmp_path: Path) -> None:
-    venv.create(tmp_path / "venv", with_pip=False)
-    python = tmp_path / "venv" / "bin" / "python"
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a fresh environment with the wheel, and nothing of the checkout."""
+    folder = tmp_path_factory.mktemp("venv")
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
     run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--quiet", wheel)
     # The dependencies come from this environment; its editable install is not seen that way.
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    where = run(python, "-c", f"import {', '.join(tree.rooms())}; print(engine.__file__)")
-    assert Path(where.strip()).is_relative_to(site)
+    return python
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_without_the_sources(installed: Path, tmp_path: Path) -> None:
+    where = run(installed, "-c", f"import daybook.{tree.rooms()[0]}; print(daybook.__file__)")
+    assert Path(where.strip()).is_relative_to(installed.parent.parent)
     for script in SCRIPTS:
-        assert "Usage" in run(python.with_name(script), "--help")
-    run(python.with_name("daybook"), "init", tmp_path / "made")
+        assert "Usage" in run(installed.with_name(script), "--help")
+    run(installed.with_name("daybook"), "init", tmp_path / "made")
     made = (tmp_path / "made" / "broker.toml").read_text("utf-8")
     assert "[[address-setting]]" in made
+
+
+@pytest.mark.slow
+def test_nothing_but_one_package_is_installed(installed: Path) -> None:
+    (site,) = (installed.parent.parent / "lib").glob("python*/site-packages")
+    ours = {path.name for path in site.iterdir() if not path.name.endswith((".dist-info", ".pth"))}
+    assert ours - {"__pycache__"} == {tree.PACKAGE}
+
+
+TRAP = "raise SystemExit('a module of the working directory was run')\n"
+NAMES = ["server", "tools", "pipeline", "paging", "select", "queue", "engine", "journal", "daybook"]
+
+
+@pytest.mark.slow
+def test_a_folder_with_names_of_ours_changes_nothing(installed: Path, tmp_path: Path) -> None:
+    """Neither the commands nor the processes of a broker import from the working directory."""
+    for name in NAMES:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(TRAP)
+        (tmp_path / f"{name}.py").write_text(TRAP)
+    daybook, journal = installed.with_name("daybook"), installed.with_name("journal")
+    broker = subprocess.Popen(
+        [daybook, "serve", "--data", "data", "--listen", "stomp://127.0.0.1:0",
+         "--set", "journal.checkpoint-period=100"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    with broker:
+        assert broker.stdout is not None
+        try:
+            said = ""
+            while "ready" not in said:
+                line = broker.stdout.readline()
+                assert line, said
+                said += line
+            url = re.search(r"stomp://127.0.0.1:\d+", said)
+            assert url, said
+            run(daybook, "send", "/queue/here", "text", "--url", url.group(), cwd=tmp_path)
+            assert "here" in run(daybook, "queue", "list", cwd=tmp_path)
+        finally:
+            broker.terminate()
+            broker.communicate(timeout=60)
+    assert broker.returncode == 0
+    assert "here" in run(journal, "inspect", "data", cwd=tmp_path)
+    run(journal, "verify", "data", cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_a_notebook_imports_the_pipeline_by_its_name(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "pipeline.py").write_text(TRAP)
+    (tmp_path / "engine.py").write_text(TRAP)
+    shown = "from daybook.pipeline.spark import session; print(session.register.__name__)"
+    assert run(installed, "-c", shown, cwd=tmp_path) == "register\n"
+
+
+@pytest.mark.slow
+def test_a_type_checker_sees_our_types(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "user.py").write_text("import daybook.server.users as u\n\nx: int = u.Users\n")
+    command = (sys.executable, "-m", "mypy", "--python-executable", installed, "user.py")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert 'Incompatible types in assignment (expression has type "type[Users]"' in done.stdout

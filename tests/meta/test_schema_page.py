@@ -1,6 +1,6 @@
 """docs/pipeline.md says what columns events have."""
 
-from pipeline.schema import EVENT_COLUMNS
+from daybook.pipeline.schema import EVENT_COLUMNS
 from tests.meta import schema_page
 
 

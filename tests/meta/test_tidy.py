@@ -101,18 +101,18 @@ def test_what_is_allowed_is_not_reported(check: Check, source: str, tmp_path: Pa
 
 def test_planted_dead_module_is_found(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(
-        '[project]\nscripts = {run = "room.main:main"}\n'
-        '[tool.setuptools]\npackages = ["room", "room.part"]\n'
+        '[project]\nscripts = {run = "daybook.room.main:main"}\n'
+        '[tool.setuptools]\npackages = ["daybook", "daybook.room", "daybook.room.part"]\n'
     )
     (tmp_path / "room" / "part").mkdir(parents=True)
     sources = {
         "room/__init__.py": "",
-        "room/main.py": "from room.part import used\n",
+        "room/main.py": "from daybook.room.part import used\n",
         "room/part/__init__.py": "",
-        "room/part/used.py": "def f():\n    import room.late\n",
+        "room/part/used.py": "def f():\n    import daybook.room.late\n",
         "room/late.py": "",
-        "room/dead.py": "import room.also_dead\n",
-        "room/also_dead.py": "import room.dead\n",
+        "room/dead.py": "import daybook.room.also_dead\n",
+        "room/also_dead.py": "import daybook.room.dead\n",
     }
     for name, text in sources.items():
         (tmp_path / name).write_text(text)

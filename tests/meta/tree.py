@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = "daybook"
 
 
 def project(root: Path = ROOT) -> dict[str, Any]:
@@ -20,8 +21,8 @@ def packages(root: Path = ROOT) -> list[str]:
 
 
 def rooms(root: Path = ROOT) -> list[str]:
-    """Return the top-level packages."""
-    return sorted({name.partition(".")[0] for name in packages(root)})
+    """Return the rooms: the folders at the top whose links make up the package."""
+    return sorted({name.split(".")[1] for name in packages(root) if "." in name})
 
 
 def sources(root: Path, *folders: str) -> list[Path]:
@@ -38,6 +39,8 @@ def pages(root: Path = ROOT) -> list[Path]:
 def module_name(root: Path, path: Path) -> str:
     """Return the name under which a source file is imported."""
     parts = list(path.relative_to(root).with_suffix("").parts)
+    if parts[0] in rooms(root):
+        parts.insert(0, PACKAGE)
     if parts[-1] == "__init__":
         parts.pop()
     return ".".join(parts)
@@ -50,7 +53,7 @@ def entry_points(root: Path = ROOT) -> set[str]:
     for name in ("Makefile", "etc/daybook.service"):
         path = root / name
         if path.exists():
-            started |= set(re.findall(r"python3? -m ([\w.]+)", path.read_text("utf-8")))
+            started |= set(re.findall(r"python3? (?:-P )?-m ([\w.]+)", path.read_text("utf-8")))
     for path in sources(root, *rooms(root)):
         text = path.read_text("utf-8")
         started |= set(re.findall(r'(?:"-m",\s+|child_command\()"([\w.]+)"', text))

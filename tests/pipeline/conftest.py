@@ -55,7 +55,7 @@ def java() -> str:
 @pytest.fixture(scope="session")
 def spark(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """A session on this machine with two threads; each test loads anew what it asks."""
-    from pipeline.session import session  # noqa: PLC0415
+    from daybook.pipeline.spark.session import session  # noqa: PLC0415
 
     settings = {
         # A compiler that thinks less is done sooner with what runs once.

@@ -23,30 +23,31 @@ import pytest
 from click.testing import CliRunner, Result
 from deltalake import DeltaTable
 
-from engine import commands as c
-from engine.events import TIME
-from journal.archive import Archive
-from journal.disk import RealDisk
-from journal.errors import ArchiveError, NoJournal
-from journal.retention import remove
-from journal.segment import segment_names
-from pipeline import delta, parquet_writing
-from pipeline.decoding import Limits, read_plan, read_split
-from pipeline.duck import DuckEngine
-from pipeline.engines import Engine, History
-from pipeline.jobs.archive import ArchiveReport, archive
-from pipeline.jobs.audit import audit
-from pipeline.parquet import duck_rows
-from pipeline.parquet_archive import ABOUT, Gap, ParquetArchive
-from pipeline.planning import Source
-from pipeline.proving import ProofReport, prove
-from pipeline.reading import reading
-from pipeline.schema import ALL_COLUMNS, arrow_schema
-from pipeline.selection import EVERYTHING, Selection
+from daybook.engine import commands as c
+from daybook.engine.events import TIME
+from daybook.journal.archive.archive import Archive
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import ArchiveError, NoJournal
+from daybook.journal.retention import remove
+from daybook.journal.segment import segment_names
+from daybook.pipeline import delta
+from daybook.pipeline.decoding import Limits, read_plan, read_split
+from daybook.pipeline.duck import DuckEngine
+from daybook.pipeline.engines import Engine, History
+from daybook.pipeline.jobs.archive import ArchiveReport, archive
+from daybook.pipeline.jobs.audit import audit
+from daybook.pipeline.parquet import writing as parquet_writing
+from daybook.pipeline.parquet.archive import ABOUT, Gap, ParquetArchive
+from daybook.pipeline.parquet.reading import duck_rows
+from daybook.pipeline.planning import Source
+from daybook.pipeline.proving import ProofReport, prove
+from daybook.pipeline.reading import reading
+from daybook.pipeline.schema import ALL_COLUMNS, arrow_schema
+from daybook.pipeline.selection import EVERYTHING, Selection
+from daybook.tools.daybook import cli
 from tests.support.histories import some_history, write_history
 from tests.support.leaving import Leaving
 from tests.support.world import Event, World
-from tools.daybook import cli
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -204,7 +205,7 @@ def test_files_are_encoded_for_scans(
 ) -> None:
     monkeypatch.setattr(parquet_writing, "GROUP_ROWS", 50)
     small = partial(read_split, limits=Limits(rows=1))
-    monkeypatch.setattr("pipeline.jobs.archive.read_split", small)
+    monkeypatch.setattr("daybook.pipeline.jobs.archive.read_split", small)
     (added, *_) = archive(source_of(data), str(tmp_path / "parquet")).added
     metadata = pq.ParquetFile(tmp_path / "parquet" / added.files[0].path).metadata
     assert metadata.num_row_groups > 1
@@ -223,9 +224,9 @@ def test_files_are_encoded_for_scans(
 
 KILLED = """
 import os, signal, sys
-from journal.disk import RealDisk, RealFile
-from pipeline.jobs.archive import archive
-from pipeline.planning import Source
+from daybook.journal.disk import RealDisk, RealFile
+from daybook.pipeline.jobs.archive import archive
+from daybook.pipeline.planning import Source
 left = int(sys.argv[3])
 def dying(call):
     def counted(*arguments):

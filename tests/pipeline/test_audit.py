@@ -11,15 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import events
-from engine.apply import MisfitError
-from engine.commands import MULTICAST, Acknowledge, Attach, CreateAddress, OpenConnection, Send
-from pipeline.duck import DuckEngine
-from pipeline.engines import Engine, History
-from pipeline.jobs import audit as audit_job
-from pipeline.jobs.audit import Audit, audit
-from pipeline.planning import Source
-from pipeline.selection import EVERYTHING, Selection, SelectionError
+from daybook.engine import events
+from daybook.engine.apply import MisfitError
+from daybook.engine.commands import (
+    MULTICAST,
+    Acknowledge,
+    Attach,
+    CreateAddress,
+    OpenConnection,
+    Send,
+)
+from daybook.pipeline.duck import DuckEngine
+from daybook.pipeline.engines import Engine, History
+from daybook.pipeline.jobs import audit as audit_job
+from daybook.pipeline.jobs.audit import Audit, audit
+from daybook.pipeline.planning import Source
+from daybook.pipeline.selection import EVERYTHING, Selection, SelectionError
 from tests.support.faults import PLANTERS, Found, Planter, all_planted, appended, of_kind, without
 from tests.support.histories import some_history, write_history
 from tests.support.leaving import Leaving
@@ -227,7 +234,7 @@ def test_faults_are_counted_when_they_are_too_many(
 
 
 def on_spark(directory: Path, selection: Selection = EVERYTHING) -> Audit:
-    from pipeline.spark_engine import SparkEngine  # noqa: PLC0415
+    from daybook.pipeline.spark.engine import SparkEngine  # noqa: PLC0415
 
     engine: Engine
     with SparkEngine() as engine:

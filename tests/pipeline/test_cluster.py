@@ -7,7 +7,6 @@ cluster the environment is shipped, too.
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from typing import Any
 import pytest
 
 from tests.meta import tree
+from tests.support.building import build_wheel
 from tests.support.histories import some_history, write_history
 
 SPARK = Path(sysconfig.get_path("purelib")) / "pyspark"
@@ -36,17 +36,8 @@ DEADLINE_SECONDS = 300.0
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy of the sources, as it is shipped."""
-    source = tmp_path_factory.mktemp("source")
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-        shutil.copy(tree.ROOT / name, source)
-    for folder in (*tree.rooms(), "etc"):
-        ignored = shutil.ignore_patterns("__pycache__", "*.so")
-        shutil.copytree(tree.ROOT / folder, source / folder, ignore=ignored)
     target = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    environment = {**os.environ, "DAYBOOK_COMPILE": "0"}
-    subprocess.run([*command, "--wheel-dir", target, source], check=True, env=environment)
-    (built,) = target.glob("*.whl")
+    built = build_wheel(tmp_path_factory.mktemp("source"), target)
     # A wheel is a zip, and only files that are called so are found by Spark's Python workers.
     return built.rename(target / "daybook.zip")
 
@@ -61,9 +52,9 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     interpreter = folder / "bin" / "python"
     found = subprocess.run(
-        [interpreter, "-c", "import pipeline"], capture_output=True, check=False, cwd="/"
+        [interpreter, "-c", "import daybook.pipeline"], capture_output=True, check=False, cwd="/"
     )
-    assert b"No module named 'pipeline'" in found.stderr
+    assert b"No module named 'daybook'" in found.stderr
     return interpreter
 
 

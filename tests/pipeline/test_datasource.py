@@ -10,17 +10,17 @@ import pytest
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from journal.archive import Archive
-from journal.disk import RealDisk
-from journal.lock import LOCK_NAME
-from journal.pins import NO_PIN, lowest_pinned_lsn
-from journal.segment import segment_names
-from pipeline.datasource import JournalReader, JournalSource
-from pipeline.decoding import read_plan
-from pipeline.planning import Source, make_plan
-from pipeline.schema import ALL_COLUMNS, PLAIN_COLUMNS, arrow_schema
-from pipeline.selection import SelectionError, from_options
-from recovery.directory import JOURNAL
+from daybook.journal.archive.archive import Archive
+from daybook.journal.disk import RealDisk
+from daybook.journal.lock import LOCK_NAME
+from daybook.journal.pins import NO_PIN, lowest_pinned_lsn
+from daybook.journal.segment import segment_names
+from daybook.pipeline.decoding import read_plan
+from daybook.pipeline.planning import Source, make_plan
+from daybook.pipeline.schema import ALL_COLUMNS, PLAIN_COLUMNS, arrow_schema
+from daybook.pipeline.selection import SelectionError, from_options
+from daybook.pipeline.spark.datasource import JournalReader, JournalSource
+from daybook.recovery.directory import JOURNAL
 from tests.support.growing import Growing
 from tests.support.histories import some_history, write_history
 

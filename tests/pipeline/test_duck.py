@@ -13,16 +13,16 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from journal.errors import ArchiveError, Corruption, JournalError
-from pipeline.decoding import read_plan
-from pipeline.duck import DuckEngine, memory_bytes
-from pipeline.engines import History
-from pipeline.jobs.archive import archive
-from pipeline.planning import Source
-from pipeline.selection import Selection, SelectionError
-from pipeline.sql_asking import Asking
+from daybook.journal.errors import ArchiveError, Corruption, JournalError
+from daybook.pipeline.decoding import read_plan
+from daybook.pipeline.duck import DuckEngine, memory_bytes
+from daybook.pipeline.engines import History
+from daybook.pipeline.jobs.archive import archive
+from daybook.pipeline.planning import Source
+from daybook.pipeline.selection import Selection, SelectionError
+from daybook.pipeline.sql.asking import Asking
+from daybook.tools.daybook import cli
 from tests.support.histories import some_history, write_history
-from tools.daybook import cli
 
 JOURNAL = some_history(21, 300)
 LAST = JOURNAL[-1].lsn
@@ -81,7 +81,7 @@ def test_what_goes_wrong_in_the_decoder_is_raised_as_what_it_was(
         yield from list(read_plan(*args, **options))[:1]
         raise Corruption("00000000000000000001.seg", 4096, 1, "the crc is wrong")
 
-    monkeypatch.setattr("pipeline.duck.read_plan", damaged)
+    monkeypatch.setattr("daybook.pipeline.duck.read_plan", damaged)
     with DuckEngine() as engine, pytest.raises(Corruption, match="offset 4096"):
         engine.load("t", history, ["lsn"])
 

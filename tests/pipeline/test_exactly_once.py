@@ -16,14 +16,14 @@ from typing import Final, TypeAlias
 import msgspec
 import pytest
 
-from client.control import ControlError, ask
-from client.stomp import Frame, StompClient, parse_url
-from engine import events
-from pipeline.decoding import read_plan
-from pipeline.jobs.replay import FROM_HEADER
-from pipeline.planning import Source
-from pipeline.reading import reading
-from pipeline.selection import Selection
+from daybook.client.control import ControlError, ask
+from daybook.client.stomp import Frame, StompClient, parse_url
+from daybook.engine import events
+from daybook.pipeline.decoding import read_plan
+from daybook.pipeline.jobs.replay import FROM_HEADER
+from daybook.pipeline.planning import Source
+from daybook.pipeline.reading import reading
+from daybook.pipeline.selection import Selection
 from tests.support.histories import write_history
 from tests.support.process import BrokerProcess, wait_for
 from tests.support.world import World
@@ -41,7 +41,7 @@ max-delivery-attempts = -1
 """
 DRIVER: Final = """
 import sys
-from pipeline.session import session
+from daybook.pipeline.spark.session import session
 
 history, checkpoint, url = sys.argv[1:]
 spark = session("local[2]")
@@ -205,7 +205,7 @@ def test_a_replay_whose_job_and_broker_are_killed(
 ) -> None:
     chance = Random(11)
     arguments = (
-        "-m", "tools.daybook", "pipeline", "replay", "--data", str(history), "--id", "again",
+        "-m", "daybook", "pipeline", "replay", "--data", str(history), "--id", "again",
         "--into", QUEUE, "--rate", "1000", "--transaction-messages", "50", "--json",
     )  # fmt: skip
     environment = {

@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import events
-from engine.commands import Acknowledge, Attach, OpenConnection, Reject, Send
-from pipeline.duck import DuckEngine
-from pipeline.engines import Engine, History
-from pipeline.jobs import latency as latency_job
-from pipeline.jobs.latency import latency
-from pipeline.jobs.latency_plots import draw, duration
-from pipeline.jobs.latency_spread import Spread
-from pipeline.jobs.latency_tables import (
+from daybook.engine import events
+from daybook.engine.commands import Acknowledge, Attach, OpenConnection, Reject, Send
+from daybook.pipeline.duck import DuckEngine
+from daybook.pipeline.engines import Engine, History
+from daybook.pipeline.jobs import latency as latency_job
+from daybook.pipeline.jobs.latency import latency
+from daybook.pipeline.jobs.latency_plots import draw, duration
+from daybook.pipeline.jobs.latency_spread import Spread
+from daybook.pipeline.jobs.latency_tables import (
     DELIVERED_TO_ACKNOWLEDGED,
     MEASURES,
     ROUTED_TO_ACKNOWLEDGED,
     ROUTED_TO_DELIVERED,
     SCHEMAS,
 )
-from pipeline.planning import Source
-from pipeline.selection import EVERYTHING, Selection
+from daybook.pipeline.planning import Source
+from daybook.pipeline.selection import EVERYTHING, Selection
 from tests.support.histories import some_history, write_history
 from tests.support.world import SECOND, Event, World
 
@@ -299,7 +299,7 @@ def test_durations_have_units(ms: float, told: str) -> None:
 
 
 def test_both_engines_agree(spark: "SparkSession", tmp_path: Path) -> None:
-    from pipeline.spark_engine import SparkEngine  # noqa: PLC0415
+    from daybook.pipeline.spark.engine import SparkEngine  # noqa: PLC0415
 
     write_history(tmp_path, some_history(6, 100))
     embedded, distributed = measured(tmp_path), measured(tmp_path, engine=SparkEngine())

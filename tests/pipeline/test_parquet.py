@@ -15,19 +15,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from journal.archive import Archive
-from journal.disk import RealDisk
-from journal.errors import ArchiveError
-from journal.segment import segment_names
-from pipeline.decoding import read_plan
-from pipeline.engines import History
-from pipeline.jobs.archive import archive
-from pipeline.parquet import duck_rows, parts_of, spark_rows
-from pipeline.parquet_archive import ABOUT, ParquetArchive
-from pipeline.planning import Source
-from pipeline.reading import reading
-from pipeline.schema import ALL_COLUMNS, PLAIN_COLUMNS, arrow_schema
-from pipeline.selection import EVERYTHING, Selection, SelectionError
+from daybook.journal.archive.archive import Archive
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import ArchiveError
+from daybook.journal.segment import segment_names
+from daybook.pipeline.decoding import read_plan
+from daybook.pipeline.engines import History
+from daybook.pipeline.jobs.archive import archive
+from daybook.pipeline.parquet.archive import ABOUT, ParquetArchive
+from daybook.pipeline.parquet.reading import duck_rows, parts_of, spark_rows
+from daybook.pipeline.planning import Source
+from daybook.pipeline.reading import reading
+from daybook.pipeline.schema import ALL_COLUMNS, PLAIN_COLUMNS, arrow_schema
+from daybook.pipeline.selection import EVERYTHING, Selection, SelectionError
 from tests.support.histories import some_history, write_history
 from tests.support.world import Event
 

@@ -17,19 +17,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journal.disk import RealDisk
-from journal.errors import ArchiveError, JournalError
-from journal.format import Damage
-from journal.rows_frame import narrow_first
-from journal.segment import open_segment, segment_names
-from journal.verify import verify
-from paging.layout import LAYOUT
-from pipeline import proof as proof_module
-from pipeline import proving
-from pipeline.jobs.archive import archive
-from pipeline.parquet_archive import ABOUT, ArchivedSegment, ParquetArchive
-from pipeline.planning import Source
-from pipeline.proof import (
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import ArchiveError, JournalError
+from daybook.journal.format import Damage
+from daybook.journal.rows_frame import narrow_first
+from daybook.journal.segment import open_segment, segment_names
+from daybook.journal.verify import verify
+from daybook.paging.layout import LAYOUT
+from daybook.pipeline import proof as proof_module
+from daybook.pipeline import proving
+from daybook.pipeline.jobs.archive import archive
+from daybook.pipeline.parquet.archive import ABOUT, ArchivedSegment, ParquetArchive
+from daybook.pipeline.planning import Source
+from daybook.pipeline.proof import (
     PROOF_BLOCK_FIELDS,
     PROOF_HEADER_FIELDS,
     PROOF_MAGIC,
@@ -38,7 +38,7 @@ from pipeline.proof import (
     encode_proof,
     make_proof,
 )
-from pipeline.proving import ProofReport, prove, restore
+from daybook.pipeline.proving import ProofReport, prove, restore
 from tests.support.histories import some_history, write_history
 from tests.support.older import write_as_before
 

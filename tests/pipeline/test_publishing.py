@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.stomp import Content, Endpoint, Refused, StompClient, StompError
-from pipeline.publishing import (
+from daybook.client.stomp import Content, Endpoint, Refused, StompClient, StompError
+from daybook.pipeline.publishing import (
     OVERHEAD_BYTES,
     Message,
     Publisher,
@@ -151,7 +151,7 @@ def test_whether_an_address_remembers_ids_can_be_asked(
 def test_a_full_address_is_waited_for_and_told(
     broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.publishing._WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("daybook.pipeline.publishing._WAIT_SECONDS", 0.05)
     endpoint = endpoint_of(broker)
     told: list[str] = []
     with Publisher(endpoint, told=told.append) as publisher:
@@ -171,7 +171,7 @@ def test_a_full_address_is_waited_for_and_told(
 def test_a_full_address_is_given_up_in_the_end(
     broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.publishing._WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("daybook.pipeline.publishing._WAIT_SECONDS", 0.05)
     endpoint = endpoint_of(broker)
     with Publisher(endpoint, timeout=0.2) as publisher:
         assert publisher.publish("full", messages("/queue/small", b"1", b"2"))
@@ -286,8 +286,8 @@ def test_ids_are_on_messages_that_are_journaled() -> None:
 
 
 def test_a_broker_that_falls_silent_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.publishing._WAIT_SECONDS", 0.02)
-    monkeypatch.setattr("pipeline.publishing._SILENCE_SECONDS", 0.1)
+    monkeypatch.setattr("daybook.pipeline.publishing._WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("daybook.pipeline.publishing._SILENCE_SECONDS", 0.1)
     told: list[str] = []
 
     def fall_silent(connection: socket.socket) -> None:

@@ -10,16 +10,16 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from client.stomp import Content
-from engine import commands as c
-from engine import events, headers
-from engine.events import RoutedDetail, chunk_lsns
-from pipeline.duck import DuckEngine
-from pipeline.engines import Engine, History
-from pipeline.jobs import replay as job
-from pipeline.jobs.archive import archive
-from pipeline.jobs.replay import FROM_HEADER, ID_HEADER, destination_of, replay, survey
-from pipeline.jobs.replay_state import (
+from daybook.client.stomp import Content
+from daybook.engine import commands as c
+from daybook.engine import events, headers
+from daybook.engine.events import RoutedDetail, chunk_lsns
+from daybook.pipeline.duck import DuckEngine
+from daybook.pipeline.engines import Engine, History
+from daybook.pipeline.jobs import replay as job
+from daybook.pipeline.jobs.archive import archive
+from daybook.pipeline.jobs.replay import FROM_HEADER, ID_HEADER, destination_of, replay, survey
+from daybook.pipeline.jobs.replay_state import (
     Request,
     State,
     StateFile,
@@ -27,13 +27,13 @@ from pipeline.jobs.replay_state import (
     check_same,
     condition_of,
 )
-from pipeline.planning import Source
-from pipeline.publishing import Message, Publisher, PublishError
-from pipeline.selection import Selection, SelectionError
+from daybook.pipeline.planning import Source
+from daybook.pipeline.publishing import Message, Publisher, PublishError
+from daybook.pipeline.selection import Selection, SelectionError
+from daybook.tools.daybook import cli
+from daybook.tools.jobs import replay as tool
 from tests.support.histories import some_history, write_history
 from tests.support.world import Event, World
-from tools import job_replay as tool
-from tools.daybook import cli
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -235,7 +235,7 @@ def test_parquet_gives_the_same_messages(engine: Engine, history: History, tmp_p
 def test_spark_sends_the_same_messages(
     spark: "SparkSession", engine: Engine, history: History, tmp_path: Path
 ) -> None:
-    from pipeline.spark_engine import SparkEngine  # noqa: PLC0415
+    from daybook.pipeline.spark.engine import SparkEngine  # noqa: PLC0415
 
     asked = request(rows=200, where="coalesce(headers['kind'], '') <> 'small'")
     taken = []

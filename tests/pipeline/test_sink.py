@@ -22,10 +22,10 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from client.stomp import Frame, StompClient, parse_url
-from pipeline.publishing import PublishError
-from pipeline.selection import SelectionError
-from pipeline.sink import DaybookSink, SinkOptions, messages_of, read_options
+from daybook.client.stomp import Frame, StompClient, parse_url
+from daybook.pipeline.publishing import PublishError
+from daybook.pipeline.selection import SelectionError
+from daybook.pipeline.spark.sink import DaybookSink, SinkOptions, messages_of, read_options
 from tests.support.process import BrokerProcess
 
 if TYPE_CHECKING:

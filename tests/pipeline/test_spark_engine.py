@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from journal.errors import JournalError
-from pipeline import views
-from pipeline.duck import DuckEngine
-from pipeline.engines import Engine, History
-from pipeline.jobs.archive import archive
-from pipeline.planning import Source
-from pipeline.schema import PLAIN_COLUMNS
-from pipeline.selection import Selection, SelectionError
-from pipeline.session import SparkError, why
-from pipeline.spark_engine import SparkEngine
-from pipeline.spark_engine import views as make_views
-from pipeline.spark_failures import sentence
-from recovery.directory import JOURNAL
+from daybook.journal.errors import JournalError
+from daybook.pipeline import views
+from daybook.pipeline.duck import DuckEngine
+from daybook.pipeline.engines import Engine, History
+from daybook.pipeline.jobs.archive import archive
+from daybook.pipeline.planning import Source
+from daybook.pipeline.schema import PLAIN_COLUMNS
+from daybook.pipeline.selection import Selection, SelectionError
+from daybook.pipeline.spark.engine import SparkEngine
+from daybook.pipeline.spark.engine import views as make_views
+from daybook.pipeline.spark.failures import sentence
+from daybook.pipeline.spark.session import SparkError, why
+from daybook.recovery.directory import JOURNAL
 from tests.support.growing import Growing
 from tests.support.histories import some_history, write_history
 
@@ -214,7 +214,10 @@ def started(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_without_java_that_is_said(tmp_path: Path) -> None:
-    told = "import pipeline.session as s\ntry: s.session()\nexcept s.SparkError as e: print(e)"
+    told = (
+        "import daybook.pipeline.spark.session as s\n"
+        "try: s.session()\nexcept s.SparkError as e: print(e)"
+    )
     done = started(told, JAVA_HOME=str(tmp_path))
     assert done.stdout.startswith("Spark needs Java 17 or newer, and there is none"), done.stderr
 
@@ -233,8 +236,8 @@ def test_a_session_says_nothing_of_its_own(java: str, tmp_path: Path) -> None:
     """Of its start, of a question that it refuses, and of Ctrl-C in the middle of one."""
     code = (
         "import sys\n"
-        "from pipeline.spark_engine import SparkEngine\n"
-        "from pipeline.session import SparkError\n"
+        "from daybook.pipeline.spark.engine import SparkEngine\n"
+        "from daybook.pipeline.spark.session import SparkError\n"
         "with SparkEngine('local[1]') as engine:\n"
         "    try: engine.ask('SELECT two')\n"
         "    except SparkError as error: print(error)\n"
@@ -269,7 +272,7 @@ def test_nothing_in_the_working_directory_is_run(java: str, tmp_path: Path) -> N
     trap = "raise SystemExit('a module of the working directory was run')\n"
     for name in ("select", "pipeline", "journal"):
         (tmp_path / f"{name}.py").write_text(trap)
-    command = [sys.executable, "-P", "-m", "tools.daybook", "pipeline", "audit"]
+    command = [sys.executable, "-P", "-m", "daybook", "pipeline", "audit"]
     done = subprocess.run(
         [*command, "--data", str(data), "--engine", "spark", "--master", "local[1]"],
         cwd=tmp_path,

@@ -8,23 +8,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from journal.block import Block, BlockCodec
-from journal.errors import Corruption
-from journal.format import BLOCK_HEADER_BYTES
-from journal.reader import read_blocks
-from journal.segment import Segment
-from paging.layout import LAYOUT
-from pipeline import decoding
-from pipeline.decoding import read_plan
-from pipeline.duck import DuckEngine
-from pipeline.engines import History
-from pipeline.planning import Source
-from pipeline.schema import ALL_COLUMNS
-from pipeline.selection import EVERYTHING, Selection
-from pipeline.sql_asking import Answer, Asking
-from pipeline.sql_planning import Catalog, Need, SqlError, hull, selection_of, widest
-from pipeline.views import VIEWS, prepare
-from recovery.readonly import journal_disk
+from daybook.journal.block import Block, BlockCodec
+from daybook.journal.errors import Corruption
+from daybook.journal.format import BLOCK_HEADER_BYTES
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import Segment
+from daybook.paging.layout import LAYOUT
+from daybook.pipeline import decoding
+from daybook.pipeline.decoding import read_plan
+from daybook.pipeline.duck import DuckEngine
+from daybook.pipeline.engines import History
+from daybook.pipeline.planning import Source
+from daybook.pipeline.schema import ALL_COLUMNS
+from daybook.pipeline.selection import EVERYTHING, Selection
+from daybook.pipeline.sql.asking import Answer, Asking
+from daybook.pipeline.sql.planning import Catalog, Need, SqlError, hull, selection_of, widest
+from daybook.pipeline.views import VIEWS, prepare
+from daybook.recovery.readonly import journal_disk
 from tests.support.histories import some_history, write_history
 
 JOURNAL = some_history(11, 400)
@@ -285,7 +285,7 @@ def test_a_limit_ends_the_reading(data: Path, monkeypatch: pytest.MonkeyPatch) -
                 pulled.append(start)
                 yield batch.slice(start, 10)
 
-    monkeypatch.setattr("pipeline.duck.read_plan", counting)
+    monkeypatch.setattr("daybook.pipeline.duck.read_plan", counting)
     with (
         Asking(History(Source(str(data)))) as asking,
         asking.answer("SELECT lsn FROM events LIMIT 2") as answer,

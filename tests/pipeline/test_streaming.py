@@ -10,15 +10,15 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from journal.archive import Archive
-from journal.errors import JournalError
-from journal.lock import LOCK_NAME
-from journal.pins import NO_PIN, lowest_pinned_lsn
-from journal.segment import segment_names
-from pipeline.datasource import JournalSource
-from pipeline.schema import arrow_schema
-from pipeline.selection import SelectionError
-from pipeline.streaming import JournalStreamReader
+from daybook.journal.archive.archive import Archive
+from daybook.journal.errors import JournalError
+from daybook.journal.lock import LOCK_NAME
+from daybook.journal.pins import NO_PIN, lowest_pinned_lsn
+from daybook.journal.segment import segment_names
+from daybook.pipeline.schema import arrow_schema
+from daybook.pipeline.selection import SelectionError
+from daybook.pipeline.spark.datasource import JournalSource
+from daybook.pipeline.spark.streaming import JournalStreamReader
 from tests.support.growing import Growing
 from tests.support.histories import some_history
 

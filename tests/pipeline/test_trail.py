@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import events
-from pipeline.duck import DuckEngine
-from pipeline.engines import Engine, History
-from pipeline.jobs import trail as trail_job
-from pipeline.jobs.trail import TRAIL, trail
-from pipeline.planning import Source
-from pipeline.selection import SelectionError
-from recovery.readonly import journal_disk
+from daybook.engine import events
+from daybook.pipeline.duck import DuckEngine
+from daybook.pipeline.engines import Engine, History
+from daybook.pipeline.jobs import trail as trail_job
+from daybook.pipeline.jobs.trail import TRAIL, trail
+from daybook.pipeline.planning import Source
+from daybook.pipeline.selection import SelectionError
+from daybook.recovery.readonly import journal_disk
+from daybook.tools.trail import follow
 from tests.support.faults import of_kind
 from tests.support.histories import some_history, write_history
 from tests.support.world import Event
-from tools.trail import follow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,7 +121,7 @@ def test_large_answers_come_in_pieces(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_both_engines_agree(spark: "SparkSession", tmp_path: Path) -> None:
-    from pipeline.spark_engine import SparkEngine  # noqa: PLC0415
+    from daybook.pipeline.spark.engine import SparkEngine  # noqa: PLC0415
 
     history = some_history(3, 100)
     write_history(tmp_path, history)

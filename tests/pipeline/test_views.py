@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot.errors import ErrorLevel
 
-from engine import commands as c
-from engine import events
-from engine.message import UNJOURNALED
-from engine.queues import Queue
-from engine.state import State
-from pipeline import views
-from pipeline.duck import DuckEngine
-from pipeline.engines import History
-from pipeline.planning import Source
-from pipeline.selection import EVERYTHING, Selection
+from daybook.engine import commands as c
+from daybook.engine import events
+from daybook.engine.message import UNJOURNALED
+from daybook.engine.queues import Queue
+from daybook.engine.state import State
+from daybook.pipeline import views
+from daybook.pipeline.duck import DuckEngine
+from daybook.pipeline.engines import History
+from daybook.pipeline.planning import Source
+from daybook.pipeline.selection import EVERYTHING, Selection
 from tests.support.histories import some_history, write_history
 from tests.support.world import Event, World, fold
 

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.commands import Chunk, Command, Commit, Send
-from engine.refusals import Code, Refusal
-from protocols.stomp.options import StompOptions
+from daybook.engine.commands import Chunk, Command, Commit, Send
+from daybook.engine.refusals import Code, Refusal
+from daybook.protocols.stomp.options import StompOptions
 from tests.unit.protocols.stomp.fakes import FakeBroker, Peer
 from tests.unit.protocols.stomp.streams import (
     BROKEN,

@@ -9,19 +9,19 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.digest import digest
-from engine.message import DEFAULT_PRIORITY
-from engine.queues import Queue, Window
-from journal.disk import MemoryDisk
-from journal.journal import Journal
-from journal.reader import read_blocks
-from paging import clustering, clusters, fold
-from paging.checking import check
-from paging.clustering import CLUSTERS_DIRECTORY, ranges_of
-from paging.index import Index
-from paging.layout import LAYOUT
-from paging.store import IndexStore
-from paging.tables import open_for_reading
+from daybook.engine.digest import digest
+from daybook.engine.message import DEFAULT_PRIORITY
+from daybook.engine.queues import Queue, Window
+from daybook.journal.disk import MemoryDisk
+from daybook.journal.journal import Journal
+from daybook.journal.reader import read_blocks
+from daybook.paging import clustering, clusters, fold
+from daybook.paging.checking import check
+from daybook.paging.clustering import CLUSTERS_DIRECTORY, ranges_of
+from daybook.paging.index import Index
+from daybook.paging.layout import LAYOUT
+from daybook.paging.store import IndexStore
+from daybook.paging.tables import open_for_reading
 from tests.support.world import World
 from tests.support.written_index import DATA_ID, write_journal
 

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import events
-from engine.broker import Broker
-from engine.events import COLUMNS, EVENT_TYPES, ROW_STRUCT
-from engine.pending import Pending
-from engine.state import State
+from daybook.engine import events
+from daybook.engine.broker import Broker
+from daybook.engine.events import COLUMNS, EVENT_TYPES, ROW_STRUCT
+from daybook.engine.pending import Pending
+from daybook.engine.state import State
 from tests.support.world import unpack
 
 BITS = {"B": (0, 8), "H": (0, 16), "I": (0, 32), "Q": (0, 64), "q": (63, 63)}

@@ -19,18 +19,18 @@ from unittest.mock import patch
 
 import pytest
 
-from engine.digest import digest
-from engine.queues import StoreError
-from journal.disk import RealDisk
-from paging import clustering
-from paging.base import DESCRIPTION, BaseDamaged, restore
-from paging.batches import batches
-from paging.clustering import CLUSTERS_DIRECTORY
-from paging.index import Index
-from paging.judging import DEADLY, check_apart, judge
-from paging.store import IndexStore
-from paging.structure import check_structure
-from paging.tables import DATA_FILE, IndexDamaged, open_for_reading
+from daybook.engine.digest import digest
+from daybook.engine.queues import StoreError
+from daybook.journal.disk import RealDisk
+from daybook.paging import clustering
+from daybook.paging.base import DESCRIPTION, BaseDamaged, restore
+from daybook.paging.batches import batches
+from daybook.paging.clustering import CLUSTERS_DIRECTORY
+from daybook.paging.index import Index
+from daybook.paging.judging import DEADLY, check_apart, judge
+from daybook.paging.store import IndexStore
+from daybook.paging.structure import check_structure
+from daybook.paging.tables import DATA_FILE, IndexDamaged, open_for_reading
 from tests.support.leaving import Leaving
 from tests.support.queued import entries_of
 from tests.support.scenario import RETENTION, Step, play

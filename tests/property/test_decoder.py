@@ -15,16 +15,16 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.events import REASONS
-from engine.headers import as_dict
-from journal.disk import RealDisk
-from journal.reader import read_blocks
-from journal.verify import verify
-from pipeline.decoding import read_plan, read_split
-from pipeline.planning import Plan, Source, make_plan
-from pipeline.schema import ALL_COLUMNS, NAMED_COLUMNS, arrow_schema
-from pipeline.selection import Selection
-from recovery.directory import JOURNAL
+from daybook.engine.events import REASONS
+from daybook.engine.headers import as_dict
+from daybook.journal.disk import RealDisk
+from daybook.journal.reader import read_blocks
+from daybook.journal.verify import verify
+from daybook.pipeline.decoding import read_plan, read_split
+from daybook.pipeline.planning import Plan, Source, make_plan
+from daybook.pipeline.schema import ALL_COLUMNS, NAMED_COLUMNS, arrow_schema
+from daybook.pipeline.selection import Selection
+from daybook.recovery.directory import JOURNAL
 from tests.support.histories import some_history, write_history
 from tests.support.older import write_as_before
 from tests.support.scenario import play, steps

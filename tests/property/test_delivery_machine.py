@@ -12,8 +12,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from engine import events
-from engine.commands import (
+from daybook.engine import events
+from daybook.engine.commands import (
     Acknowledge,
     Attach,
     Begin,
@@ -34,8 +34,8 @@ from engine.commands import (
     Send,
     Stop,
 )
-from engine.message import READY
-from engine.refusals import Refusal
+from daybook.engine.message import READY
+from daybook.engine.refusals import Refusal
 from tests.support.paged_world import PagedWorld
 from tests.support.world import SECOND, World
 

@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from engine import events
-from engine.commands import Chunk, ClearDuplicateIds, Commit, DeleteAddress, Send
-from engine.duplicates import remembered
-from engine.refusals import Code, Refusal
+from daybook.engine import events
+from daybook.engine.commands import Chunk, ClearDuplicateIds, Commit, DeleteAddress, Send
+from daybook.engine.duplicates import remembered
+from daybook.engine.refusals import Code, Refusal
 from tests.support.world import World
 
 ADDRESSES = ("a", "b")

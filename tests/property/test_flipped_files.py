@@ -13,17 +13,17 @@ from typing import Final
 
 import pytest
 
-from engine.broker import Broker
-from engine.commands import Start
-from engine.digest import digest
-from engine.state import State
-from journal.archive import Archive
-from journal.disk import RealDisk
-from journal.errors import JournalError
-from journal.segment import segment_names
-from recovery.directory import DATA_ID, RecoveryError, open_directory
-from recovery.readonly import read_state
-from server.users import CannotCheck, Users, UsersError
+from daybook.engine.broker import Broker
+from daybook.engine.commands import Start
+from daybook.engine.digest import digest
+from daybook.engine.state import State
+from daybook.journal.archive.archive import Archive
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import JournalError
+from daybook.journal.segment import segment_names
+from daybook.recovery.directory import DATA_ID, RecoveryError, open_directory
+from daybook.recovery.readonly import read_state
+from daybook.server.users import CannotCheck, Users, UsersError
 from tests.support.leaving import Leaving
 from tests.support.world import World
 

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import commands as c
-from engine import limits
-from engine.refusals import Code, Refusal
-from engine.settings import PAGE
-from engine.sizes import Sizes, size_of
+from daybook.engine import commands as c
+from daybook.engine import limits
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.settings import PAGE
+from daybook.engine.sizes import Sizes, size_of
 from tests.support.scenario import RESTART, Step, play, steps
 from tests.support.world import World
 

@@ -8,20 +8,20 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import events
-from engine.apply import apply
-from engine.digest import digest
-from engine.invariants import check as check_invariants
-from engine.message import Entry
-from engine.queues import Queue
-from engine.state import State
-from journal.disk import MemoryDisk
-from paging import clustering, fold, id_pages
-from paging.checking import check
-from paging.index import Index
-from paging.levels import Levels
-from paging.store import IndexStore
-from paging.tables import EXPIRING, EXPIRING_KEY
+from daybook.engine import events
+from daybook.engine.apply import apply
+from daybook.engine.digest import digest
+from daybook.engine.invariants import check as check_invariants
+from daybook.engine.message import Entry
+from daybook.engine.queues import Queue
+from daybook.engine.state import State
+from daybook.journal.disk import MemoryDisk
+from daybook.paging import clustering, fold, id_pages
+from daybook.paging.checking import check
+from daybook.paging.index import Index
+from daybook.paging.levels import Levels
+from daybook.paging.store import IndexStore
+from daybook.paging.tables import EXPIRING, EXPIRING_KEY
 from tests.support.blocks import DATA_ID, Chain, blocks_of
 from tests.support.scenario import Step, play, steps
 from tests.support.world import Event, World

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journal.errors import JournalFailed, NoJournal
-from journal.journal import Journal
-from journal.segment import segment_names
-from journal.verify import verify
+from daybook.journal.errors import JournalFailed, NoJournal
+from daybook.journal.journal import Journal
+from daybook.journal.segment import segment_names
+from daybook.journal.verify import verify
 from tests.simulation.disk import Faults, FaultyDisk, PowerCut
 from tests.suites.journal_rows import (
     LAYOUT,

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journal.disk import MemoryDisk
-from journal.reader import read_blocks
-from journal.stat import stat
-from journal.verify import verify
+from daybook.journal.disk import MemoryDisk
+from daybook.journal.reader import read_blocks
+from daybook.journal.stat import stat
+from daybook.journal.verify import verify
 from tests.suites.journal_rows import (
     Content,
     Event,

@@ -12,20 +12,20 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.carrying import large_before
-from engine.digest import digest
-from engine.message import UNJOURNALED
-from journal.archive import Archive
-from journal.pins import NO_PIN
-from paging.base import restore
-from paging.store import IndexStore
-from paging.tables import open_for_reading
+from daybook.engine.carrying import large_before
+from daybook.engine.digest import digest
+from daybook.engine.message import UNJOURNALED
+from daybook.journal.archive.archive import Archive
+from daybook.journal.pins import NO_PIN
+from daybook.paging.base import restore
+from daybook.paging.store import IndexStore
+from daybook.paging.tables import open_for_reading
+from daybook.tools.verification import verify_data
 from tests.support.leaving import Leaving
 from tests.support.queued import entries_of
 from tests.support.scenario import RESTART, RETENTION, Step, play, steps
 from tests.support.world import World, fold
 from tests.support.written_index import DATA_ID
-from tools.verification import verify_data
 
 LARGE_STEP = (0, 0, 6, 13)
 """Sends a large message, so that each scenario has some."""

@@ -6,11 +6,11 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.apply import APPLY, Apply, apply
-from engine.digest import digest
-from engine.events import BY_NAME, COLUMNS, REASON, REASONS, Row
-from engine.invariants import check
-from engine.state import State
+from daybook.engine.apply import APPLY, Apply, apply
+from daybook.engine.digest import digest
+from daybook.engine.events import BY_NAME, COLUMNS, REASON, REASONS, Row
+from daybook.engine.invariants import check
+from daybook.engine.state import State
 from tests.support.scenario import RESTART, Step, play, steps
 from tests.support.world import World
 

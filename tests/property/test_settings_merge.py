@@ -6,7 +6,7 @@ from functools import cmp_to_key
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.settings import (
+from daybook.engine.settings import (
     KEYS,
     Matches,
     Settings,

@@ -13,15 +13,15 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.digest import digest
-from engine.invariants import check
-from engine.message import READY, Entry, Message
-from engine.queues import PAST_ALL, Due, Loaded, Queue, Window
-from journal.disk import MemoryDisk
-from journal.journal import Journal
-from paging.layout import LAYOUT
-from paging.store import IndexStore
-from paging.tables import (
+from daybook.engine.digest import digest
+from daybook.engine.invariants import check
+from daybook.engine.message import READY, Entry, Message
+from daybook.engine.queues import PAST_ALL, Due, Loaded, Queue, Window
+from daybook.journal.disk import MemoryDisk
+from daybook.journal.journal import Journal
+from daybook.paging.layout import LAYOUT
+from daybook.paging.store import IndexStore
+from daybook.paging.tables import (
     open_for_writing,
 )
 from tests.support.memory_store import MemoryStore

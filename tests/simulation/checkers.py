@@ -8,15 +8,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from engine import events
-from engine.apply import apply
-from engine.broker import Broker
-from engine.digest import digest
-from engine.invariants import check as check_invariants
-from engine.message import READY, UNJOURNALED, Entry
-from engine.queues import ContentError, Queue
-from engine.state import State
-from journal.block import Block
+from daybook.engine import events
+from daybook.engine.apply import apply
+from daybook.engine.broker import Broker
+from daybook.engine.digest import digest
+from daybook.engine.invariants import check as check_invariants
+from daybook.engine.message import READY, UNJOURNALED, Entry
+from daybook.engine.queues import ContentError, Queue
+from daybook.engine.state import State
+from daybook.journal.block import Block
 from tests.simulation.disk import FaultyDisk
 from tests.simulation.ledger import Expectation, Ledger, Said, Sent
 from tests.simulation.network import Link

@@ -15,9 +15,9 @@ import random
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from engine.queues import StoreError
-from journal.block import Block
-from journal.errors import Corruption, JournalError
+from daybook.engine.queues import StoreError
+from daybook.journal.block import Block
+from daybook.journal.errors import Corruption, JournalError
 from tests.simulation.counts import HardCounts
 
 if TYPE_CHECKING:

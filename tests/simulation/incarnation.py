@@ -9,22 +9,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from engine.broker import Broker
-from engine.commands import ChangeSettings
-from engine.core import Options
-from journal.batch import BatchLike
-from journal.disk import Disk
-from journal.journal import Journal
-from paging.content import ContentReader
-from paging.layout import LAYOUT
-from protocols.stomp import Session
-from protocols.stomp.options import StompOptions
-from recovery.directory import Recovered
-from recovery.starting import start_after
-from server.hub import Hub
-from server.logins import LoginRequest
-from server.peer import Peer
-from server.ports import HubOptions
+from daybook.engine.broker import Broker
+from daybook.engine.commands import ChangeSettings
+from daybook.engine.core import Options
+from daybook.journal.batch import BatchLike
+from daybook.journal.disk import Disk
+from daybook.journal.journal import Journal
+from daybook.paging.content import ContentReader
+from daybook.paging.layout import LAYOUT
+from daybook.protocols.stomp import Session
+from daybook.protocols.stomp.options import StompOptions
+from daybook.recovery.directory import Recovered
+from daybook.recovery.starting import start_after
+from daybook.server.hub import Hub
+from daybook.server.logins import LoginRequest
+from daybook.server.peer import Peer
+from daybook.server.ports import HubOptions
 from tests.simulation.clock import Clock
 from tests.simulation.network import Link
 from tests.simulation.shadow import DEAD_LETTER_QUEUE, MAX_ATTEMPTS

@@ -19,23 +19,23 @@ from bisect import bisect_right
 from collections import deque
 from pathlib import Path
 
-from engine.broker import Broker
-from engine.commands import Checkpoint
-from engine.digest import digest
-from engine.queues import StoreError
-from engine.state import State
-from journal.disk import Disk
-from journal.reader import read_blocks
-from journal.segment import first_lsn_of
-from paging.base import restore
-from paging.index import Index
-from paging.layout import LAYOUT
-from paging.retiring import BASE
-from paging.store import IndexStore
-from paging.tables import Tables
-from recovery.checkpoint import must_catch_up
-from recovery.directory import Recovered, fold_journal, open_journal
-from server.hub import Hub
+from daybook.engine.broker import Broker
+from daybook.engine.commands import Checkpoint
+from daybook.engine.digest import digest
+from daybook.engine.queues import StoreError
+from daybook.engine.state import State
+from daybook.journal.disk import Disk
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import first_lsn_of
+from daybook.paging.base import restore
+from daybook.paging.index import Index
+from daybook.paging.layout import LAYOUT
+from daybook.paging.retiring import BASE
+from daybook.paging.store import IndexStore
+from daybook.paging.tables import Tables
+from daybook.recovery.checkpoint import must_catch_up
+from daybook.recovery.directory import Recovered, fold_journal, open_journal
+from daybook.server.hub import Hub
 from tests.simulation.checkers import Judge
 from tests.simulation.violation import Violation
 

@@ -15,24 +15,24 @@ All chance is its own, so that the rest of a seed is what it would be without re
 import random
 from collections.abc import Callable, Iterator
 
-from engine.broker import Broker
-from engine.carrying import large_before
-from engine.message import Message
-from engine.queues import StoreError
-from journal.archive import Archive
-from journal.archive_store import LocalStore
-from journal.disk import Disk
-from journal.errors import JournalError
-from journal.retention import Limits, SegmentTable, choose, remove
-from journal.segment import first_lsn_of, segment_names
-from paging import leaving as steps
-from paging.content import ContentReader
-from paging.layout import LAYOUT
-from paging.leaving import Rounds, Steps
-from paging.retiring import keep
-from paging.store import IndexStore
-from paging.surveying import Place, Survey
-from server.hub import Hub
+from daybook.engine.broker import Broker
+from daybook.engine.carrying import large_before
+from daybook.engine.message import Message
+from daybook.engine.queues import StoreError
+from daybook.journal.archive.archive import Archive
+from daybook.journal.archive.store import LocalStore
+from daybook.journal.disk import Disk
+from daybook.journal.errors import JournalError
+from daybook.journal.retention import Limits, SegmentTable, choose, remove
+from daybook.journal.segment import first_lsn_of, segment_names
+from daybook.paging import leaving as steps
+from daybook.paging.content import ContentReader
+from daybook.paging.layout import LAYOUT
+from daybook.paging.leaving import Rounds, Steps
+from daybook.paging.retiring import keep
+from daybook.paging.store import IndexStore
+from daybook.paging.surveying import Place, Survey
+from daybook.server.hub import Hub
 from tests.simulation.clock import Clock
 from tests.simulation.disk import FaultyDisk
 from tests.simulation.paging import SimulatedIndex

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from engine import events
-from engine.message import UNJOURNALED
+from daybook.engine import events
+from daybook.engine.message import UNJOURNALED
 from tests.simulation.clients import queues_named_by
 from tests.simulation.ledger import Ledger
 from tests.simulation.violation import Violation

@@ -13,15 +13,15 @@ from typing import Any
 
 import msgspec
 
-from engine.commands import PauseQueue, PurgeQueue, ResumeQueue
-from engine.core import Options
-from engine.limits import next_in_line
-from engine.queues import StoreError
-from journal.errors import DiskFull, JournalError, JournalFailed
-from paging.leaving import Rounds
-from protocols.stomp.options import StompOptions
-from recovery.directory import Recovered, recover
-from server.ports import HubOptions
+from daybook.engine.commands import PauseQueue, PurgeQueue, ResumeQueue
+from daybook.engine.core import Options
+from daybook.engine.limits import next_in_line
+from daybook.engine.queues import StoreError
+from daybook.journal.errors import DiskFull, JournalError, JournalFailed
+from daybook.paging.leaving import Rounds
+from daybook.protocols.stomp.options import StompOptions
+from daybook.recovery.directory import Recovered, recover
+from daybook.server.ports import HubOptions
 from tests.simulation.checkers import Judge
 from tests.simulation.clients import DEAD_LETTERS, MORE_QUEUES, QUEUES, Client
 from tests.simulation.clock import Clock

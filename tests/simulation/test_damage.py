@@ -5,12 +5,12 @@ from copy import deepcopy
 
 import pytest
 
-from engine.digest import digest
-from journal.errors import JournalError
-from journal.reader import read_blocks
-from journal.verify import verify
-from paging.layout import LAYOUT
-from recovery.directory import RecoveryError, recover
+from daybook.engine.digest import digest
+from daybook.journal.errors import JournalError
+from daybook.journal.reader import read_blocks
+from daybook.journal.verify import verify
+from daybook.paging.layout import LAYOUT
+from daybook.recovery.directory import RecoveryError, recover
 from tests.simulation.disk import FaultyDisk
 from tests.simulation.simulation import DATA_ID, Simulation
 

@@ -10,19 +10,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine import events, routing
-from engine.apply import MisfitError, apply
-from engine.message import IN_FLIGHT
-from engine.queues import Loaded, Queue, StoreError, Window
-from engine.state import State
-from journal.batch import BatchLike
-from journal.errors import Corruption
-from journal.reader import read_blocks
-from paging.layout import LAYOUT
-from paging.leaving import Find, Look, Retire, Rounds
-from paging.store import IndexStore
-from recovery.directory import Recovered, RecoveryError, recover
-from recovery.fold import FoldError
+from daybook.engine import events, routing
+from daybook.engine.apply import MisfitError, apply
+from daybook.engine.message import IN_FLIGHT
+from daybook.engine.queues import Loaded, Queue, StoreError, Window
+from daybook.engine.state import State
+from daybook.journal.batch import BatchLike
+from daybook.journal.errors import Corruption
+from daybook.journal.reader import read_blocks
+from daybook.paging.layout import LAYOUT
+from daybook.paging.leaving import Find, Look, Retire, Rounds
+from daybook.paging.store import IndexStore
+from daybook.recovery.directory import Recovered, RecoveryError, recover
+from daybook.recovery.fold import FoldError
 from tests.simulation.disk import FaultyDisk, FaultyFile
 from tests.simulation.paging import SimulatedIndex
 from tests.simulation.simulation import HARDENED_FROM, RESENDING_FROM, Hooks, Simulation
@@ -211,7 +211,7 @@ class AnyCrc:
 
 def test_damage_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Content is read without looking at its crc, while bits turn under the running broker."""
-    monkeypatch.setattr("paging.content.frame_crc", lambda frame: AnyCrc())
+    monkeypatch.setattr("daybook.paging.content.frame_crc", lambda frame: AnyCrc())
 
     def invents(seed: int) -> bool:
         simulation = Simulation(seed, Hooks(pages=True))
@@ -230,7 +230,7 @@ def test_qualified_name_that_means_any_queue_is_found(monkeypatch: pytest.Monkey
     """`address::queue` is taken for `address`, so that its queues take turns."""
     send_to = routing._send_to
     monkeypatch.setattr(
-        "engine.routing._send_to",
+        "daybook.engine.routing._send_to",
         lambda core, command, address, queue: send_to(core, command, address, None),
     )
     assert any(is_found(Hooks(), HARDENED_FROM + number) for number in range(SEEDS_MAX))

@@ -7,10 +7,10 @@ can be long done before the hub hears of it, as with the writer's thread.
 from collections import deque
 from collections.abc import Callable
 
-from journal.batch import BatchLike
-from journal.errors import DiskFull
-from journal.journal import Journal
-from journal.writer import InlineWriter
+from daybook.journal.batch import BatchLike
+from daybook.journal.errors import DiskFull
+from daybook.journal.journal import Journal
+from daybook.journal.writer import InlineWriter
 
 
 class SteppedWriter:

@@ -6,15 +6,15 @@ from typing import Any, Protocol
 import msgspec
 import pytest
 
-from journal.archive import Archive
-from journal.archive_manifest import ArchiveEntry
-from journal.disk import MemoryDisk
-from journal.errors import ArchiveError, Corruption, JournalError
-from journal.format import manifest_name, segment_name
-from journal.journal import Journal
-from journal.retention import remove
-from journal.segment import segment_names
-from journal.verify import verify
+from daybook.journal.archive.archive import Archive
+from daybook.journal.archive.manifest import ArchiveEntry
+from daybook.journal.disk import MemoryDisk
+from daybook.journal.errors import ArchiveError, Corruption, JournalError
+from daybook.journal.format import manifest_name, segment_name
+from daybook.journal.journal import Journal
+from daybook.journal.retention import remove
+from daybook.journal.segment import segment_names
+from daybook.journal.verify import verify
 from tests.suites.journal_rows import (
     DATA_ID,
     LAYOUT,

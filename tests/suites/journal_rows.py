@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Any, Final
 
-from journal.batch import Batch
-from journal.disk import Disk
-from journal.journal import Journal
-from journal.layout import RowLayout
-from journal.reader import read_blocks
+from daybook.journal.batch import Batch
+from daybook.journal.disk import Disk
+from daybook.journal.journal import Journal
+from daybook.journal.layout import RowLayout
+from daybook.journal.reader import read_blocks
 
 LAYOUT: Final = RowLayout(
     columns=(

@@ -10,9 +10,9 @@ import select
 import sys
 from pathlib import Path
 
-from journal.disk import RealDisk
-from journal.lock import DirectoryLock
-from journal.process_writer import ProcessWriter
+from daybook.journal.disk import RealDisk
+from daybook.journal.lock import DirectoryLock
+from daybook.journal.process_writer import ProcessWriter
 from tests.suites.journal_rows import create, make_batch, some_contents
 
 

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from journal.disk import File, RealDisk
+from daybook.journal.disk import File, RealDisk
 
 
 class SwitchedFile:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from engine.events import ROW_STRUCT
-from journal.batch import Batch
-from journal.block import Block, BlockCodec, RawBlock
-from journal.format import BLOCK_HEADER_BYTES, NO_HASH, BlockHeader
-from paging.layout import LAYOUT
+from daybook.engine.events import ROW_STRUCT
+from daybook.journal.batch import Batch
+from daybook.journal.block import Block, BlockCodec, RawBlock
+from daybook.journal.format import BLOCK_HEADER_BYTES, NO_HASH, BlockHeader
+from daybook.paging.layout import LAYOUT
 from tests.support.world import Event
 
 DATA_ID = b"0123456789abcdef"

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from engine import events
-from engine.events import (
+from daybook.engine import events
+from daybook.engine.events import (
     CONSUMER,
     DELIVERY_COUNT,
     FLAGS,

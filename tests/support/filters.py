@@ -1,7 +1,7 @@
 """A toy filter language: `name=value` over headers, `not name=value` for the opposite."""
 
-from engine.headers import first
-from engine.message import Message
+from daybook.engine.headers import first
+from daybook.engine.message import Message
 
 
 class Equals:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from engine import commands as c
-from engine import events
-from engine.message import MESSAGE_OVERHEAD_BYTES
-from engine.refusals import Code, Refusal
+from daybook.engine import commands as c
+from daybook.engine import events
+from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
+from daybook.engine.refusals import Code, Refusal
 from tests.support.world import World
 
 BODY = b"x" * 100

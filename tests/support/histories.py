@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
 
-from engine import commands as c
-from engine import events
-from engine.events import ROW_STRUCT
-from engine.headers import build
-from engine.settings import Matches
-from journal.batch import Batch
-from journal.disk import MemoryDisk
-from journal.journal import Journal
-from paging.layout import LAYOUT
-from recovery.directory import DATA_ID, JOURNAL
+from daybook.engine import commands as c
+from daybook.engine import events
+from daybook.engine.events import ROW_STRUCT
+from daybook.engine.headers import build
+from daybook.engine.settings import Matches
+from daybook.journal.batch import Batch
+from daybook.journal.disk import MemoryDisk
+from daybook.journal.journal import Journal
+from daybook.paging.layout import LAYOUT
+from daybook.recovery.directory import DATA_ID, JOURNAL
 from tests.support.world import SECOND, Event, World
 
 HISTORY_ID = b"history of tests"

@@ -9,25 +9,25 @@ from contextlib import closing
 from pathlib import Path
 from random import Random
 
-from engine import transactions
-from engine.carrying import large_before
-from engine.commands import CarryChunk
-from engine.events import ROW_STRUCT
-from engine.message import Message
-from journal.batch import Batch
-from journal.disk import RealDisk
-from journal.journal import Journal
-from journal.reader import read_blocks
-from journal.retention import Limits, SegmentTable, choose, remove
-from paging import leaving as steps
-from paging.content import ContentReader
-from paging.index import Index
-from paging.layout import LAYOUT
-from paging.leaving import Rounds
-from paging.retiring import retire
-from paging.store import IndexStore
-from paging.surveying import Place, Survey, Weight
-from paging.tables import open_for_reading
+from daybook.engine import transactions
+from daybook.engine.carrying import large_before
+from daybook.engine.commands import CarryChunk
+from daybook.engine.events import ROW_STRUCT
+from daybook.engine.message import Message
+from daybook.journal.batch import Batch
+from daybook.journal.disk import RealDisk
+from daybook.journal.journal import Journal
+from daybook.journal.reader import read_blocks
+from daybook.journal.retention import Limits, SegmentTable, choose, remove
+from daybook.paging import leaving as steps
+from daybook.paging.content import ContentReader
+from daybook.paging.index import Index
+from daybook.paging.layout import LAYOUT
+from daybook.paging.leaving import Rounds
+from daybook.paging.retiring import retire
+from daybook.paging.store import IndexStore
+from daybook.paging.surveying import Place, Survey, Weight
+from daybook.paging.tables import open_for_reading
 from tests.support.world import World
 from tests.support.written_index import DATA_ID
 

@@ -6,12 +6,12 @@ and answers from that. Slow and obviously right; it has no pages, no cache and n
 
 from collections.abc import Iterator, Sequence
 
-from engine.apply import apply
-from engine.digest import U64, entry_hash
-from engine.events import LARGE, ROUTED, chunk_lsns
-from engine.message import READY, Entry, Message, message_without_content
-from engine.queues import PAST_ALL, Due, Loaded, Queue, StoreError, Window
-from engine.state import State
+from daybook.engine.apply import apply
+from daybook.engine.digest import U64, entry_hash
+from daybook.engine.events import LARGE, ROUTED, chunk_lsns
+from daybook.engine.message import READY, Entry, Message, message_without_content
+from daybook.engine.queues import PAST_ALL, Due, Loaded, Queue, StoreError, Window
+from daybook.engine.state import State
 from tests.support.world import Event
 
 

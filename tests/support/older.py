@@ -4,9 +4,9 @@ from pathlib import Path
 
 import zstandard
 
-from journal.block import COMPRESSION_LEVEL, BlockCodec, RawBlock
-from journal.disk import RealDisk
-from journal.format import (
+from daybook.journal.block import COMPRESSION_LEVEL, BlockCodec, RawBlock
+from daybook.journal.disk import RealDisk
+from daybook.journal.format import (
     FOOTER_ENTRY_BYTES,
     NO_HASH,
     Damage,
@@ -18,7 +18,7 @@ from journal.format import (
     pack_footer_entry,
     pack_segment_header,
 )
-from journal.segment import Segment, open_segment, segment_names
+from daybook.journal.segment import Segment, open_segment, segment_names
 
 
 def as_before(codec: BlockCodec, raw: RawBlock) -> RawBlock:

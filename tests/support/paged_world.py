@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from engine.broker import Broker
-from engine.commands import Start
-from engine.message import PRIORITIES, READY
-from engine.queues import Queue
-from engine.residency import page_out
-from engine.state import State
+from daybook.engine.broker import Broker
+from daybook.engine.commands import Start
+from daybook.engine.message import PRIORITIES, READY
+from daybook.engine.queues import Queue
+from daybook.engine.residency import page_out
+from daybook.engine.state import State
 from tests.support.memory_store import MemoryStore
 from tests.support.world import World, fold
 

@@ -42,7 +42,7 @@ def wait_for(
 
 def _is_indexer(pid: int) -> bool:
     with suppress(OSError):
-        return b"paging.indexer" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"daybook.paging.indexer" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 
@@ -89,7 +89,7 @@ class BrokerProcess:
         """Start the process and do not wait for it."""
         assert self._process is None, "it runs already"
         command = [
-            sys.executable, "-m", "tools.daybook", "serve", "--config", str(self.config_file),
+            sys.executable, "-m", "daybook", "serve", "--config", str(self.config_file),
             "--data", str(self.data), "--set", f"users-file={self.directory}/users.toml",
         ]  # fmt: skip
         for where in self.listen:

@@ -1,9 +1,9 @@
 """What an index has queued, read as a start and consumers would."""
 
-from engine.message import PRIORITIES, Entry
-from engine.queues import PAST_ALL, Window
-from engine.state import State
-from paging.store import IndexStore
+from daybook.engine.message import PRIORITIES, Entry
+from daybook.engine.queues import PAST_ALL, Window
+from daybook.engine.state import State
+from daybook.paging.store import IndexStore
 
 
 def entries_of(store: IndexStore, state: State) -> dict[tuple[int, int], Entry]:

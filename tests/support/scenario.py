@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from engine import commands as c
-from engine import events
-from engine.headers import build
-from engine.refusals import Refusal
-from engine.settings import Matches
+from daybook.engine import commands as c
+from daybook.engine import events
+from daybook.engine.headers import build
+from daybook.engine.refusals import Refusal
+from daybook.engine.settings import Matches
 from tests.support.world import SECOND, World
 
 Step = tuple[int, int, int, int]

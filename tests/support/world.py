@@ -7,10 +7,10 @@ back in (packed rows, no bodies where they are not journaled), and folds them ag
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from engine import events
-from engine.apply import apply
-from engine.broker import Broker
-from engine.commands import (
+from daybook.engine import events
+from daybook.engine.apply import apply
+from daybook.engine.broker import Broker
+from daybook.engine.commands import (
     Acknowledge,
     Attach,
     Begin,
@@ -28,15 +28,15 @@ from engine.commands import (
     Send,
     Start,
 )
-from engine.core import Options
-from engine.digest import digest
-from engine.events import ROW_STRUCT, Row
-from engine.headers import build
-from engine.invariants import check as check_invariants
-from engine.message import READY, UNJOURNALED, Entry, Message
-from engine.queues import Queue
-from engine.refusals import Refusal
-from engine.state import State
+from daybook.engine.core import Options
+from daybook.engine.digest import digest
+from daybook.engine.events import ROW_STRUCT, Row
+from daybook.engine.headers import build
+from daybook.engine.invariants import check as check_invariants
+from daybook.engine.message import READY, UNJOURNALED, Entry, Message
+from daybook.engine.queues import Queue
+from daybook.engine.refusals import Refusal
+from daybook.engine.state import State
 from tests.support.filters import compile_filter
 
 SECOND = 1_000_000

@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from engine.events import BODY_OMITTED, FLAGS, KIND, LARGE, QUEUE, ROUTED, ROW_STRUCT
-from engine.message import PRIORITIES, Entry
-from engine.queues import Queue
-from engine.state import State
-from journal.batch import Batch
-from journal.disk import Disk, RealDisk
-from journal.format import segment_first_lsn
-from journal.journal import Journal
-from journal.reader import read_blocks
-from paging.clustering import CLUSTERS_DIRECTORY
-from paging.clusters import Gathered, write_cluster
-from paging.layout import LAYOUT
-from paging.pages import encode, rows_of
-from paging.tables import (
+from daybook.engine.events import BODY_OMITTED, FLAGS, KIND, LARGE, QUEUE, ROUTED, ROW_STRUCT
+from daybook.engine.message import PRIORITIES, Entry
+from daybook.engine.queues import Queue
+from daybook.engine.state import State
+from daybook.journal.batch import Batch
+from daybook.journal.disk import Disk, RealDisk
+from daybook.journal.format import segment_first_lsn
+from daybook.journal.journal import Journal
+from daybook.journal.reader import read_blocks
+from daybook.paging.clustering import CLUSTERS_DIRECTORY
+from daybook.paging.clusters import Gathered, write_cluster
+from daybook.paging.layout import LAYOUT
+from daybook.paging.pages import encode, rows_of
+from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
     CLUSTER_VALUE,

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.fold import FoldSpeed, main, make_history, measure_fold
-from journal.errors import NoJournal
+from daybook.journal.errors import NoJournal
 
 
 @pytest.fixture(scope="module")

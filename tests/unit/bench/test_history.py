@@ -4,11 +4,11 @@ from collections import Counter
 from pathlib import Path
 
 from bench.history import BODY_BYTES, DONE, make_history
-from engine.events import BY_NUMBER, KIND
-from engine.invariants import check
-from journal.disk import RealDisk
-from journal.reader import read_blocks
-from recovery.readonly import read_state
+from daybook.engine.events import BY_NUMBER, KIND
+from daybook.engine.invariants import check
+from daybook.journal.disk import RealDisk
+from daybook.journal.reader import read_blocks
+from daybook.recovery.readonly import read_state
 
 
 def test_a_history_has_all_that_busy_queues_have(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.stomp import (
+from daybook.client.stomp import (
     PIECE_BYTES,
     Content,
     Endpoint,

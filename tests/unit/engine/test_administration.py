@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine import events
-from engine.commands import (
+from daybook.engine import events
+from daybook.engine.commands import (
     ANYCAST,
     MULTICAST,
     Command,
@@ -15,7 +15,7 @@ from engine.commands import (
     PurgeQueue,
     ResumeQueue,
 )
-from engine.refusals import Code
+from daybook.engine.refusals import Code
 from tests.support.world import World
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine import events
-from engine.apply import APPLY, MisfitError, apply
-from engine.commands import CreateAddress
-from engine.state import State
+from daybook.engine import events
+from daybook.engine.apply import APPLY, MisfitError, apply
+from daybook.engine.commands import CreateAddress
+from daybook.engine.state import State
 from tests.support.world import World, fold
 
 

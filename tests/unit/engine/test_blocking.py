@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine import commands as c
-from engine import limits
-from engine.refusals import Code, Refusal
+from daybook.engine import commands as c
+from daybook.engine import limits
+from daybook.engine.refusals import Code, Refusal
 from tests.support.full import BODY, is_blocked, limited, paging, reasons, sends, try_send
 from tests.support.world import World
 

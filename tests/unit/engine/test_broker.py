@@ -4,10 +4,10 @@ import inspect
 
 import pytest
 
-from engine import commands
-from engine.broker import HANDLERS, Broker
-from engine.refusals import Code, Refusal
-from engine.state import State
+from daybook.engine import commands
+from daybook.engine.broker import HANDLERS, Broker
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.state import State
 from tests.support.world import World
 
 

@@ -1,10 +1,10 @@
 """Carrying changes where content is, and nothing that anybody is delivered."""
 
-from engine.carrying import SLICE_ENTRIES, large_before, relocate
-from engine.commands import Carry, CarryChunk, NoteSegmentsRemoved, Send
-from engine.digest import digest
-from engine.events import CARRIED, LARGE
-from engine.message import Message
+from daybook.engine.carrying import SLICE_ENTRIES, large_before, relocate
+from daybook.engine.commands import Carry, CarryChunk, NoteSegmentsRemoved, Send
+from daybook.engine.digest import digest
+from daybook.engine.events import CARRIED, LARGE
+from daybook.engine.message import Message
 from tests.support.world import World
 
 

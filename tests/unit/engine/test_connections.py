@@ -1,8 +1,8 @@
 """Connections, and the broker's own start and stop."""
 
-from engine import events
-from engine.broker import Broker
-from engine.commands import (
+from daybook.engine import events
+from daybook.engine.broker import Broker
+from daybook.engine.commands import (
     ChangeSettings,
     CloseConnection,
     OpenConnection,
@@ -11,9 +11,9 @@ from engine.commands import (
     Start,
     Stop,
 )
-from engine.digest import digest
-from engine.refusals import Code
-from engine.state import State
+from daybook.engine.digest import digest
+from daybook.engine.refusals import Code
+from daybook.engine.state import State
 from tests.support.world import World, fold, unpack
 
 

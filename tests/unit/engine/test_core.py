@@ -1,13 +1,13 @@
 """`emit` and the open batch: what is decided is packed and applied in the same breath."""
 
-from engine import events
-from engine.broker import Broker
-from engine.commands import CloseConnection, CreateAddress, OpenConnection, Send
-from engine.core import Options
-from engine.message import UNJOURNALED
-from engine.pending import Pending
-from engine.refusals import Refusal
-from engine.state import State
+from daybook.engine import events
+from daybook.engine.broker import Broker
+from daybook.engine.commands import CloseConnection, CreateAddress, OpenConnection, Send
+from daybook.engine.core import Options
+from daybook.engine.message import UNJOURNALED
+from daybook.engine.pending import Pending
+from daybook.engine.refusals import Refusal
+from daybook.engine.state import State
 from tests.support.world import World, unpack
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from engine import events
-from engine.broker import Broker
-from engine.commands import (
+from daybook.engine import events
+from daybook.engine.broker import Broker
+from daybook.engine.commands import (
     MULTICAST,
     Attach,
     ChangeSettings,
@@ -19,7 +19,7 @@ from engine.commands import (
     Room,
     Send,
 )
-from engine.state import State
+from daybook.engine.state import State
 from tests.support.world import World
 
 

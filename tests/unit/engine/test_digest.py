@@ -6,11 +6,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from engine.apply import apply
-from engine.commands import ClearDuplicateIds, CreateQueue, PauseQueue, Room
-from engine.digest import _array_of, digest
-from engine.id_cache import IdCache
-from engine.state import State
+from daybook.engine.apply import apply
+from daybook.engine.commands import ClearDuplicateIds, CreateQueue, PauseQueue, Room
+from daybook.engine.digest import _array_of, digest
+from daybook.engine.id_cache import IdCache
+from daybook.engine.state import State
 from tests.support.world import World, fold
 
 MIB = 1 << 20

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine import events
-from engine.commands import (
+from daybook.engine import events
+from daybook.engine.commands import (
     ANYCAST,
     MULTICAST,
     Chunk,
@@ -20,9 +20,9 @@ from engine.commands import (
     ExpireDue,
     Send,
 )
-from engine.core import Options
-from engine.duplicates import NOTICE_MICROSECONDS, remembered
-from engine.refusals import Code, Refusal
+from daybook.engine.core import Options
+from daybook.engine.duplicates import NOTICE_MICROSECONDS, remembered
+from daybook.engine.refusals import Code, Refusal
 from tests.support.world import World
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine import events
+from daybook.engine import events
 
 
 def test_kinds_and_reasons_have_the_numbers_that_journals_hold() -> None:

@@ -1,9 +1,9 @@
 """When a message's time has passed, and where it goes then."""
 
-from engine import events
-from engine.commands import MULTICAST, CreateQueue, DeleteAddress, ExpireDue, PauseQueue
-from engine.headers import as_dict, first
-from engine.state import PRUNE_EXPIRING_MIN
+from daybook.engine import events
+from daybook.engine.commands import MULTICAST, CreateQueue, DeleteAddress, ExpireDue, PauseQueue
+from daybook.engine.headers import as_dict, first
+from daybook.engine.state import PRUNE_EXPIRING_MIN
 from tests.support.world import World
 
 

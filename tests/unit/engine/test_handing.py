@@ -2,9 +2,14 @@
 
 import pytest
 
-from engine.handing import limit_unacked
-from engine.message import ENTRY_ALONE_BYTES, ENTRY_BYTES, LARGE_BYTES, MESSAGE_OVERHEAD_BYTES
-from engine.state import Connection
+from daybook.engine.handing import limit_unacked
+from daybook.engine.message import (
+    ENTRY_ALONE_BYTES,
+    ENTRY_BYTES,
+    LARGE_BYTES,
+    MESSAGE_OVERHEAD_BYTES,
+)
+from daybook.engine.state import Connection
 from tests.support.world import World
 
 EACH = MESSAGE_OVERHEAD_BYTES + ENTRY_BYTES + 100

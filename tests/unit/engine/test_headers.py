@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import headers
+from daybook.engine import headers
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 names = texts.filter(bool)

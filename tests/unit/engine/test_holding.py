@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from engine import events
-from engine.commands import (
+from daybook.engine import events
+from daybook.engine.commands import (
     CreateAddress,
     CreateQueue,
     DeleteQueue,
@@ -15,8 +15,8 @@ from engine.commands import (
     RetryHeld,
     Send,
 )
-from engine.headers import as_dict
-from engine.refusals import Code
+from daybook.engine.headers import as_dict
+from daybook.engine.refusals import Code
 from tests.support.paged_world import PagedWorld
 from tests.support.world import World
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.invariants import check
-from engine.message import READY
-from engine.queues import Queue
-from engine.settings import Settings
-from engine.state import State
+from daybook.engine.invariants import check
+from daybook.engine.message import READY
+from daybook.engine.queues import Queue
+from daybook.engine.settings import Settings
+from daybook.engine.state import State
 from tests.support.world import World, fold
 
 NO_IDS = Settings({"#": {"id-cache-size": 0}})

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from engine import events
-from engine.commands import (
+from daybook.engine import events
+from daybook.engine.commands import (
     MULTICAST,
     Attach,
     ChangeSettings,
@@ -14,9 +14,9 @@ from engine.commands import (
     ExpireDue,
     Send,
 )
-from engine.digest import digest
-from engine.message import MESSAGE_OVERHEAD_BYTES, Message
-from engine.refusals import Code, Refusal
+from daybook.engine.digest import digest
+from daybook.engine.message import MESSAGE_OVERHEAD_BYTES, Message
+from daybook.engine.refusals import Code, Refusal
 from tests.support.world import World
 
 PIECES = (b"a" * 10, b"b" * 10, b"c" * 3)

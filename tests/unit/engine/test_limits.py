@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine import commands as c
-from engine import events, limits
-from engine.core import Options
-from engine.refusals import Code, Refusal
+from daybook.engine import commands as c
+from daybook.engine import events, limits
+from daybook.engine.core import Options
+from daybook.engine.refusals import Code, Refusal
 from tests.support.full import BODY, SIZE, limited, paging, reasons, sends, try_send
 from tests.support.world import World
 

@@ -1,7 +1,7 @@
 """What became of a message, read from the events about it."""
 
-from engine.commands import Begin, Commit, CreateAddress, CreateQueue, Send
-from engine.outcomes import Outcome
+from daybook.engine.commands import Begin, Commit, CreateAddress, CreateQueue, Send
+from daybook.engine.outcomes import Outcome
 from tests.support.world import World
 
 

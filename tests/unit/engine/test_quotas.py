@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.commands import (
+from daybook.engine.commands import (
     Attach,
     Begin,
     Commit,
@@ -12,7 +12,7 @@ from engine.commands import (
     OpenConnection,
     Send,
 )
-from engine.refusals import Code
+from daybook.engine.refusals import Code
 from tests.support.world import World
 
 

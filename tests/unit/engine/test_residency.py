@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.message import READY
-from engine.queues import StoreError
-from engine.residency import (
+from daybook.engine.message import READY
+from daybook.engine.queues import StoreError
+from daybook.engine.residency import (
     WINDOW_BYTES_MAX,
     WINDOW_BYTES_MIN,
     WINDOWS_BYTES,

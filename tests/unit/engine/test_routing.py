@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from engine import events
-from engine.commands import ANYCAST, MULTICAST, CreateAddress, CreateQueue, Send
-from engine.refusals import Code
-from engine.routing import EXPIRES_MAX
+from daybook.engine import events
+from daybook.engine.commands import ANYCAST, MULTICAST, CreateAddress, CreateQueue, Send
+from daybook.engine.refusals import Code
+from daybook.engine.routing import EXPIRES_MAX
 from tests.support.world import World
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.core import Options
-from engine.message import Message
-from engine.selective import SCAN_ENTRIES, TURN_ENTRIES
+from daybook.engine.core import Options
+from daybook.engine.message import Message
+from daybook.engine.selective import SCAN_ENTRIES, TURN_ENTRIES
 from tests.support.paged_world import PagedWorld
 from tests.support.world import World
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.settings import (
+from daybook.engine.settings import (
     CACHED_ADDRESSES_MAX,
     KEYS,
     Settings,

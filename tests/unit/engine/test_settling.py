@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from engine import events
-from engine.commands import Acknowledge, CreateQueue, PurgeQueue, Reject, Stop, Withhold
-from engine.digest import entry_hash
-from engine.headers import as_dict
-from engine.refusals import Code, Refusal
+from daybook.engine import events
+from daybook.engine.commands import Acknowledge, CreateQueue, PurgeQueue, Reject, Stop, Withhold
+from daybook.engine.digest import entry_hash
+from daybook.engine.headers import as_dict
+from daybook.engine.refusals import Code, Refusal
 from tests.support.world import Delivery, World, fold
 
 

@@ -1,9 +1,9 @@
 """Sizes by differences: what a queue holds is counted once, unless its address pages."""
 
-from engine.message import Message
-from engine.queues import Queue
-from engine.sizes import Sizes, size_of
-from engine.state import Address, State
+from daybook.engine.message import Message
+from daybook.engine.queues import Queue
+from daybook.engine.sizes import Sizes, size_of
+from daybook.engine.state import Address, State
 from tests.support.world import World
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from engine import commands as c
-from engine import events
-from engine.budget import NO_LIMIT
-from engine.digest import digest
-from engine.invariants import check
-from engine.refusals import UNFINISHED, Refusal
+from daybook.engine import commands as c
+from daybook.engine import events
+from daybook.engine.budget import NO_LIMIT
+from daybook.engine.digest import digest
+from daybook.engine.invariants import check
+from daybook.engine.refusals import UNFINISHED, Refusal
 from tests.support.paged_world import PagedWorld
 from tests.support.world import MANY, World, fold
 

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.invariants import _order
-from engine.message import GONE, IN_FLIGHT, Entry, Message
-from engine.queues import COMPACT_TOMBSTONES_MIN, Queue
-from engine.state import Address
+from daybook.engine.invariants import _order
+from daybook.engine.message import GONE, IN_FLIGHT, Entry, Message
+from daybook.engine.queues import COMPACT_TOMBSTONES_MIN, Queue
+from daybook.engine.state import Address
 
 
 def new_queue() -> Queue:

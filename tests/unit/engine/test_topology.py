@@ -2,10 +2,17 @@
 
 import pytest
 
-from engine import events
-from engine.commands import ANYCAST, MULTICAST, CreateAddress, CreateQueue, DeleteAddress, Send
-from engine.refusals import Code, Refusal
-from engine.topology import check_name, find_address
+from daybook.engine import events
+from daybook.engine.commands import (
+    ANYCAST,
+    MULTICAST,
+    CreateAddress,
+    CreateQueue,
+    DeleteAddress,
+    Send,
+)
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.topology import check_name, find_address
 from tests.support.world import World
 
 

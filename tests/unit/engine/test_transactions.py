@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from engine import events
-from engine.commands import (
+from daybook.engine import events
+from daybook.engine.commands import (
     Acknowledge,
     Begin,
     Chunk,
@@ -17,8 +17,8 @@ from engine.commands import (
     Send,
     Stop,
 )
-from engine.message import MESSAGE_OVERHEAD_BYTES
-from engine.refusals import Code, Refusal
+from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
+from daybook.engine.refusals import Code, Refusal
 from tests.support.world import World
 
 

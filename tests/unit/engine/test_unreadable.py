@@ -2,12 +2,12 @@
 
 import pytest
 
-from engine import unreadable
-from engine.commands import DeleteQueue, ExpireDue, RetryHeld
-from engine.message import Message
-from engine.queues import ContentError, Loaded, Queue, Window
-from engine.residency import page_out
-from engine.unreadable import REST_US
+from daybook.engine import unreadable
+from daybook.engine.commands import DeleteQueue, ExpireDue, RetryHeld
+from daybook.engine.message import Message
+from daybook.engine.queues import ContentError, Loaded, Queue, Window
+from daybook.engine.residency import page_out
+from daybook.engine.unreadable import REST_US
 from tests.support.memory_store import MemoryStore
 from tests.support.world import World
 

@@ -10,8 +10,8 @@ import fsspec  # type: ignore[import-untyped]
 import pytest
 from moto.server import ThreadedMotoServer
 
-from journal.archive_store import CHUNK_BYTES, TRANSFER_BYTES, open_store
-from journal.errors import JournalError
+from daybook.journal.archive.store import CHUNK_BYTES, TRANSFER_BYTES, open_store
+from daybook.journal.errors import JournalError
 from tests.suites.archive_suite import ArchiveSuite
 
 

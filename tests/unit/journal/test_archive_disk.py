@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from journal.archive import Archive
-from journal.archive_disk import ArchiveDisk, JoinedDisk
-from journal.archive_store import LocalStore, Store
-from journal.disk import Disk, MemoryDisk
-from journal.errors import JournalError
-from journal.format import manifest_name
-from journal.segment import segment_names
+from daybook.journal.archive.archive import Archive
+from daybook.journal.archive.disk import ArchiveDisk, JoinedDisk
+from daybook.journal.archive.store import LocalStore, Store
+from daybook.journal.disk import Disk, MemoryDisk
+from daybook.journal.errors import JournalError
+from daybook.journal.format import manifest_name
+from daybook.journal.segment import segment_names
 from tests.suites.archive_suite import NOW, put_all, some_journal
 from tests.suites.journal_rows import file_bytes
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from journal.archive_place import local_folder, overlap
+from daybook.journal.archive.place import local_folder, overlap
 
 
 @pytest.fixture

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
 from s3fs import S3FileSystem
 
-from journal.archive import Archive
-from journal.archive_ranges import PIECE_BYTES_MAX, PIECE_BYTES_MIN, RangedDisk, RangedFile
-from journal.archive_store import Store, open_store
-from journal.disk import RealDisk
-from journal.errors import ArchiveError, Corruption
-from journal.segment import segment_names
-from pipeline.decoding import read_plan, read_split
-from pipeline.planning import Source, make_plan
-from pipeline.selection import EVERYTHING, Selection
+from daybook.journal.archive.archive import Archive
+from daybook.journal.archive.ranges import PIECE_BYTES_MAX, PIECE_BYTES_MIN, RangedDisk, RangedFile
+from daybook.journal.archive.store import Store, open_store
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import ArchiveError, Corruption
+from daybook.journal.segment import segment_names
+from daybook.pipeline.decoding import read_plan, read_split
+from daybook.pipeline.planning import Source, make_plan
+from daybook.pipeline.selection import EVERYTHING, Selection
 from tests.support.histories import some_history, write_history
 
 CONTENT = bytes(range(256)) * (5 * PIECE_BYTES_MIN // 256)

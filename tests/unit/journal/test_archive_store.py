@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from journal.archive import Archive
-from journal.archive_store import LocalStore, ObjectStore, open_store
-from journal.disk import MemoryDisk
-from journal.errors import ArchiveError, JournalError
-from journal.format import manifest_name
-from journal.segment import segment_names
+from daybook.journal.archive.archive import Archive
+from daybook.journal.archive.store import LocalStore, ObjectStore, open_store
+from daybook.journal.disk import MemoryDisk
+from daybook.journal.errors import ArchiveError, JournalError
+from daybook.journal.format import manifest_name
+from daybook.journal.segment import segment_names
 from tests.simulation.disk import Faults, FaultyDisk, PowerCut
 from tests.suites.archive_suite import NOW, some_journal
 from tests.suites.broken_files import BrokenFiles, Killed
@@ -196,7 +196,7 @@ def test_local_urls_and_paths_are_the_same(tmp_path: Path, disk: MemoryDisk) -> 
 def test_a_package_that_is_not_installed_is_named() -> None:
     code = (
         "import sys; sys.modules['s3fs'] = None\n"
-        "from journal.archive import Archive\n"
+        "from daybook.journal.archive.archive import Archive\n"
         "try: Archive('s3://history/a')\n"
         "except Exception as error: print(type(error).__name__, error)"
     )

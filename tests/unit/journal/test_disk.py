@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from journal.disk import Disk, MemoryDisk, RealDisk, write_all
+from daybook.journal.disk import Disk, MemoryDisk, RealDisk, write_all
 from tests.simulation.disk import Faults, FaultyDisk
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from journal import errors
-from journal.errors import ArchiveError, Corruption, JournalError, Locked, NewerFormat
+from daybook.journal import errors
+from daybook.journal.errors import ArchiveError, Corruption, JournalError, Locked, NewerFormat
 
 
 def test_every_error_is_a_journal_error_and_drawn_in_the_tree() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from journal.extras import install_command, packages_of
+from daybook.journal.extras import install_command, packages_of
 
 ROOT = Path(__file__).resolve().parents[3]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][

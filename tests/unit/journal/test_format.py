@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from crc32c import crc32c
 
-from journal import format as journal_format
-from journal.format import (
+from daybook.journal import format as journal_format
+from daybook.journal.format import (
     FLAG_MARK,
     FLAG_NARROW_FIRST,
     NO_HASH,

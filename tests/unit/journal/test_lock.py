@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from journal.errors import Locked
-from journal.lock import LOCK_NAME, DirectoryLock, holder_pid
+from daybook.journal.errors import Locked
+from daybook.journal.lock import LOCK_NAME, DirectoryLock, holder_pid
 
 
 def test_a_second_holder_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_a_second_holder_is_refused_and_told_who_holds_it(tmp_path: Path) -> Non
 
 def test_a_killed_holder_leaves_no_lock(tmp_path: Path) -> None:
     program = (
-        "import sys; from journal.lock import DirectoryLock; "
+        "import sys; from daybook.journal.lock import DirectoryLock; "
         "DirectoryLock(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from journal.lock import LOCK_NAME
-from journal.pins import (
+from daybook.journal.lock import LOCK_NAME
+from daybook.journal.pins import (
     LEASE_US_MAX,
     NO_PIN,
     PINS_NAME,
@@ -22,7 +22,7 @@ from journal.pins import (
 
 HOLDER = """
 import sys
-from journal.pins import Pin
+from daybook.journal.pins import Pin
 pin = Pin(sys.argv[1], int(sys.argv[2]))
 print(pin.held, flush=True)
 sys.stdin.read()
@@ -30,7 +30,7 @@ sys.stdin.read()
 
 RENEWER = """
 import sys
-from journal.pins import Lease
+from daybook.journal.pins import Lease
 print(Lease(sys.argv[1], sys.argv[2]).renew(int(sys.argv[3])))
 """
 

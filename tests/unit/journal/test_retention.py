@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from journal.disk import MemoryDisk, RealDisk
-from journal.errors import Corruption, JournalError
-from journal.format import segment_first_lsn, segment_name
-from journal.lock import LOCK_NAME
-from journal.pins import Pin, holding_off_pins
-from journal.reader import read_blocks
-from journal.retention import (
+from daybook.journal.disk import MemoryDisk, RealDisk
+from daybook.journal.errors import Corruption, JournalError
+from daybook.journal.format import segment_first_lsn, segment_name
+from daybook.journal.lock import LOCK_NAME
+from daybook.journal.pins import Pin, holding_off_pins
+from daybook.journal.reader import read_blocks
+from daybook.journal.retention import (
     Limits,
     SealedSegment,
     SegmentTable,
@@ -25,9 +25,9 @@ from journal.retention import (
     remove_unpinned,
     sealed_segments,
 )
-from journal.segment import segment_names
-from journal.stat import stat
-from journal.verify import verify
+from daybook.journal.segment import segment_names
+from daybook.journal.stat import stat
+from daybook.journal.verify import verify
 from tests.simulation.disk import FaultyDisk, PowerCut
 from tests.suites.journal_rows import LAYOUT, append_some, create, read_all, reopen
 

@@ -2,10 +2,17 @@
 
 import pytest
 
-from journal.disk import MemoryDisk, MemoryFile
-from journal.errors import Corruption
-from journal.format import Damage, segment_name
-from journal.segment import CHUNK_BYTES, Behind, Window, look_behind, open_segment, segment_names
+from daybook.journal.disk import MemoryDisk, MemoryFile
+from daybook.journal.errors import Corruption
+from daybook.journal.format import Damage, segment_name
+from daybook.journal.segment import (
+    CHUNK_BYTES,
+    Behind,
+    Window,
+    look_behind,
+    open_segment,
+    segment_names,
+)
 from tests.simulation.disk import FaultyDisk
 from tests.suites.journal_rows import append_some, create, make_batch, noise
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from journal.disk import RealDisk
-from journal.spares import AT_ONCE, SPARES, Spares, open_descriptor
+from daybook.journal.disk import RealDisk
+from daybook.journal.spares import AT_ONCE, SPARES, Spares, open_descriptor
 
 
 @contextmanager

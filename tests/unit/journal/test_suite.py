@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from journal.disk import Disk, MemoryDisk, RealDisk
+from daybook.journal.disk import Disk, MemoryDisk, RealDisk
 from tests.simulation.disk import FaultyDisk
 from tests.suites.journal_suite import JournalSuite
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from journal.disk import MemoryDisk
-from journal.errors import DiskFull
-from journal.journal import Journal
-from journal.writer import InlineWriter
+from daybook.journal.disk import MemoryDisk
+from daybook.journal.errors import DiskFull
+from daybook.journal.journal import Journal
+from daybook.journal.writer import InlineWriter
 from tests.suites.journal_rows import create, make_batch, some_contents
 from tests.suites.switched_disk import SwitchedDisk
 from tests.suites.writer_suite import Heard, WriterSuite, large_batch

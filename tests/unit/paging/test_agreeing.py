@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from paging.checked import Transaction
-from paging.checking import check
-from paging.judging import check_apart
-from paging.tables import (
+from daybook.paging.checked import Transaction
+from daybook.paging.checking import check
+from daybook.paging.judging import check_apart
+from daybook.paging.tables import (
     CARRIED,
     ID_KEY,
     LARGE,

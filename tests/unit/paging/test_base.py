@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from journal.archive import Archive
-from paging.base import DESCRIPTION, Base, BaseDamaged, advance, describe, restore
-from paging.index import Index
-from paging.retiring import retire
-from paging.tables import BLOCKS, ID_KEY, IndexDamaged
+from daybook.journal.archive.archive import Archive
+from daybook.paging.base import DESCRIPTION, Base, BaseDamaged, advance, describe, restore
+from daybook.paging.index import Index
+from daybook.paging.retiring import retire
+from daybook.paging.tables import BLOCKS, ID_KEY, IndexDamaged
 from tests.support.leaving import Leaving
 from tests.support.stored_rows import flip
 from tests.support.world import World

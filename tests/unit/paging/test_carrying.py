@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from paging import carrying
-from paging.carrying import SWEEP_KEY, _forget, _sweep, located
-from paging.checked import Transaction
-from paging.tables import CARRIED, ID_KEY, META, Tables, open_for_writing
+from daybook.paging import carrying
+from daybook.paging.carrying import SWEEP_KEY, _forget, _sweep, located
+from daybook.paging.checked import Transaction
+from daybook.paging.tables import CARRIED, ID_KEY, META, Tables, open_for_writing
 from tests.support.written_index import DATA_ID
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from paging import checking, judging, pages, records
-from paging.checked import Transaction
-from paging.checking import check
-from paging.index import Index
-from paging.records import QueueRecord
-from paging.tables import (
+from daybook.paging import checking, judging, pages, records
+from daybook.paging.checked import Transaction
+from daybook.paging.checking import check
+from daybook.paging.index import Index
+from daybook.paging.records import QueueRecord
+from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
     EXPIRING,

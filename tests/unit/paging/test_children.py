@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paging.children import child_command
+from daybook.paging.children import child_command
 
 TRAP = "raise SystemExit('a module of the working directory was run')\n"
 ROOT = Path(__file__).resolve().parents[3]
@@ -25,7 +25,7 @@ def test_nothing_is_imported_from_the_working_directory(tmp_path: Path, name: st
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text(TRAP)
     (tmp_path / f"{name}.py").write_text(TRAP)
-    done = run("paging.checking", str(tmp_path / "none"), folder=tmp_path)
+    done = run("daybook.paging.checking", str(tmp_path / "none"), folder=tmp_path)
     assert "data.mdb" in done.stderr
     assert "working directory" not in done.stderr
 
@@ -41,6 +41,6 @@ def test_the_rooms_come_behind_the_standard_library_and_before_what_is_installed
 ) -> None:
     (tmp_path / "paths.py").write_text("import sys\ndef main(words): print(*sys.path, sep='\\n')\n")
     places = run("paths", folder=tmp_path, PYTHONPATH=str(tmp_path)).stdout.splitlines()
-    before = places[: places.index(str(ROOT))]
+    before = places[: places.index(str(ROOT / "src"))]
     assert os.path.dirname(os.__file__) in before  # noqa: PTH120
     assert not any(place.endswith("-packages") for place in before)

@@ -7,22 +7,22 @@ from unittest.mock import patch
 
 import pytest
 
-from engine.digest import digest
-from engine.message import DEFAULT_PRIORITY
-from engine.queues import Queue, Window
-from journal.block import Block
-from journal.disk import MemoryDisk
-from journal.journal import Journal
-from journal.reader import read_blocks
-from paging import clustering, tables
-from paging.checked import Transaction
-from paging.checking import check
-from paging.clustering import CLUSTERS_DIRECTORY, known_of, ranges_of
-from paging.clusters import Range, write_cluster
-from paging.index import Index
-from paging.layout import LAYOUT
-from paging.store import IndexStore
-from paging.tables import (
+from daybook.engine.digest import digest
+from daybook.engine.message import DEFAULT_PRIORITY
+from daybook.engine.queues import Queue, Window
+from daybook.journal.block import Block
+from daybook.journal.disk import MemoryDisk
+from daybook.journal.journal import Journal
+from daybook.journal.reader import read_blocks
+from daybook.paging import clustering, tables
+from daybook.paging.checked import Transaction
+from daybook.paging.checking import check
+from daybook.paging.clustering import CLUSTERS_DIRECTORY, known_of, ranges_of
+from daybook.paging.clusters import Range, write_cluster
+from daybook.paging.index import Index
+from daybook.paging.layout import LAYOUT
+from daybook.paging.store import IndexStore
+from daybook.paging.tables import (
     CLUSTER_VALUE,
     CLUSTERS,
     ID_KEY,

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journal.disk import MemoryDisk, MemoryFile
-from journal.format import Damage
-from paging import clusters
-from paging.clusters import ClusterReader, Gathered, Range, check_cluster, write_cluster
-from paging.content import DecodedCache
+from daybook.journal.disk import MemoryDisk, MemoryFile
+from daybook.journal.format import Damage
+from daybook.paging import clusters
+from daybook.paging.clusters import ClusterReader, Gathered, Range, check_cluster, write_cluster
+from daybook.paging.content import DecodedCache
 
 DATA_ID = b"d" * 16
 Messages = dict[tuple[int, int], tuple[bytes, bytes]]

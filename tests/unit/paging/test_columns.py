@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import events
-from journal.block import Block, RawBlock
-from journal.errors import Corruption
-from paging.columns import DETAIL_BYTES, Columns
+from daybook.engine import events
+from daybook.journal.block import Block, RawBlock
+from daybook.journal.errors import Corruption
+from daybook.paging.columns import DETAIL_BYTES, Columns
 from tests.support.blocks import Chain, blocks_of
 from tests.support.scenario import Step, play, steps
 from tests.support.world import World

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from engine import events
-from engine.events import ROW_STRUCT
-from engine.queues import StoreError
-from journal.batch import Batch
-from journal.disk import Disk, MemoryDisk, RealDisk
-from journal.format import segment_first_lsn, segment_name
-from journal.journal import Journal
-from journal.reader import read_blocks
-from journal.segment import open_segment, segment_names
-from paging.content import FILES_MAX, ContentReader, Event
-from paging.layout import LAYOUT
+from daybook.engine import events
+from daybook.engine.events import ROW_STRUCT
+from daybook.engine.queues import StoreError
+from daybook.journal.batch import Batch
+from daybook.journal.disk import Disk, MemoryDisk, RealDisk
+from daybook.journal.format import segment_first_lsn, segment_name
+from daybook.journal.journal import Journal
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import open_segment, segment_names
+from daybook.paging.content import FILES_MAX, ContentReader, Event
+from daybook.paging.layout import LAYOUT
 
 SEGMENT_BYTES = 8192
 

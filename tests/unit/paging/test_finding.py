@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.queues import PAST_ALL, Queue
-from engine.state import Address
-from paging.checked import Transaction
-from paging.finding import Finder
-from paging.levels import Levels
-from paging.pages import U8, U32, rows_of
-from paging.plain import NONE_TAKEN, Placed
-from paging.tables import Tables, open_for_writing
+from daybook.engine.queues import PAST_ALL, Queue
+from daybook.engine.state import Address
+from daybook.paging.checked import Transaction
+from daybook.paging.finding import Finder
+from daybook.paging.levels import Levels
+from daybook.paging.pages import U8, U32, rows_of
+from daybook.paging.plain import NONE_TAKEN, Placed
+from daybook.paging.tables import Tables, open_for_writing
 
 COUNT = 500
 

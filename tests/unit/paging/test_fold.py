@@ -5,15 +5,15 @@ from unittest.mock import patch
 
 import pytest
 
-from engine import commands as c
-from engine.digest import digest
-from paging import fold as module
-from paging.checked import Transaction
-from paging.checking import check
-from paging.columns import Columns
-from paging.fold import Fold
-from paging.index import Index
-from paging.tables import open_for_writing
+from daybook.engine import commands as c
+from daybook.engine.digest import digest
+from daybook.paging import fold as module
+from daybook.paging.checked import Transaction
+from daybook.paging.checking import check
+from daybook.paging.columns import Columns
+from daybook.paging.fold import Fold
+from daybook.paging.index import Index
+from daybook.paging.tables import open_for_writing
 from tests.support.blocks import DATA_ID, Chain, blocks_of
 from tests.support.world import World
 from tests.support.world import fold as fold_events

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.id_cache import IdCache, key_of
-from engine.state import Address, State
-from paging import id_pages
-from paging.checked import Transaction
-from paging.id_pages import PAGE_KEYS, IdPages, load, page_count
-from paging.tables import (
+from daybook.engine.id_cache import IdCache, key_of
+from daybook.engine.state import Address, State
+from daybook.paging import id_pages
+from daybook.paging.checked import Transaction
+from daybook.paging.id_pages import PAGE_KEYS, IdPages, load, page_count
+from daybook.paging.tables import (
     IDS,
     IDS_KEY,
     IndexDamaged,

@@ -12,15 +12,15 @@ from unittest.mock import patch
 
 import pytest
 
-from engine import commands, events
-from engine.digest import digest
-from engine.state import State
-from journal.block import Block
-from paging import index as module
-from paging import tables as tables_module
-from paging.checking import check
-from paging.index import Index
-from paging.tables import (
+from daybook.engine import commands, events
+from daybook.engine.digest import digest
+from daybook.engine.state import State
+from daybook.journal.block import Block
+from daybook.paging import index as module
+from daybook.paging import tables as tables_module
+from daybook.paging.checking import check
+from daybook.paging.index import Index
+from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
     DATA_FILE,
@@ -233,7 +233,7 @@ def test_a_start_of_the_broker_drops_what_does_not_outlive_it(tmp_path: Path) ->
 WRITE = """
 import sys
 from pathlib import Path
-from paging.index import Index
+from daybook.paging.index import Index
 from tests.support.blocks import DATA_ID
 from tests.unit.paging.test_index import blocks_by, world_of
 index = Index(Path(sys.argv[1]), DATA_ID)

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import ROW_STRUCT
-from journal.batch import Batch
-from journal.disk import MemoryDisk
-from journal.format import segment_first_lsn
-from journal.journal import Journal
-from journal.reader import read_blocks
-from journal.segment import segment_names
-from paging import judging
-from paging.index import Index
-from paging.judging import check_apart, judge
-from paging.layout import LAYOUT
-from paging.tables import DATA_FILE, IndexUnwritable, open_for_writing
+from daybook.engine.events import ROW_STRUCT
+from daybook.journal.batch import Batch
+from daybook.journal.disk import MemoryDisk
+from daybook.journal.format import segment_first_lsn
+from daybook.journal.journal import Journal
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import segment_names
+from daybook.paging import judging
+from daybook.paging.index import Index
+from daybook.paging.judging import check_apart, judge
+from daybook.paging.layout import LAYOUT
+from daybook.paging.tables import DATA_FILE, IndexUnwritable, open_for_writing
 from tests.support.world import Event, World
 
 DATA_ID = bytes(range(16))
@@ -162,8 +162,8 @@ def test_a_process_apart_looks_where_this_one_would(
 DAMAGE = """
 import os, random, shutil, sys
 from pathlib import Path
-from paging import checking
-from paging.tables import DATA_FILE
+from daybook.paging import checking
+from daybook.paging.tables import DATA_FILE
 made, copy, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 whole = (made / DATA_FILE).read_bytes()
 draw = random.Random(seed)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from engine.message import PRIORITIES, Entry
-from engine.queues import Queue, Window
-from engine.residency import page_out
-from journal.retention import Limits
-from journal.segment import segment_names
-from paging.content import ContentReader
-from paging.layout import LAYOUT
-from paging.leaving import (
+from daybook.engine.message import PRIORITIES, Entry
+from daybook.engine.queues import Queue, Window
+from daybook.engine.residency import page_out
+from daybook.journal.retention import Limits
+from daybook.journal.segment import segment_names
+from daybook.paging.content import ContentReader
+from daybook.paging.layout import LAYOUT
+from daybook.paging.leaving import (
     AskFirstChunk,
     AwaitIndex,
     ChooseSegments,

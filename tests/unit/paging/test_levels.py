@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.digest import entry_hash
-from paging import pages
-from paging.levels import U64_MASK, Levels
-from paging.pages import U8, U32, U64, rows_of
-from paging.plain import NONE_PLACED, NONE_TAKEN, Placed, Taken
-from paging.records import LevelRecord, ready_entry
-from paging.tables import (
+from daybook.engine.digest import entry_hash
+from daybook.paging import pages
+from daybook.paging.levels import U64_MASK, Levels
+from daybook.paging.pages import U8, U32, U64, rows_of
+from daybook.paging.plain import NONE_PLACED, NONE_TAKEN, Placed, Taken
+from daybook.paging.records import LevelRecord, ready_entry
+from daybook.paging.tables import (
     EXPIRING,
     EXPIRING_KEY,
     PAGES,

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from engine import commands as c
-from engine.digest import combine
-from engine.invariants import check as check_invariants
-from engine.queues import PAST_ALL
-from paging import records
-from paging.checked import Transaction
-from paging.index import Index
-from paging.loading import load_state
-from paging.tables import (
+from daybook.engine import commands as c
+from daybook.engine.digest import combine
+from daybook.engine.invariants import check as check_invariants
+from daybook.engine.queues import PAST_ALL
+from daybook.paging import records
+from daybook.paging.checked import Transaction
+from daybook.paging.index import Index
+from daybook.paging.loading import load_state
+from daybook.paging.tables import (
     CONSUMERS,
     FLIGHTS,
     ID_KEY,

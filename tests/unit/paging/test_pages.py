@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.digest import entry_hash
-from engine.message import Entry, message_without_content
-from paging import pages
-from paging.pages import SIZE_MAX, Rows, rows_of
-from paging.tables import IndexDamaged
+from daybook.engine.digest import entry_hash
+from daybook.engine.message import Entry, message_without_content
+from daybook.paging import pages
+from daybook.paging.pages import SIZE_MAX, Rows, rows_of
+from daybook.paging.tables import IndexDamaged
 
 Known = tuple[int, int, int, int, int, int]
 

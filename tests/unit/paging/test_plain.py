@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import commands as c
-from engine import events
-from engine.commands import MULTICAST, PurgeQueue
-from engine.message import MESSAGE_OVERHEAD_BYTES
-from paging import plain
-from paging.columns import Columns
-from paging.plain import Run, classify, everything, ranks
+from daybook.engine import commands as c
+from daybook.engine import events
+from daybook.engine.commands import MULTICAST, PurgeQueue
+from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
+from daybook.paging import plain
+from daybook.paging.columns import Columns
+from daybook.paging.plain import Run, classify, everything, ranks
 from tests.support.blocks import Chain
 from tests.support.world import World
 

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from engine.broker import Broker
-from engine.commands import Send
-from engine.digest import digest
-from engine.state import State
-from journal.disk import RealDisk
-from journal.journal import Journal
-from paging import process
-from paging.layout import LAYOUT
-from paging.messages import Ended, Indexed
-from paging.process import IndexerFailed, IndexerProcess, IndexerStuck
-from paging.store import IndexStore
-from paging.tables import open_for_reading
+from daybook.engine.broker import Broker
+from daybook.engine.commands import Send
+from daybook.engine.digest import digest
+from daybook.engine.state import State
+from daybook.journal.disk import RealDisk
+from daybook.journal.journal import Journal
+from daybook.paging import process
+from daybook.paging.layout import LAYOUT
+from daybook.paging.messages import Ended, Indexed
+from daybook.paging.process import IndexerFailed, IndexerProcess, IndexerStuck
+from daybook.paging.store import IndexStore
+from daybook.paging.tables import open_for_reading
 from tests.support.process import wait_for
 
 DATA_ID = bytes(range(16))

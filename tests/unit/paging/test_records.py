@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine.message import READY
-from paging import records
-from paging.records import AddressRecord, FlightRecord, QueueRecord, ready_entry
-from paging.tables import IndexDamaged
+from daybook.engine.message import READY
+from daybook.paging import records
+from daybook.paging.records import AddressRecord, FlightRecord, QueueRecord, ready_entry
+from daybook.paging.tables import IndexDamaged
 from tests.support.world import World
 
 FLIGHT = FlightRecord(1 << 60, 2, 9, 1, 1 << 40, 65535, 1 << 62)

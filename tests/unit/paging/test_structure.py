@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from paging import structure
-from paging.checked import Transaction
-from paging.structure import check_structure
-from paging.tables import (
+from daybook.paging import structure
+from daybook.paging.checked import Transaction
+from daybook.paging.structure import check_structure
+from daybook.paging.tables import (
     CARRIED,
     DATA_FILE,
     EXPIRING,

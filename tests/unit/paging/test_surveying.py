@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.commands import CarryChunk
-from engine.events import chunk_lsns
-from paging.checked import Transaction
-from paging.surveying import Survey
+from daybook.engine.commands import CarryChunk
+from daybook.engine.events import chunk_lsns
+from daybook.paging.checked import Transaction
+from daybook.paging.surveying import Survey
 from tests.support.leaving import Leaving
 from tests.support.world import World
 

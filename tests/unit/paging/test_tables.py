@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from paging import tables as module
-from paging.checked import Transaction
-from paging.tables import (
+from daybook.paging import tables as module
+from daybook.paging.checked import Transaction
+from daybook.paging.tables import (
     DATA_FILE,
     DATA_ID_KEY,
     FORMAT_KEY,
@@ -104,7 +104,7 @@ def test_room_is_made_before_it_is_needed(tmp_path: Path) -> None:
 FILL = """
 import sys
 from pathlib import Path
-from paging.tables import PAGES, open_for_writing, page_key
+from daybook.paging.tables import PAGES, open_for_writing, page_key
 tables = open_for_writing(Path(sys.argv[1]), bytes(range(16)))
 def work(txn):
     for number in range(6000):

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 import zstandard
 
-from journal.disk import RealDisk
-from paging.base import restore
-from paging.batches import batches
-from paging.checking import check
-from paging.index import Index
-from paging.judging import judge
-from paging.store import IndexStore
-from paging.tables import (
+from daybook.journal.disk import RealDisk
+from daybook.paging.base import restore
+from daybook.paging.batches import batches
+from daybook.paging.checking import check
+from daybook.paging.index import Index
+from daybook.paging.judging import judge
+from daybook.paging.store import IndexStore
+from daybook.paging.tables import (
     CARRIED,
     DATA_FILE,
     EXPIRING,
@@ -27,9 +27,9 @@ from paging.tables import (
     IndexDamaged,
     open_for_reading,
 )
-from paging.upgrading import upgrade
+from daybook.paging.upgrading import upgrade
+from daybook.tools.verification import verify_data
 from tests.support.queued import entries_of
-from tools.verification import verify_data
 
 GOLDEN: Final = Path(__file__).parents[2] / "golden" / "base-v1"
 EXPECTED: Final[dict[str, Any]] = msgspec.json.decode((GOLDEN / "expected.json").read_bytes())

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ahead import AHEAD, in_order
+from daybook.pipeline.ahead import AHEAD, in_order
 
 DEADLINE = 60.0
 """For what must happen at once; reached only where a test fails."""

@@ -8,11 +8,11 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from engine import events
-from journal.errors import Corruption
-from pipeline.decoding import read_plan
-from pipeline.planning import Source, make_plan
-from pipeline.selection import EVERYTHING, Selection
+from daybook.engine import events
+from daybook.journal.errors import Corruption
+from daybook.pipeline.decoding import read_plan
+from daybook.pipeline.planning import Source, make_plan
+from daybook.pipeline.selection import EVERYTHING, Selection
 from tests.support.histories import write_history
 from tests.support.world import Event
 

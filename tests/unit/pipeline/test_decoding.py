@@ -6,14 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from journal.block import Block
-from journal.disk import RealDisk
-from journal.errors import Corruption
-from journal.format import BLOCK_HEADER_BYTES, frame_crc, header_salt, pack_block_header
-from journal.reader import read_blocks
-from pipeline.decoding import Limits, read_plan
-from pipeline.planning import Plan, Source, make_plan
-from pipeline.selection import EVERYTHING, Selection
+from daybook.journal.block import Block
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import Corruption
+from daybook.journal.format import BLOCK_HEADER_BYTES, frame_crc, header_salt, pack_block_header
+from daybook.journal.reader import read_blocks
+from daybook.pipeline.decoding import Limits, read_plan
+from daybook.pipeline.planning import Plan, Source, make_plan
+from daybook.pipeline.selection import EVERYTHING, Selection
 from tests.support.histories import HISTORY_ID, some_history, write_history
 
 

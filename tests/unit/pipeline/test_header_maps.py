@@ -4,8 +4,8 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.headers import as_dict, build
-from pipeline.header_maps import header_maps
+from daybook.engine.headers import as_dict, build
+from daybook.pipeline.header_maps import header_maps
 
 names = st.text(min_size=1, max_size=6)
 pieces = st.sampled_from([b"a", b"b", b":", b"\n", b"\\n", b"\\c", b"\\\\", b"\xff", b"\xc3\xbc"])

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.naming import NO_NAMES, NameTable
-from pipeline.selection import SelectionError
+from daybook.pipeline.naming import NO_NAMES, NameTable
+from daybook.pipeline.selection import SelectionError
 
 ids = st.integers(1, 12) | st.integers(1, 1 << 32)
 

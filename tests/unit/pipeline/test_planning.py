@@ -7,17 +7,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from journal.archive import Archive
-from journal.disk import RealDisk
-from journal.errors import ArchiveError, Corruption, JournalError, NoJournal
-from journal.journal import Journal
-from journal.retention import remove
-from journal.segment import open_segment, segment_names
-from paging.layout import LAYOUT
-from pipeline import planning
-from pipeline.decoding import read_plan
-from pipeline.planning import Source, check_source, durable_lsn, make_plan
-from pipeline.selection import EVERYTHING, Selection, SelectionError
+from daybook.journal.archive.archive import Archive
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import ArchiveError, Corruption, JournalError, NoJournal
+from daybook.journal.journal import Journal
+from daybook.journal.retention import remove
+from daybook.journal.segment import open_segment, segment_names
+from daybook.paging.layout import LAYOUT
+from daybook.pipeline import planning
+from daybook.pipeline.decoding import read_plan
+from daybook.pipeline.planning import Source, check_source, durable_lsn, make_plan
+from daybook.pipeline.selection import EVERYTHING, Selection, SelectionError
 from tests.support import histories
 from tests.support.histories import HISTORY_ID, batch_of, some_history, write_history
 from tests.support.leaving import Leaving

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from journal.disk import RealDisk
-from journal.lock import LOCK_NAME
-from journal.pins import NO_PIN, PINS_NAME, lowest_pinned_lsn
-from journal.retention import remove_unpinned, sealed_segments
-from journal.segment import segment_names
-from pipeline.decoding import read_plan
-from pipeline.planning import Source
-from pipeline.reading import reading
-from pipeline.selection import Selection, SelectionError
+from daybook.journal.disk import RealDisk
+from daybook.journal.lock import LOCK_NAME
+from daybook.journal.pins import NO_PIN, PINS_NAME, lowest_pinned_lsn
+from daybook.journal.retention import remove_unpinned, sealed_segments
+from daybook.journal.segment import segment_names
+from daybook.pipeline.decoding import read_plan
+from daybook.pipeline.planning import Source
+from daybook.pipeline.reading import reading
+from daybook.pipeline.selection import Selection, SelectionError
 from tests.support.histories import some_history, write_history
 
 

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from engine import events
-from pipeline.schema import (
+from daybook.engine import events
+from daybook.pipeline.schema import (
     ALL_COLUMNS,
     BY_NAME,
     HEAP_COLUMNS,

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.selection import EVERYTHING, Selection, SelectionError, from_options, parse_time
+from daybook.pipeline.selection import (
+    EVERYTHING,
+    Selection,
+    SelectionError,
+    from_options,
+    parse_time,
+)
 
 
 def test_nothing_selects_everything() -> None:

@@ -4,21 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from engine.state import State
-from journal.disk import MemoryDisk
-from journal.format import segment_name
-from paging.base import BaseDamaged
-from paging.judging import Judgement
-from paging.tables import DATA_FILE, IndexDamaged, Tables, open_for_writing
-from recovery import checkpoint
-from recovery.checkpoint import (
+from daybook.engine.state import State
+from daybook.journal.disk import MemoryDisk
+from daybook.journal.format import segment_name
+from daybook.paging.base import BaseDamaged
+from daybook.paging.judging import Judgement
+from daybook.paging.tables import DATA_FILE, IndexDamaged, Tables, open_for_writing
+from daybook.recovery import checkpoint
+from daybook.recovery.checkpoint import (
     INDEX,
     Checkpoint,
     known_durable_lsn,
     load_checkpoint,
     suspect,
 )
-from recovery.last_words import LastWords
+from daybook.recovery.last_words import LastWords
 
 DATA_ID = bytes(range(16))
 NOTHING = LastWords("")

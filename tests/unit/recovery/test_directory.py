@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from engine.broker import Broker
-from engine.commands import OpenConnection, Send, Start
-from engine.digest import digest
-from engine.state import State
-from journal.disk import MemoryDisk, RealDisk
-from journal.errors import Corruption, JournalError, Locked
-from journal.journal import Journal
-from journal.reader import read_blocks
-from paging.layout import LAYOUT
-from paging.process import IndexerProcess, IndexerStuck
-from recovery import checkpoint
-from recovery import directory as opening
-from recovery.directory import RecoveryError, open_directory, recover
-from recovery.fold import FoldError, fold, fold_block
-from recovery.readonly import read_state
+from daybook.engine.broker import Broker
+from daybook.engine.commands import OpenConnection, Send, Start
+from daybook.engine.digest import digest
+from daybook.engine.state import State
+from daybook.journal.disk import MemoryDisk, RealDisk
+from daybook.journal.errors import Corruption, JournalError, Locked
+from daybook.journal.journal import Journal
+from daybook.journal.reader import read_blocks
+from daybook.paging.layout import LAYOUT
+from daybook.paging.process import IndexerProcess, IndexerStuck
+from daybook.recovery import checkpoint
+from daybook.recovery import directory as opening
+from daybook.recovery.directory import RecoveryError, open_directory, recover
+from daybook.recovery.fold import FoldError, fold, fold_block
+from daybook.recovery.readonly import read_state
 
 NOW = 1_700_000_000_000_000
 

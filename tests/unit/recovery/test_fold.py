@@ -2,16 +2,16 @@
 
 import pytest
 
-from engine import events
-from engine.broker import Broker
-from engine.commands import CreateAddress, Start
-from engine.state import State
-from journal.batch import Batch
-from journal.disk import MemoryDisk
-from journal.journal import Journal
-from journal.reader import read_blocks
-from paging.layout import LAYOUT
-from recovery.fold import FoldError, fold
+from daybook.engine import events
+from daybook.engine.broker import Broker
+from daybook.engine.commands import CreateAddress, Start
+from daybook.engine.state import State
+from daybook.journal.batch import Batch
+from daybook.journal.disk import MemoryDisk
+from daybook.journal.journal import Journal
+from daybook.journal.reader import read_blocks
+from daybook.paging.layout import LAYOUT
+from daybook.recovery.fold import FoldError, fold
 
 
 def journal_of(*rows: events.Row) -> MemoryDisk:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.last_words import (
+from daybook.recovery.last_words import (
     LAST_WORDS,
     ROOM_BYTES,
     LastWords,
@@ -22,7 +22,7 @@ NOTHING = LastWords("")
 DEATH = """
 import os, sys
 from pathlib import Path
-from recovery.last_words import *
+from daybook.recovery.last_words import *
 watch = Watch(Path(sys.argv[1]), last_words(Path(sys.argv[1])))
 os.kill(os.getpid(), int(sys.argv[2]))
 """

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from recovery.directory import DATA_ID, JOURNAL, RecoveryError, open_directory
-from recovery.strangers import strangers
+from daybook.recovery.directory import DATA_ID, JOURNAL, RecoveryError, open_directory
+from daybook.recovery.strangers import strangers
 
 
 def names(path: Path) -> list[str]:

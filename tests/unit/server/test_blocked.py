@@ -1,8 +1,8 @@
 """Blocked peers in the hub: not read, let go on in order, told of, missed when gone."""
 
-from engine.commands import ChangeSettings, PurgeQueue
-from engine.settings import Matches
-from server.blocked import WAKES_AT_A_TIME
+from daybook.engine.commands import ChangeSettings, PurgeQueue
+from daybook.engine.settings import Matches
+from daybook.server.blocked import WAKES_AT_A_TIME
 from tests.unit.server.test_hub import Bench, Client
 
 LIMIT: Matches = {"a": {"max-size-messages": 2, "address-full-policy": "BLOCK"}}

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import settings
-from protocols.stomp.options import StompOptions
-from server import options
-from server.config import (
+from daybook.engine import settings
+from daybook.protocols.stomp.options import StompOptions
+from daybook.server import options
+from daybook.server.config import (
     Config,
     ConfigError,
     changes,

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.control import SOCKET_NAME
-from engine import commands
-from engine.broker import Broker
-from engine.headers import build
-from engine.message import Message
-from engine.queues import StoreError
-from engine.refusals import Refusal
-from engine.state import State
-from server import views
-from server.control import CLIENTS_MAX, REQUEST_BYTES_MAX, ControlServer
+from daybook.client.control import SOCKET_NAME
+from daybook.engine import commands
+from daybook.engine.broker import Broker
+from daybook.engine.headers import build
+from daybook.engine.message import Message
+from daybook.engine.queues import StoreError
+from daybook.engine.refusals import Refusal
+from daybook.engine.state import State
+from daybook.server import views
+from daybook.server.control import CLIENTS_MAX, REQUEST_BYTES_MAX, ControlServer
 
 
 class FakeHub:

@@ -5,24 +5,24 @@ from typing import Any
 
 import pytest
 
-from engine.broker import Broker
-from engine.commands import CreateAddress, DeleteAddress, Start
-from engine.refusals import Refusal
-from engine.state import State
-from journal.batch import BatchLike
-from journal.disk import MemoryDisk, MemoryFile
-from journal.errors import JournalFailed
-from journal.journal import Journal
-from journal.reader import read_blocks
-from journal.writer import InlineWriter
-from paging.content import ContentReader
-from paging.layout import LAYOUT
-from protocols.stomp import Session, StompOptions
-from recovery.fold import fold
-from server.hub import Hub
-from server.logins import LoginRequest
-from server.peer import Peer
-from server.ports import HubOptions
+from daybook.engine.broker import Broker
+from daybook.engine.commands import CreateAddress, DeleteAddress, Start
+from daybook.engine.refusals import Refusal
+from daybook.engine.state import State
+from daybook.journal.batch import BatchLike
+from daybook.journal.disk import MemoryDisk, MemoryFile
+from daybook.journal.errors import JournalFailed
+from daybook.journal.journal import Journal
+from daybook.journal.reader import read_blocks
+from daybook.journal.writer import InlineWriter
+from daybook.paging.content import ContentReader
+from daybook.paging.layout import LAYOUT
+from daybook.protocols.stomp import Session, StompOptions
+from daybook.recovery.fold import fold
+from daybook.server.hub import Hub
+from daybook.server.logins import LoginRequest
+from daybook.server.peer import Peer
+from daybook.server.ports import HubOptions
 
 Answer = Callable[[str | None, str], None]
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from engine import events
-from journal.reader import read_blocks
-from paging.layout import LAYOUT
-from protocols.stomp import StompOptions
-from server import views
-from server.hub import STALL_US
-from server.peer import LARGE_AHEAD_CHUNKS, WRITE_HIGH_BYTES
+from daybook.engine import events
+from daybook.journal.reader import read_blocks
+from daybook.paging.layout import LAYOUT
+from daybook.protocols.stomp import StompOptions
+from daybook.server import views
+from daybook.server.hub import STALL_US
+from daybook.server.peer import LARGE_AHEAD_CHUNKS, WRITE_HIGH_BYTES
 from tests.unit.server.test_hub import Bench, Client
 
 SMALL: dict[str, Any] = {"min_large_message_size": 10}

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from paging.messages import Ended, Indexed, Trouble
-from paging.process import IndexerFailed
-from recovery.last_words import LAST_WORDS, last_words
-from server import indexing
-from server.indexing import RESTART_US, SILENT_US, TRUSTED_US, URGENT_BYTES, Indexing
+from daybook.paging.messages import Ended, Indexed, Trouble
+from daybook.paging.process import IndexerFailed
+from daybook.recovery.last_words import LAST_WORDS, last_words
+from daybook.server import indexing
+from daybook.server.indexing import RESTART_US, SILENT_US, TRUSTED_US, URGENT_BYTES, Indexing
 
 SECOND = 1_000_000
 

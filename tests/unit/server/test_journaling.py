@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from server import logs
-from server.journaling import LINE_SECONDS, QUIET_SECONDS, Progress
+from daybook.server import logs
+from daybook.server.journaling import LINE_SECONDS, QUIET_SECONDS, Progress
 
 
 class Terminal(io.StringIO):

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.broker import Broker
-from engine.state import State
-from journal.spares import SPARES
-from server.admission import Admission, Limits
-from server.config import AcceptorConfig, load
-from server.descriptors import Descriptors
-from server.listeners import WRITE_HIGH_BYTES, Acceptor, Connection
-from server.peer import Peer
+from daybook.engine.broker import Broker
+from daybook.engine.state import State
+from daybook.journal.spares import SPARES
+from daybook.server.admission import Admission, Limits
+from daybook.server.config import AcceptorConfig, load
+from daybook.server.descriptors import Descriptors
+from daybook.server.listeners import WRITE_HIGH_BYTES, Acceptor, Connection
+from daybook.server.peer import Peer
 
 
 class RememberingHub:

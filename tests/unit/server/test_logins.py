@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from server import logs
-from server.logins import BUSY, DELAY_MAX_US, FREE_FAILURES, Limits, LoginRequest, Logins
-from server.users import CannotCheck
+from daybook.server import logs
+from daybook.server.logins import BUSY, DELAY_MAX_US, FREE_FAILURES, Limits, LoginRequest, Logins
+from daybook.server.users import CannotCheck
 
 
 class Users:

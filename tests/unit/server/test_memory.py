@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from engine.commands import CreateQueue, DeleteAddress, DeleteQueue
-from server.memory import (
+from daybook.engine.commands import CreateQueue, DeleteAddress, DeleteQueue
+from daybook.server.memory import (
     FULL_US,
     HOLDER_BYTES,
     INPUT_BYTES,

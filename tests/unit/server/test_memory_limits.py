@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from engine.state import UNLIMITED
-from server.config import ConfigError, load
-from server.machine_memory import available
-from server.memory_limits import engine_options, max_memory, memory_options
+from daybook.engine.state import UNLIMITED
+from daybook.server.config import ConfigError, load
+from daybook.server.machine_memory import available
+from daybook.server.memory_limits import engine_options, max_memory, memory_options
 
 MIB = 1 << 20
 

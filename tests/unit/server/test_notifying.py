@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from server.notifying import READY, Notifier
+from daybook.server.notifying import READY, Notifier
 
 
 @pytest.fixture

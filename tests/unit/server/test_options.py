@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.settings import KEYS
-from server import kinds, options
-from server.kinds import Invalid, Kind, choice, choices, count, duration, size, split_listen
+from daybook.engine.settings import KEYS
+from daybook.server import kinds, options
+from daybook.server.kinds import Invalid, Kind, choice, choices, count, duration, size, split_listen
 
 
 @pytest.mark.parametrize(

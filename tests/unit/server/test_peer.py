@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.broker import Broker
-from engine.state import State
-from protocols.stomp import Session, StompOptions
-from protocols.stomp.bodies import Body
-from server.outbox import Outbox
-from server.peer import CHUNKS_AT_ONCE, WRITE_HIGH_BYTES, Peer
+from daybook.engine.broker import Broker
+from daybook.engine.state import State
+from daybook.protocols.stomp import Session, StompOptions
+from daybook.protocols.stomp.bodies import Body
+from daybook.server.outbox import Outbox
+from daybook.server.peer import CHUNKS_AT_ONCE, WRITE_HIGH_BYTES, Peer
 
 
 class Transport:

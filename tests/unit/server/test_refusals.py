@@ -1,9 +1,9 @@
 """What the journal keeps of peers that were not let in."""
 
-from engine.commands import RefuseConnection
-from engine.events import AUTHENTICATION, PROTOCOL_ERROR
-from server.refusals import ADDRESSES_MAX, TEXT_MAX, Refusals
-from server.tally import SPAN_US
+from daybook.engine.commands import RefuseConnection
+from daybook.engine.events import AUTHENTICATION, PROTOCOL_ERROR
+from daybook.server.refusals import ADDRESSES_MAX, TEXT_MAX, Refusals
+from daybook.server.tally import SPAN_US
 
 
 class Journal:

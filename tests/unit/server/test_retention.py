@@ -13,14 +13,14 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journal.disk import MemoryDisk
-from journal.retention import Limits, SealedSegment, SegmentTable, choose
-from paging.leaving import ROUND_SEGMENTS, worth_leaving
-from paging.retiring import WEIGH
-from paging.surveying import Weight
-from server.leaving import STEP_SECONDS, Pace, Performer, StepError
-from server.retention import Retention
-from server.supervision import Supervisor
+from daybook.journal.disk import MemoryDisk
+from daybook.journal.retention import Limits, SealedSegment, SegmentTable, choose
+from daybook.paging.leaving import ROUND_SEGMENTS, worth_leaving
+from daybook.paging.retiring import WEIGH
+from daybook.paging.surveying import Weight
+from daybook.server.leaving import STEP_SECONDS, Pace, Performer, StepError
+from daybook.server.retention import Retention
+from daybook.server.supervision import Supervisor
 
 
 def segments(count: int) -> tuple[SealedSegment, ...]:

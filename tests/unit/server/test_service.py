@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from journal.stat import stat
-from recovery.readonly import journal_disk
+from daybook.journal.stat import stat
+from daybook.recovery.readonly import journal_disk
 from tests.support.process import BrokerProcess
 
 

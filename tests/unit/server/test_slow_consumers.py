@@ -1,6 +1,6 @@
 """Slow consumers: those that could have consumed more, and nobody else."""
 
-from engine.commands import ChangeSettings, PauseQueue
+from daybook.engine.commands import ChangeSettings, PauseQueue
 from tests.unit.server.test_hub import Bench, Client
 
 SECOND = 1_000_000

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from server.supervision import RESTART_SECONDS, RESTART_SECONDS_MAX, Fatal, Supervisor
+from daybook.server.supervision import RESTART_SECONDS, RESTART_SECONDS_MAX, Fatal, Supervisor
 
 
 class Time:

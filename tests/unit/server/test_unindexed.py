@@ -1,7 +1,7 @@
 """What is not indexed holds senders above a limit, and no longer than to three quarters of it."""
 
-from engine.settings import BLOCK, FAIL
-from server.unindexed import Unindexed
+from daybook.engine.settings import BLOCK, FAIL
+from daybook.server.unindexed import Unindexed
 
 
 class FakeBroker:

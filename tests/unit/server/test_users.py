@@ -9,8 +9,8 @@ from pathlib import Path
 import argon2
 import pytest
 
-from server import users as module
-from server.users import CannotCheck, Users, UsersError
+from daybook.server import users as module
+from daybook.server.users import CannotCheck, Users, UsersError
 
 KNOWN_HASH = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("right")
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from engine import commands
-from engine.broker import Broker
-from engine.headers import build
-from engine.refusals import Refusal
-from engine.state import State
-from journal.disk import RealDisk
-from journal.journal import Journal
-from paging.layout import LAYOUT
+from daybook.engine import commands
+from daybook.engine.broker import Broker
+from daybook.engine.headers import build
+from daybook.engine.refusals import Refusal
+from daybook.engine.state import State
+from daybook.journal.disk import RealDisk
+from daybook.journal.journal import Journal
+from daybook.paging.layout import LAYOUT
 
 SECOND = 1_000_000
 BEGIN = 1_763_640_000 * SECOND  # 2025-11-20T12:00:00Z

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from journal.archive import Archive
-from journal.disk import RealDisk
-from journal.format import manifest_name
-from journal.lock import LOCK_NAME
-from journal.pins import PINS_NAME, Pin, lowest_pinned_lsn
-from journal.reader import read_blocks
-from journal.retention import remove, remove_unpinned, sealed_segments
-from journal.segment import segment_names
+from daybook.journal.archive.archive import Archive
+from daybook.journal.disk import RealDisk
+from daybook.journal.format import manifest_name
+from daybook.journal.lock import LOCK_NAME
+from daybook.journal.pins import PINS_NAME, Pin, lowest_pinned_lsn
+from daybook.journal.reader import read_blocks
+from daybook.journal.retention import remove, remove_unpinned, sealed_segments
+from daybook.journal.segment import segment_names
+from daybook.tools.journal_cli import Following, cli
 from tests.suites.journal_rows import append_some, create
-from tools.journal_cli import Following, cli
 
 ENVIRONMENT: dict[str, str | None] = {"DAYBOOK_DATA": None, "DAYBOOK_ARCHIVE": None}
 NOW = 1_763_640_000_000_000

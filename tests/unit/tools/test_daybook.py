@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from client.control import ControlError, ask, is_running
-from client.stomp import BODY_BYTES_IN_MEMORY, PIECE_BYTES, Frame, Received
-from server.config import load
-from tools import administration, messages
-from tools import daybook as module
-from tools.daybook import cli
+from daybook.client.control import ControlError, ask, is_running
+from daybook.client.stomp import BODY_BYTES_IN_MEMORY, PIECE_BYTES, Frame, Received
+from daybook.server.config import load
+from daybook.tools import administration, messages
+from daybook.tools import daybook as module
+from daybook.tools.daybook import cli
 
 ROOT = Path(module.__file__).resolve().parent.parent
 
@@ -66,7 +66,15 @@ def test_serve_says_what_is_wrong_with_its_flags(
 
 
 def test_serve_refuses_a_python_without_assertions(tmp_path: Path) -> None:
-    command = [sys.executable, "-O", "-m", "tools.daybook", "serve", "--data", str(tmp_path / "d")]
+    command = [
+        sys.executable,
+        "-O",
+        "-m",
+        "daybook",
+        "serve",
+        "--data",
+        str(tmp_path / "d"),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "python runs with -O" in done.stderr
@@ -213,7 +221,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("broker")
     # Deep, so that the path of the control socket is too long for a socket.
     data = folder / ("deep-" * 20) / "data"
-    command = [sys.executable, "-m", "tools.daybook", "serve", "--data", str(data),
+    command = [sys.executable, "-m", "daybook", "serve", "--data", str(data),
                "--listen", "stomp://127.0.0.1:0"]  # fmt: skip
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
@@ -283,7 +291,7 @@ def test_a_large_file_comes_and_goes_in_pieces(broker: Served, tmp_path: Path) -
     sent = broker.json("send", "/queue/large", "--file", file, "--count", 2)
     assert (sent["sent"], sent["bytes"]) == (2, 5 * BODY_BYTES_IN_MEMORY + 3)
     with (tmp_path / "out").open("wb") as out:
-        command = [sys.executable, "-m", "tools.daybook", "receive", "/queue/large", "--count", "2",
+        command = [sys.executable, "-m", "daybook", "receive", "/queue/large", "--count", "2",
                    "--url", broker.url]  # fmt: skip
         subprocess.run(command, cwd=ROOT, stdout=out, check=True)
     body = file.read_bytes() + b"\n"
@@ -313,7 +321,7 @@ def test_a_long_body_cannot_act_on_a_terminal_either(
 
 
 def test_following_says_that_it_waits(broker: Served) -> None:
-    command = [sys.executable, "-m", "tools.daybook", "receive", "/queue/quiet", "--follow",
+    command = [sys.executable, "-m", "daybook", "receive", "/queue/quiet", "--follow",
                "--url", broker.url]  # fmt: skip
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -428,7 +436,7 @@ def test_the_control_socket_is_its_owners(broker: Served) -> None:
 
 
 def test_a_second_broker_on_the_directory_is_refused(broker: Served) -> None:
-    command = [sys.executable, "-m", "tools.daybook", "serve", "--data", str(broker.data),
+    command = [sys.executable, "-m", "daybook", "serve", "--data", str(broker.data),
                "--listen", "stomp://127.0.0.1:0"]  # fmt: skip
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -446,7 +454,7 @@ def test_what_the_broker_refuses_is_said_in_its_words(broker: Served) -> None:
 
 def test_the_journal_of_a_running_broker_can_be_read(broker: Served) -> None:
     broker.run("send", "/queue/watched", "x")
-    command = [sys.executable, "-m", "tools.journal_cli", "inspect", "--queue", "watched",
+    command = [sys.executable, "-m", "daybook.tools.journal_cli", "inspect", "--queue", "watched",
                "--follow", "--limit", "2", "--data", str(broker.data)]  # fmt: skip
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
@@ -457,7 +465,7 @@ def test_the_journal_of_a_running_broker_can_be_read(broker: Served) -> None:
 
 def test_completion_can_be_had() -> None:
     environment = os.environ | {"_DAYBOOK_COMPLETE": "bash_source"}
-    command = [sys.executable, "-m", "tools.daybook"]
+    command = [sys.executable, "-m", "daybook"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import demo
+from daybook.tools import demo
 
 ROOT = Path(demo.__file__).resolve().parent.parent
 
@@ -15,7 +15,7 @@ ROOT = Path(demo.__file__).resolve().parent.parent
 @pytest.mark.slow
 @pytest.mark.crash
 def test_the_demo_proves_what_it_says(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tools.demo", "--orders", "1200", "--json", "--keep"]
+    command = [sys.executable, "-m", "daybook.tools.demo", "--orders", "1200", "--json", "--keep"]
     done = subprocess.run(
         [*command, str(tmp_path / "kept")], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -28,7 +28,7 @@ def test_the_demo_proves_what_it_says(tmp_path: Path) -> None:
 
 def test_the_demo_does_not_work_in_somebody_elses_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    command = [sys.executable, "-m", "tools.demo", "--keep", str(tmp_path)]
+    command = [sys.executable, "-m", "daybook.tools.demo", "--keep", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "is not empty" in done.stderr

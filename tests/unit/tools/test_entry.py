@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tools import daybook
-from tools.times import parse_time
+from daybook.tools import daybook
+from daybook.tools.times import parse_time
 
 ROOT = Path(daybook.__file__).resolve().parent.parent
 
@@ -19,29 +19,29 @@ import os, signal, sys
 
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
-        if name == "tools.administration":
+        if name == "daybook.tools.administration":
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupting())
-from tools.entry import daybook
+from daybook.tools.entry import daybook
 daybook()
 """
 WHILE_WORKING = """
 import os, signal
-from tools import journal_cli
+from daybook.tools import journal_cli
 
 def interrupted(*arguments, **options):
     os.kill(os.getpid(), signal.SIGINT)
     signal.pause()
 
 journal_cli.verify_data = interrupted
-from tools.entry import journal
+from daybook.tools.entry import journal
 journal()
 """
 SHOWING = """
 import click
-from tools.failures import run
-from tools.printing import print_line
+from daybook.tools.failures import run
+from daybook.tools.printing import print_line
 
 @click.group()
 def cli(): pass
@@ -89,7 +89,7 @@ def test_what_a_terminal_cannot_show_is_escaped(
     assert json.loads(b'"' + escaped + b'"') == "\u00e4\u20ac\U0001f600"
     data = tmp_path / "\u00e4\u20ac\U0001f600"
     data.symlink_to(history.data)
-    code = "from tools.entry import journal; journal()"
+    code = "from daybook.tools.entry import journal; journal()"
     for words in (("stat",), ("stat", "--json"), ("inspect",), ("inspect", "--json")):
         done = python(code, *words, data, PYTHONIOENCODING=encoding)
         assert (done.returncode, done.stderr) == (0, b"")
@@ -115,7 +115,7 @@ def test_times_ago_have_days_and_weeks(text: str, days: int) -> None:
 def test_blocks_that_claim_much_are_not_decompressed(
     history: Any, given: str, code: int, words: str
 ) -> None:
-    script = "from tools.entry import journal; journal()"
+    script = "from daybook.tools.entry import journal; journal()"
     done = python(script, "verify", history.data, DAYBOOK_BLOCK_BYTES_MAX=given)
     said = (done.stdout + done.stderr).decode()
     assert done.returncode == code, said

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from journal.disk import RealDisk
-from journal.segment import segment_names
-from tools import daybook, health, journal_cli
-from tools.failures import describe
+from daybook.journal.disk import RealDisk
+from daybook.journal.segment import segment_names
+from daybook.tools import daybook, health, journal_cli
+from daybook.tools.failures import describe
 
 ROOT = Path(journal_cli.__file__).resolve().parent.parent
 COMMANDS = [
-    ("tools.journal_cli", "inspect"),
-    ("tools.journal_cli", "verify"),
-    ("tools.daybook", "queue list --data"),
+    ("daybook.tools.journal_cli", "inspect"),
+    ("daybook.tools.journal_cli", "verify"),
+    ("daybook.tools.daybook", "queue list --data"),
 ]
 
 

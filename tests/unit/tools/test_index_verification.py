@@ -9,11 +9,11 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner
 
-from paging import clustering
-from paging.checked import Transaction
-from paging.clusters import write_cluster
-from paging.ownership import owning_index
-from paging.tables import (
+from daybook.paging import clustering
+from daybook.paging.checked import Transaction
+from daybook.paging.clusters import write_cluster
+from daybook.paging.ownership import owning_index
+from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
     CARRIED,
@@ -21,14 +21,14 @@ from paging.tables import (
     Tables,
     open_for_writing,
 )
+from daybook.tools.index_verification import copied_index
+from daybook.tools.journal_cli import cli
+from daybook.tools.verification import Verdict, verify_data
 from tests.support.leaving import Leaving
 from tests.support.scenario import play
 from tests.support.stored_rows import flip
 from tests.support.world import World
 from tests.support.written_index import DATA_ID
-from tools.index_verification import copied_index
-from tools.journal_cli import cli
-from tools.verification import Verdict, verify_data
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
 
-from tools.failures import describe  # noqa: E402
-from tools.job_output import write_file, written_whole  # noqa: E402
-from tools.journal_cli import cli  # noqa: E402
+from daybook.tools.failures import describe  # noqa: E402
+from daybook.tools.jobs.output import write_file, written_whole  # noqa: E402
+from daybook.tools.journal_cli import cli  # noqa: E402
 
 ROWS = pa.schema([("number", pa.int64())])
 
@@ -51,7 +51,7 @@ def test_errors_about_other_files_keep_their_names(tmp_path: Path) -> None:
 
 
 def test_archiving_offers_no_parquet_to_read() -> None:
-    from tools.job_archive import command  # noqa: PLC0415
+    from daybook.tools.jobs.archive import command  # noqa: PLC0415
 
     options = {option for each in command.params for option in each.opts}
     assert "--to" in options

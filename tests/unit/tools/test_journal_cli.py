@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from engine import commands, events
-from engine.events import BY_NUMBER
-from journal.disk import RealDisk
-from journal.segment import segment_names
-from tools.journal_cli import cli
+from daybook.engine import commands, events
+from daybook.engine.events import BY_NUMBER
+from daybook.journal.disk import RealDisk
+from daybook.journal.segment import segment_names
+from daybook.tools.journal_cli import cli
 
 NO_DATA_IN_ENVIRONMENT = {"DAYBOOK_DATA": None}
 
@@ -320,7 +320,14 @@ def test_a_damaged_footer_is_done_without(history: Any, tmp_path: Path) -> None:
 
 
 def test_a_reader_that_goes_away_is_no_mistake(history: Any) -> None:
-    command = [sys.executable, "-m", "tools.journal_cli", "inspect", "--json", str(history.data)]
+    command = [
+        sys.executable,
+        "-m",
+        "daybook.tools.journal_cli",
+        "inspect",
+        "--json",
+        str(history.data),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -332,7 +339,14 @@ def test_a_reader_that_goes_away_is_no_mistake(history: Any) -> None:
 
 def test_follow_tells_what_comes_until_it_is_interrupted(pen: Any) -> None:
     pen.do(commands.Start(version="1"))
-    command = [sys.executable, "-m", "tools.journal_cli", "inspect", "--follow", str(pen.data)]
+    command = [
+        sys.executable,
+        "-m",
+        "daybook.tools.journal_cli",
+        "inspect",
+        "--follow",
+        str(pen.data),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from tools.numbers import NUMBER
+from daybook.tools.numbers import NUMBER
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from engine import events
-from engine.commands import OpenConnection, Send
-from journal.extras import install_command
+from daybook.engine import events
+from daybook.engine.commands import OpenConnection, Send
+from daybook.journal.extras import install_command
+from daybook.tools.daybook import cli
+from daybook.tools.jobs.output import TABLE_ROWS, Output, write, write_file
+from daybook.tools.pipeline import EXTRA, JOBS
 from tests.support.faults import appended, of_kind
 from tests.support.histories import some_history, write_history
 from tests.support.leaving import Leaving
 from tests.support.world import World
-from tools.daybook import cli
-from tools.job_output import TABLE_ROWS, Output, write, write_file
-from tools.pipeline import EXTRA, JOBS
 
 NOTHING_IN_ENVIRONMENT = {"DAYBOOK_DATA": None, "DAYBOOK_ARCHIVE": None}
 
@@ -108,7 +108,7 @@ def test_a_job_that_does_not_exist() -> None:
     assert "No such command 'count'" in result.output
 
 
-@pytest.mark.parametrize("module", ["pipeline.duck", "tools.job_audit"])
+@pytest.mark.parametrize("module", ["daybook.pipeline.duck", "daybook.tools.jobs.audit"])
 def test_a_package_that_is_missing(
     monkeypatch: pytest.MonkeyPatch, data: Path, module: str
 ) -> None:
@@ -124,7 +124,7 @@ def test_a_package_that_is_missing(
     assert result.exit_code == 1
     assert EXTRA["duckdb"] == "sql"
     assert f"this needs duckdb; install it with: {install_command('sql')}" in result.output
-    if module == "tools.job_audit":
+    if module == "daybook.tools.jobs.audit":
         for words in (("--engine", "spark"), ("--engine=spark",)):
             result = pipeline("audit", "--data", data, *words)
             assert result.exit_code == 1

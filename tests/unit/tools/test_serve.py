@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from server import service
-from server.config import Config
-from tools.daybook import cli
+from daybook.server import service
+from daybook.server.config import Config
+from daybook.tools.daybook import cli
 
 
 @pytest.fixture

@@ -23,13 +23,13 @@ from click.testing import CliRunner, Result
 pytest.importorskip("duckdb")
 pq = pytest.importorskip("pyarrow.parquet")
 
-from journal.archive import Archive  # noqa: E402
-from journal.disk import RealDisk  # noqa: E402
-from journal.format import segment_first_lsn  # noqa: E402
-from journal.segment import segment_names  # noqa: E402
-from tools import sql as sql_module  # noqa: E402
-from tools.journal_cli import cli  # noqa: E402
-from tools.sql_output import as_text, plain  # noqa: E402
+from daybook.journal.archive.archive import Archive  # noqa: E402
+from daybook.journal.disk import RealDisk  # noqa: E402
+from daybook.journal.format import segment_first_lsn  # noqa: E402
+from daybook.journal.segment import segment_names  # noqa: E402
+from daybook.tools.journal_cli import cli  # noqa: E402
+from daybook.tools.sql import command as sql_module  # noqa: E402
+from daybook.tools.sql.output import as_text, plain  # noqa: E402
 
 KINDS = "SELECT kind, count(*) AS n FROM events WHERE kind IN ('Routed', 'Expired') GROUP BY kind"
 SECONDS = 20
@@ -112,7 +112,7 @@ def test_a_file_that_could_not_be_finished_is_as_it_was(history: Any, tmp_path: 
 
 
 def test_a_long_table_says_that_it_is_cut(history: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.sql_output.TABLE_ROWS", 3)
+    monkeypatch.setattr("daybook.tools.sql.output.TABLE_ROWS", 3)
     result = ask(history.data, "SELECT lsn FROM events")
     assert result.stdout.split() == ["lsn", "1", "2", "3"]
     assert "only the first 3 rows are shown" in result.stderr
@@ -246,7 +246,7 @@ def test_a_damaged_block_is_named(history: Any, tmp_path: Path) -> None:
 
 
 def test_a_missing_package_is_a_sentence(history: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tools.sql_running", None)
+    monkeypatch.setitem(sys.modules, "daybook.tools.sql.running", None)
     monkeypatch.setattr(sql_module, "needs_extra", lambda error: click.ClickException("install it"))
     result = ask(history.data, "SELECT 1")
     assert result.exit_code == 1
@@ -280,7 +280,7 @@ class Terminal:
         environment["PROMPT_TOOLKIT_NO_CPR"] = "1"
         self.pid, self.file = pty.fork()
         if not self.pid:
-            command = [sys.executable, "-m", "tools.journal_cli", "sql", str(data), *words]
+            command = [sys.executable, "-m", "daybook.tools.journal_cli", "sql", str(data), *words]
             os.execve(sys.executable, command, environment)
         self.text = ""
         self._seen = 0
@@ -376,7 +376,7 @@ def test_ctrl_c_ends_the_question_and_not_the_shell(terminal: Terminal) -> None:
 
 def test_ctrl_c_ends_a_command_in_silence(history: Any) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tools.journal_cli", "sql", str(history.data), FOR_EVER],
+        [sys.executable, "-m", "daybook.tools.journal_cli", "sql", str(history.data), FOR_EVER],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     wait_until_asked(process.pid)
@@ -406,7 +406,7 @@ def _is_busy(pid: int) -> bool:
 
 
 def test_a_reader_that_goes_away_ends_it_in_silence(history: Any) -> None:
-    command = f"{sys.executable} -m tools.journal_cli sql {history.data} "
+    command = f"{sys.executable} -m daybook.tools.journal_cli sql {history.data} "
     many = "'SELECT a.* FROM events a, events b, events c' --format csv"
     done = subprocess.run(
         ["/bin/bash", "-c", f"{command}{many} | head -1; echo ${{PIPESTATUS[0]}}"],

@@ -1,9 +1,9 @@
 """Sessions on the real engine, without a disk: what the server does, in ten lines."""
 
-from engine.broker import Broker
-from engine.state import State
-from protocols.stomp.options import StompOptions
-from protocols.stomp.session import Session
+from daybook.engine.broker import Broker
+from daybook.engine.state import State
+from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.session import Session
 from tests.unit.protocols.stomp.fakes import NOW
 
 

@@ -1,12 +1,12 @@
 """A broker that records commands and answers as told: enough to test sessions without an engine."""
 
-from engine.budget import Budget
-from engine.commands import Attach, Command, OpenConnection
-from engine.outcomes import Outcome
-from engine.refusals import Code, Refusal
-from protocols.stomp.options import StompOptions
-from protocols.stomp.session import Session
-from protocols.stomp.subscription import Subscription
+from daybook.engine.budget import Budget
+from daybook.engine.commands import Attach, Command, OpenConnection
+from daybook.engine.outcomes import Outcome
+from daybook.engine.refusals import Code, Refusal
+from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.session import Session
+from daybook.protocols.stomp.subscription import Subscription
 
 NOW = 1_700_000_000_000_000
 SECOND = 1_000_000

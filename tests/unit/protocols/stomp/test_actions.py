@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.commands import (
+from daybook.engine.commands import (
     Acknowledge,
     Begin,
     Commit,
@@ -11,7 +11,7 @@ from engine.commands import (
     Reject,
     Rollback,
 )
-from engine.refusals import Code
+from daybook.engine.refusals import Code
 from tests.unit.protocols.stomp.fakes import FakeMessage, Peer, connected, frame
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.commands import Acknowledge, Begin, Chunk, CloseConnection, Commit, Send
-from engine.refusals import Code
-from protocols.stomp.options import StompOptions
+from daybook.engine.commands import Acknowledge, Begin, Chunk, CloseConnection, Commit, Send
+from daybook.engine.refusals import Code
+from daybook.protocols.stomp.options import StompOptions
 from tests.unit.protocols.stomp.fakes import SECOND, Peer, connected, frame
 
 

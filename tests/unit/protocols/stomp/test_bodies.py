@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine.commands import Chunk, CloseConnection, Command, Send
-from engine.refusals import Code
-from protocols.stomp.bodies import CHUNK_BYTES, Body
-from protocols.stomp.options import StompOptions
+from daybook.engine.commands import Chunk, CloseConnection, Command, Send
+from daybook.engine.refusals import Code
+from daybook.protocols.stomp.bodies import CHUNK_BYTES, Body
+from daybook.protocols.stomp.options import StompOptions
 from tests.unit.protocols.stomp.fakes import NOW, SECOND, FakeMessage, Peer, connected, frame
 
 SMALL = StompOptions(min_large_message_size=4, max_data_length=50)

@@ -1,8 +1,8 @@
 """What one connection may ask of a turn: where a session stops, and what no longer costs a walk."""
 
-from engine.commands import Acknowledge, Send
-from engine.refusals import Code
-from protocols.stomp.options import StompOptions
+from daybook.engine.commands import Acknowledge, Send
+from daybook.engine.refusals import Code
+from daybook.protocols.stomp.options import StompOptions
 from tests.unit.protocols.stomp.exchange import Exchange
 from tests.unit.protocols.stomp.fakes import Peer, connected, frame
 

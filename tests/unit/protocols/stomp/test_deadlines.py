@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine.commands import CloseConnection, Send
-from engine.events import TIMEOUT
-from protocols.stomp import StompOptions
-from protocols.stomp.handshake import HEART_BEAT_MS_MAX
+from daybook.engine.commands import CloseConnection, Send
+from daybook.engine.events import TIMEOUT
+from daybook.protocols.stomp import StompOptions
+from daybook.protocols.stomp.handshake import HEART_BEAT_MS_MAX
 from tests.unit.protocols.stomp.fakes import Peer, connected
 
 SECOND = 1_000_000

@@ -2,9 +2,9 @@
 
 import pytest
 
-from protocols.stomp.destinations import resolve
-from protocols.stomp.errors import StompError
-from protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.destinations import resolve
+from daybook.protocols.stomp.errors import StompError
+from daybook.protocols.stomp.options import StompOptions
 
 OPTIONS = StompOptions()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.events import DROPPED, KIND, ROW_STRUCT
+from daybook.engine.events import DROPPED, KIND, ROW_STRUCT
 from tests.unit.protocols.stomp.exchange import Client, Exchange
 
 SEND = "SEND\ndestination:/queue/q\n_AMQ_DUPL_ID:{}\nreceipt:{}"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.commands import Attach, Credit, Send
-from protocols.stomp import foreign
+from daybook.engine.commands import Attach, Credit, Send
+from daybook.protocols.stomp import foreign
 from tests.unit.protocols.stomp.fakes import FakeMessage, connected
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "stomp.md"

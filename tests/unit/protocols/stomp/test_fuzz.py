@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocols.stomp.session import Session
+from daybook.protocols.stomp.session import Session
 from tests.fuzz import stomp
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine.commands import CloseConnection, OpenConnection, Send
-from engine.events import AUTHENTICATION, PROTOCOL_ERROR, TIMEOUT
-from engine.refusals import Code
-from protocols.stomp.options import StompOptions
+from daybook.engine.commands import CloseConnection, OpenConnection, Send
+from daybook.engine.events import AUTHENTICATION, PROTOCOL_ERROR, TIMEOUT
+from daybook.engine.refusals import Code
+from daybook.protocols.stomp.options import StompOptions
 from tests.unit.protocols.stomp.fakes import SECOND, FakeBroker, Peer, connected, frame
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from protocols.stomp import conversation
-from protocols.stomp.options import StompOptions, key
-from server.acceptor_options import ACCEPTOR
+from daybook.protocols.stomp import conversation
+from daybook.protocols.stomp.options import StompOptions, key
+from daybook.server.acceptor_options import ACCEPTOR
 
 ROOT = Path(__file__).parents[4]
 

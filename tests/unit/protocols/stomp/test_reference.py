@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocols.stomp.options import StompOptions
-from protocols.stomp.session import Session
+from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.session import Session
 from tests.unit.protocols.stomp.exchange import Client, Exchange
 from tests.unit.protocols.stomp.fakes import NOW, FakeBroker
 

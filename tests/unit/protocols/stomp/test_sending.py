@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.commands import Send
-from engine.refusals import Code
-from protocols.stomp.errors import StompError
-from protocols.stomp.frames import parse_head
-from protocols.stomp.options import StompOptions
-from protocols.stomp.sending import Planner, SendPlan, prepare
-from protocols.stomp.versions import V10, V11, V12
+from daybook.engine.commands import Send
+from daybook.engine.refusals import Code
+from daybook.protocols.stomp.errors import StompError
+from daybook.protocols.stomp.frames import parse_head
+from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.sending import Planner, SendPlan, prepare
+from daybook.protocols.stomp.versions import V10, V11, V12
 from tests.unit.protocols.stomp.fakes import NOW, Peer, connected, frame
 
 

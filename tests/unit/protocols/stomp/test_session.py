@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.commands import Acknowledge, Begin, CloseConnection, Send
-from engine.events import CLOSED, DISCONNECTED, PROTOCOL_ERROR, SHUTDOWN
-from protocols.stomp.options import StompOptions
+from daybook.engine.commands import Acknowledge, Begin, CloseConnection, Send
+from daybook.engine.events import CLOSED, DISCONNECTED, PROTOCOL_ERROR, SHUTDOWN
+from daybook.protocols.stomp.options import StompOptions
 from tests.unit.protocols.stomp.fakes import Peer, connected, frame
 
 

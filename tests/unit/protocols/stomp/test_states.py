@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.commands import CloseConnection
-from protocols.stomp import states
-from protocols.stomp.actions import ACTIONS
+from daybook.engine.commands import CloseConnection
+from daybook.protocols.stomp import states
+from daybook.protocols.stomp.actions import ACTIONS
 from tests.unit.protocols.stomp.fakes import Peer, connected
 
 COMMANDS = states.CLIENT_COMMANDS + states.SERVER_COMMANDS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine import headers
+from daybook.engine import headers
 from tests.unit.protocols.stomp.fakes import FakeMessage, Peer, connected
 
 STORED = b"destination:/queue/orders\ncontent-length:2\nx:y\n"

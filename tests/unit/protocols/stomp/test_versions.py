@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine import headers
-from protocols.stomp.errors import UndefinedEscape
-from protocols.stomp.versions import V10, V11, V12, canonical, escape, express, unescape
+from daybook.engine import headers
+from daybook.protocols.stomp.errors import UndefinedEscape
+from daybook.protocols.stomp.versions import V10, V11, V12, canonical, escape, express, unescape
 
 DEFINED = {
     V10: {},

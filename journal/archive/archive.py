@@ -1,0 +1,467 @@
+"""The archive: sealed segments that leave the live journal, kept as objects with manifests.
+
+Each segment is one object under its own name, and beside it lies a manifest, a small JSON object.
+The manifest is written last, when the segment's object has been proven durable and whole: what
+has no manifest is not in the archive. Nothing is ever changed or removed, so what is archived again
+must be the same.
+
+Fault model: the process may die, and the store may fail or lie about its size, between any two
+calls. What is left then (an object without manifest, part of one) is completed by archiving the
+segment again. Whatever fails is an ArchiveError with the object's URL.
+
+Must never know: what a column means, what time it is, when a segment may leave (that is
+`journal.retention`).
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+
+from daybook.journal.archive.disk import ArchiveDisk, JoinedDisk, difference, pieces_of
+from daybook.journal.archive.manifest import (
+    MANIFEST_BYTES_MAX,
+    ArchiveEntry,
+    decode_manifest,
+    describe,
+    encode_manifest,
+)
+from daybook.journal.archive.ranges import RangedDisk
+from daybook.journal.archive.store import CHUNK_BYTES, LocalStore, Store, open_store, reason_of
+from daybook.journal.disk import Disk, RealDisk
+from daybook.journal.errors import ArchiveError, Corruption, JournalError
+from daybook.journal.format import (
+    MANIFEST_SUFFIX,
+    Damage,
+    manifest_name,
+    segment_first_lsn,
+)
+from daybook.journal.segment import open_segment, segment_names
+from daybook.journal.verify import Report, verify, verify_segment
+
+
+class ArchiveFault(msgspec.Struct, frozen=True):
+    """Something wrong in an archive: the object's URL, byte and LSN as far as known, and what."""
+
+    url: str
+    offset: int
+    lsn: int
+    what: str
+
+
+class ArchiveReport(msgspec.Struct):
+    """What `Archive.verify` found.
+
+    `archived` and `archived_bytes` count what the archive holds; `report` is about the blocks, with
+    those of the live journal if one was given. `unlisted` are segments without a manifest: an
+    upload that was cut short, which the next attempt completes.
+    """
+
+    url: str
+    archived: int
+    archived_bytes: int
+    first_lsn: int
+    last_lsn: int
+    report: Report
+    faults: list[ArchiveFault] = []
+    unlisted: list[str] = []
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no fault."""
+        return not self.faults
+
+
+class Archive:
+    """An archive at a local path or any URL that fsspec knows.
+
+    `storage_options` are those of the URL's protocol, as fsspec has them. Not to be shared between
+    threads, nor used in a process that forked after using one.
+    """
+
+    def __init__(self, url: str | Store, **storage_options: Any) -> None:
+        """Raises ArchiveError if the URL makes no sense or its package is missing."""
+        self._store: Final[Store] = (
+            open_store(url, storage_options) if isinstance(url, str) else url
+        )
+
+    @property
+    def url(self) -> str:
+        """Where it is, without passwords."""
+        return self._store.url
+
+    def put(self, disk: Disk, name: str, *, now: int) -> ArchiveEntry:
+        """Archive a sealed segment; when this returns it is durable, proven, and listed.
+
+        `now` is microseconds since 1970 UTC. The segment is verified before. Archiving it again
+        changes nothing, and repairs an object that was lost or damaged meanwhile. Raises Corruption
+        if the segment is damaged, ArchiveError if the archive cannot take it or has another segment
+        in its place, JournalError if it is not sealed or cannot be read.
+        """
+        entry = _entry_of(disk, name, now)
+        sizes = self._store.sizes()
+        listed = self._listed(entry, sizes)
+        if listed is None:
+            self._check_neighbours(entry, sizes)
+        whole = name in sizes and not self._wrong(entry)
+        if not whole:
+            if listed is None and name in sizes:
+                self._check_remains(disk, entry)
+            self._store.write(name, _pieces(disk, name))
+            wrong = self._wrong(entry)
+            if wrong:
+                raise ArchiveError(self._store.url_of(name), f"after writing it {wrong}")
+        if listed is None:
+            self._list(entry)
+        return listed or entry
+
+    def exists(self) -> bool:
+        """Whether the place of the archive is there at all; raises ArchiveError."""
+        return self._store.exists()
+
+    def entries(self) -> tuple[ArchiveEntry, ...]:
+        """All archived segments, oldest first; raises ArchiveError for a damaged manifest too."""
+        entries, faults = self._read_entries(self._store.sizes())
+        if faults:
+            raise ArchiveError(faults[0].url, faults[0].what)
+        return entries
+
+    def segment_bytes(self) -> int:
+        """Size of all archived segments in bytes, for progress; raises ArchiveError."""
+        sizes = self._store.sizes()
+        return sum(size for name, size in sizes.items() if segment_first_lsn(name) is not None)
+
+    @contextmanager
+    def reading(self, live: Disk | None = None) -> Iterator[Disk]:
+        """The archived segments, and those of a live journal behind them, as one to read from.
+
+        Every object is checked when it is opened. Raises ArchiveError, also when something is
+        opened.
+        """
+        archived = ArchiveDisk(self._store, self.entries())
+        try:
+            if live is None:
+                yield archived
+            else:
+                yield JoinedDisk(archived, live, archive_first=False)
+        finally:
+            archived.close()
+
+    def ranges(self, known: Mapping[str, int] | None = None) -> RangedDisk:
+        """The archived segments, to read parts of; checked block by block, not as whole objects.
+
+        Who knows the name and the size in bytes of those that it wants spares listing the archive.
+        Raises ArchiveError, also when something is read.
+        """
+        if known is None:
+            known = {entry.segment: entry.bytes for entry in self.entries()}
+        return RangedDisk(self._store, known)
+
+    def verify(
+        self, live: Disk | None = None, *, progress: Callable[[int], None] | None = None
+    ) -> ArchiveReport:
+        """Check every object against its manifest, and all blocks, their chain, and that there is
+        no gap; with a live journal, on into it.
+
+        `progress` is called with the number of bytes just checked. Damage is in the report. Raises
+        ArchiveError if the archive cannot be listed, JournalError as `journal.verify`.
+        """
+        sizes = self._store.sizes()
+        entries, faults = self._read_entries(sizes)
+        noted: set[str] = set()
+
+        def note(name: str, what: str) -> None:
+            if name not in noted:
+                faults.append(ArchiveFault(self._store.url_of(name), 0, _first_lsn(name), what))
+            noted.add(name)
+
+        archived = ArchiveDisk(self._store, entries, note)
+        disk: Disk = archived
+        if live is not None:
+            disk = JoinedDisk(archived, live, archive_first=True)
+        try:
+            report = verify(disk, progress=progress) if segment_names(disk) else Report()
+        finally:
+            archived.close()
+        for fault in report.faults:
+            name = fault.segment
+            url = self._store.url_of(name) if archived.holds(name) else f"live segment {name}"
+            faults.append(ArchiveFault(url, fault.offset, fault.lsn, fault.what))
+        return ArchiveReport(
+            self.url,
+            len(entries),
+            sum(entry.bytes for entry in entries),
+            entries[0].first_lsn if entries else 0,
+            entries[-1].last_lsn if entries else 0,
+            report,
+            faults,
+            [name for name in sorted(sizes) if _is_unlisted(name, sizes)],
+        )
+
+    def fetch(
+        self,
+        disk: Disk,
+        *,
+        names: Sequence[str] | None = None,
+        from_lsn: int | None = None,
+        to_lsn: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> tuple[ArchiveEntry, ...]:
+        """Copy segments, by name or those that hold a range of LSNs, with their manifests.
+
+        What is there already is kept if it is the same. Each file is whole and durable when it gets
+        its name. `progress` is called with the number of bytes just copied. Raises ArchiveError,
+        and JournalError if the target holds a journal of its own.
+        """
+        entries = self.chosen(names=names, from_lsn=from_lsn, to_lsn=to_lsn)
+        _check_target(disk)
+        where = str(disk.path) if isinstance(disk, RealDisk) else "the target directory"
+        target = LocalStore(disk, where)
+        for entry in entries:
+            if not _holds(target, entry):
+                target.write(entry.segment, _counted(pieces_of(self._store, entry), progress))
+            target.write(manifest_name(entry.segment), iter([encode_manifest(entry)]))
+        return entries
+
+    def chosen(
+        self,
+        *,
+        names: Sequence[str] | None = None,
+        from_lsn: int | None = None,
+        to_lsn: int | None = None,
+    ) -> tuple[ArchiveEntry, ...]:
+        """The segments that `fetch` would copy, without gaps; raises ArchiveError."""
+        entries = self.entries()
+        if not entries:
+            raise ArchiveError(self.url, "no segment is archived here")
+        if names is not None:
+            missing = sorted(set(names) - {entry.segment for entry in entries})
+            if missing:
+                raise ArchiveError(self.url, f"segment {missing[0]} is not archived here")
+            return tuple(entry for entry in entries if entry.segment in names)
+        first = entries[0].first_lsn if from_lsn is None else from_lsn
+        last = entries[-1].last_lsn if to_lsn is None else to_lsn
+        inside = [each for each in entries if each.last_lsn >= first and each.first_lsn <= last]
+        self._check_range(inside, first, last, entries)
+        return tuple(inside)
+
+    def _check_range(
+        self,
+        inside: Sequence[ArchiveEntry],
+        from_lsn: int,
+        to_lsn: int,
+        entries: Sequence[ArchiveEntry],
+    ) -> None:
+        """Check that what was found is all of a range of LSNs."""
+        if not inside or inside[-1].last_lsn < to_lsn or inside[0].first_lsn > from_lsn:
+            first, last = entries[0].first_lsn, entries[-1].last_lsn
+            raise ArchiveError(
+                self.url, f"LSN {from_lsn} to {to_lsn} is not all here: it holds {first} to {last}"
+            )
+        for one, other in pairwise(inside):
+            if other.first_lsn != one.last_lsn + 1:
+                raise ArchiveError(
+                    self.url,
+                    f"LSN {one.last_lsn + 1} to {other.first_lsn - 1} are missing; fetch what is "
+                    "before and what is behind into directories of their own",
+                )
+
+    def _read_entries(
+        self, sizes: dict[str, int]
+    ) -> tuple[tuple[ArchiveEntry, ...], list[ArchiveFault]]:
+        """Entries of all manifests, and what is wrong with manifests and missing objects."""
+        entries: list[ArchiveEntry] = []
+        faults: list[ArchiveFault] = []
+        manifests = sorted(name for name in sizes if _segment_of(name))
+        for name, content in self._store.read_small(manifests):
+            segment = _segment_of(name)
+            try:
+                if isinstance(content, ArchiveError):
+                    raise content
+                entry = self._decoded(content, segment)
+                if segment not in sizes:
+                    raise ArchiveError(
+                        self._store.url_of(segment),
+                        "the segment is missing, though its manifest is there; restore it from "
+                        "another copy",
+                    )
+                entries.append(entry)
+            except ArchiveError as error:
+                faults.append(ArchiveFault(error.url, 0, _first_lsn(segment), error.what))
+        return tuple(entries), faults
+
+    def _decoded(self, content: bytes, segment: str) -> ArchiveEntry:
+        try:
+            return decode_manifest(content, segment)
+        except ValueError as error:
+            url = self._store.url_of(manifest_name(segment))
+            raise ArchiveError(url, f"{error}; restore it from another copy") from error
+
+    def _manifest(self, segment: str) -> ArchiveEntry:
+        name = manifest_name(segment)
+        content = b""
+        for piece in self._store.read(name):
+            content += piece
+            if len(content) > MANIFEST_BYTES_MAX:
+                raise ArchiveError(self._store.url_of(name), "it is too large for a manifest")
+        return self._decoded(content, segment)
+
+    def _listed(self, entry: ArchiveEntry, sizes: dict[str, int]) -> ArchiveEntry | None:
+        """The manifest that the segment has already; None if it has none.
+
+        A manifest of which only a part was written is none, if the object is ours.
+        """
+        if manifest_name(entry.segment) not in sizes:
+            return None
+        try:
+            listed = self._manifest(entry.segment)
+        except ArchiveError:
+            if entry.segment not in sizes or self._wrong(entry):
+                raise
+            return None
+        if listed.as_of(0) != entry.as_of(0):
+            raise ArchiveError(
+                self._store.url_of(entry.segment),
+                "another segment is archived under this name, with SHA-256 "
+                f"{listed.sha256} instead of {entry.sha256}; each data directory needs an archive "
+                "of its own",
+            )
+        return listed
+
+    def _check_neighbours(self, entry: ArchiveEntry, sizes: dict[str, int]) -> None:
+        """Check that the segment belongs between those that are archived already."""
+        segments = sorted(filter(None, map(_segment_of, sizes)))
+        before = [name for name in segments if name < entry.segment][-1:]
+        behind = [name for name in segments if name > entry.segment][:1]
+        around = [*map(self._manifest, before), entry, *map(self._manifest, behind)]
+        for one, other in pairwise(around):
+            problem = _misfit(one, other)
+            if problem:
+                raise ArchiveError(
+                    self.url,
+                    f"segment {entry.segment} does not belong here: {problem}; each data directory "
+                    "needs an archive of its own",
+                )
+
+    def _check_remains(self, disk: Disk, entry: ArchiveEntry) -> None:
+        """Check that an object without manifest is what an upload of ours left, not another's."""
+        remains = next(self._store.read(entry.segment), b"")
+        ours = next(_pieces(disk, entry.segment))
+        segment = open_segment(disk, entry.segment)
+        count = min(segment.header.header_bytes, len(remains))
+        segment.close()
+        if remains[:count] != ours[:count]:
+            raise ArchiveError(
+                self._store.url_of(entry.segment),
+                "another object has this name, and no manifest; move it away, or name another "
+                "archive",
+            )
+
+    def _wrong(self, entry: ArchiveEntry) -> str:
+        """What is wrong with the object of a segment when it is read back, "" if nothing is."""
+        digest = hashlib.sha256()
+        count = 0
+        for piece in self._store.read(entry.segment):
+            digest.update(piece)
+            count += len(piece)
+        return difference(entry, count, digest.hexdigest())
+
+    def _list(self, entry: ArchiveEntry) -> None:
+        """Write the manifest and read it back."""
+        name = manifest_name(entry.segment)
+        self._store.write(name, iter([encode_manifest(entry)]))
+        if self._manifest(entry.segment) != entry:
+            raise ArchiveError(self._store.url_of(name), "it reads otherwise than it was written")
+
+
+def _entry_of(disk: Disk, name: str, now: int) -> ArchiveEntry:
+    """Verify a segment and say what its manifest has to; raises JournalError."""
+    digest = hashlib.sha256()
+    for piece in _pieces(disk, name):
+        digest.update(piece)
+    report = verify_segment(disk, name)
+    if report.faults:
+        fault = report.faults[0]
+        raise Corruption(fault.segment, fault.offset, fault.lsn, fault.what)
+    segment = open_segment(disk, name)
+    try:
+        entry = describe(segment, sha256=digest.hexdigest(), archived_at=now)
+    except Damage as damage:
+        raise JournalError(
+            f"segment {name} cannot be archived: {damage}; only sealed segments can"
+        ) from damage
+    finally:
+        segment.close()
+    assert entry.last_lsn == report.last_lsn
+    assert entry.last_hash == report.last_hash
+    return entry
+
+
+def _pieces(disk: Disk, name: str) -> Iterator[bytes]:
+    """The content of a file, in pieces; raises JournalError."""
+    try:
+        file = disk.open(name)
+        try:
+            offset = 0
+            while piece := file.pread(CHUNK_BYTES, offset):
+                yield piece
+                offset += len(piece)
+        finally:
+            file.close()
+    except OSError as error:
+        raise JournalError(f"segment {name} cannot be read: {reason_of(error)}") from error
+
+
+def _counted(pieces: Iterator[bytes], progress: Callable[[int], None] | None) -> Iterator[bytes]:
+    for piece in pieces:
+        yield piece
+        if progress is not None:
+            progress(len(piece))
+
+
+def _segment_of(name: str) -> str:
+    """The segment that a manifest of this name belongs to, "" if it is no name of a manifest."""
+    segment = name.removesuffix(MANIFEST_SUFFIX)
+    return segment if segment != name and segment_first_lsn(segment) is not None else ""
+
+
+def _first_lsn(segment: str) -> int:
+    return segment_first_lsn(segment) or 0
+
+
+def _is_unlisted(name: str, sizes: dict[str, int]) -> bool:
+    return segment_first_lsn(name) is not None and manifest_name(name) not in sizes
+
+
+def _misfit(one: ArchiveEntry, other: ArchiveEntry) -> str:
+    """Why a segment cannot follow another one, "" if it can, also after a gap."""
+    if one.data_id != other.data_id:
+        return f"{one.segment} and {other.segment} come from different data directories"
+    if other.first_lsn <= one.last_lsn:
+        return f"{other.segment} begins within {one.segment}, which ends at LSN {one.last_lsn}"
+    if other.first_lsn == one.last_lsn + 1 and other.previous_hash != one.last_hash:
+        return f"{other.segment} does not carry the hash of the last block of {one.segment}"
+    return ""
+
+
+def _check_target(disk: Disk) -> None:
+    """Check that segments may be fetched to a directory: none there is anything but fetched."""
+    there = set(disk.names())
+    for name in segment_names(disk):
+        if manifest_name(name) not in there:
+            raise JournalError(
+                f"the target holds a journal of its own ({name} has no manifest): name an empty "
+                "directory, and copy from there what is needed"
+            )
+
+
+def _holds(target: Store, entry: ArchiveEntry) -> bool:
+    """Whether the target has the segment already; ArchiveError if it has another in its place."""
+    if entry.segment not in target.sizes():
+        return False
+    for _ in pieces_of(target, entry):
+        pass
+    return True

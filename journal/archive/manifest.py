@@ -1,0 +1,103 @@
+"""Manifests: the small JSON object beside each archived segment that says what the segment is.
+
+docs/journal-format.md describes the fields for those who write a reader. Must never know: where
+archives are, what time it is.
+"""
+
+from typing import Final
+
+import msgspec
+
+from daybook.journal.format import (
+    DATA_ID_BYTES,
+    FIRST_LSN,
+    HASH_BYTES,
+    Damage,
+    segment_name,
+)
+from daybook.journal.segment import Segment
+
+MANIFEST_FORMAT: Final = 1
+MANIFEST_BYTES_MAX: Final = 1 << 16
+SHA256_BYTES: Final = 32
+
+
+class ArchiveEntry(msgspec.Struct, frozen=True):
+    """An archived segment, as its manifest has it.
+
+    Hashes and ids are hexadecimal; times are microseconds since 1970 UTC. `previous_hash` is that
+    of the last block of the segment before, `last_hash` that of the last block of this one;
+    `sha256` is that of the whole file, which has `bytes` bytes. `time_min` and `time_max` are those
+    of its events.
+    """
+
+    format: int
+    segment: str
+    first_lsn: int
+    last_lsn: int
+    bytes: int
+    sha256: str
+    data_id: str
+    previous_hash: str
+    last_hash: str
+    time_min: int
+    time_max: int
+    archived_at: int
+
+    def as_of(self, archived_at: int) -> "ArchiveEntry":
+        """The same as if it had been archived at that time: for comparing."""
+        return msgspec.structs.replace(self, archived_at=archived_at)
+
+
+def describe(segment: Segment, *, sha256: str, archived_at: int) -> ArchiveEntry:
+    """What the manifest of a sealed segment has to say; raises Damage if it has no sound footer."""
+    footer = segment.footer()
+    header = segment.header
+    data = [entry for entry in footer.entries() if entry.event_count]
+    if not data or footer.last_lsn < header.first_lsn:
+        raise Damage("the segment has no events")
+    return ArchiveEntry(
+        format=MANIFEST_FORMAT,
+        segment=segment.name,
+        first_lsn=header.first_lsn,
+        last_lsn=footer.last_lsn,
+        bytes=segment.file.size(),
+        sha256=sha256,
+        data_id=header.data_id.hex(),
+        previous_hash=header.previous_hash.hex(),
+        last_hash=footer.last_hash.hex(),
+        time_min=min(entry.time_min for entry in data),
+        time_max=max(entry.time_max for entry in data),
+        archived_at=archived_at,
+    )
+
+
+def encode_manifest(entry: ArchiveEntry) -> bytes:
+    """The manifest as it is stored: JSON for people, too."""
+    return msgspec.json.format(msgspec.json.encode(entry), indent=1) + b"\n"
+
+
+def decode_manifest(packed: bytes, segment: str) -> ArchiveEntry:
+    """Read the manifest of this segment; ValueError says why it is none."""
+    try:
+        entry = msgspec.json.decode(packed, type=ArchiveEntry)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"it is no manifest of a segment: {error}") from error
+    if entry.format != MANIFEST_FORMAT:
+        raise ValueError(
+            f"it has manifest format {entry.format}, this release reads {MANIFEST_FORMAT}: "
+            "use the release that wrote it, or a later one"
+        )
+    for what, text, count in (
+        ("sha256", entry.sha256, SHA256_BYTES),
+        ("data_id", entry.data_id, DATA_ID_BYTES),
+        ("previous_hash", entry.previous_hash, HASH_BYTES),
+        ("last_hash", entry.last_hash, HASH_BYTES),
+    ):
+        if len(text) != 2 * count or set(text) - set("0123456789abcdef"):
+            raise ValueError(f"its {what} is not {2 * count} hexadecimal digits")
+    if not FIRST_LSN <= entry.first_lsn <= entry.last_lsn or entry.bytes <= 0:
+        raise ValueError("its LSNs or bytes make no sense")
+    if entry.segment != segment or segment_name(entry.first_lsn) != segment:
+        raise ValueError(f"it speaks of segment {entry.segment}, LSN {entry.first_lsn}")
+    return entry

@@ -1,0 +1,103 @@
+"""Archived segments as a Disk that fetches no more of an object than is read.
+
+For readers that want a footer here and a range of blocks there. Blocks and footers are checked by
+their own crcs when they are read; that the whole object is what was archived is for
+`Archive.verify` to say, and for `ArchiveDisk`, which fetches whole objects.
+
+Fault model: as `journal.archive.store`; an object that is shorter than its manifest says reads as
+a file that ends, which readers of segments report. Must never know: what a column means.
+"""
+
+import errno
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from daybook.journal.archive.store import Store
+from daybook.journal.disk import File
+from daybook.journal.read_only import ReadOnly, refuse
+
+PIECE_BYTES_MIN: Final = 1 << 16
+PIECE_BYTES_MAX: Final = 4 << 20
+
+
+class RangedFile:
+    """An object to read from; who reads on gets more at a time, up to PIECE_BYTES_MAX."""
+
+    def __init__(self, store: Store, name: str, size: int) -> None:
+        self._store: Final = store
+        self._name: Final = name
+        self._size: Final = size
+        self._start = 0
+        self._piece = b""
+        self._ahead = PIECE_BYTES_MIN
+
+    def pread(self, count: int, offset: int) -> bytes:
+        """Up to `count` bytes at `offset`; fewer only at the end. Raises ArchiveError."""
+        start = offset - self._start
+        if start < 0 or start + count > len(self._piece):
+            self._fetch(count, offset)
+            start = 0
+        return self._piece[start : start + count]
+
+    def _fetch(self, count: int, offset: int) -> None:
+        end = self._start + len(self._piece)
+        reads_on = bool(self._piece) and self._start <= offset <= end
+        self._ahead = min(2 * self._ahead, PIECE_BYTES_MAX) if reads_on else PIECE_BYTES_MIN
+        wanted = min(max(count, self._ahead), self._size - offset)
+        self._piece = self._store.read_range(self._name, offset, wanted) if wanted > 0 else b""
+        self._start = offset
+
+    def size(self) -> int:
+        """Size in bytes, as the manifest says."""
+        return self._size
+
+    def forget(self) -> None:
+        """Nothing to do: what is archived does not change."""
+
+    def links(self) -> int:
+        """One: nothing is ever removed from an archive."""
+        return 1
+
+    def close(self) -> None:
+        """Let go of what was fetched."""
+        self._piece = b""
+
+    def pwrite(self, data: bytes, offset: int) -> int:
+        """Archives are written by `Archive.put` alone."""
+        refuse(self._name)
+
+    def fdatasync(self) -> None:
+        """Nothing to do: nothing is written."""
+
+    def truncate(self, size: int) -> None:
+        """Archives are written by `Archive.put` alone."""
+        refuse(self._name)
+
+    def allocate(self, size: int) -> None:
+        """Archives are written by `Archive.put` alone."""
+        refuse(self._name)
+
+
+class RangedDisk(ReadOnly):
+    """Archived segments by name, for reading only."""
+
+    def __init__(self, store: Store, sizes: Mapping[str, int]) -> None:
+        """`sizes` are those of the segments in bytes, by name."""
+        self._store: Final = store
+        self._sizes: Final = dict(sizes)
+
+    def open(self, name: str) -> File:
+        """Open a segment; FileNotFoundError if it is not archived."""
+        size = self._sizes.get(name)
+        if size is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        return RangedFile(self._store, name, size)
+
+    def names(self) -> list[str]:
+        """Names of all segments."""
+        return sorted(self._sizes)
+
+    def holds(self, name: str) -> bool:
+        """Whether a segment is archived."""
+        return name in self._sizes

@@ -1,0 +1,362 @@
+"""Reading a Parquet archive as history, for DuckDB and for Spark, with the journal around it.
+
+Files are chosen by what manifests say of their LSNs and times; conditions say the rest, so that
+rows are exactly those that the decoder would give. An event that is in the archive is read from
+there; what is before and behind comes from segments, and nothing may be missing in between.
+
+Fault model: as `journal.archive.store`. Files that are read were compared with their manifests
+before, so that a damaged one is told; whether manifests are honest is for `pipeline.proving` to
+say. Must never know what is asked.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import duckdb
+import msgspec
+import pyarrow as pa
+
+from daybook.engine import events
+from daybook.journal.errors import ArchiveError
+from daybook.journal.format import segment_first_lsn
+from daybook.journal.segment import open_segment, segment_names
+from daybook.paging.layout import LAYOUT
+from daybook.pipeline.engines import History
+from daybook.pipeline.naming import NameTable
+from daybook.pipeline.parquet.archive import (
+    ArchivedSegment,
+    ParquetArchive,
+    ParquetFile,
+    gaps_between,
+    local_path,
+)
+from daybook.pipeline.planning import Source, make_plan
+from daybook.pipeline.schema import BY_NAME, TIME_TYPE, check_columns, spark_ddl
+from daybook.pipeline.selection import EVERYTHING, Selection
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+FAMILY: Final = tuple(
+    events.BY_NUMBER[kind].name for kind in (events.ROUTED, events.DEAD_LETTERED, events.EXPIRED)
+)
+"""Kinds whose `related` is a message, too."""
+_FILTERED: Final = frozenset(
+    {"lsn", "kind", "address", "queue", "queues", "message", "related", "time"}
+)
+"""Columns that conditions may ask for."""
+_LITTLE: Final = Selection(to_lsn=1)
+"""What is planned where only the whole history is asked about."""
+_GLOBBED: Final = re.compile(r"([*?\[])")
+_GLOBBED_BY_HADOOP: Final = re.compile(r"([*?\[\]{},\\])")
+_DUCK_TYPES: Final = {
+    pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT", pa.bool_(): "BOOLEAN",
+    pa.string(): "VARCHAR", pa.binary(): "BLOB", TIME_TYPE: "TIMESTAMPTZ",
+    pa.list_(pa.string()): "VARCHAR[]", pa.map_(pa.string(), pa.string()): "MAP(VARCHAR, VARCHAR)",
+}  # fmt: skip
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """How what is selected is read: from files of a Parquet archive, and from segments.
+
+    `base` is the archive and `files` are in it; of their events those of `archived` count.
+    Each selection of `rest` is to be read from the history's source.
+    """
+
+    history: History
+    base: str
+    files: tuple[ParquetFile, ...]
+    archived: Selection
+    rest: tuple[Selection, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where the files are in the archive."""
+        return tuple(file.path for file in self.files)
+
+    def check_files(self) -> None:
+        """Raise ArchiveError if a file is not what was written, as far as that may have changed."""
+        ParquetArchive(self.base).check(self.files)
+
+    def check(self) -> None:
+        """Raise ArchiveError if what is behind the archive left the journal meanwhile.
+
+        To be called when the rest was planned and is held.
+        """
+        first = _first_lsn(self.history.source) if self.rest else 0
+        if first and first > self.rest[-1].from_lsn:
+            raise _missing(self.base, self.rest[-1].from_lsn, first - 1)
+
+
+def parts_of(history: History, selection: Selection) -> Parts:
+    """Part what is selected between a Parquet archive, which the history has, and its segments.
+
+    The files are read to see that they are what was written, each once in a process. Raises
+    ArchiveError, JournalError, and SelectionError for names that neither has.
+    """
+    archive = ParquetArchive(history.parquet)
+    segments = archive.segments()
+    if not segments:
+        raise ArchiveError(
+            archive.url, "no segment is archived here; `daybook pipeline archive --to` archives"
+        )
+    first, last = segments[0].first_lsn, segments[-1].last_lsn
+    to_lsn = last if selection.to_lsn is None else min(last, selection.to_lsn)
+    archived = msgspec.structs.replace(
+        selection, from_lsn=max(first, selection.from_lsn), to_lsn=to_lsn
+    )
+    for gap in gaps_between(segments):
+        if gap.first_lsn <= to_lsn and gap.last_lsn >= archived.from_lsn:
+            raise ArchiveError(
+                archive.url, f"events {gap.first_lsn} to {gap.last_lsn} are missing in it; archive "
+                "them, or select what is before or behind",
+            )  # fmt: skip
+    rest = _rest(history.source, archive, segments, selection)
+    if selection.needs_names:
+        rest = _with_known_names(history.source, archive, selection, rest)
+    files = tuple(_files(segments, archived))
+    archive.check(files)
+    return Parts(history, archive.base, files, archived, rest)
+
+
+def _files(segments: Sequence[ArchivedSegment], wanted: Selection) -> Iterator[ParquetFile]:
+    """Files that may hold something that is wanted."""
+    assert wanted.to_lsn is not None
+    for segment in segments:
+        for file in segment.files:
+            if file.last_lsn < wanted.from_lsn or file.first_lsn > wanted.to_lsn:
+                continue
+            if wanted.since is not None and file.time_max < wanted.since:
+                continue
+            if wanted.until is not None and file.time_min > wanted.until:
+                continue
+            yield file
+
+
+def _rest(
+    source: Source,
+    archive: ParquetArchive,
+    segments: Sequence[ArchivedSegment],
+    selection: Selection,
+) -> tuple[Selection, ...]:
+    """What is selected before and behind the archived segments, as far as the source has it."""
+    first = _first_lsn(source)
+    if not first:
+        return ()
+    _check_same(source, archive, segments)
+    before, behind = segments[0].first_lsn, segments[-1].last_lsn + 1
+    rest = []
+    if max(selection.from_lsn, first) < before:
+        to_lsn = before - 1 if selection.to_lsn is None else min(before - 1, selection.to_lsn)
+        last = make_plan(source, _LITTLE, names=False).last_lsn
+        if last < to_lsn:
+            raise _missing(archive.url, last + 1, to_lsn)
+        rest.append(_between(selection, max(selection.from_lsn, first), to_lsn))
+    if selection.to_lsn is None or selection.to_lsn >= behind:
+        from_lsn = max(selection.from_lsn, behind)
+        if first > from_lsn:
+            raise _missing(archive.url, from_lsn, first - 1)
+        rest.append(_between(selection, from_lsn, selection.to_lsn))
+    return tuple(each for each in rest if each.to_lsn is None or each.from_lsn <= each.to_lsn)
+
+
+def _between(selection: Selection, from_lsn: int, to_lsn: int | None) -> Selection:
+    return msgspec.structs.replace(selection, from_lsn=from_lsn, to_lsn=to_lsn)
+
+
+def _missing(url: str, first_lsn: int, last_lsn: int) -> ArchiveError:
+    return ArchiveError(
+        url, f"events {first_lsn} to {last_lsn} are neither in it nor in the history around it; "
+        "name the archive of segments that has them, and run `daybook pipeline archive` more often",
+    )  # fmt: skip
+
+
+def _first_lsn(source: Source) -> int:
+    """The first LSN that segments have, 0 if there is no source."""
+    if not (source.directory or source.archive):
+        return 0
+    names = segment_names(source.disk())
+    return (segment_first_lsn(names[0]) or 0) if names else 0
+
+
+def _check_same(
+    source: Source, archive: ParquetArchive, segments: Sequence[ArchivedSegment]
+) -> None:
+    disk = source.disk()
+    segment = open_segment(disk, segment_names(disk)[-1], LAYOUT)
+    segment.close()
+    if {each.data_id for each in segments} != {segment.header.data_id.hex()}:
+        raise ArchiveError(archive.url, "it is the archive of another data directory")
+
+
+def _with_known_names(
+    source: Source, archive: ParquetArchive, selection: Selection, rest: tuple[Selection, ...]
+) -> tuple[Selection, ...]:
+    """The rest without names that segments do not know: those of queues that went long ago.
+
+    Raises SelectionError for names that the archive does not know either.
+    """
+    known = archive.names()
+    queues, addresses = dict(known.queues), dict(known.addresses)
+    there_queues: set[str] = set()
+    there_addresses: set[str] = set()
+    if _first_lsn(source):
+        # What is planned does not matter: the names of all of the journal come with it.
+        names = make_plan(source, _LITTLE).names
+        there_queues, there_addresses = set(names.queues.names), set(names.addresses.names)
+        queues |= dict(zip(names.queues.ids.tolist(), names.queues.names, strict=True))
+        addresses |= dict(zip(names.addresses.ids.tolist(), names.addresses.names, strict=True))
+    NameTable(queues).ids_of(selection.queues, "queue")
+    NameTable(addresses).ids_of(selection.addresses, "address")
+    wanted_queues = tuple(name for name in selection.queues if name in there_queues)
+    wanted_addresses = tuple(name for name in selection.addresses if name in there_addresses)
+    if (selection.queues and not wanted_queues) or (selection.addresses and not wanted_addresses):
+        return ()
+    return tuple(
+        msgspec.structs.replace(each, queues=wanted_queues, addresses=wanted_addresses)
+        for each in rest
+    )
+
+
+class DuckRows(NamedTuple):
+    """Archived rows for DuckDB: a SELECT, in LSN order; `parts.rest` is to be read besides."""
+
+    sql: str
+    parts: Parts
+
+
+def duck_rows(
+    connection: duckdb.DuckDBPyConnection,
+    history: History,
+    columns: Sequence[str],
+    selection: Selection = EVERYTHING,
+) -> DuckRows:
+    """What is selected of a history that has a Parquet archive, for a connection of DuckDB.
+
+    The SELECT is always valid, has exactly these columns with the types of `arrow_schema`, and may
+    become a table or a view. Files behind URLs are read through fsspec. Raises as `parts_of`.
+    """
+    chosen = check_columns(columns)
+    parts = parts_of(history, selection)
+    if not parts.paths:
+        nothing = (f"NULL::{_DUCK_TYPES[BY_NAME[name].type]} AS {name}" for name in chosen)
+        return DuckRows(f"SELECT {', '.join(nothing)} WHERE false", parts)
+    files = ", ".join(_quoted(_duck_path(path)) for path in _located(connection, parts))
+    conditions = " AND ".join(_duck_conditions(parts.archived))
+    sql = (
+        f"SELECT {', '.join(chosen)} FROM read_parquet([{files}], hive_partitioning = false) "
+        f"WHERE {conditions}"
+    )
+    return DuckRows(sql, parts)
+
+
+def _located(connection: duckdb.DuckDBPyConnection, parts: Parts) -> list[str]:
+    """The files as DuckDB finds them; behind a URL by the fsspec file system of its protocol."""
+    local = local_path(parts.base)
+    if local:
+        return [f"{local}/{path}" for path in parts.paths]
+    from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    files, base = url_to_fs(parts.base)
+    protocol = files.protocol if isinstance(files.protocol, str) else files.protocol[0]
+    if not connection.filesystem_is_registered(protocol):
+        connection.register_filesystem(files)
+    return [str(files.unstrip_protocol(f"{base}/{path}")) for path in parts.paths]
+
+
+def _duck_path(path: str) -> str:
+    """A path that DuckDB does not take for a pattern."""
+    return _GLOBBED.sub(r"[\1]", path)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return ", ".join(map(_quoted, texts))
+
+
+def _duck_conditions(selection: Selection) -> Iterator[str]:
+    """What `pipeline.decoding.Filter` asks for, as SQL."""
+    yield f"lsn BETWEEN {selection.from_lsn} AND {selection.to_lsn}"
+    if selection.kinds:
+        yield f"kind IN ({_listed(selection.kinds)})"
+    if selection.addresses:
+        yield f"address IN ({_listed(selection.addresses)})"
+    if selection.queues:
+        names = _listed(selection.queues)
+        several = f"queue IS NULL AND list_has_any(queues, [{names}])"
+        yield f"(queue IN ({names}) OR ({several}))"
+    if selection.messages:
+        ids = ", ".join(map(str, selection.messages))
+        yield f"(message IN ({ids}) OR (kind IN ({_listed(FAMILY)}) AND related IN ({ids})))"
+    if selection.since is not None:
+        yield f"time >= make_timestamptz({selection.since})"
+    if selection.until is not None:
+        yield f"time <= make_timestamptz({selection.until})"
+
+
+class SparkRows(NamedTuple):
+    """Archived rows for Spark: a DataFrame; `parts.rest` is to be read besides, and united."""
+
+    frame: "DataFrame"
+    parts: Parts
+
+
+def spark_rows(
+    spark: "SparkSession",
+    history: History,
+    columns: Sequence[str],
+    selection: Selection = EVERYTHING,
+) -> SparkRows:
+    """What is selected of a history that has a Parquet archive, for Spark.
+
+    The frame has exactly these columns with the types of `spark_ddl`. Executors read the files by
+    themselves, so the archive must be where all of them reach it; of s3:// they know s3a:// alone.
+    Raises as `parts_of`.
+    """
+    chosen = check_columns(columns)
+    parts = parts_of(history, selection)
+    if not parts.paths:
+        return SparkRows(spark.createDataFrame([], spark_ddl(chosen)), parts)
+    base = _hadoop_url(parts.base)
+    needed = [name for name in BY_NAME if name in {*chosen, *_FILTERED}]
+    frame = spark.read.schema(spark_ddl(needed)).parquet(
+        *(_GLOBBED_BY_HADOOP.sub(r"\\\1", f"{base}/{path}") for path in parts.paths)
+    )
+    for condition in _spark_conditions(parts.archived):
+        frame = frame.where(condition)
+    return SparkRows(frame.select(*chosen), parts)
+
+
+def _hadoop_url(base: str) -> str:
+    local = local_path(base)
+    if local:
+        return f"file:{local}"
+    return f"s3a://{base.removeprefix('s3://')}" if base.startswith("s3://") else base
+
+
+def _spark_conditions(selection: Selection) -> Iterator["Column"]:
+    """The same for Spark."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    assert selection.to_lsn is not None
+    yield f.col("lsn").between(selection.from_lsn, selection.to_lsn)
+    if selection.kinds:
+        yield f.col("kind").isin(*selection.kinds)
+    if selection.addresses:
+        yield f.col("address").isin(*selection.addresses)
+    if selection.queues:
+        wanted = f.array(*map(f.lit, selection.queues))
+        several = f.col("queue").isNull() & f.arrays_overlap(f.col("queues"), wanted)
+        yield f.col("queue").isin(*selection.queues) | several
+    if selection.messages:
+        ids = selection.messages
+        related = f.col("kind").isin(*FAMILY) & f.col("related").isin(*ids)
+        yield f.col("message").isin(*ids) | related
+    if selection.since is not None:
+        yield f.col("time") >= f.timestamp_micros(f.lit(selection.since))
+    if selection.until is not None:
+        yield f.col("time") <= f.timestamp_micros(f.lit(selection.until))

@@ -1,0 +1,122 @@
+"""`spark.read.format("journal")`: history for Spark, one task for each split of a plan.
+
+The plan is made once for each `load()`, in a short-lived process next to the driver; whoever asks
+the frame sees that snapshot. Executors run the one decoder on their splits, so the path must mean
+the same journal to all of them. What is read is chosen by options: `pushFilters` would give wrong
+answers in PySpark 4.3 (ADR 14).
+
+Fault model: that of `pipeline.planning` and `pipeline.decoding`. Must never know who asks.
+"""
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from daybook.journal.format import FIRST_LSN
+from daybook.pipeline.decoding import read_split
+from daybook.pipeline.holding import Hold
+from daybook.pipeline.planning import Split, make_plan
+from daybook.pipeline.schema import NAMED_COLUMNS, spark_ddl
+from daybook.pipeline.selection import SelectionError
+from daybook.pipeline.spark.options import (
+    BATCH_ONLY,
+    STREAM_ONLY,
+    SourceOptions,
+    read_options,
+    refuse,
+)
+from daybook.pipeline.spark.streaming import JournalStreamReader
+
+
+class SplitPartition(InputPartition):
+    """One task's share of a plan."""
+
+    def __init__(self, split: Split) -> None:
+        super().__init__(split)
+        self.split: Final = split
+
+
+class JournalReader(DataSourceReader):
+    """Plans where it is made, reads where it was sent to."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Raises JournalError and SelectionError."""
+        self._options: Final = options
+        # Made here and not in `partitions`: what reads in the executors is sent off before that,
+        # and needs the names, which are many where there are many queues.
+        self._hold: Final = Hold(options.source, options.lease_seconds)
+        self._hold.take(FIRST_LSN)
+        plan = make_plan(
+            options.source,
+            options.selection,
+            names=not NAMED_COLUMNS.isdisjoint(options.columns),
+            split_bytes=options.split_bytes,
+        )
+        self._hold.take_for(plan)
+        self._names: Final = plan.names
+        self._splits: tuple[Split, ...] = plan.splits
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each split; none if nothing can be there."""
+        return [SplitPartition(split) for split in self._splits]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Rows of one split. Raises JournalError."""
+        # Spark makes one empty partition where there is none.
+        if not isinstance(partition, SplitPartition):
+            return
+        options = self._options
+        disk = options.source.disk()
+        batches = read_split(disk, partition.split, options.selection, options.columns, self._names)
+        self._hold.renew()
+        for batch in batches:
+            yield batch
+            self._hold.renew()
+
+    def __getstate__(self) -> dict[str, object]:
+        """All but the splits, each of which travels alone."""
+        return {**self.__dict__, "_splits": ()}
+
+
+class JournalSource(DataSource):
+    """The source by the name `journal`; see docs/pipeline.md for its options."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """Raises SelectionError."""
+        super().__init__(options)
+        self._read: Final = read_options(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "journal"
+
+    def schema(self) -> str:
+        return spark_ddl(self._read.columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Raises JournalError and SelectionError."""
+        refuse(self.options, STREAM_ONLY, "it is for streams; name a span by lsn = FROM..TO")
+        self._check(schema)
+        return JournalReader(self._read)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Raises SelectionError."""
+        refuse(self.options, BATCH_ONLY, "a stream has startingLsn and endingLsn")
+        self._check(schema)
+        return JournalStreamReader(self._read)
+
+    def _check(self, schema: StructType) -> None:
+        """Raise SelectionError for a schema that is not that of the columns."""
+        if tuple(schema.fieldNames()) != self._read.columns:
+            raise SelectionError(
+                f"the schema names {', '.join(schema.fieldNames())}: choose columns by the option "
+                'columns instead, like option("columns", "lsn, time, kind")'
+            )

@@ -1,0 +1,123 @@
+"""`daybook pipeline latency`: how long messages take, where they come back, and who is slow.
+
+A summary on the terminal; all tables, and pictures of them, in a directory.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import pyarrow as pa
+
+from daybook.pipeline.jobs.latency import POISON_DELIVERIES, latency
+from daybook.pipeline.jobs.latency_tables import SCHEMAS
+from daybook.tools.failures import Failure, describe
+from daybook.tools.jobs.options import engine_of, job_of, job_options
+from daybook.tools.jobs.output import working, write_file
+from daybook.tools.printing import show_table
+
+ROWS_SHOWN: Final = 8
+_SPREAD: Final = ("count", "p50_ms", "p90_ms", "p99_ms", "max_ms")
+SUMMARY: Final = (
+    ("latency", "Latency, in milliseconds", ("measure", *_SPREAD)),
+    ("latency_by_queue", "By queue", ("measure", "queue", *_SPREAD)),
+    (
+        "hot_spots", "Hot spots of redelivery and dead letters",
+        ("queue", "delivered", "redelivered", "redelivered_percent", "nacked", "disconnected",
+         "restart", "dead_lettered"),
+    ),
+    (
+        "slow_consumers", "Consumers that are slow for their queue",
+        ("queue", "consumer", "peer", "p50_ms", "queue_p50_ms", "times_slower", "in_flight"),
+    ),
+    (
+        "poison_messages", "Poison messages",
+        ("message", "queue", "deliveries", "dead_lettered", "last_consumer", "body_md5"),
+    ),
+)  # fmt: skip
+"""Tables of the summary: title and columns."""
+OPTIONAL: Final = (
+    "count",
+    "p90_ms",
+    "peer",
+    "nacked",
+    "disconnected",
+    "restart",
+    "body_md5",
+    "last_consumer",
+)
+
+
+@click.command("latency")
+@job_options()
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write all tables and pictures into this directory, which is made if need be.",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(("csv", "json", "parquet")),
+    default="csv",
+    show_default=True,
+    help="How to write the tables.",
+)
+@click.option("--plots/--no-plots", default=True, help="Whether to draw pictures into --out.")
+@click.option(
+    "--poison", "poison_deliveries", type=click.IntRange(2), default=POISON_DELIVERIES,
+    show_default=True, metavar="N", help="A message delivered so often is poison.",
+)  # fmt: skip
+def command(
+    out: Path | None, format_: str, *, plots: bool, poison_deliveries: int, **flags: Any
+) -> None:
+    """Tell how long messages take, where they come back, what is poison, and who is slow.
+
+    Percentiles are exact to three digits. Latencies go from routed to first delivered, from
+    delivered to acknowledged, and from routed to acknowledged, by address, queue, consumer and
+    hour.
+    """
+    job = job_of(flags)
+    with working("latency") as told, engine_of(job) as engine:
+        tables = latency(
+            engine, job.history, job.selection, poison_deliveries=poison_deliveries, told=told
+        )
+    if out is not None:
+        _write(tables, out, format_, plots=plots)
+    if not tables["hot_spots"].num_rows:
+        click.echo("there is no message in this span, so there is nothing to measure", err=True)
+        return
+    for name, title, columns in SUMMARY:
+        _show(tables[name], title, columns)
+
+
+def _write(tables: dict[str, pa.Table], out: Path, format_: str, *, plots: bool) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(describe(error)) from error
+    for name, table in tables.items():
+        write_file(out / f"{name}.{format_}", SCHEMAS[name], table.to_batches(), format_)
+    drawn = 0
+    if plots:
+        # Imported late: it takes a second, and not everybody wants pictures.
+        from daybook.pipeline.jobs.latency_plots import draw  # noqa: PLC0415
+
+        drawn = len(draw(tables, out))
+    click.echo(f"{out}: {len(tables)} tables, {drawn} pictures", err=True)
+
+
+def _show(table: pa.Table, title: str, columns: tuple[str, ...]) -> None:
+    """Print the head of a table; of the latencies of queues those that wait longest."""
+    if "p99_ms" in table.column_names and "queue" in columns and "times_slower" not in columns:
+        table = table.sort_by([("p99_ms", "descending")])
+    rows = [[row[name] for name in columns] for row in table.slice(0, ROWS_SHOWN).to_pylist()]
+    if not rows:
+        return
+    more = table.num_rows - len(rows)
+    rest = f" ({more:,} more rows with --out)" if more > 0 else ""
+    headings = [name.removesuffix("_ms").replace("_", " ") for name in columns]
+    click.echo()
+    optional = [name.removesuffix("_ms").replace("_", " ") for name in OPTIONAL]
+    show_table(headings, rows, f"{title}{rest}", optional)

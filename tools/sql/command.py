@@ -1,0 +1,174 @@
+"""The command `journal sql`: questions about history in SQL.
+
+What it takes (Arrow, DuckDB) is imported when it is called: it is an extra of Daybook, and takes
+longer to import than other commands run.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from daybook.journal.errors import ArchiveError
+from daybook.server.kinds import Invalid, size
+from daybook.tools.archive import data_option, history_options, opened_archive
+from daybook.tools.entry import EXIT_INTERRUPTED
+from daybook.tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, chosen, opened
+from daybook.tools.pipeline import needs_extra
+
+FORMATS: Final = ("table", "csv", "json", "jsonl", "parquet")
+FORMAT_OF: Final = {
+    ".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
+}  # fmt: skip
+MEMORY_LEAST: Final = 64 << 20
+MEMORY_MOST: Final = 1 << 44
+FILE: Final = PathThatIsNamed(dir_okay=False, path_type=Path)
+_PATH: Final = re.compile(r"[\w.~-]*(/[\w.~-]*)+")
+"""One word with slashes, as no question is."""
+
+EXAMPLES: Final = """\b
+Examples:
+  journal sql "SELECT kind, count(*) FROM events GROUP BY kind"
+  journal sql data "SELECT * FROM queues ORDER BY messages DESC"
+  journal sql "SELECT * FROM deliveries WHERE message = 4711"
+  journal sql "SELECT headers, body FROM events WHERE lsn = 4711" --format jsonl
+  journal sql --file slow.sql --output slow.parquet
+  journal sql --with-archive              (a shell; .help explains it)
+"""
+
+
+def _memory(ctx: click.Context, param: click.Parameter, value: str | None) -> int:
+    if value is None:
+        return 0
+    try:
+        parsed = size(MEMORY_LEAST, MEMORY_MOST).parse(value)
+    except Invalid as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+    assert isinstance(parsed, int)
+    return parsed
+
+
+@click.command("sql", epilog=EXAMPLES)
+@click.argument("words", nargs=-1, metavar="[DATA] [SQL]")
+@data_option
+@history_options
+@click.option(
+    "--parquet", metavar="DIR", help="Parquet archive that `daybook pipeline archive` made, too; "
+    "without DATA alone.",
+)  # fmt: skip
+@click.option("--file", "file", type=FILE, metavar="FILE", help="Read the question from FILE.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS),
+    help="How to write the answer. Default: as --output ends, else a table.",
+)  # fmt: skip
+@click.option("--output", type=FILE, metavar="FILE", help="Write the answer to FILE.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="No more than N rows.")
+@click.option(
+    "--memory", metavar="SIZE", callback=_memory,
+    help="What may be taken before work goes to disk, like 2GiB. Default: a third of the machine.",
+)  # fmt: skip
+@click.pass_context
+def sql_command(ctx: click.Context, /, words: tuple[str, ...], **flags: Any) -> None:
+    """Ask history in SQL.
+
+    The tables are `events` (a row for each event), `milestones` (restarts, and what happened to
+    queues and addresses), and the views `entries`, `messages`, `deliveries` and `queues`. SQL is
+    that of DuckDB; times are UTC. Only columns and blocks that the question needs are read.
+
+    Without SQL it is read from standard input, or on a terminal a shell asks for it.
+    """
+    directory, question = _parted(ctx, words)
+    if question and flags["file"] is not None:
+        raise click.UsageError("name a question or --file, not both")
+    form = _form(flags)
+    data, archive = _places(ctx, directory, flags)
+    try:
+        # An extra, and slow to import.
+        from daybook.tools.sql.running import Request, run  # noqa: PLC0415
+
+        request = Request(
+            data=data, archive=archive, parquet=flags["parquet"] or "", question=question,
+            form=form, output=flags["output"], limit=flags["limit"], memory=flags["memory"],
+        )  # fmt: skip
+        run(request, _read(flags["file"]) if not question else "")
+    except ImportError as error:
+        raise needs_extra(error) from error
+    except KeyboardInterrupt:
+        ctx.exit(EXIT_INTERRUPTED)
+
+
+def _parted(ctx: click.Context, words: tuple[str, ...]) -> tuple[Path | None, str]:
+    """The data directory and the question; one word alone is a directory if there is one."""
+    if len(words) > 2:
+        raise click.UsageError("put the question into quotes: journal sql [DATA] 'SELECT ...'")
+    if len(words) == 2 or (words and _is_directory(words[0])):
+        return DIRECTORY.convert(words[0], None, ctx), words[1] if len(words) == 2 else ""
+    if words and _PATH.fullmatch(words[0]):
+        raise click.UsageError(
+            f"{words[0]}: there is no such directory; name a data directory, or ask a question in "
+            "SQL"
+        )
+    return None, words[0] if words else ""
+
+
+def _is_directory(word: str) -> bool:
+    try:
+        return Path(word).is_dir()
+    except OSError:
+        # A question may be longer than any name, which file systems refuse to look for.
+        return False
+
+
+def _form(flags: dict[str, Any]) -> str:
+    form: str | None = flags["form"]
+    output: Path | None = flags["output"]
+    if output is None:
+        if form == "parquet":
+            raise click.UsageError("Parquet is not for standard output; name a file with --output")
+        return form or "table"
+    if form == "table":
+        raise click.UsageError("a table is for people; a file can be csv, json, jsonl or parquet")
+    if form is None and output.suffix.lower() not in FORMAT_OF:
+        raise click.UsageError(
+            f"{output}: the name does not say which format; end it with .csv, .json, .jsonl or "
+            ".parquet, or name one with --format"
+        )
+    return form or FORMAT_OF[output.suffix.lower()]
+
+
+def _places(ctx: click.Context, directory: Path | None, flags: dict[str, Any]) -> tuple[str, str]:
+    """Data directory and archive of segments, "" for none. Raises JournalError."""
+    unnamed = directory is None and flags["data"] is None
+    if flags["parquet"] and unnamed:
+        return "", flags["url"] or ""
+    # As for the other commands: the environment only says where an archive is.
+    named = (ctx.get_parameter_source(name) for name in ("url", "config_file"))
+    archived = flags["with_archive"] or click.core.ParameterSource.COMMANDLINE in named
+    path = chosen(ctx, directory, flags["data"])
+    alone = archived and flags["url"] and unnamed and not DATA_DEFAULT.exists()
+    if not alone:
+        # A question that reads no history would not tell that there is none.
+        opened(path)
+    if not archived:
+        return str(path), ""
+    archive = opened_archive(path, flags["url"], flags["config_file"])
+    if flags["url"] and not archive.entries():
+        # To go on without it would answer from less than was asked for.
+        raise ArchiveError(archive.url, "no segment is archived here; is it the right place?")
+    return "" if alone else str(path), archive.url
+
+
+def _read(file: Path | None) -> str:
+    """The question in a file or in standard input, "" if somebody is to be asked for it."""
+    if file is not None:
+        return file.read_text(encoding="utf-8")
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        return ""
+    if sys.stdin.isatty():
+        raise click.UsageError("what is the question? journal sql 'SELECT ...', or --file FILE")
+    text = sys.stdin.read()
+    if not text.strip():
+        raise click.UsageError("standard input is empty; write the question there, or name it")
+    return text

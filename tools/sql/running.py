@@ -1,0 +1,69 @@
+"""Running `journal sql`: one question, or a shell. Imports Arrow and DuckDB."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+import duckdb
+import msgspec
+
+from daybook.pipeline.engines import History
+from daybook.pipeline.planning import Source
+from daybook.pipeline.selection import SelectionError
+from daybook.pipeline.sql.asking import Asking
+from daybook.pipeline.sql.planning import SqlError, explained
+from daybook.tools.failures import EXIT_BAD_USE
+from daybook.tools.sql.output import write
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What `journal sql` was asked to do; without a question a shell."""
+
+    data: str
+    archive: str
+    parquet: str
+    question: str
+    form: str
+    output: Path | None
+    limit: int | None
+    memory: int
+
+
+INTERRUPTED: Final = re.compile("KeyboardInterrupt|interrupted", re.IGNORECASE)
+"""What DuckDB says when Ctrl-C came while it called this program."""
+
+
+class BadQuestion(click.ClickException):
+    """A question that cannot be answered: bad use, but the usage line would not help."""
+
+    exit_code = EXIT_BAD_USE
+
+
+def run(request: Request, text: str) -> None:
+    """Answer the question of the request, or else of the text; without any run the shell.
+
+    Raises BadQuestion for a question that cannot be answered, JournalError, OSError and
+    KeyboardInterrupt.
+    """
+    history = History(Source(request.data, request.archive), request.parquet)
+    question = request.question or text
+    try:
+        with Asking(history, request.memory) as asking:
+            if question:
+                with asking.answer(question) as answer:
+                    write(answer, request.form, request.output, request.limit)
+            else:
+                # It is imported where it is used: it takes packages that questions do not.
+                from daybook.tools.sql.shell import Shell  # noqa: PLC0415
+
+                Shell(asking, request.form, request.output, request.limit).run()
+    except duckdb.Error as error:
+        if INTERRUPTED.search(str(error)):
+            raise KeyboardInterrupt from error
+        raise BadQuestion(explained(error)) from error
+    except (SqlError, SelectionError) as error:
+        raise BadQuestion(str(error)) from error
+    finally:
+        sys.stdout.flush()
