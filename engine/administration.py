@@ -11,10 +11,10 @@ from daybook.engine.commands import (
     ResumeQueue,
 )
 from daybook.engine.core import Core
+from daybook.engine.definitions import ROUTING_TYPES
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.topology import (
-    ROUTING_TYPES,
     check_name,
     check_reserved,
     compile_filter,
@@ -38,8 +38,8 @@ def create_address(core: Core, command: CreateAddress) -> int | Refusal:
         types = tuple(sorted(set(command.routing_types)))
         create_new_address(core, command.address, types, 0, events.ADMINISTRATION)
         return core.next_lsn - 1
-    wanted = tuple(sorted({*address.routing_types, *command.routing_types}))
-    if wanted == tuple(sorted(address.routing_types)):
+    wanted = tuple(sorted({*address.definition.routing_types, *command.routing_types}))
+    if wanted == tuple(sorted(address.definition.routing_types)):
         return Refusal(Code.ALREADY_EXISTS, f"address '{command.address}' exists already")
     update_routing_types(core, address, wanted, 0, events.ADMINISTRATION)
     return core.next_lsn - 1
@@ -86,34 +86,29 @@ def delete_address(core: Core, command: DeleteAddress) -> int | Refusal:
 
 def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
     """Create a queue and, if need be, its address."""
+    wanted = command.definition
     wrong = (
-        check_name("queue", command.queue)
+        check_name("queue", wanted.name)
         or check_name("address", command.address)
-        or _check_types((command.routing_type,))
-        or check_reserved(core, command.queue, command.address)
+        or _check_types((wanted.routing_type,))
+        or check_reserved(core, wanted.name, command.address)
     )
     if wrong is not None:
         return wrong
-    if command.queue in core.state.queue_by_name:
-        return Refusal(Code.ALREADY_EXISTS, f"queue '{command.queue}' exists already")
-    matcher = compile_filter(core, command.filter)
+    if wanted.name in core.state.queue_by_name:
+        return Refusal(Code.ALREADY_EXISTS, f"queue '{wanted.name}' exists already")
+    matcher = compile_filter(core, wanted.filter)
     if isinstance(matcher, Refusal):
         return matcher
     address = find_address(core, command.address)
     if address is None:
         address = create_new_address(
-            core, command.address, (command.routing_type,), 0, events.ADMINISTRATION
+            core, command.address, (wanted.routing_type,), 0, events.ADMINISTRATION
         )
-    elif command.routing_type not in address.routing_types:
-        wanted = tuple(sorted((*address.routing_types, command.routing_type)))
-        update_routing_types(core, address, wanted, 0, events.ADMINISTRATION)
-    detail = events.QueueDetail(
-        name=command.queue,
-        routing_type=command.routing_type,
-        durable=command.durable,
-        filter=command.filter,
-    )
-    create_queue(core, address, detail, 0, events.ADMINISTRATION)
+    elif wanted.routing_type not in address.definition.routing_types:
+        types = tuple(sorted((*address.definition.routing_types, wanted.routing_type)))
+        update_routing_types(core, address, types, 0, events.ADMINISTRATION)
+    create_queue(core, address, wanted, 0, events.ADMINISTRATION)
     return core.next_lsn - 1
 
 

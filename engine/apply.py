@@ -14,6 +14,12 @@ from typing import Final, TypeAlias, cast
 import msgspec
 
 from daybook.engine import events
+from daybook.engine.definitions import (
+    AddressDefinition,
+    QueueDefinition,
+    definition_in,
+    with_changes,
+)
 from daybook.engine.events import (
     ADDRESS,
     CONNECTION,
@@ -277,9 +283,7 @@ def address_created(
 ) -> None:
     """An address appears."""
     decoded = cast(events.AddressDetail, events.decode_detail(events.ADDRESS_CREATED, detail))
-    address = Address(row[ADDRESS], decoded.host, decoded.name)
-    address.routing_types = decoded.routing_types
-    address.auto_created = decoded.auto_created
+    address = Address(row[ADDRESS], definition_in(AddressDefinition, decoded))
     state.add_address(address)
     state.next_address = address.id + 1
 
@@ -287,9 +291,11 @@ def address_created(
 def address_updated(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
-    """The routing types of an address change."""
+    """Attributes of an address change."""
     decoded = cast(events.AddressDetail, events.decode_detail(events.ADDRESS_UPDATED, detail))
-    state.addresses[row[ADDRESS]].routing_types = decoded.routing_types
+    address = state.addresses[row[ADDRESS]]
+    fields = decoded.changed or ("routing_types",)
+    address.definition = with_changes(address.definition, decoded, fields)
 
 
 def address_deleted(
@@ -307,14 +313,8 @@ def queue_created(
 ) -> None:
     """A queue appears and is bound to its address."""
     decoded = cast(events.QueueDetail, events.decode_detail(events.QUEUE_CREATED, detail))
-    queue = Queue(row[QUEUE], decoded.name, state.addresses[row[ADDRESS]])
-    queue.routing_type = decoded.routing_type
-    queue.filter = decoded.filter
-    queue.durable = decoded.durable
-    queue.temporary = decoded.temporary
-    queue.auto_created = decoded.auto_created
-    queue.owner = decoded.owner
-    queue.user = decoded.user
+    definition = definition_in(QueueDefinition, decoded)
+    queue = Queue(row[QUEUE], definition, state.addresses[row[ADDRESS]])
     # Only where history is told from its middle on.
     queue.deleting = decoded.deleting
     state.add_queue(queue)
@@ -326,7 +326,7 @@ def queue_created(
 def queue_updated(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
-    """A queue is bound to another address, gets another filter, or begins to be deleted."""
+    """A queue is bound to another address, changes attributes, or begins to be deleted."""
     decoded = cast(events.QueueDetail, events.decode_detail(events.QUEUE_UPDATED, detail))
     queue = state.queues[row[QUEUE]]
     if decoded.deleting:
@@ -336,8 +336,8 @@ def queue_updated(
         return
     queue.address.unbind(queue)
     queue.address = state.addresses[row[ADDRESS]]
-    queue.routing_type = decoded.routing_type
-    queue.filter = decoded.filter
+    fields = decoded.changed or ("routing_type", "filter")
+    queue.definition = with_changes(queue.definition, decoded, fields)
     queue.matcher = None
     queue.address.bind(queue)
 
@@ -428,7 +428,7 @@ def broker_started(
         consumer.queue.consumers.clear()
     state.consumers.clear()
     for queue in list(state.queues.values()):
-        if not queue.durable:
+        if not queue.definition.durable:
             state.remove_queue(queue)
         elif queue.transient_count:
             queue.drop_paged_transients(lsn)

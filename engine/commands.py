@@ -4,12 +4,11 @@ A command may be refused and is not journaled; what it leads to is. All ids are 
 the broker gave out (see ADR 2). A virtual host is always `default` for now.
 """
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-ANYCAST: Final = "anycast"
-MULTICAST: Final = "multicast"
+from daybook.engine.definitions import ANYCAST, QueueDefinition
 
 
 class Command(msgspec.Struct, gc=False):
@@ -227,13 +226,10 @@ class DeleteAddress(Command):
 
 
 class CreateQueue(Command):
-    """Create a queue on an address (created if missing)."""
+    """Create a queue as defined on an address (created if missing)."""
 
-    queue: str
     address: str
-    routing_type: str = ANYCAST
-    durable: bool = True
-    filter: str = ""
+    definition: QueueDefinition
 
 
 class DeleteQueue(Command):

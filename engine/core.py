@@ -281,8 +281,9 @@ class Core:
 
     def matcher(self, queue: Queue) -> Filter | None:
         """Return the compiled filter of a queue, None if it has none."""
-        if queue.filter and queue.matcher is None and self.options.compile_filter is not None:
-            queue.matcher = self.options.compile_filter(queue.filter)
+        text = queue.definition.filter
+        if text and queue.matcher is None and self.options.compile_filter is not None:
+            queue.matcher = self.options.compile_filter(text)
         return queue.matcher
 
     def is_journaled(self, message_id: int) -> bool:

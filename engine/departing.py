@@ -9,8 +9,8 @@ DROP. Must never know who walks what is held.
 from typing import Final
 
 from daybook.engine import events
-from daybook.engine.commands import ANYCAST
 from daybook.engine.core import Core
+from daybook.engine.definitions import ANYCAST
 from daybook.engine.duplicates import NOTICE_MICROSECONDS
 from daybook.engine.headers import build, without
 from daybook.engine.message import Entry, Message
@@ -112,7 +112,7 @@ def _move_out(
     if isinstance(address, Address):
         copy = _copy_for(core, queue, message, address, extra)
         queues = select(core, address, None, copy)
-    if all(each.temporary for each in queues):
+    if all(each.definition.temporary for each in queues):
         # A subscription that comes and goes is no place to keep what must not be lost.
         settings = core.state.settings.resolve(queue.address.name)
         if settings.dead_letter_policy == HOLD:
@@ -150,7 +150,7 @@ def _home(core: Core, target: str) -> Address | str:
     """
     address = find_address(core, target)
     bound = [*address.anycast, *address.multicast] if address is not None else []
-    if all(queue.temporary for queue in bound):
+    if all(queue.definition.temporary for queue in bound):
         refusal = check_queue(core, target, target, ANYCAST)
         if refusal is not None:
             return refusal.text

@@ -13,11 +13,17 @@ from typing import Final
 
 import msgspec
 
+from daybook.engine.definitions import values_beyond
 from daybook.engine.events import REDELIVERED
 from daybook.engine.message import HELD_LEVEL, UNJOURNALED, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.state import Address, Connection, Consumer, State
 
+ADDRESS_ATTRIBUTES: Final = 4
+"""The digest always has the first attributes of an address, up to `auto_created` ..."""
+QUEUE_ATTRIBUTES: Final = 7
+"""... and of a queue, up to `owner`. Later ones only where they have not their default, so that
+digests from before there were such attributes stay as they were."""
 PARTS: Final = 7
 """Addresses, queues, connections, consumers, settings, counters, sums."""
 U64: Final = (1 << 64) - 1
@@ -115,21 +121,25 @@ def _topology(state: State) -> Iterator[tuple[int, Iterator[list[object]]]]:
 
 def _address(a: Address) -> list[object]:
     return [
-        *(a.id, a.host, a.name, sorted(a.routing_types), a.auto_created),
+        *(a.id, a.host, a.name, sorted(a.definition.routing_types), a.definition.auto_created),
         *([q.id for q in a.anycast], [q.id for q in a.multicast]),
         # These only where it is so: digests from before there was such a thing stay as they were.
         *([True] * a.paging),
         *_remembered(a),
+        *values_beyond(a.definition, ADDRESS_ATTRIBUTES).items(),
     ]
 
 
 def _queue(q: Queue) -> list[object]:
+    name, *attributes = msgspec.structs.astuple(q.definition)[:QUEUE_ATTRIBUTES]
+    user = q.definition.user
     return [
-        *(q.id, q.name, q.address.id, q.routing_type, q.filter, q.durable, q.temporary),
-        *(q.auto_created, q.owner, q.paused, q.added, q.acknowledged, q.dead_lettered, q.expired),
+        *(q.id, name, q.address.id, *attributes),
+        *(q.paused, q.added, q.acknowledged, q.dead_lettered, q.expired),
         [c.id for c in q.consumers],
-        *([q.user] * bool(q.user)),
+        *([user] * bool(user)),
         *([True] * q.deleting),
+        *values_beyond(q.definition, QUEUE_ATTRIBUTES + 1).items(),
     ]
 
 

@@ -15,6 +15,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from daybook.engine.definitions import AddressDefinition, Detail, QueueDefinition
+
 Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
 """An event's integers, in the order of COLUMNS."""
 
@@ -206,10 +208,6 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
 }
 
 
-class Detail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Base of all details: encoded as a msgpack map, absent fields have their default."""
-
-
 class BrokerStartedDetail(Detail, frozen=True):
     """What start-up found: bytes cut from a torn tail (and where), and the broker's version."""
 
@@ -274,34 +272,24 @@ class ConsumerAttachedDetail(Detail, frozen=True):
     filter: str = ""
 
 
-class AddressDetail(Detail, frozen=True):
-    """An address: virtual host, name and routing types ("anycast", "multicast")."""
+class AddressDetail(AddressDefinition, frozen=True):
+    """An address; AddressUpdated lists what `changed`, and without a list it is `routing_types`."""
 
-    host: str = "default"
-    name: str = ""
-    routing_types: tuple[str, ...] = ()
-    auto_created: bool = False
+    changed: tuple[str, ...] = ()
 
 
-class QueueDetail(Detail, frozen=True):
-    """A queue: name, routing type, filter and how long it lives; who made it, if it stays; whether
-    it is being deleted."""
+class QueueDetail(QueueDefinition, frozen=True):
+    """A queue, and whether it is being deleted. QueueUpdated lists what `changed`, and without a
+    list it is `routing_type` and `filter`."""
 
-    name: str = ""
-    routing_type: str = "anycast"
-    filter: str = ""
-    durable: bool = True
-    temporary: bool = False
-    auto_created: bool = False
-    owner: int = 0
-    user: str = ""
     deleting: bool = False
+    changed: tuple[str, ...] = ()
 
 
 class SettingsDetail(Detail, frozen=True):
     """All address settings in force from here on: match to key to value."""
 
-    settings: dict[str, dict[str, str | int | bool]] = {}
+    settings: dict[str, dict[str, str | int | bool]] = msgspec.field(default_factory=dict)
     journal_non_persistent: str = "decisions"
 
 

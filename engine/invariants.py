@@ -45,7 +45,7 @@ def _names(state: State) -> Iterator[str]:
     if any(number >= state.next_queue or number < 1 for number in state.queues):
         yield f"the next queue would be {state.next_queue}, and there is a later one"
     for number, address in state.addresses.items():
-        if address.id != number or address.host != HOST or not address.routing_types:
+        if address.id != number or address.host != HOST or not address.definition.routing_types:
             yield f"address {number} is kept as '{address.name}', id {address.id}, incomplete"
     for number, queue in state.queues.items():
         if queue.id != number:
@@ -61,7 +61,7 @@ def _bindings(state: State) -> Iterator[str]:
             if queue.address is not address or state.queues.get(queue.id) is not queue:
                 yield f"address '{address.name}' has a binding to '{queue.name}', which has not"
         alone = address.anycast[0] if len(_bound_to(address)) == len(address.anycast) == 1 else None
-        if address.only_queue is not (None if alone is None or alone.filter else alone):
+        if address.only_queue is not (None if alone is None or alone.definition.filter else alone):
             yield f"address '{address.name}' has the wrong queue for what needs no choice"
         if address.open_queue is not (None if address.guarded else address.only_queue):
             yield f"address '{address.name}' is open although it is guarded, or the reverse"
@@ -74,10 +74,11 @@ def _bindings(state: State) -> Iterator[str]:
             yield f"queue '{queue.name}' is on address '{queue.address.name}', which does not exist"
         if bound.get(queue.id, 0) != 1:
             yield f"queue '{queue.name}' has {bound.get(queue.id, 0)} bindings, not one"
-        elif queue not in queue.address.bindings(queue.routing_type):
-            yield f"queue '{queue.name}' is {queue.routing_type} and bound as something else"
-        if queue.routing_type not in queue.address.routing_types:
-            yield f"queue '{queue.name}' is {queue.routing_type}, its address is not"
+        elif queue not in queue.address.bindings(queue.definition.routing_type):
+            kind = queue.definition.routing_type
+            yield f"queue '{queue.name}' is {kind} and bound as something else"
+        if queue.definition.routing_type not in queue.address.definition.routing_types:
+            yield f"queue '{queue.name}' is {queue.definition.routing_type}, its address is not"
 
 
 def _remembered(state: State) -> Iterator[str]:
@@ -113,8 +114,9 @@ def _peers(state: State) -> Iterator[str]:
     for queue in state.queues.values():
         if any(consumer.queue is not queue for consumer in queue.consumers):
             yield f"queue '{queue.name}' has a consumer that takes from another"
-        if queue.temporary and not queue.deleting and queue.owner not in state.connections:
-            yield f"queue '{queue.name}' is temporary, and its owner {queue.owner} is gone"
+        owner = queue.definition.owner
+        if queue.definition.temporary and not queue.deleting and owner not in state.connections:
+            yield f"queue '{queue.name}' is temporary, and its owner {owner} is gone"
 
 
 def _same_consumers(where: str, found: list[Consumer], state: State) -> Iterator[str]:
@@ -256,7 +258,8 @@ def _weights(state: State) -> Iterator[str]:
     names += [address.name for address in state.addresses.values()]
     if state.names_length != sum(map(len, names)):
         yield f"the names of all addresses and queues have not {state.names_length} characters"
-    if state.queues_of != Counter(queue.user for queue in queues if queue.user):
+    users = (queue.definition.user for queue in queues)
+    if state.queues_of != Counter(filter(None, users)):
         yield "the counts of queues by user are not those of the queues there are"
     if state.connections_of != Counter(peer.user for peer in state.connections.values()):
         yield "the counts of connections by user are not those of the connections there are"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
+from daybook.engine.definitions import QueueDefinition
 from daybook.engine.gap import Gap
 from daybook.engine.message import (
     GONE,
@@ -129,25 +130,18 @@ class Queue:
     """
 
     __slots__ = (
-        "acknowledged", "added", "address", "auto_created", "bytes", "consumers", "dead_lettered",
-        "deleting", "durable", "entries", "expired", "filter", "gap_count", "gaps", "gone",
-        "gone_max", "has_passed", "held_count", "id", "levels", "matcher", "name", "newest",
-        "next_consumer", "next_notice", "occupied", "owner", "paused", "ready_count", "returned",
-        "routing_type", "store", "tails", "temporary", "tombstones", "transient_count",
-        "transients_from", "unjournaled_after", "user", "weight", "window", "withheld",
+        "acknowledged", "added", "address", "bytes", "consumers", "dead_lettered", "definition",
+        "deleting", "entries", "expired", "gap_count", "gaps", "gone",
+        "gone_max", "has_passed", "held_count", "id", "levels", "matcher", "newest",
+        "next_consumer", "next_notice", "occupied", "paused", "ready_count", "returned",
+        "store", "tails", "tombstones", "transient_count",
+        "transients_from", "unjournaled_after", "weight", "window", "withheld",
     )  # fmt: skip
 
-    def __init__(self, queue_id: int, name: str, address: "Address") -> None:
+    def __init__(self, queue_id: int, definition: QueueDefinition, address: "Address") -> None:
         self.id = queue_id
-        self.name = name
+        self.definition = definition
         self.address = address
-        self.routing_type = "anycast"
-        self.filter = ""
-        self.durable = True
-        self.temporary = False
-        self.auto_created = False
-        self.owner = 0
-        self.user = ""
         self.paused = False
         # Deleted, and not empty yet: it has an id, and neither a name nor a binding.
         self.deleting = False
@@ -187,6 +181,11 @@ class Queue:
         # number says nothing about its place among the others, the journaled one before it.
         self.newest = 0
         self.unjournaled_after: dict[int, int] = {}
+
+    @property
+    def name(self) -> str:
+        """Its name, which never changes."""
+        return self.definition.name
 
     @property
     def message_count(self) -> int:

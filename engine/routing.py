@@ -8,8 +8,9 @@ unless the sender said which (fact sheet of Artemis, section 1.1).
 from typing import Final
 
 from daybook.engine import duplicates, events, limits, quotas
-from daybook.engine.commands import ANYCAST, MULTICAST, Chunk, Send
+from daybook.engine.commands import Chunk, Send
 from daybook.engine.core import Core
+from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.events import PERSISTENT
 from daybook.engine.id_cache import key_of
 from daybook.engine.message import Filter, Message
@@ -80,10 +81,10 @@ def _not_known_any_more(command: Send) -> Refusal:
 def _serves(address: Address, routing_type: str | None) -> bool:
     """Say whether a message can be routed without creating anything."""
     if routing_type is None:
-        return bool(address.anycast) or MULTICAST in address.routing_types
+        return bool(address.anycast) or MULTICAST in address.definition.routing_types
     if routing_type == ANYCAST:
         return bool(address.anycast)
-    return MULTICAST in address.routing_types
+    return MULTICAST in address.definition.routing_types
 
 
 def check_send(core: Core, command: Send) -> Refusal | None:
@@ -156,7 +157,7 @@ def _default_type(core: Core, command: Send) -> str:
     if command.routing_type is not None:
         return command.routing_type
     address = core.state.address_by_name.get((HOST, command.address))
-    if address is not None and ANYCAST not in address.routing_types:
+    if address is not None and ANYCAST not in address.definition.routing_types:
         return MULTICAST
     return ANYCAST
 

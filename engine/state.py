@@ -8,6 +8,7 @@ them out. This module knows no commands, no clock and no I/O.
 from heapq import heappush
 from typing import Any, Final, TypeAlias
 
+from daybook.engine.definitions import AddressDefinition
 from daybook.engine.id_cache import IdCache
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import READY, Entry, Filter, Message
@@ -33,30 +34,24 @@ class Address:
 
     __slots__ = (
         "anycast",
-        "auto_created",
+        "definition",
         "dropping",
         "duplicates",
         "guarded",
-        "host",
         "id",
         "ids",
         "multicast",
-        "name",
         "next_anycast",
         "next_notice",
         "only_queue",
         "open_queue",
         "paging",
-        "routing_types",
         "unjournaled_ids",
     )
 
-    def __init__(self, address_id: int, host: str, name: str) -> None:
+    def __init__(self, address_id: int, definition: AddressDefinition) -> None:
         self.id = address_id
-        self.host = host
-        self.name = name
-        self.routing_types: tuple[str, ...] = ()
-        self.auto_created = False
+        self.definition = definition
         self.paging = False
         self.anycast: list[Queue] = []
         self.multicast: list[Queue] = []
@@ -76,19 +71,29 @@ class Address:
         self.duplicates = 0
         self.next_notice = 0
 
+    @property
+    def host(self) -> str:
+        """The virtual host that it is on."""
+        return self.definition.host
+
+    @property
+    def name(self) -> str:
+        """Its name on that host; neither ever changes."""
+        return self.definition.name
+
     def bind(self, queue: Queue) -> None:
         """Bind a queue by its routing type."""
-        self.bindings(queue.routing_type).append(queue)
+        self.bindings(queue.definition.routing_type).append(queue)
         self._find_only_queue()
 
     def unbind(self, queue: Queue) -> None:
         """Take a queue off."""
-        self.bindings(queue.routing_type).remove(queue)
+        self.bindings(queue.definition.routing_type).remove(queue)
         self._find_only_queue()
 
     def _find_only_queue(self) -> None:
         self.only_queue = None
-        if len(self.anycast) == 1 and not self.multicast and not self.anycast[0].filter:
+        if len(self.anycast) == 1 and not self.multicast and not self.anycast[0].definition.filter:
             self.only_queue = self.anycast[0]
         self.guard(self.guarded)
 
@@ -259,8 +264,9 @@ class State:
         if queue.held_count:
             self.holding[queue.id] = queue
         self.names_length += len(queue.name)
-        if queue.user:
-            self.queues_of[queue.user] = self.queues_of.get(queue.user, 0) + 1
+        if queue.definition.user:
+            user = queue.definition.user
+            self.queues_of[user] = self.queues_of.get(user, 0) + 1
 
     def hide_queue(self, queue: Queue) -> None:
         """Have nothing find a queue any more but by its id: it is being deleted."""
@@ -269,8 +275,8 @@ class State:
         del self.queue_by_name[queue.name]
         self.names_length -= len(queue.name)
         queue.address.unbind(queue)
-        if queue.user:
-            count_down(self.queues_of, queue.user)
+        if queue.definition.user:
+            count_down(self.queues_of, queue.definition.user)
 
     def remove_queue(self, queue: Queue) -> None:
         """Forget a queue."""

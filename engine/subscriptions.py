@@ -4,15 +4,9 @@ from itertools import islice
 from typing import Final
 
 from daybook.engine import events, quotas
-from daybook.engine.commands import (
-    ANYCAST,
-    MULTICAST,
-    Attach,
-    Credit,
-    DeleteSubscription,
-    Detach,
-)
+from daybook.engine.commands import Attach, Credit, DeleteSubscription, Detach
 from daybook.engine.core import Core
+from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
 from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import Entry
@@ -64,13 +58,20 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     queue = _target(core, command)
     if isinstance(queue, Refusal):
         return queue
-    owned = queue.temporary and queue.owner != command.connection
+    owned = queue.definition.temporary and queue.definition.owner != command.connection
     if owned:
         return Refusal(
             Code.NOT_ALLOWED, f"queue '{queue.name}' is temporary and belongs to another connection"
         )
+    most = queue.definition.max_consumers
+    if 0 <= most <= len(queue.consumers):
+        return Refusal(
+            Code.LIMIT,
+            f"queue '{queue.name}' has {len(queue.consumers)} consumers, and its max-consumers is "
+            f"{most}",
+        )
     # On multicast the filter is the queue's own: what it refuses is never routed to it.
-    own_filter = command.filter if queue.filter != command.filter else ""
+    own_filter = command.filter if queue.definition.filter != command.filter else ""
     detail = events.ConsumerAttachedDetail(
         subscription=command.subscription, ack_mode=command.ack_mode, filter=own_filter
     )
@@ -116,7 +117,7 @@ def _routing_type(core: Core, command: Attach) -> str:
     if command.routing_type is not None:
         return command.routing_type
     address = find_address(core, command.address)
-    multicast_only = address is not None and address.routing_types == (MULTICAST,)
+    multicast_only = address is not None and address.definition.routing_types == (MULTICAST,)
     return MULTICAST if multicast_only else ANYCAST
 
 
@@ -128,13 +129,13 @@ def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
         return wrong
     queue = core.state.queue_by_name.get(queue_name)
     if queue is not None:
-        if queue.routing_type != MULTICAST or not queue.durable:
+        if queue.definition.routing_type != MULTICAST or not queue.definition.durable:
             return Refusal(
                 Code.ALREADY_EXISTS,
                 f"queue '{queue_name}' exists already and is no durable subscription",
             )
         same_address = queue.address.name == command.address
-        if same_address and queue.filter == command.filter:
+        if same_address and queue.definition.filter == command.filter:
             return queue
     refusal = quotas.check_queue(core, command.connection) if queue is None else None
     if refusal is not None:
@@ -145,8 +146,8 @@ def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
     if queue is not None:
         rebind_queue(core, queue, address, command.filter, command.connection)
         return queue
-    detail = events.QueueDetail(name=queue_name, routing_type=MULTICAST, filter=command.filter)
-    return create_queue(core, address, detail, command.connection, events.SUBSCRIPTION)
+    definition = QueueDefinition(name=queue_name, routing_type=MULTICAST, filter=command.filter)
+    return create_queue(core, address, definition, command.connection, events.SUBSCRIPTION)
 
 
 def _temporary(core: Core, command: Attach) -> Queue | Refusal:
@@ -164,7 +165,7 @@ def _temporary(core: Core, command: Attach) -> Queue | Refusal:
     while name in core.state.queue_by_name:
         # Somebody gave a queue of his own a name of this form.
         name += "-"
-    detail = events.QueueDetail(
+    definition = QueueDefinition(
         name=name,
         routing_type=MULTICAST,
         filter=command.filter,
@@ -173,7 +174,7 @@ def _temporary(core: Core, command: Attach) -> Queue | Refusal:
         auto_created=True,
         owner=command.connection,
     )
-    return create_queue(core, address, detail, command.connection, events.SUBSCRIPTION)
+    return create_queue(core, address, definition, command.connection, events.SUBSCRIPTION)
 
 
 def detach(core: Core, command: Detach) -> int | Refusal:
@@ -215,7 +216,7 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
     """
     retire(core, consumer)
     queue = consumer.queue
-    last_of_temporary = queue.temporary and len(queue.consumers) == 1
+    last_of_temporary = queue.definition.temporary and len(queue.consumers) == 1
     if last_of_temporary and len(consumer.unacked) > core.budget.left:
         begin_deletion(core, queue, events.UNUSED, consumer.connection_id)
     while consumer.unacked:

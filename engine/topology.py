@@ -9,14 +9,13 @@ from typing import Final
 import msgspec
 
 from daybook.engine import events, names, quotas
-from daybook.engine.commands import ANYCAST, MULTICAST
 from daybook.engine.core import Core, Emptying
+from daybook.engine.definitions import AddressDefinition, QueueDefinition
 from daybook.engine.message import Entry, Filter
 from daybook.engine.queues import Queue, Window
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import HOST, Address
 
-ROUTING_TYPES = (ANYCAST, MULTICAST)
 NAME_SHOWN_MAX: Final = 100
 ALL: Final = (1 << 63) - 1
 DELETED_AT_ONCE: Final = 50
@@ -35,7 +34,7 @@ def require_address(
 ) -> Address | Refusal:
     """Return an address with this routing type, created or updated on demand."""
     address = find_address(core, name)
-    if address is not None and routing_type in address.routing_types:
+    if address is not None and routing_type in address.definition.routing_types:
         return address
     refusal = check_address(core, name, routing_type, connection)
     if refusal is not None:
@@ -43,7 +42,11 @@ def require_address(
     if address is None:
         return create_address(core, name, (routing_type,), connection, reason)
     update_routing_types(
-        core, address, tuple(sorted((*address.routing_types, routing_type))), connection, reason
+        core,
+        address,
+        tuple(sorted((*address.definition.routing_types, routing_type))),
+        connection,
+        reason,
     )
     return address
 
@@ -51,7 +54,7 @@ def require_address(
 def check_address(core: Core, name: str, routing_type: str, connection: int = 0) -> Refusal | None:
     """Say why `require_address` would be refused, None if it would not."""
     address = find_address(core, name)
-    if address is not None and routing_type in address.routing_types:
+    if address is not None and routing_type in address.definition.routing_types:
         return None
     wrong = check_name("address", name) if address is None else None
     if wrong is not None:
@@ -63,9 +66,10 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
             Code.NOT_FOUND,
             f"there is no address '{name}', and auto-create-addresses is false for it",
         )
+    types = " and ".join(address.definition.routing_types)
     return Refusal(
         Code.NOT_ALLOWED,
-        f"address '{name}' is not {routing_type} (it is {' and '.join(address.routing_types)}), "
+        f"address '{name}' is not {routing_type} (it is {types}), "
         "and auto-create-addresses is false for it",
     )
 
@@ -107,7 +111,7 @@ def create_address(
 ) -> Address:
     """Create an address that does not exist."""
     number = core.state.next_address
-    detail = events.AddressDetail(
+    definition = AddressDefinition(
         host=HOST, name=name, routing_types=routing_types, auto_created=reason == events.ON_DEMAND
     )
     core.emit(
@@ -118,7 +122,7 @@ def create_address(
             connection=connection,
             time=core.now,
         ),
-        events.encode_detail(detail),
+        events.encode_detail(definition),
     )
     core.held_changed = True
     return core.state.addresses[number]
@@ -129,7 +133,8 @@ def update_routing_types(
 ) -> None:
     """Change the routing types of an address."""
     core.held_changed = True
-    detail = events.AddressDetail(host=HOST, name=address.name, routing_types=routing_types)
+    wanted = msgspec.structs.replace(address.definition, routing_types=routing_types)
+    detail = events.AddressDetail(**msgspec.structs.asdict(wanted), changed=("routing_types",))
     core.emit(
         events.row(
             events.ADDRESS_UPDATED,
@@ -152,8 +157,8 @@ def require_queue(
     address = require_address(core, address_name, routing_type, connection)
     if isinstance(address, Refusal):
         return address
-    detail = events.QueueDetail(name=name, routing_type=routing_type, auto_created=True)
-    return create_queue(core, address, detail, connection, events.ON_DEMAND)
+    definition = QueueDefinition(name=name, routing_type=routing_type, auto_created=True)
+    return create_queue(core, address, definition, connection, events.ON_DEMAND)
 
 
 def check_queue(
@@ -185,22 +190,22 @@ def check_queue(
 
 
 def create_queue(
-    core: Core, address: Address, detail: events.QueueDetail, connection: int, reason: int
+    core: Core, address: Address, definition: QueueDefinition, connection: int, reason: int
 ) -> Queue:
     """Create a queue that does not exist.
 
     One that stays is its user's, if a client made it; it counts as that for ever.
     """
     peer = core.state.connections.get(connection)
-    if peer is not None and not detail.temporary:
-        detail = msgspec.structs.replace(detail, user=peer.user)
+    if peer is not None and not definition.temporary:
+        definition = msgspec.structs.replace(definition, user=peer.user)
     number = core.state.next_queue
     core.emit(
         events.row(
             events.QUEUE_CREATED,
             reason=reason, address=address.id, queue=number, connection=connection, time=core.now,
         ),
-        events.encode_detail(detail),
+        events.encode_detail(definition),
     )  # fmt: skip
     core.held_changed = True
     return core.state.queues[number]
@@ -211,9 +216,9 @@ def rebind_queue(
 ) -> None:
     """Bind a durable subscription's queue to another address or filter; its messages stay."""
     before = queue.address
-    detail = events.QueueDetail(
-        name=queue.name, routing_type=queue.routing_type, filter=filter_text
-    )
+    fields = ("routing_type", "filter")
+    wanted = msgspec.structs.replace(queue.definition, filter=filter_text)
+    detail = events.QueueDetail(**msgspec.structs.asdict(wanted), changed=fields)
     core.emit(
         events.row(
             events.QUEUE_UPDATED,
@@ -289,16 +294,7 @@ def begin_deletion(core: Core, queue: Queue, reason: int, connection: int) -> No
     if queue.deleting:
         return
     address = queue.address
-    detail = events.QueueDetail(
-        name=queue.name,
-        routing_type=queue.routing_type,
-        filter=queue.filter,
-        durable=queue.durable,
-        temporary=queue.temporary,
-        auto_created=queue.auto_created,
-        owner=queue.owner,
-        deleting=True,
-    )
+    detail = events.QueueDetail(**msgspec.structs.asdict(queue.definition), deleting=True)
     core.emit(
         events.row(
             events.QUEUE_UPDATED,

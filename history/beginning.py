@@ -10,8 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple, cast
 
+import msgspec
+
 from daybook.engine import events
-from daybook.engine.events import KIND, Detail
+from daybook.engine.definitions import Detail
+from daybook.engine.events import KIND
 from daybook.engine.message import Entry
 from daybook.engine.state import Consumer, State
 from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
@@ -68,15 +71,11 @@ def _event(kind: int, detail: Detail | None = None, **columns: int) -> Event:
 
 def _topology(state: State) -> Iterator[Event]:
     for address in state.addresses.values():
-        named = events.AddressDetail(
-            address.host, address.name, address.routing_types, address.auto_created
-        )
-        yield _event(events.ADDRESS_CREATED, named, address=address.id)
+        yield _event(events.ADDRESS_CREATED, address.definition, address=address.id)
     for queue in state.queues.values():
         detail = events.QueueDetail(
-            queue.name, queue.routing_type, queue.filter, queue.durable, queue.temporary,
-            queue.auto_created, queue.owner, queue.user, queue.deleting,
-        )  # fmt: skip
+            **msgspec.structs.asdict(queue.definition), deleting=queue.deleting
+        )
         yield _event(events.QUEUE_CREATED, detail, address=queue.address.id, queue=queue.id)
     for connection in state.connections.values():
         peer = events.ConnectionDetail(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from daybook.engine.definitions import AddressDefinition, QueueDefinition
 from daybook.engine.events import PERSISTENT
 from daybook.engine.message import HELD_LEVEL, IN_FLIGHT
 from daybook.engine.queues import Queue, Store
@@ -89,9 +90,7 @@ def _load_addresses(
     bound = []
     for value in _values(tables, txn, ADDRESSES):
         record = records.decode(records.AddressRecord, value, "an address")
-        address = Address(record.id, record.host, record.name)
-        address.routing_types = record.routing_types
-        address.auto_created = record.auto_created
+        address = Address(record.id, records.definition_of(AddressDefinition, record))
         address.paging = record.paging
         if record.ids_recorded:
             address.ids = id_pages.load(
@@ -103,14 +102,8 @@ def _load_addresses(
 
 
 def _add_queue(state: State, record: records.QueueRecord, until: int) -> None:
-    queue = Queue(record.id, record.name, state.addresses[record.address])
-    queue.routing_type = record.routing_type
-    queue.filter = record.filter
-    queue.durable = record.durable
-    queue.temporary = record.temporary
-    queue.auto_created = record.auto_created
-    queue.owner = record.owner
-    queue.user = record.user
+    definition = records.definition_of(QueueDefinition, record)
+    queue = Queue(record.id, definition, state.addresses[record.address])
     queue.paused = record.paused
     queue.deleting = record.deleting
     queue.added = record.added

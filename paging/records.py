@@ -4,10 +4,11 @@ A record is a msgpack array; fields are only ever added at its end, with a defau
 where records are kept.
 """
 
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
+from daybook.engine.definitions import Detail, values_beyond
 from daybook.engine.events import MESSAGE_FLAGS, REDELIVERED
 from daybook.engine.message import HELD_LEVEL, Entry, Message, message_without_content
 from daybook.engine.queues import Queue
@@ -19,7 +20,8 @@ from daybook.paging.checked import IndexDamaged
 class AddressRecord(msgspec.Struct, array_like=True, frozen=True):
     """An address, and the queues bound to it in order.
 
-    Of ids of messages how many it ever got to remember, and how many it does.
+    Of ids of messages how many it ever got to remember, and how many it does. `more` as in
+    QueueRecord.
     """
 
     id: int
@@ -32,6 +34,7 @@ class AddressRecord(msgspec.Struct, array_like=True, frozen=True):
     paging: bool = False
     ids_recorded: int = 0
     ids_count: int = 0
+    more: dict[str, Any] = {}
 
 
 class LevelRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -48,7 +51,8 @@ class QueueRecord(msgspec.Struct, array_like=True, frozen=True):
     """A queue: attributes, counters, and of its ready entries what the pages hold.
 
     `sum` is the sum of the hashes of its ready entries modulo 2^64; `levels` has those that are
-    not empty.
+    not empty. `more` has the attributes of its definition that are no fields here, by name, where
+    they have not their default.
     """
 
     id: int
@@ -70,6 +74,7 @@ class QueueRecord(msgspec.Struct, array_like=True, frozen=True):
     sum: int
     user: str = ""
     deleting: bool = False
+    more: dict[str, Any] = {}
 
 
 class ConnectionRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -127,6 +132,7 @@ _DECODERS: Final = {
     )
 }  # fmt: skip
 _R = TypeVar("_R", bound=msgspec.Struct)
+_D = TypeVar("_D", bound=Detail)
 
 
 def encode(record: msgspec.Struct) -> bytes:
@@ -147,20 +153,41 @@ def address_record(address: Address) -> AddressRecord:
     """Describe an address."""
     ids = address.ids
     return AddressRecord(
-        address.id, address.host, address.name, address.routing_types, address.auto_created,
-        [queue.id for queue in address.anycast], [queue.id for queue in address.multicast],
-        address.paging, ids.recorded if ids else 0, ids.count if ids else 0,
+        id=address.id, anycast=[queue.id for queue in address.anycast],
+        multicast=[queue.id for queue in address.multicast], paging=address.paging,
+        ids_recorded=ids.recorded if ids else 0, ids_count=ids.count if ids else 0,
+        **_attributes(address.definition, AddressRecord),
     )  # fmt: skip
 
 
 def queue_record(queue: Queue, levels: list[LevelRecord], total: int) -> QueueRecord:
     """Describe a queue; `total` is the sum of the hashes of its ready entries."""
     return QueueRecord(
-        queue.id, queue.name, queue.address.id, queue.routing_type, queue.filter, queue.durable,
-        queue.temporary, queue.auto_created, queue.owner, queue.paused, queue.added,
-        queue.acknowledged, queue.dead_lettered, queue.expired, queue.newest, levels, total,
-        queue.user, queue.deleting,
+        id=queue.id, address=queue.address.id, paused=queue.paused, added=queue.added,
+        acknowledged=queue.acknowledged, dead_lettered=queue.dead_lettered, expired=queue.expired,
+        newest=queue.newest, levels=levels, sum=total, deleting=queue.deleting,
+        **_attributes(queue.definition, QueueRecord),
     )  # fmt: skip
+
+
+def _attributes(definition: Detail, kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the attributes of a definition as the fields of a record have them."""
+    fields = set(kind.__struct_fields__)
+    found = msgspec.structs.asdict(definition)
+    more = {
+        name: value for name, value in values_beyond(definition, 0).items() if name not in fields
+    }
+    return {name: value for name, value in found.items() if name in fields} | {"more": more}
+
+
+def definition_of(kind: type[_D], record: AddressRecord | QueueRecord) -> _D:
+    """Return the definition that a record has. Raises IndexDamaged."""
+    found = msgspec.structs.asdict(record)
+    named = {name: found[name] for name in kind.__struct_fields__ if name in found}
+    try:
+        return msgspec.convert(named | record.more, kind)
+    except msgspec.ValidationError as error:
+        raise IndexDamaged(f"the index is damaged: {record.name} is defined so: {error}") from error
 
 
 def connection_record(connection: Connection) -> ConnectionRecord:

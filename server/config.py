@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from daybook.engine import settings
+from daybook.engine.definitions import QueueDefinition
 from daybook.engine.settings import Matches
 from daybook.journal.archive.place import overlap
 from daybook.journal.archive.store import without_password
@@ -134,10 +135,12 @@ class AddressConfig(msgspec.Struct, frozen=True):
 class QueueConfig(msgspec.Struct, frozen=True):
     """One [[queue]] that exists from the start."""
 
-    name: str
     address: str
-    routing_type: str
-    durable: bool
+    definition: QueueDefinition
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
 
 
 class LogConfig(msgspec.Struct, frozen=True):
@@ -328,11 +331,12 @@ class _Builder:
         built = []
         for block in blocks:
             row = self.values(block, options.QUEUE_TABLE, "queue.")
-            row["address"] = row["address"] or row["name"]
-            queue = QueueConfig(**row)
-            if queue.routing_type not in types.get(queue.address, (queue.routing_type,)):
+            address = row.pop("address") or row["name"]
+            queue = QueueConfig(address, QueueDefinition(**row))
+            routing_type = queue.definition.routing_type
+            if routing_type not in types.get(queue.address, (routing_type,)):
                 where = block.values.get("routing-type", block).where
-                text = f"queue.routing-type is {show(queue.routing_type)}, which the address"
+                text = f"queue.routing-type is {show(routing_type)}, which the address"
                 self.problem(where, f"{text} {queue.address!r} has not in its routing-types")
             built.append(queue)
         self.unique(blocks, [queue.name for queue in built], "queue.name")
@@ -477,11 +481,13 @@ def _groups(config: Config) -> dict[str, dict[str, object]]:
     }
     named |= {f"acceptor {acceptor.name}": acceptor for acceptor in config.acceptors}
     named |= {f"address {address.name}": address for address in config.addresses}
-    named |= {f"queue {queue.name}": queue for queue in config.queues}
+    named |= {f"queue {queue.name}": queue.definition for queue in config.queues}
     flat: dict[str, dict[str, object]] = {
         name: {key.replace("_", "-"): value for key, value in msgspec.structs.asdict(one).items()}
         for name, one in named.items()
     }
+    for queue in config.queues:
+        flat[f"queue {queue.name}"]["address"] = queue.address
     for match, values in config.address_settings.items():
         flat[f"address-setting {match}"] = dict(values)
     return flat

@@ -22,7 +22,6 @@ import msgspec
 
 from daybook.engine.broker import Broker
 from daybook.engine.commands import (
-    ANYCAST,
     ClearDuplicateIds,
     Command,
     CreateAddress,
@@ -33,6 +32,12 @@ from daybook.engine.commands import (
     PurgeQueue,
     ReleaseHeld,
     ResumeQueue,
+)
+from daybook.engine.definitions import (
+    ANYCAST,
+    QueueDefinition,
+    is_as_requested,
+    not_requestable,
 )
 from daybook.engine.message import Message
 from daybook.engine.queues import Queue, StoreError
@@ -126,24 +131,22 @@ class Browse(msgspec.Struct, frozen=True, tag="browse", tag_field="do"):
 class QueueCreation(msgspec.Struct, frozen=True, tag="create-queue", tag_field="do"):
     """Have a queue created; `address` defaults to its name."""
 
-    queue: str
+    definition: QueueDefinition
     address: str = ""
-    routing_type: str = ANYCAST
-    durable: bool = True
     if_missing: bool = False
 
     def is_done(self, state: State) -> bool:
         """Whether that is fine and there is such a queue, the same in all that was asked for."""
-        queue = state.queue_by_name.get(self.queue)
-        wanted = (self.address or self.queue, self.routing_type, self.durable)
-        return self.if_missing and queue is not None and wanted == (
-            queue.address.name, queue.routing_type, queue.durable
-        )  # fmt: skip
+        wanted = self.definition
+        queue = state.queue_by_name.get(wanted.name)
+        if not self.if_missing or queue is None:
+            return False
+        is_there = queue.address.name == (self.address or wanted.name)
+        return is_there and is_as_requested(queue.definition, wanted)
 
     def command(self) -> Command:
         """The command that does it."""
-        address = self.address or self.queue
-        return CreateQueue(self.queue, address, self.routing_type, self.durable)
+        return CreateQueue(self.address or self.definition.name, self.definition)
 
 
 class QueueDeletion(msgspec.Struct, frozen=True, tag="delete-queue", tag_field="do"):
@@ -201,7 +204,7 @@ class AddressCreation(msgspec.Struct, frozen=True, tag="create-address", tag_fie
         address = state.address_by_name.get((HOST, self.address))
         if not self.if_missing or address is None:
             return False
-        return set(self.routing_types) <= set(address.routing_types)
+        return set(self.routing_types) <= set(address.definition.routing_types)
 
     def command(self) -> Command:
         """The command that does it."""
@@ -320,6 +323,9 @@ class ControlServer:
             self._hub.broker.state
         ):
             return _told({"exists": True})
+        if isinstance(request, QueueCreation) and not_requestable(request.definition):
+            wrong = ", ".join(not_requestable(request.definition))
+            return _error(Code.INVALID.value, f"nobody can ask for these attributes: {wrong}")
         if isinstance(request, QueueDeletion) and request.force:
             return _told(await self._delete(request))
         if isinstance(request, Change):

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from daybook.engine.definitions import Attribute
 from daybook.engine.settings import check_address
 
 Value: TypeAlias = str | int | bool | tuple[str, ...]
@@ -22,6 +23,8 @@ DURATION_UNITS_MS: Final = {
     "": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000,
     "d": 24 * 3_600_000, "w": 7 * 24 * 3_600_000,
 }  # fmt: skip
+COUNT_MOST: Final = 2**31 - 1
+"""The largest number that an attribute of queues may be."""
 DURATION_MOST_DAYS: Final = 365_000
 """A thousand years: beyond what anybody means, and within what every clock can count."""
 
@@ -76,6 +79,15 @@ def count(least: int, most: int) -> Kind:
         return value
 
     return Kind("number", parse)
+
+
+def kind_of(attribute: Attribute) -> Kind:
+    """What an attribute of queues may be."""
+    if attribute.kind is bool:
+        return FLAG
+    if attribute.kind is int:
+        return count(attribute.least, COUNT_MOST)
+    return choice(*attribute.choices) if attribute.choices else text("a text", ".*")
 
 
 def size(least: int, most: int) -> Kind:

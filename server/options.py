@@ -7,7 +7,7 @@ never know where a value was written, and does no I/O.
 
 from typing import Final
 
-from daybook.engine.commands import ANYCAST, MULTICAST
+from daybook.engine.definitions import ANYCAST, MULTICAST, QUEUE_ATTRIBUTES
 from daybook.engine.settings import BLOCK, DROP, FAIL
 from daybook.journal.format import DEVICE_BLOCKS
 from daybook.server.acceptor_options import ACCEPTOR
@@ -23,6 +23,7 @@ from daybook.server.kinds import (
     choices,
     count,
     duration,
+    kind_of,
     part_or_size,
     size,
     size_of,
@@ -388,20 +389,7 @@ QUEUE_TABLE: Final = (
         "The address that it is bound to; empty: the one named as the queue.",
         live=True,
     ),
-    Option(
-        "routing-type",
-        choice(ANYCAST, MULTICAST),
-        "anycast",
-        "Which messages of the address it takes.",
-        live=True,
-    ),
-    Option(
-        "durable",
-        FLAG,
-        True,
-        "Whether it and its persistent messages outlive a restart.",
-        live=True,
-    ),
+    *(Option(one.key, kind_of(one), one.default, one.doc, live=True) for one in QUEUE_ATTRIBUTES),
 )
 
 LOG: Final = (

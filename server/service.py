@@ -281,9 +281,7 @@ class Service:
         for address in config.addresses:
             await self._carry_out(CreateAddress(address.name, address.routing_types))
         for queue in config.queues:
-            await self._carry_out(
-                CreateQueue(queue.name, queue.address, queue.routing_type, queue.durable)
-            )
+            await self._carry_out(CreateQueue(queue.address, queue.definition))
 
     async def _carry_out(self, command: Command) -> None:
         """Have a command of the configuration carried out; what exists already is fine."""

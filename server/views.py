@@ -9,6 +9,10 @@ from collections.abc import Callable
 from itertools import chain, islice
 from typing import Any, Final
 
+import msgspec
+from msgspec.structs import fields
+
+from daybook.engine.definitions import Detail
 from daybook.engine.duplicates import remembered
 from daybook.engine.headers import as_dict
 from daybook.engine.message import IN_FLIGHT, Entry, Message
@@ -87,8 +91,7 @@ def addresses(
         rows.append(
             {
                 "address": address.name,
-                "routing_types": list(address.routing_types),
-                "auto_created": address.auto_created,
+                **_attributes(address.definition),
                 "queue_count": len(bound),
                 "queues": [queue.name for queue in bound[:QUEUES_NAMED_MAX]],
                 "messages": messages,
@@ -102,6 +105,14 @@ def addresses(
             }
         )
     return {"addresses": rows, "next_offset": _next(offset, len(rows), len(found))}
+
+
+def _attributes(definition: Detail) -> dict[str, Any]:
+    """All attributes but the name, which has its place already."""
+    found: dict[str, Any] = msgspec.to_builtins(definition)
+    every = {field.name: found.get(field.name, field.default) for field in fields(definition)}
+    del every["name"]
+    return every
 
 
 def _limit(value: int) -> int | None:
@@ -125,12 +136,8 @@ def _queue(queue: Queue) -> dict[str, Any]:
     return {
         "queue": queue.name,
         "address": queue.address.name,
-        "routing_type": queue.routing_type,
-        "durable": queue.durable,
-        "temporary": queue.temporary,
-        "auto_created": queue.auto_created,
+        **_attributes(queue.definition),
         "paused": queue.paused,
-        "filter": queue.filter,
         "consumers": len(queue.consumers),
         "messages": queue.message_count,
         "bytes": queue.bytes,

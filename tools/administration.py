@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import msgspec
 
 from daybook.client.control import ControlError, ask
+from daybook.engine.definitions import QUEUE_ATTRIBUTES, Attribute, QueueDefinition
 from daybook.engine.refusals import Refusal
 from daybook.engine.state import State
 from daybook.recovery.readonly import read_state
@@ -28,6 +30,32 @@ data_option = click.option(
     show_default=True, metavar="DIR", help="Data directory of the broker; also $DAYBOOK_DATA.",
 )  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print for programs.")
+
+
+def attribute_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command an option for each attribute of a queue that can be asked for."""
+    for attribute in reversed(QUEUE_ATTRIBUTES):
+        command = _attribute_option(attribute)(command)
+    return command
+
+
+def _attribute_option(attribute: Attribute) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    name = f"--{attribute.key}"
+    if attribute.kind is bool:
+        return click.option(
+            f"{name}/--not-{attribute.key}", default=attribute.default, show_default=True,
+            help=attribute.doc,
+        )  # fmt: skip
+    kind: Any = attribute.kind
+    if attribute.choices:
+        kind = click.Choice(attribute.choices)
+    elif attribute.kind is int:
+        kind = click.IntRange(min=attribute.least)
+    return click.option(
+        name, type=kind, default=attribute.default, show_default=True, help=attribute.doc
+    )
+
+
 if_missing_option = click.option(
     "--if-missing", is_flag=True, help="It is fine if there is the same already."
 )
@@ -160,24 +188,18 @@ def _cell(value: Any) -> Any:
 @queue.command("create")
 @click.argument("name")
 @click.option("--address", default="", help="Its address; the default is its name.")
-@click.option("--routing-type", type=click.Choice(MODES), default="anycast", show_default=True)
-@click.option("--not-durable", is_flag=True, help="It does not survive a restart.")
+@attribute_options
 @if_missing_option
 @data_option
 @json_option
 def queue_create(
-    name: str,
-    address: str,
-    routing_type: str,
-    not_durable: bool,
-    if_missing: bool,
-    data: Path,
-    as_json: bool,
+    name: str, address: str, if_missing: bool, data: Path, as_json: bool, **attributes: Any
 ) -> None:
     """Create a queue, and its address if need be."""
+    definition = QueueDefinition(name=name, **attributes)
     change(
         data, f"created queue '{name}'", as_json, if_missing=if_missing, do="create-queue",
-        queue=name, address=address, routing_type=routing_type, durable=not not_durable,
+        address=address, definition=msgspec.to_builtins(definition),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ ADDRESS::QUEUE, one queue of an address. Must never know which addresses exist.
 
 from typing import Final
 
-from daybook.engine.commands import ANYCAST, MULTICAST
+from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.names import RESERVED, TEMPORARY, wrong_with
 from daybook.protocols.stomp.errors import StompError, shortened
 from daybook.protocols.stomp.options import StompOptions

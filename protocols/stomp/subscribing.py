@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from daybook.engine.commands import ANYCAST, MULTICAST, Attach
+from daybook.engine.commands import Attach
+from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.protocols.stomp import foreign
 from daybook.protocols.stomp.destinations import Target, resolve
 from daybook.protocols.stomp.errors import StompError, shortened

@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 
 from daybook.engine import events
 from daybook.engine.apply import MisfitError
-from daybook.engine.commands import (
-    MULTICAST,
-    Acknowledge,
-    Attach,
-    CreateAddress,
-    OpenConnection,
-    Send,
-)
+from daybook.engine.commands import Acknowledge, Attach, CreateAddress, OpenConnection, Send
+from daybook.engine.definitions import MULTICAST
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs import audit as audit_job

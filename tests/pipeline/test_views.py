@@ -14,6 +14,7 @@ from sqlglot.errors import ErrorLevel
 
 from daybook.engine import commands as c
 from daybook.engine import events
+from daybook.engine.definitions import MULTICAST
 from daybook.engine.message import UNJOURNALED
 from daybook.engine.queues import Queue
 from daybook.engine.state import State
@@ -23,6 +24,7 @@ from daybook.pipeline.engines import History
 from daybook.pipeline.planning import Source
 from daybook.pipeline.selection import EVERYTHING, Selection
 from tests.support.histories import some_history, write_history
+from tests.support.topology import create_queue
 from tests.support.world import Event, World, fold
 
 ALL = tuple(view.name for view in views.VIEWS)
@@ -53,8 +55,9 @@ def in_flight(state: State) -> set[tuple[int, int, int]]:
 def as_row(queue: Queue, flying: int) -> dict[str, Any]:
     """What `queues` must say of a queue."""
     return {
-        "queue": queue.name, "address": queue.address.name, "routing_type": queue.routing_type,
-        "filter": queue.filter, "durable": queue.durable, "paused": queue.paused,
+        "queue": queue.name, "address": queue.address.name,
+        "routing_type": queue.definition.routing_type, "filter": queue.definition.filter,
+        "durable": queue.definition.durable, "paused": queue.paused,
         "routed": queue.added, "acknowledged": queue.acknowledged,
         "dead_lettered": queue.dead_lettered, "expired": queue.expired,
         "messages": len(journaled(queue.entries)), "in_flight": flying,
@@ -128,9 +131,9 @@ def restarted() -> tuple[World, int, int]:
     """A broker that was started again: with a queue that does not outlive it, and a delivery."""
     world = World()
     connection = world.connect()
-    world.ok(c.CreateAddress("news", (c.MULTICAST,)))
+    world.ok(c.CreateAddress("news", (MULTICAST,)))
     listeners = [world.attach(connection, address) for address in ("news", "work")]
-    copied = world.send("news", b"x", connection, routing_type=c.MULTICAST)
+    copied = world.send("news", b"x", connection, routing_type=MULTICAST)
     worked = world.send("work", b"y", connection)
     assert [each.consumer for each in world.taken()] == listeners
     world.restart()
@@ -170,7 +173,7 @@ def test_a_queue_that_was_made_again_is_another_one() -> None:
     world = World()
     connection = world.connect()
     for body in (b"one", b"two"):
-        world.ok(c.CreateQueue("jobs", "jobs"))
+        world.ok(create_queue("jobs", "jobs"))
         world.send("jobs", body, connection)
         if body == b"one":
             world.ok(c.DeleteQueue("jobs", force=True))

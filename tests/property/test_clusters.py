@@ -92,7 +92,7 @@ class Clustered:
         self.index = Index(self.path, DATA_ID)
 
     def _compare_queue(self, store: IndexStore, queue: Queue) -> None:
-        stranger = Queue(queue.id, queue.name, queue.address)
+        stranger = Queue(queue.id, queue.definition, queue.address)
         found = [
             (entry.message.id, entry.message.headers, entry.message.body)
             for priority in (7, DEFAULT_PRIORITY)

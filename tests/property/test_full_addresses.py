@@ -5,10 +5,12 @@ from hypothesis import strategies as st
 
 from daybook.engine import commands as c
 from daybook.engine import limits
+from daybook.engine.definitions import ANYCAST
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings import PAGE
 from daybook.engine.sizes import Sizes, size_of
 from tests.support.scenario import RESTART, Step, play, steps
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 MOST = {"orders": 2, "mails": 3, "plain": -1}
@@ -65,7 +67,7 @@ class Peers:
             mails={"max_size_messages": MOST["mails"], "address_full_policy": policies[1]},
         )
         for name in MOST:
-            self.world.ok(c.CreateQueue(name, name, c.ANYCAST))
+            self.world.ok(create_queue(name, name, ANYCAST))
         self.connections = [self.world.connect() for _ in range(4)]
         self.waiting: dict[int, c.Command] = {}
         self.policies = dict(zip(("orders", "mails"), policies, strict=True))

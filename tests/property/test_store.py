@@ -173,7 +173,9 @@ def test_a_queue_that_knows_more_than_the_index(
         store = CheckedStore(world.journal, Path(path), page, cluster)
         with closing(store):
             store.advance(len(world.journal) - source.randrange(5))
-            stranger = Queue(world.queue("q").id, "q", world.queue("q").address)
+            stranger = Queue(
+                world.queue("q").id, world.queue("q").definition, world.queue("q").address
+            )
             for message_id, entry in world.queue("q").entries.items():
                 if source.random() < 0.2:
                     stranger.entries[message_id] = entry

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from daybook.engine import commands as c
-from daybook.engine import events
+from daybook.engine import definitions, events
 from daybook.engine.events import ROW_STRUCT
 from daybook.engine.headers import build
 from daybook.engine.settings import Matches
@@ -17,6 +17,7 @@ from daybook.journal.disk import MemoryDisk
 from daybook.journal.journal import Journal
 from daybook.paging.layout import LAYOUT
 from daybook.recovery.directory import DATA_ID, JOURNAL
+from tests.support.topology import create_queue
 from tests.support.world import SECOND, Event, World
 
 HISTORY_ID = b"history of tests"
@@ -107,10 +108,10 @@ class _Play:
         world = self.world
         world.ok(c.ChangeSettings(SETTINGS))
         for address in MULTICAST:
-            world.ok(c.CreateAddress(address, (c.MULTICAST,)))
-        world.ok(c.CreateQueue("cheap", "prices", c.MULTICAST, filter="kind=small"))
+            world.ok(c.CreateAddress(address, (definitions.MULTICAST,)))
+        world.ok(create_queue("cheap", "prices", definitions.MULTICAST, filter="kind=small"))
         for name in ("archive", "press"):
-            world.ok(c.CreateQueue(name, "news", c.MULTICAST))
+            world.ok(create_queue(name, "news", definitions.MULTICAST))
         restarts = [messages // 3, 2 * messages // 3, messages + 1]
         self.connect()
         while self.sent < messages:

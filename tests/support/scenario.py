@@ -10,16 +10,18 @@ from hypothesis import strategies as st
 
 from daybook.engine import commands as c
 from daybook.engine import events
+from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.headers import build
 from daybook.engine.refusals import Refusal
 from daybook.engine.settings import Matches
+from tests.support.topology import create_queue
 from tests.support.world import SECOND, World
 
 Step = tuple[int, int, int, int]
 
 ADDRESSES = ("orders", "mails", "news", "dead", "late", "dsub.one", "a.b")
 QUEUES = ("orders", "extra", "mails", "dsub.one", "dead", "other")
-TYPES = (None, None, c.ANYCAST, c.MULTICAST)
+TYPES = (None, None, ANYCAST, MULTICAST)
 FILTERS = ("", "", "", "kind=big", "not kind=big")
 NAMES = ("t", "u")
 REASONS = (events.CLOSED, events.DISCONNECTED, events.TIMEOUT)
@@ -136,7 +138,7 @@ def _settle(world: World, x: int, y: int, z: int) -> c.Command:
 
 
 def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
-    return c.CreateQueue(
+    return create_queue(
         QUEUES[x % 6], ADDRESSES[y % 6], TYPES[2 + z % 2] or "", z % 3 > 0, FILTERS[x % 5]
     )
 
@@ -180,7 +182,7 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: c.Credit(_consumer(w, x), y, z)),
     (1, lambda w, x, y, z: c.Room(_connection(w, x), 200 * y)),
     (1, lambda w, x, y, z: c.ExpireDue(1 + x)),
-    (1, lambda w, x, y, z: c.CreateAddress(ADDRESSES[x % 7], ((c.ANYCAST,), TYPES[2:])[y % 2])),
+    (1, lambda w, x, y, z: c.CreateAddress(ADDRESSES[x % 7], ((ANYCAST,), TYPES[2:])[y % 2])),
     (1, lambda w, x, y, z: c.DeleteAddress(ADDRESSES[x % 7], y % 2 == 0)),
     (1, _create_queue),
     (1, lambda w, x, y, z: c.DeleteQueue(QUEUES[x % 6], y % 2 == 0)),

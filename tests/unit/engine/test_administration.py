@@ -4,30 +4,35 @@ import pytest
 
 from daybook.engine import events
 from daybook.engine.commands import (
-    ANYCAST,
-    MULTICAST,
     Command,
     CreateAddress,
-    CreateQueue,
     DeleteAddress,
     DeleteQueue,
     PauseQueue,
     PurgeQueue,
     ResumeQueue,
 )
+from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import Code
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 
 def test_an_address_is_created_once_and_may_grow(world: World) -> None:
     assert world.ok(CreateAddress("a", (MULTICAST, MULTICAST))) == world.broker.lsn
     address = world.state.address_by_name["default", "a"]
-    assert (address.routing_types, address.auto_created) == ((MULTICAST,), False)
+    assert (address.definition.routing_types, address.definition.auto_created) == (
+        (MULTICAST,),
+        False,
+    )
     assert world.refused(CreateAddress("a", (MULTICAST,))).code is Code.ALREADY_EXISTS
     world.ok(CreateAddress("a", (ANYCAST,)))
-    assert address.routing_types == (ANYCAST, MULTICAST)
+    assert address.definition.routing_types == (ANYCAST, MULTICAST)
     world.restart()
-    assert world.state.address_by_name["default", "a"].routing_types == (ANYCAST, MULTICAST)
+    assert world.state.address_by_name["default", "a"].definition.routing_types == (
+        ANYCAST,
+        MULTICAST,
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,12 +44,12 @@ def test_an_address_is_created_once_and_may_grow(world: World) -> None:
         (CreateAddress("x", ("unicast",)), Code.INVALID),
         (DeleteAddress("x"), Code.NOT_FOUND),
         (DeleteAddress("a"), Code.NOT_ALLOWED),
-        (CreateQueue("", "a"), Code.INVALID),
-        (CreateQueue("x", ""), Code.INVALID),
-        (CreateQueue("x", "a", "unicast"), Code.INVALID),
-        (CreateQueue("x", "a", filter="rubbish"), Code.INVALID),
-        (CreateQueue("q", "a"), Code.ALREADY_EXISTS),
-        (CreateQueue("q", "b"), Code.ALREADY_EXISTS),
+        (create_queue("", "a"), Code.INVALID),
+        (create_queue("x", ""), Code.INVALID),
+        (create_queue("x", "a", "unicast"), Code.INVALID),
+        (create_queue("x", "a", filter="rubbish"), Code.INVALID),
+        (create_queue("q", "a"), Code.ALREADY_EXISTS),
+        (create_queue("q", "b"), Code.ALREADY_EXISTS),
         (DeleteQueue("x"), Code.NOT_FOUND),
         (DeleteQueue("q"), Code.NOT_ALLOWED),
         (DeleteQueue("busy"), Code.NOT_ALLOWED),
@@ -58,7 +63,7 @@ def test_an_address_is_created_once_and_may_grow(world: World) -> None:
     ],
 )
 def test_refusals(world: World, command: Command, code: Code) -> None:
-    world.ok(CreateQueue("q", "a"))
+    world.ok(create_queue("q", "a"))
     world.send("a", b"x")
     world.attach(world.connect(), "busy")
     world.ok(PauseQueue("busy"))
@@ -66,12 +71,16 @@ def test_refusals(world: World, command: Command, code: Code) -> None:
 
 
 def test_a_queue_with_all_it_can_have(world: World) -> None:
-    lsn = world.ok(CreateQueue("q", "a", MULTICAST, durable=False, filter="k=1"))
+    lsn = world.ok(create_queue("q", "a", MULTICAST, durable=False, filter="k=1"))
     assert world.journal[lsn - 1].name == "QueueCreated"
     queue = world.queue("q")
-    assert (queue.routing_type, queue.durable, queue.filter) == (MULTICAST, False, "k=1")
-    world.ok(CreateQueue("p", "a", ANYCAST))
-    assert queue.address.routing_types == (ANYCAST, MULTICAST)
+    assert (queue.definition.routing_type, queue.definition.durable, queue.definition.filter) == (
+        MULTICAST,
+        False,
+        "k=1",
+    )
+    world.ok(create_queue("p", "a", ANYCAST))
+    assert queue.address.definition.routing_types == (ANYCAST, MULTICAST)
     world.send("a", b"x", headers={"k": "1"})
     world.restart()
     assert sorted(world.state.queue_by_name) == ["p"]
@@ -94,8 +103,8 @@ def test_a_queue_is_deleted_with_its_messages(world: World) -> None:
 
 
 def test_an_address_is_deleted_with_its_queues(world: World) -> None:
-    world.ok(CreateQueue("q1", "a"))
-    world.ok(CreateQueue("q2", "a", MULTICAST))
+    world.ok(create_queue("q1", "a"))
+    world.ok(create_queue("q2", "a", MULTICAST))
     world.send("a", b"x")
     world.ok(DeleteAddress("a", force=True))
     assert world.state.queues == world.state.addresses == {}

@@ -4,8 +4,10 @@ import pytest
 
 from daybook.engine import commands as c
 from daybook.engine import limits
+from daybook.engine.definitions import ANYCAST
 from daybook.engine.refusals import Code, Refusal
 from tests.support.full import BODY, is_blocked, limited, paging, reasons, sends, try_send
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 
@@ -99,7 +101,7 @@ def test_a_sender_without_a_connection_does_not_stand_in_line(world: World) -> N
 def test_administration_is_never_blocked(world: World) -> None:
     limited(world, "BLOCK", max_size_messages=0)
     world.broker.report_disk("the disk is full")
-    world.ok(c.CreateQueue("orders", "orders", c.ANYCAST))
+    world.ok(create_queue("orders", "orders", ANYCAST))
     world.ok(c.PauseQueue("orders"))
     world.ok(c.DeleteAddress("orders", force=True))
 

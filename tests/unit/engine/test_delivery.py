@@ -8,10 +8,8 @@ import pytest
 from daybook.engine import events
 from daybook.engine.broker import Broker
 from daybook.engine.commands import (
-    MULTICAST,
     Attach,
     ChangeSettings,
-    CreateQueue,
     OpenConnection,
     PauseQueue,
     Reject,
@@ -19,7 +17,9 @@ from daybook.engine.commands import (
     Room,
     Send,
 )
+from daybook.engine.definitions import MULTICAST
 from daybook.engine.state import State
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 
@@ -241,7 +241,7 @@ def test_who_does_not_acknowledge_has_it_acknowledged_before_it_leaves(
 
 def test_multicast_is_delivered_and_counted_per_queue(world: World) -> None:
     for name in ("s1", "s2"):
-        world.ok(CreateQueue(name, "news", MULTICAST))
+        world.ok(create_queue(name, "news", MULTICAST))
     connection = world.connect()
     first = world.attach(connection, "news", queue="s1")
     second = world.attach(connection, "news", queue="s2")

@@ -7,10 +7,11 @@ import msgspec
 import pytest
 
 from daybook.engine.apply import apply
-from daybook.engine.commands import ClearDuplicateIds, CreateQueue, PauseQueue, Room
+from daybook.engine.commands import ClearDuplicateIds, PauseQueue, Room
 from daybook.engine.digest import _array_of, digest
 from daybook.engine.id_cache import IdCache
 from daybook.engine.state import State
+from tests.support.topology import create_queue
 from tests.support.world import World, fold
 
 MIB = 1 << 20
@@ -34,7 +35,7 @@ CHANGES: dict[str, Callable[[World, int, int], object]] = {
     "an acknowledgement": lambda w, c, k: w.ack(k, next(iter(w.state.consumers[k].unacked))),
     "a count": lambda w, c, k: w.nack(k, next(iter(w.state.consumers[k].unacked))),
     "a delivery": lambda w, c, k: w.credit(k, 1),
-    "a queue": lambda w, c, k: w.ok(CreateQueue("p", "q")),
+    "a queue": lambda w, c, k: w.ok(create_queue("p", "q")),
     "a pause": lambda w, c, k: w.ok(PauseQueue("q")),
     "a consumer": lambda w, c, k: w.attach(c, "q"),
     "a connection": lambda w, c, k: w.connect(),

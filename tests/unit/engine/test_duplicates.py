@@ -9,20 +9,12 @@ from typing import Any
 import pytest
 
 from daybook.engine import events
-from daybook.engine.commands import (
-    ANYCAST,
-    MULTICAST,
-    Chunk,
-    ClearDuplicateIds,
-    Commit,
-    CreateQueue,
-    DeleteAddress,
-    ExpireDue,
-    Send,
-)
+from daybook.engine.commands import Chunk, ClearDuplicateIds, Commit, DeleteAddress, ExpireDue, Send
 from daybook.engine.core import Options
+from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.duplicates import NOTICE_MICROSECONDS, remembered
 from daybook.engine.refusals import Code, Refusal
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 
@@ -90,8 +82,8 @@ def test_ids_are_remembered_by_address(world: World) -> None:
 
 
 def test_a_queue_by_its_full_name_is_of_its_address(world: World) -> None:
-    world.ok(CreateQueue("one", "q"))
-    world.ok(CreateQueue("two", "q"))
+    world.ok(create_queue("one", "q"))
+    world.ok(create_queue("two", "q"))
     send(world, "a", queue="one")
     send(world, "a", address="", queue="two")
     send(world, "a")
@@ -104,7 +96,7 @@ def test_a_queue_by_its_full_name_is_of_its_address(world: World) -> None:
 
 def test_several_queues_get_it_once(world: World) -> None:
     for name in ("one", "two"):
-        world.ok(CreateQueue(name, "news", MULTICAST))
+        world.ok(create_queue(name, "news", MULTICAST))
     for _ in range(2):
         send(world, "a", address="news", routing_type=MULTICAST)
     assert world.bodies("one") == world.bodies("two") == [b"x"]
@@ -128,7 +120,7 @@ def test_ids_survive_acknowledgement_expiry_and_restart(world: World) -> None:
 def test_what_no_queue_took_is_not_remembered(world: World) -> None:
     send(world, "a", address="news", routing_type=MULTICAST)
     assert drops(world) == [(events.NO_BINDING, "a")]
-    world.ok(CreateQueue("one", "news", MULTICAST, filter="kind=big"))
+    world.ok(create_queue("one", "news", MULTICAST, filter="kind=big"))
     send(world, "a", address="news", routing_type=MULTICAST)
     assert drops(world)[1:] == [(events.NO_MATCHING_FILTER, "a")]
     world.settings(news={"max_size_messages": 0, "address_full_policy": "DROP"})

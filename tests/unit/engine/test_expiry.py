@@ -1,9 +1,11 @@
 """When a message's time has passed, and where it goes then."""
 
 from daybook.engine import events
-from daybook.engine.commands import MULTICAST, CreateQueue, DeleteAddress, ExpireDue, PauseQueue
+from daybook.engine.commands import DeleteAddress, ExpireDue, PauseQueue
+from daybook.engine.definitions import MULTICAST
 from daybook.engine.headers import as_dict, first
 from daybook.engine.state import PRUNE_EXPIRING_MIN
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 
@@ -153,7 +155,7 @@ def test_expiry_goes_by_the_address_that_was_sent_to(world: World) -> None:
 def test_each_subscription_expires_its_own(world: World) -> None:
     world.settings(news={"expiry_address": "late"})
     for name in ("s1", "s2"):
-        world.ok(CreateQueue(name, "news", MULTICAST))
+        world.ok(create_queue(name, "news", MULTICAST))
     world.send("news", b"x", expires=soon(world))
     world.sleep(1)
     world.ok(ExpireDue())

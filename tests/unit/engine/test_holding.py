@@ -7,7 +7,6 @@ import pytest
 from daybook.engine import events
 from daybook.engine.commands import (
     CreateAddress,
-    CreateQueue,
     DeleteQueue,
     ExpireDue,
     PurgeQueue,
@@ -18,6 +17,7 @@ from daybook.engine.commands import (
 from daybook.engine.headers import as_dict
 from daybook.engine.refusals import Code
 from tests.support.paged_world import PagedWorld
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 HOPELESS = {"max_delivery_attempts": 1, "dead_letter_address": "dead"}
@@ -49,7 +49,7 @@ def not_created(world: World) -> None:
 
 
 def filtered(world: World) -> None:
-    world.ok(CreateQueue("picky", "dead", filter="kind=big"))
+    world.ok(create_queue("picky", "dead", filter="kind=big"))
     world.settings(q=HOPELESS)
 
 
@@ -136,7 +136,7 @@ def test_a_filter_that_takes_some_frees_those(world: World) -> None:
     killed(world, 1, headers={"kind": "big"})
     assert world.bodies("dead" if "dead" in world.state.queue_by_name else "picky") == [b"0"]
     assert world.held("q") == [b"0", b"1"]
-    world.ok(CreateQueue("all", "dead"))
+    world.ok(create_queue("all", "dead"))
     world.retry()
     assert sorted(world.bodies("all") + world.bodies("picky")) == [b"0", b"0", b"1"]
 
@@ -220,7 +220,7 @@ def test_an_expired_message_without_a_way_is_held_until_there_is_one(world: Worl
     assert {event.reason for event in world.events_named("Held")} == {events.EXPIRY}
     world.ok(ExpireDue())
     assert len(world.events_named("Held")) == 2
-    world.ok(CreateQueue("late", "late"))
+    world.ok(create_queue("late", "late"))
     world.retry()
     assert world.bodies("late") == [b"x", b"y"]
     assert world.queue("q").expired == 2
@@ -241,7 +241,7 @@ def test_no_client_takes_the_name_of_the_queue_for_dead_letters(world: World) ->
         refusal = world.refused(Send(connection, "x", b"", b"", queue=name))
         assert refusal.code is Code.NOT_ALLOWED
         assert f"queue '{name}' cannot be created on address 'x'" in refusal.text
-        assert world.refused(CreateQueue(name, "x")).code is Code.NOT_ALLOWED
+        assert world.refused(create_queue(name, "x")).code is Code.NOT_ALLOWED
     world.send("dead", b"to its own address", queue="dead")
     killed(world, 1)
     assert world.bodies("dead") == [b"to its own address", b"0"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from daybook.engine.invariants import check
@@ -49,12 +50,27 @@ def set_to(name: str, value: object) -> Callable[[State, Queue], None]:
     return change
 
 
+def redefine(**attributes: object) -> Callable[[State, Queue], None]:
+    def change(state: State, queue: Queue) -> None:
+        queue.definition = msgspec.structs.replace(queue.definition, **attributes)
+
+    return change
+
+
+def redefine_address(**attributes: object) -> Callable[[State, Queue], None]:
+    def change(state: State, queue: Queue) -> None:
+        address = queue.address
+        address.definition = msgspec.structs.replace(address.definition, **attributes)
+
+    return change
+
+
 BREAKS: dict[str, tuple[Callable[[State, Queue], object], str]] = {
     "ready": (set_to("ready_count", 7), "counts 7 ready"),
     "tombstones": (set_to("tombstones", 7), "tombstones"),
     "transient": (set_to("transient_count", 7), "non-persistent"),
     "occupied": (set_to("occupied", 0), "taken for empty"),
-    "paused type": (set_to("routing_type", "multicast"), "bound as something else"),
+    "paused type": (redefine(routing_type="multicast"), "bound as something else"),
     "holder": (lose_the_holder, "in flight to nobody"),
     "held": (hold_what_is_ready, "not in flight to it"),
     "order": (swap, "behind a later one"),
@@ -68,7 +84,7 @@ BREAKS: dict[str, tuple[Callable[[State, Queue], object], str]] = {
     "address": (lambda s, q: s.addresses.pop(q.address.id), "does not exist"),
     "next queue": (lambda s, q: setattr(s, "next_queue", 1), "next queue"),
     "next address": (lambda s, q: setattr(s, "next_address", 1), "next address"),
-    "types": (lambda s, q: setattr(q.address, "routing_types", ()), "incomplete"),
+    "types": (redefine_address(routing_types=()), "incomplete"),
     "consumer": (lambda s, q: q.consumers.clear(), "consumers of all queues"),
     "peer": (lambda s, q: s.connections.clear(), "is gone"),
     "count": (lambda s, q: setattr(q.entries[in_flight(q)], "delivery_count", 0), "never"),

@@ -5,18 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from daybook.engine import events
-from daybook.engine.commands import (
-    MULTICAST,
-    Attach,
-    ChangeSettings,
-    Chunk,
-    CreateQueue,
-    ExpireDue,
-    Send,
-)
+from daybook.engine.commands import Attach, ChangeSettings, Chunk, ExpireDue, Send
+from daybook.engine.definitions import MULTICAST
 from daybook.engine.digest import digest
 from daybook.engine.message import MESSAGE_OVERHEAD_BYTES, Message
 from daybook.engine.refusals import Code, Refusal
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 PIECES = (b"a" * 10, b"b" * 10, b"c" * 3)
@@ -93,7 +87,7 @@ def test_a_full_disk_takes_no_chunks(world: World) -> None:
 
 def test_all_queues_of_a_multicast_address_share_the_chunks(world: World) -> None:
     for name in ("one", "two"):
-        world.ok(CreateQueue(name, "news", MULTICAST))
+        world.ok(create_queue(name, "news", MULTICAST))
     world.send_large("news", PIECES, routing_type=MULTICAST)
     assert message_in(world, "one") is message_in(world, "two")
     assert len(world.events_named("ChunkReceived")) == len(PIECES)

@@ -5,8 +5,10 @@ import pytest
 from daybook.engine import commands as c
 from daybook.engine import events, limits
 from daybook.engine.core import Options
+from daybook.engine.definitions import MULTICAST
 from daybook.engine.refusals import Code, Refusal
 from tests.support.full import BODY, SIZE, limited, paging, reasons, sends, try_send
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 
@@ -142,10 +144,10 @@ def test_the_longest_queue_counts_for_a_page_limit(world: World) -> None:
         news={"max_size_messages": 0, "page_limit_messages": 2, "page_full_policy": "FAIL"}
     )
     for name in ("one", "two"):
-        world.ok(c.CreateQueue(name, "news", c.MULTICAST))
-    sends(world, 1, "news", routing_type=c.MULTICAST)
-    sends(world, 1, "news", queue="one", routing_type=c.MULTICAST)
-    answer = try_send(world, 0, "news", routing_type=c.MULTICAST)
+        world.ok(create_queue(name, "news", MULTICAST))
+    sends(world, 1, "news", routing_type=MULTICAST)
+    sends(world, 1, "news", queue="one", routing_type=MULTICAST)
+    answer = try_send(world, 0, "news", routing_type=MULTICAST)
     assert "it holds 2 messages, and page-limit-messages is 2" in answer.text
 
 

@@ -1,7 +1,8 @@
 """What became of a message, read from the events about it."""
 
-from daybook.engine.commands import Begin, Commit, CreateAddress, CreateQueue, Send
+from daybook.engine.commands import Begin, Commit, CreateAddress, Send
 from daybook.engine.outcomes import Outcome
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 
@@ -14,8 +15,8 @@ def outcome(world: World, address: str, **values: object) -> Outcome | None:
 def test_the_queues_are_named(world: World) -> None:
     assert outcome(world, "q") == Outcome(("q",))
     assert outcome(world, "q", expires=1 << 50) == Outcome(("q",))
-    world.ok(CreateQueue("a", "news", "multicast"))
-    world.ok(CreateQueue("b", "news", "multicast"))
+    world.ok(create_queue("a", "news", "multicast"))
+    world.ok(create_queue("b", "news", "multicast"))
     assert outcome(world, "news") == Outcome(("a", "b"))
     assert outcome(world, "news") == Outcome(("a", "b"))
 

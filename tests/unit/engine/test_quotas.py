@@ -6,13 +6,13 @@ from daybook.engine.commands import (
     Attach,
     Begin,
     Commit,
-    CreateQueue,
     DeleteQueue,
     DeleteSubscription,
     OpenConnection,
     Send,
 )
 from daybook.engine.refusals import Code
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 
@@ -36,7 +36,7 @@ def test_queues_of_a_user(world: World) -> None:
     world.attach(first, "t", durable_name="d")
     world.attach(first, "t", routing_type="multicast")
     # Administrators may.
-    world.ok(CreateQueue("b", "b"))
+    world.ok(create_queue("b", "b"))
     world.ok(DeleteQueue("a", force=True))
     world.send("e", b"x", first)
     world.check()
@@ -99,7 +99,7 @@ def test_without_memory_clients_make_nothing_more(world: World) -> None:
     [delivery] = world.taken()
     world.send("a", b"x", connection, duplicate_id="1")
     world.nack(consumer, delivery.message)
-    world.ok(CreateQueue("b", "b"))
+    world.ok(create_queue("b", "b"))
     world.broker.report_objects("no more queues", "no more subscriptions")
     assert world.refused(Attach(connection, "a")).text == "no more subscriptions"
     world.broker.report_objects("", "")

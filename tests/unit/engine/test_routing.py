@@ -5,14 +5,16 @@ from typing import Any
 import pytest
 
 from daybook.engine import events
-from daybook.engine.commands import ANYCAST, MULTICAST, CreateAddress, CreateQueue, Send
+from daybook.engine.commands import CreateAddress, Send
+from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import Code
 from daybook.engine.routing import EXPIRES_MAX
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 
 def add_queue(world: World, name: str, address: str, routing_type: str, text: str = "") -> None:
-    world.ok(CreateQueue(name, address, routing_type, filter=text))
+    world.ok(create_queue(name, address, routing_type, filter=text))
 
 
 def test_anycast_takes_turns_over_the_queues(world: World) -> None:
@@ -83,7 +85,11 @@ def test_fully_qualified_name_goes_to_one_queue_past_its_filter(world: World) ->
 def test_fully_qualified_name_creates_the_queue(world: World) -> None:
     world.send("a", b"x", queue="q")
     queue = world.queue("q")
-    assert (queue.address.name, queue.routing_type, queue.auto_created) == ("a", ANYCAST, True)
+    assert (queue.address.name, queue.definition.routing_type, queue.definition.auto_created) == (
+        "a",
+        ANYCAST,
+        True,
+    )
 
 
 def test_fully_qualified_name_of_a_queue_elsewhere_is_refused(world: World) -> None:
@@ -100,7 +106,11 @@ def test_sending_anycast_creates_address_and_queue(world: World) -> None:
     world.send("orders", b"x")
     assert world.names_since(1) == ["AddressCreated", "QueueCreated", "Routed"]
     queue = world.queue("orders")
-    assert (queue.durable, queue.temporary, queue.auto_created) == (True, False, True)
+    assert (
+        queue.definition.durable,
+        queue.definition.temporary,
+        queue.definition.auto_created,
+    ) == (True, False, True)
 
 
 def test_sending_multicast_creates_the_address_and_drops(world: World) -> None:
@@ -174,7 +184,7 @@ def test_the_latest_expiry_and_both_ends_of_priority_are_taken(world: World) -> 
 @pytest.mark.parametrize("values", [{}, {"expires": 7}, {"queue": "q"}])
 def test_routed_says_who_sent_what_where(world: World, values: dict[str, Any]) -> None:
     connection = world.connect()
-    world.ok(CreateQueue("q", "a"))
+    world.ok(create_queue("q", "a"))
     message = world.send("a", b"body", connection, priority=7, headers={"k": "v"}, **values)
     (event,) = world.events_named("Routed")
     queue = world.queue("q")

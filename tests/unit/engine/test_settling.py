@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from daybook.engine import events
-from daybook.engine.commands import Acknowledge, CreateQueue, PurgeQueue, Reject, Stop, Withhold
+from daybook.engine.commands import Acknowledge, PurgeQueue, Reject, Stop, Withhold
 from daybook.engine.digest import entry_hash
 from daybook.engine.headers import as_dict
 from daybook.engine.refusals import Code, Refusal
+from tests.support.topology import create_queue
 from tests.support.world import Delivery, World, fold
 
 
@@ -194,7 +195,7 @@ def test_without_a_dead_letter_address_it_is_dropped_if_that_is_the_policy(world
 
 
 def test_a_dead_letter_address_where_no_queue_takes_it(world: World) -> None:
-    world.ok(CreateQueue("picky", "dead", filter="kind=big"))
+    world.ok(create_queue("picky", "dead", filter="kind=big"))
     world.settings(
         q={
             "max_delivery_attempts": 1, "dead_letter_address": "dead", "dead_letter_policy": "DROP",
@@ -223,7 +224,7 @@ def test_a_dead_letter_address_that_may_not_be_created(world: World) -> None:
 def test_multicast_subscriptions_dead_letter_each_their_own(world: World) -> None:
     world.settings(news={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
     for name in ("s1", "s2"):
-        world.ok(CreateQueue(name, "news", "multicast"))
+        world.ok(create_queue(name, "news", "multicast"))
     connection = world.connect()
     consumers = [world.attach(connection, "news", queue=name) for name in ("s1", "s2")]
     message = world.send("news", b"x")

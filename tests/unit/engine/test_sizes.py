@@ -1,9 +1,9 @@
 """Sizes by differences: what a queue holds is counted once, unless its address pages."""
 
 from daybook.engine.message import Message
-from daybook.engine.queues import Queue
 from daybook.engine.sizes import Sizes, size_of
-from daybook.engine.state import Address, State
+from daybook.engine.state import State
+from tests.support.topology import new_address, new_queue
 from tests.support.world import World
 
 
@@ -46,11 +46,10 @@ def test_an_address_that_pages_counts_for_nothing() -> None:
 
 
 def test_a_message_in_two_queues_counts_twice() -> None:
-    address = Address(1, "default", "news")
+    address = new_address(1, "news")
     message = Message(1, 1, 4, 1, 0, b"", bytes(100))
     for number, kind in ((1, "multicast"), (2, "multicast"), (3, "anycast")):
-        queue = Queue(number, f"q{number}", address)
-        queue.routing_type = kind
+        queue = new_queue(number, f"q{number}", address, routing_type=kind)
         address.bind(queue)
         if number > 1:
             queue.bytes = message.size

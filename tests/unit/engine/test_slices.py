@@ -8,10 +8,12 @@ import pytest
 from daybook.engine import commands as c
 from daybook.engine import events
 from daybook.engine.budget import NO_LIMIT
+from daybook.engine.definitions import MULTICAST
 from daybook.engine.digest import digest
 from daybook.engine.invariants import check
 from daybook.engine.refusals import UNFINISHED, Refusal
 from tests.support.paged_world import PagedWorld
+from tests.support.topology import create_queue
 from tests.support.world import MANY, World, fold
 
 UNITS = 20
@@ -79,10 +81,10 @@ def temporary(world: World, count: int) -> tuple[int, int]:
     """A connection and its consumer with a temporary queue that has so many messages."""
     connection = world.connect()
     consumer = world.attach(
-        connection, "news", routing_type=c.MULTICAST, credit_messages=3, credit_bytes=-MANY
+        connection, "news", routing_type=MULTICAST, credit_messages=3, credit_bytes=-MANY
     )
     for number in range(count):
-        world.send("news", b"%d" % number, routing_type=c.MULTICAST)
+        world.send("news", b"%d" % number, routing_type=MULTICAST)
     return connection, consumer
 
 
@@ -98,7 +100,7 @@ def test_a_long_temporary_queue_is_gone_at_once_and_emptied_in_slices(world: Wor
     assert world.state.address_by_name["default", "news"].multicast == []
     assert queue.message_count > 200
     assert "QueueDeleted" not in world.names_since(lsn)
-    world.send("news", b"nobody takes it", routing_type=c.MULTICAST)
+    world.send("news", b"nobody takes it", routing_type=MULTICAST)
     assert go_on(world) > 300 // (UNITS + 60)
     assert world.state.queues == {}
     names = world.names_since(lsn)
@@ -195,7 +197,7 @@ def test_what_expires_in_a_queue_that_is_being_deleted_goes_nowhere_else() -> No
 
 def test_an_address_is_deleted_when_its_queues_are_empty(world: World) -> None:
     for name in ("one", "two"):
-        world.ok(c.CreateQueue(name, "a"))
+        world.ok(create_queue(name, "a"))
     for number in range(600):
         world.send("a", b"%d" % number)
     command = c.DeleteAddress("a", force=True)
@@ -267,7 +269,7 @@ def test_a_clean_end_waits_to_be_asked_for_again_and_a_loss_takes_over(world: Wo
 def test_many_subscriptions_end_in_slices(world: World) -> None:
     connection = world.connect()
     for _ in range(50):
-        world.attach(connection, "news", routing_type=c.MULTICAST)
+        world.attach(connection, "news", routing_type=MULTICAST)
     slices, _ = until_done(world, c.CloseConnection(connection, events.CLOSED))
     assert slices >= 50 // 3
     assert (world.state.queues, world.state.consumers) == ({}, {})
@@ -346,8 +348,8 @@ def test_what_a_rollback_lets_go_is_settled_in_its_order(world: World) -> None:
 
 def test_who_has_a_message_is_known_without_a_walk(world: World) -> None:
     connection = world.connect(finds_holders=True)
-    consumers = [world.attach(connection, "news", routing_type=c.MULTICAST) for _ in range(3)]
-    message = world.send("news", b"1", routing_type=c.MULTICAST)
+    consumers = [world.attach(connection, "news", routing_type=MULTICAST) for _ in range(3)]
+    message = world.send("news", b"1", routing_type=MULTICAST)
     assert world.broker.holders(connection, message) == consumers
     world.ack(consumers[1], message)
     assert world.broker.holders(connection, message) == [consumers[0], consumers[2]]
@@ -378,12 +380,12 @@ def test_a_transaction_has_no_more_entries_than_a_turn_takes() -> None:
 def test_subscribers_that_come_before_the_commit_count() -> None:
     world = World(max_transaction_entries=10)
     connection = world.connect()
-    world.ok(c.CreateAddress("news", (c.MULTICAST,)))
+    world.ok(c.CreateAddress("news", (MULTICAST,)))
     world.begin(connection)
     for _ in range(3):
-        world.send("news", b"", connection, transaction="t", routing_type=c.MULTICAST)
+        world.send("news", b"", connection, transaction="t", routing_type=MULTICAST)
     for _ in range(4):
-        world.attach(connection, "news", routing_type=c.MULTICAST)
+        world.attach(connection, "news", routing_type=MULTICAST)
     answer = world.handle(c.Commit(connection, "t"))
     assert isinstance(answer, Refusal)
     assert "max-transaction-entries" in answer.text

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from daybook.engine.invariants import _order
 from daybook.engine.message import GONE, IN_FLIGHT, Entry, Message
 from daybook.engine.queues import COMPACT_TOMBSTONES_MIN, Queue
-from daybook.engine.state import Address
+from tests.support.topology import new_address, new_queue
 
 
-def new_queue() -> Queue:
-    return Queue(1, "q", Address(1, "default", "a"))
+def empty_queue() -> Queue:
+    return new_queue(1, "q", new_address(1, "a"))
 
 
 def put(queue: Queue, number: int, priority: int = 4) -> Entry:
@@ -25,7 +25,7 @@ def ids(queue: Queue) -> list[int]:
 
 
 def test_an_empty_queue_has_no_head() -> None:
-    queue = new_queue()
+    queue = empty_queue()
     assert queue.head() is None
     entry = put(queue, 1)
     queue.withdraw(entry, GONE)
@@ -34,7 +34,7 @@ def test_an_empty_queue_has_no_head() -> None:
 
 
 def test_the_head_is_the_oldest_of_the_highest_priority() -> None:
-    queue = new_queue()
+    queue = empty_queue()
     for number, priority in ((1, 0), (2, 9), (3, 4), (4, 9)):
         put(queue, number, priority)
     order = []
@@ -45,7 +45,7 @@ def test_the_head_is_the_oldest_of_the_highest_priority() -> None:
 
 
 def test_what_leaves_the_middle_leaves_a_tombstone_and_comes_back_to_it() -> None:
-    queue = new_queue()
+    queue = empty_queue()
     entries = [put(queue, number) for number in range(1, 6)]
     queue.withdraw(entries[2], IN_FLIGHT)
     assert (queue.tombstones, queue.ready_count, ids(queue)) == (1, 4, [1, 2, 4, 5])
@@ -54,7 +54,7 @@ def test_what_leaves_the_middle_leaves_a_tombstone_and_comes_back_to_it() -> Non
 
 
 def test_many_tombstones_are_cleared_away_and_everything_finds_its_place() -> None:
-    queue = new_queue()
+    queue = empty_queue()
     entries = [put(queue, number) for number in range(1, 4 * COMPACT_TOMBSTONES_MIN)]
     taken = entries[1:-1]
     for entry in taken:
@@ -73,7 +73,7 @@ def test_many_tombstones_are_cleared_away_and_everything_finds_its_place() -> No
 def test_any_way_out_and_back_keeps_the_order(
     priorities: list[int], moves: list[tuple[bool, int]]
 ) -> None:
-    queue = new_queue()
+    queue = empty_queue()
     out: list[Entry] = []
     for number, priority in enumerate(priorities, 1):
         put(queue, number, priority)
@@ -105,7 +105,7 @@ def test_a_message_weighs_its_parts_and_a_little_more() -> None:
 
 def test_thousands_that_come_back_in_any_order_find_their_places_together() -> None:
     """Four consumers that leave at once, each with every fourth message."""
-    queue = new_queue()
+    queue = empty_queue()
     entries = [put(queue, number, priority=number % 2) for number in range(1, 401)]
     for entry in entries:
         queue.withdraw(entry, IN_FLIGHT)
@@ -120,7 +120,7 @@ def test_thousands_that_come_back_in_any_order_find_their_places_together() -> N
 
 
 def test_what_came_back_and_goes_before_anybody_looked() -> None:
-    queue = new_queue()
+    queue = empty_queue()
     entries = [put(queue, number) for number in (1, 2, 3)]
     for entry in entries:
         queue.withdraw(entry, IN_FLIGHT)

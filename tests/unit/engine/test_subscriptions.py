@@ -3,18 +3,10 @@
 import pytest
 
 from daybook.engine import events
-from daybook.engine.commands import (
-    ANYCAST,
-    MULTICAST,
-    Attach,
-    CreateAddress,
-    CreateQueue,
-    Credit,
-    DeleteSubscription,
-    Detach,
-    Send,
-)
+from daybook.engine.commands import Attach, CreateAddress, Credit, DeleteSubscription, Detach, Send
+from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import Code
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 
@@ -35,7 +27,7 @@ def test_a_consumer_without_preference_on_a_multicast_address_subscribes(world: 
     world.attach(connection, "news")
     world.attach(connection, "both")
     assert "news" not in world.state.queue_by_name
-    assert world.queue("both").routing_type == ANYCAST
+    assert world.queue("both").definition.routing_type == ANYCAST
 
 
 def test_every_subscriber_gets_everything_from_its_attaching_on(world: World) -> None:
@@ -49,7 +41,7 @@ def test_every_subscriber_gets_everything_from_its_attaching_on(world: World) ->
     assert world.taken_bodies(first) == [b"1", b"2", b"3"]
     assert world.taken_bodies(second) == [b"3"]
     # The filter is the queue's: what it refuses never gets there.
-    assert world.state.consumers[second].queue.filter == "kind=big"
+    assert world.state.consumers[second].queue.definition.filter == "kind=big"
     assert world.state.consumers[second].filter == ""
 
 
@@ -100,7 +92,7 @@ def test_a_queue_that_has_the_name_of_a_temporary_one(world: World) -> None:
     connection = world.connect()
     world.ok(CreateAddress("news", (MULTICAST,)))
     taken = f"news.sub-{world.broker.next_lsn + 3}"
-    world.ok(CreateQueue(taken, "mine"))
+    world.ok(create_queue(taken, "mine"))
     world.send("mine", b"x")
     assert world.broker.next_lsn == int(taken.partition("-")[2])
     consumer = world.attach(connection, "news")
@@ -138,7 +130,7 @@ def test_a_durable_subscription_is_bound_anew_and_keeps_its_messages(world: Worl
     world.send("mail", b"3", routing_type=MULTICAST)
     world.send("mail", b"4", routing_type=MULTICAST, headers={"k": "1"})
     queue = world.queue("dsub.d")
-    assert (queue.address.name, queue.filter) == ("mail", "k=1")
+    assert (queue.address.name, queue.definition.filter) == ("mail", "k=1")
     assert world.ready("dsub.d") == [b"1", b"4"]
     world.restart()
     world.send("mail", b"5", routing_type=MULTICAST)
@@ -206,7 +198,7 @@ def test_names_that_no_durable_subscription_can_have(world: World, name: str) ->
 def test_a_queue_with_the_name_of_a_durable_subscription(
     world: World, values: dict[str, object]
 ) -> None:
-    world.ok(CreateQueue("dsub.d", "a", **{"routing_type": MULTICAST, **values}))
+    world.ok(create_queue("dsub.d", "a", **{"routing_type": MULTICAST, **values}))
     connection = world.connect()
     refusal = world.refused(Attach(connection, "a", durable_name="d"))
     assert refusal.code is Code.ALREADY_EXISTS
@@ -214,7 +206,7 @@ def test_a_queue_with_the_name_of_a_durable_subscription(
 
 def test_what_cannot_be_attached_to(world: World) -> None:
     connection = world.connect()
-    world.ok(CreateQueue("q", "a"))
+    world.ok(create_queue("q", "a"))
     assert world.refused(Attach(99, "a")).code is Code.NOT_FOUND
     assert world.refused(Attach(connection, "a::q")).code is Code.INVALID
     assert world.refused(Attach(connection, "")).code is Code.INVALID
@@ -235,7 +227,7 @@ def test_filters_without_a_filter_language(world: World) -> None:
     world.options.compile_filter = None
     refusal = world.refused(Attach(connection, "q", filter="k=1"))
     assert refusal.code is Code.UNSUPPORTED
-    assert world.refused(CreateQueue("q", "q", filter="k=1")).code is Code.UNSUPPORTED
+    assert world.refused(create_queue("q", "q", filter="k=1")).code is Code.UNSUPPORTED
 
 
 def test_what_is_not_there_gets_no_credit_and_cannot_leave(world: World) -> None:

@@ -3,16 +3,11 @@
 import pytest
 
 from daybook.engine import events
-from daybook.engine.commands import (
-    ANYCAST,
-    MULTICAST,
-    CreateAddress,
-    CreateQueue,
-    DeleteAddress,
-    Send,
-)
+from daybook.engine.commands import CreateAddress, DeleteAddress, Send
+from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.topology import check_name, find_address
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 
@@ -52,8 +47,8 @@ def test_names_that_are_not(name: str, why: str) -> None:
 def test_no_name_is_made_that_a_protocol_cannot_reach(world: World) -> None:
     before = len(world.journal)
     for command in (
-        CreateQueue("a*", "a"),
-        CreateQueue("a", "temp.x"),
+        create_queue("a*", "a"),
+        create_queue("a", "temp.x"),
         CreateAddress("x" * 5000, (ANYCAST,)),
     ):
         answer = world.handle(command)
@@ -72,13 +67,20 @@ def test_creation_on_demand_says_so_and_by_whom(world: World) -> None:
         assert event.decoded.auto_created
     found = find_address(world.broker, "q")
     assert found is not None
-    assert (found.host, found.routing_types, found.auto_created) == ("default", (ANYCAST,), True)
+    assert (found.host, found.definition.routing_types, found.definition.auto_created) == (
+        "default",
+        (ANYCAST,),
+        True,
+    )
 
 
 def test_a_routing_type_is_added_on_demand(world: World) -> None:
     world.send("a", b"1", routing_type=MULTICAST)
     world.send("a", b"2", routing_type=ANYCAST)
-    assert world.state.address_by_name["default", "a"].routing_types == (ANYCAST, MULTICAST)
+    assert world.state.address_by_name["default", "a"].definition.routing_types == (
+        ANYCAST,
+        MULTICAST,
+    )
     assert world.ready("a") == [b"2"]
     assert len(world.events_named("AddressUpdated")) == 1
 
@@ -94,7 +96,7 @@ def test_numbers_are_not_used_again(world: World) -> None:
 
 
 def test_a_queue_is_unique_in_the_broker_not_on_its_address(world: World) -> None:
-    world.ok(CreateQueue("q", "a"))
+    world.ok(create_queue("q", "a"))
     refusal = world.refused(Send(0, "q", b"", b""))
     assert refusal.code is Code.ALREADY_EXISTS
     assert refusal.text.endswith("a queue's name is unique in the broker")

@@ -10,7 +10,6 @@ from daybook.engine.commands import (
     Begin,
     Chunk,
     Commit,
-    CreateQueue,
     ExpireTransactions,
     Reject,
     Rollback,
@@ -19,6 +18,7 @@ from daybook.engine.commands import (
 )
 from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
 from daybook.engine.refusals import Code, Refusal
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 
@@ -295,7 +295,7 @@ def test_filters_decide_at_commit(world: World) -> None:
     connection = world.connect()
     world.begin(connection)
     world.send("a", b"x", connection, transaction="t", routing_type="multicast")
-    world.ok(CreateQueue("s", "a", "multicast", filter="k=1"))
+    world.ok(create_queue("s", "a", "multicast", filter="k=1"))
     world.commit(connection)
     assert world.events_named("Dropped")[0].reason == events.NO_MATCHING_FILTER
     assert world.events_named("Dropped")[0].decoded.transaction == "t"

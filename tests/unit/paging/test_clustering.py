@@ -77,7 +77,7 @@ def clusters_in(index: Index) -> list[tuple[Range, int]]:
 def bodies_of(world: World, path: Path, queue: Queue) -> list[tuple[int, bytes]]:
     """Messages of a queue as the store has them, without a journal to look into."""
     with closing(IndexStore(open_for_reading(path, DATA_ID), MemoryDisk())) as store:
-        stranger = Queue(queue.id, queue.name, queue.address)
+        stranger = Queue(queue.id, queue.definition, queue.address)
         loaded = store.load(stranger, DEFAULT_PRIORITY, 0, Window(10_000, 1 << 30))
         return [(entry.message.id, entry.message.body) for entry in loaded.entries]
 
@@ -306,7 +306,7 @@ def test_a_damaged_cluster_is_found_by_a_check_and_passed_over(tmp_path: Path, h
     with closing(IndexStore(open_for_reading(tmp_path, DATA_ID), disk)) as store:
         for number in range(QUEUES):
             queue = world.queue(f"queue.{number}")
-            stranger = Queue(queue.id, queue.name, queue.address)
+            stranger = Queue(queue.id, queue.definition, queue.address)
             loaded = store.load(stranger, DEFAULT_PRIORITY, 0, Window(10_000, 1 << 30))
             assert [(e.message.id, e.message.body) for e in loaded.entries] == right_of(queue)
         store.refresh(0)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from daybook.engine.queues import PAST_ALL, Queue
-from daybook.engine.state import Address
 from daybook.paging.checked import Transaction
 from daybook.paging.finding import Finder
 from daybook.paging.levels import Levels
 from daybook.paging.pages import U8, U32, rows_of
 from daybook.paging.plain import NONE_TAKEN, Placed
 from daybook.paging.tables import Tables, open_for_writing
+from tests.support.topology import new_address, new_queue
 
 COUNT = 500
 
@@ -32,7 +32,7 @@ def tables(tmp_path: Path) -> Iterator[Tables]:
 
 @pytest.fixture
 def queue() -> Queue:
-    queue = Queue(1, "orders", Address(1, "default", "orders"))
+    queue = new_queue(1, "orders", new_address(1, "orders"))
     queue.open_gap(4, 0, PAST_ALL).count = COUNT
     queue.open_gap(9, 0, PAST_ALL).count = 1
     return queue
@@ -70,6 +70,6 @@ def test_levels_that_hold_nothing_are_not_looked_at(tables: Tables, queue: Queue
     def work(txn: Transaction) -> None:
         finder.begin(txn)
         assert finder.find(queue, 2) is None
-        assert finder.find(Queue(2, "mails", queue.address), 2) is None
+        assert finder.find(new_queue(2, "mails", queue.address), 2) is None
 
     tables.write(work)

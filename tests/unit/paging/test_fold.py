@@ -6,6 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from daybook.engine import commands as c
+from daybook.engine.definitions import MULTICAST
 from daybook.engine.digest import digest
 from daybook.paging import fold as module
 from daybook.paging.checked import Transaction
@@ -72,14 +73,14 @@ def test_what_is_plain_does_not_cross_a_barrier(tmp_path: Path) -> None:
 def test_a_filter_that_changes_keeps_the_messages(tmp_path: Path) -> None:
     world = World()
     connection = world.connect()
-    values = {"routing_type": c.MULTICAST, "durable_name": "one", "credit_messages": 0}
+    values = {"routing_type": MULTICAST, "durable_name": "one", "credit_messages": 0}
     consumer = world.attach(connection, "news", **values, credit_bytes=0)
     for _ in range(100):
-        world.send("news", routing_type=c.MULTICAST)
+        world.send("news", routing_type=MULTICAST)
     world.detach(consumer)
     world.attach(connection, "news", **values, credit_bytes=0, filter="kind=big")
     for _ in range(100):
-        world.send("news", routing_type=c.MULTICAST, headers={"kind": "big"})
+        world.send("news", routing_type=MULTICAST, headers={"kind": "big"})
     assert "QueueUpdated" in [event.name for event in world.journal]
     folded(tmp_path, world).close()
 

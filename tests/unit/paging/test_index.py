@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from daybook.engine import commands, events
+from daybook.engine import events
 from daybook.engine.digest import digest
 from daybook.engine.state import State
 from daybook.journal.block import Block
@@ -30,6 +30,7 @@ from daybook.paging.tables import (
     open_for_writing,
 )
 from tests.support.blocks import DATA_ID, Chain, blocks_of
+from tests.support.topology import create_queue
 from tests.support.world import World, fold
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -217,7 +218,7 @@ def test_a_start_of_the_broker_drops_what_does_not_outlive_it(tmp_path: Path) ->
     world.attach(connection, "orders", credit_messages=2)
     for number in range(700):
         world.send("orders", persistent=number % 3 > 0)
-    world.ok(commands.CreateQueue("mails", "mails", "anycast", False))
+    world.ok(create_queue("mails", "mails", "anycast", False))
     world.send("mails")
     lsn = world.broker.lsn
     world.restart()

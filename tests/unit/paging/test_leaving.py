@@ -106,7 +106,7 @@ def test_a_large_message_comes_into_memory_before_any_step(
 
 def stored(store: Any, queue: Queue) -> list[int]:
     """Messages that the index gives, read to the end of their bodies."""
-    others = Queue(queue.id, queue.name, queue.address)
+    others = Queue(queue.id, queue.definition, queue.address)
     found = [
         entry
         for priority in range(PRIORITIES)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from daybook.engine import commands as c
+from daybook.engine.definitions import MULTICAST
 from daybook.engine.digest import combine
 from daybook.engine.invariants import check as check_invariants
 from daybook.engine.queues import PAST_ALL
@@ -36,8 +37,8 @@ def scene() -> World:
     for number in range(20):
         world.send("orders", b"x" * number, priority=number % 3, persistent=number % 4 > 0)
     world.ok(c.PauseQueue("orders"))
-    world.attach(connection, "news", routing_type=c.MULTICAST, durable_name="one")
-    world.attach(world.connect(), "news", routing_type=c.MULTICAST)
+    world.attach(connection, "news", routing_type=MULTICAST, durable_name="one")
+    world.attach(world.connect(), "news", routing_type=MULTICAST)
     return world
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from daybook.engine import commands as c
 from daybook.engine import events
-from daybook.engine.commands import MULTICAST, PurgeQueue
+from daybook.engine.commands import PurgeQueue
+from daybook.engine.definitions import MULTICAST
 from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
 from daybook.paging import plain
 from daybook.paging.columns import Columns

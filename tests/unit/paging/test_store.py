@@ -72,7 +72,7 @@ class Indexed:
     def queue(self) -> Queue:
         """The queue as a broker has it that has nothing of it in memory."""
         known = self.world.queue("q")
-        queue = Queue(known.id, known.name, known.address)
+        queue = Queue(known.id, known.definition, known.address)
         gap = queue.open_gap(4, 0, len(self.world.journal))
         gap.count = queue.gap_count = known.ready_count
         return queue

@@ -209,7 +209,7 @@ format = "json"
     assert config.address_settings["orders.#"] == {"max-delivery-attempts": 3}
     assert config.address_settings["#"]["dead-letter-address"] == "DLQ"
     assert config.addresses[0].routing_types == ("multicast", "anycast")
-    assert [(q.name, q.address, q.durable) for q in config.queues] == [
+    assert [(q.name, q.address, q.definition.durable) for q in config.queues] == [
         ("news.audit", "news", False),
         ("orders", "orders", True),
     ]

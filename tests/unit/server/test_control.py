@@ -24,6 +24,7 @@ from daybook.engine.refusals import Refusal
 from daybook.engine.state import State
 from daybook.server import views
 from daybook.server.control import CLIENTS_MAX, REQUEST_BYTES_MAX, ControlServer
+from tests.support.topology import create_queue
 
 
 class FakeHub:
@@ -152,7 +153,7 @@ def test_long_lists_come_by_pages(tmp_path: Path) -> None:
         async with running(tmp_path) as made:
             names = [f"q{number:05}" for number in range(views.LIST_PAGE_MAX + 10)]
             for name in names:
-                made.hub.broker.handle(commands.CreateQueue(name, "busy", "multicast"), 1)
+                made.hub.broker.handle(create_queue(name, "busy", "multicast"), 1)
             first = await made.ask(do="queues")
             assert first["next_offset"] == views.LIST_PAGE_MAX
             second = await made.ask(do="queues", offset=first["next_offset"])
@@ -205,9 +206,10 @@ def test_what_is_changed_goes_through_the_hub(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as made:
             state = made.hub.broker.state
+            multicast = {"name": "q", "routing_type": "multicast"}
             for request in (
                 {"do": "create-address", "address": "a", "routing_types": ["multicast"]},
-                {"do": "create-queue", "queue": "q", "address": "a", "routing_type": "multicast"},
+                {"do": "create-queue", "address": "a", "definition": multicast},
                 {"do": "pause-queue", "queue": "q"},
             ):
                 answer = await made.ask(**request)
@@ -215,7 +217,7 @@ def test_what_is_changed_goes_through_the_hub(tmp_path: Path) -> None:
             assert state.queue_by_name["q"].paused
             await made.ask(do="resume-queue", queue="q")
             assert not state.queue_by_name["q"].paused
-            await made.ask(do="create-queue", queue="plain")
+            await made.ask(do="create-queue", definition={"name": "plain"})
             made.hub.fill("plain", [b"1", b"2"])
             await made.ask(do="purge-queue", queue="plain")
             assert not state.queue_by_name["plain"].entries
@@ -233,7 +235,7 @@ def test_a_change_is_answered_when_its_answer_may_leave(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as made:
             made.hub.holds = True
-            made.writer.write(b'{"do": "create-queue", "queue": "q"}\n')
+            made.writer.write(b'{"do": "create-queue", "definition": {"name": "q"}}\n')
             answer = asyncio.ensure_future(made.reader.readline())
             while not made.hub.waiting:
                 await asyncio.sleep(0)
@@ -260,7 +262,11 @@ def test_a_change_is_answered_when_its_answer_may_leave(tmp_path: Path) -> None:
         (b'{"do": "browse"}\n', "queue"),
         (b'{"do": "browse", "queue": 7}\n', "Expected `str`"),
         (b'{"do": "browse", "queue": "none"}\n', "there is no queue 'none'"),
-        (b'{"do": "create-queue", "queue": ""}\n', "is empty"),
+        (b'{"do": "create-queue", "definition": {}}\n', "is empty"),
+        (
+            b'{"do": "create-queue", "definition": {"name": "q", "owner": 1}}\n',
+            "nobody can ask for these attributes: owner",
+        ),
         (b'{"do": "create-address", "address": "x", "routing_types": ["both"]}\n', "anycast"),
     ],
 )
@@ -297,7 +303,7 @@ def test_clients_that_go_away_are_forgotten(tmp_path: Path) -> None:
             made.hub.holds = True
             for number in range(2 * CLIENTS_MAX):
                 _, writer = await made.connect()
-                writer.write(b'{"do": "create-queue", "queue": "q%d"}\n' % number)
+                writer.write(b'{"do": "create-queue", "definition": {"name": "q%d"}}\n' % number)
                 while len(made.hub.waiting) <= 0:
                     await asyncio.sleep(0)
                 writer.close()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from daybook.engine.commands import CreateQueue, DeleteAddress, DeleteQueue
+from daybook.engine.commands import DeleteAddress, DeleteQueue
 from daybook.server.memory import (
     FULL_US,
     HOLDER_BYTES,
@@ -13,6 +13,7 @@ from daybook.server.memory import (
     QUEUE_BYTES,
     MemoryOptions,
 )
+from tests.support.topology import create_queue
 from tests.unit.server.test_hub import Bench, Client
 
 MIB = 1 << 20
@@ -184,7 +185,7 @@ def test_queues_that_take_too_much_are_the_last() -> None:
     bench = bench_with(4 * 40 * QUEUE_BYTES)
     client = bench.connect()
     for number in range(45):
-        bench.hub.request(CreateQueue(f"q{number}", f"q{number}"))
+        bench.hub.request(create_queue(f"q{number}", f"q{number}"))
     bench.run()
     tick(bench)
     client.message(b"x", "another", receipt="1")
@@ -252,7 +253,7 @@ def test_long_names_count() -> None:
     bench = Bench()
     before = bench.hub.memory.by_kind()["objects"]
     name = "n" * 4000
-    bench.hub.request(CreateQueue(name, name))
+    bench.hub.request(create_queue(name, name))
     bench.run()
     assert bench.hub.memory.by_kind()["objects"] - before > QUEUE_BYTES + 16_000
     bench.hub.request(DeleteQueue(name))

@@ -13,6 +13,7 @@ from daybook.engine.state import State
 from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
 from daybook.paging.layout import LAYOUT
+from tests.support.topology import create_queue
 
 SECOND = 1_000_000
 BEGIN = 1_763_640_000 * SECOND  # 2025-11-20T12:00:00Z
@@ -80,8 +81,8 @@ def write_history(data: Path) -> History:
     ids.data = data
     pen.do(commands.Start(version="1"))
     pen.do(commands.ChangeSettings(SETTINGS))
-    pen.do(commands.CreateQueue("audit", "orders.copy", "multicast"))
-    pen.do(commands.CreateQueue("ledger", "orders.copy", "multicast"))
+    pen.do(create_queue("audit", "orders.copy", "multicast"))
+    pen.do(create_queue("ledger", "orders.copy", "multicast"))
     alice, bob = pen.connect("alice"), pen.connect("bob")
     ids["alice"], ids["bob"] = alice, bob
     ids["acknowledged"] = pen.send(alice, "orders", b"one")

@@ -16,6 +16,7 @@ from daybook.engine.events import BY_NUMBER
 from daybook.journal.disk import RealDisk
 from daybook.journal.segment import segment_names
 from daybook.tools.journal_cli import cli
+from tests.support.topology import create_queue
 
 NO_DATA_IN_ENVIRONMENT = {"DAYBOOK_DATA": None}
 
@@ -352,7 +353,7 @@ def test_follow_tells_what_comes_until_it_is_interrupted(pen: Any) -> None:
     assert process.stderr is not None
     with process:
         assert "BrokerStarted" in process.stdout.readline()
-        pen.do(commands.CreateQueue("late", "late"))
+        pen.do(create_queue("late", "late"))
         assert "AddressCreated" in process.stdout.readline()
         assert "'late'" in process.stdout.readline()
         process.send_signal(signal.SIGINT)

@@ -1,0 +1,146 @@
+"""What addresses and queues are: their attributes, each listed once (DESIGN, section 12).
+
+A definition is the same struct in commands, events, the index, the digest, views and the control
+socket; the tables of configuration keys and the options of the command line are drawn from
+`requestable`. A new attribute is a field at the end with a default, which is what journals and
+indexes from before it mean. Must never know what the attributes do.
+"""
+
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import msgspec
+
+RoutingType: TypeAlias = Literal["anycast", "multicast"]
+ANYCAST: Final = "anycast"
+MULTICAST: Final = "multicast"
+ROUTING_TYPES: Final = (ANYCAST, MULTICAST)
+UNLIMITED_CONSUMERS: Final = -1
+
+
+class Requestable(msgspec.Struct, frozen=True):
+    """Marks an attribute that administrators and the configuration may ask for, and says of it
+    what people read. `least` is the smallest value of a number."""
+
+    doc: str
+    least: int = 0
+
+
+class Detail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Base of all details of events: encoded as a map, absent fields have their default."""
+
+
+_D = TypeVar("_D", bound=Detail)
+
+
+class AddressDefinition(Detail, frozen=True):
+    """An address: virtual host, name and routing types; whether it was made by being used."""
+
+    host: str = "default"
+    name: str = ""
+    routing_types: tuple[str, ...] = ()
+    auto_created: bool = False
+
+
+class QueueDefinition(Detail, frozen=True):
+    """A queue: what it takes and how long it lives; who made it, if it stays.
+
+    `owner` is the connection that a temporary queue ends with, `user` the login that is charged
+    with a queue that stays.
+    """
+
+    name: str = ""
+    routing_type: Annotated[
+        str, Requestable("Which messages of the address it takes."), RoutingType
+    ] = ANYCAST
+    filter: str = ""
+    durable: Annotated[
+        bool, Requestable("Whether it and its persistent messages outlive a restart.")
+    ] = True
+    temporary: bool = False
+    auto_created: bool = False
+    owner: int = 0
+    user: str = ""
+    max_consumers: Annotated[
+        int,
+        Requestable("How many consumers may be attached at a time; -1: no limit.", least=-1),
+    ] = UNLIMITED_CONSUMERS
+
+
+class Attribute(msgspec.Struct, frozen=True):
+    """An attribute that can be asked for: field, key in the configuration, and what it may be.
+
+    `kind` is bool, int or str; `choices` are the values of a str that has few, `least` the smallest
+    of an int.
+    """
+
+    field: str
+    kind: type[bool] | type[int] | type[str]
+    default: bool | int | str
+    doc: str
+    choices: tuple[str, ...] = ()
+    least: int = 0
+
+    @property
+    def key(self) -> str:
+        """How the configuration and the command line spell it."""
+        return self.field.replace("_", "-")
+
+
+def requestable(definition: type[Detail]) -> tuple[Attribute, ...]:
+    """Return the attributes of a definition that can be asked for, in their order."""
+    hints = get_type_hints(definition, include_extras=True)
+    found = []
+    for field in msgspec.structs.fields(definition):
+        hint = hints[field.name]
+        kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        for mark in marks:
+            if isinstance(mark, Requestable):
+                choices = next((get_args(m) for m in marks if get_origin(m) is Literal), ())
+                found.append(
+                    Attribute(field.name, kind, field.default, mark.doc, choices, mark.least)
+                )
+    return tuple(found)
+
+
+QUEUE_ATTRIBUTES: Final = requestable(QueueDefinition)
+
+
+def not_requestable(definition: QueueDefinition) -> list[str]:
+    """Return the attributes that have not their default and cannot be asked for."""
+    asked = {"name", *(attribute.field for attribute in QUEUE_ATTRIBUTES)}
+    return [name for name in values_beyond(definition, 0) if name not in asked]
+
+
+def is_as_requested(found: QueueDefinition, wanted: QueueDefinition) -> bool:
+    """Say whether a queue has all attributes that can be asked for as they are wanted."""
+    names = [attribute.field for attribute in QUEUE_ATTRIBUTES]
+    return all(getattr(found, name) == getattr(wanted, name) for name in names)
+
+
+def definition_in(kind: type[_D], detail: Detail) -> _D:
+    """Return the definition that the detail of an event has."""
+    return kind(**{field: getattr(detail, field) for field in kind.__struct_fields__})
+
+
+def with_changes(definition: _D, detail: Detail, fields: tuple[str, ...]) -> _D:
+    """Return a definition with these attributes as the detail of an event has them."""
+    return msgspec.structs.replace(definition, **{name: getattr(detail, name) for name in fields})
+
+
+def values_beyond(definition: Detail, known: int) -> dict[str, Any]:
+    """Return the attributes behind the first `known` that have not their default, by name."""
+    return {
+        field.name: value
+        for field in msgspec.structs.fields(definition)[known:]
+        if (value := getattr(definition, field.name)) != field.default
+    }

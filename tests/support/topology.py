@@ -1,0 +1,27 @@
+"""Queues and addresses for tests, by their attributes in the order in which one says them."""
+
+from daybook.engine.commands import CreateQueue
+from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
+from daybook.engine.queues import Queue
+from daybook.engine.state import HOST, Address
+
+
+def create_queue(
+    name: str, address: str, routing_type: str = ANYCAST, durable: bool = True,
+    **attributes: str | int | bool,
+) -> CreateQueue:  # fmt: skip
+    """The command that creates a queue."""
+    return CreateQueue(
+        address,
+        QueueDefinition(name=name, routing_type=routing_type, durable=durable, **attributes),
+    )
+
+
+def new_address(number: int, name: str) -> Address:
+    """An address that is in no state."""
+    return Address(number, AddressDefinition(host=HOST, name=name))
+
+
+def new_queue(number: int, name: str, address: Address, **attributes: str | int | bool) -> Queue:
+    """A queue that is in no state."""
+    return Queue(number, QueueDefinition(name=name, **attributes), address)
