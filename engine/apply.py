@@ -3,9 +3,6 @@
 One function a kind, all of one shape: (state, lsn, row, detail, headers, body). They trust the
 event, because it was decided by `decide` or checked by the journal; an event that does not fit the
 state is a bug of ours or of the journal's keeper and raises `MisfitError`.
-
-For events of messages that are not journaled (see `engine.state.UNJOURNALED`) the LSN is 0, and the
-counters, which are part of the logical state, do not move.
 """
 
 from collections.abc import Callable
@@ -70,11 +67,8 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
 def enter(state: State, lsn: int, queue: Queue, message: Message) -> None:
     """What Routed means for one queue: a new entry, behind all others of its priority."""
     entry = Entry(message)
-    if lsn:
-        queue.added += 1
-        queue.newest = message.id
-    else:
-        queue.remember_place(message.id)
+    queue.added += 1
+    queue.newest = message.id
     queue.entries[message.id] = entry
     queue.bytes += message.size
     queue.weight += message.weight
@@ -117,8 +111,7 @@ def acknowledged(
 def settle(lsn: int, queue: Queue, entry: Entry) -> None:
     """What Acknowledged means."""
     _leave(lsn, queue, entry)
-    if lsn:
-        queue.acknowledged += 1
+    queue.acknowledged += 1
 
 
 def _leave(lsn: int, queue: Queue, entry: Entry) -> None:
@@ -143,7 +136,6 @@ def _leave(lsn: int, queue: Queue, entry: Entry) -> None:
         queue.note_gone(entry, lsn)
     if not message.flags & PERSISTENT:
         queue.transient_count -= 1
-        queue.unjournaled_after.pop(message_id, None)
 
 
 def returned(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
@@ -207,16 +199,14 @@ def dead_lettered(
     """An entry leaves its queue because its attempts are used up."""
     queue = state.queues[row[QUEUE]]
     _leave(lsn, queue, queue.get(row[MESSAGE]))
-    if lsn:
-        queue.dead_lettered += 1
+    queue.dead_lettered += 1
 
 
 def expired(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
     """An entry leaves its queue because its time has passed."""
     queue = state.queues[row[QUEUE]]
     _leave(lsn, queue, queue.get(row[MESSAGE]))
-    if lsn:
-        queue.expired += 1
+    queue.expired += 1
 
 
 def removed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:

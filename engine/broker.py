@@ -244,7 +244,7 @@ class Broker(Core):
     def outcome(self, since: int) -> Outcome | None:
         """Say what became of the message that events behind `since` are about.
 
-        To be asked right after `handle`. None if nothing tells: it is not journaled.
+        To be asked right after `handle`. None if no event tells, as in an open transaction.
         """
         return outcome_of(self.state, self.pending, since)
 

@@ -133,11 +133,11 @@ def start(core: Core, command: Start) -> int:
     core.review_due = True
     core.skip(command.skipped)
     row = events.row(events.BROKER_STARTED, time=core.now)
-    core.unjournaled_base = core.emit(row, events.encode_detail(detail))
+    lsn = core.emit(row, events.encode_detail(detail))
     for queue in core.state.queues.values():
         if queue.deleting:
             core.emptying[queue.id] = Emptying(queue, events.RESTART, 0)
-    return core.unjournaled_base
+    return lsn
 
 
 def checkpoint(core: Core, command: Checkpoint) -> int | Refusal:
@@ -173,11 +173,11 @@ def change_settings(core: Core, command: ChangeSettings) -> int | Refusal:
     wrong = problems(command.settings)
     if wrong:
         return Refusal(Code.INVALID, "; ".join(wrong))
-    if command.journal_non_persistent not in ("decisions", "full", "off"):
+    if command.journal_non_persistent not in ("decisions", "full"):
         return Refusal(
             Code.INVALID,
-            f"journal-non-persistent is '{command.journal_non_persistent}'; it must be decisions, "
-            "full or off",
+            f"journal-non-persistent is '{command.journal_non_persistent}'; it must be decisions "
+            "or full",
         )
     state = core.state
     if (

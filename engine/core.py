@@ -23,7 +23,7 @@ from daybook.engine.events import (
     Row,
 )
 from daybook.engine.line import Line
-from daybook.engine.message import UNJOURNALED, Entry, Filter, Message
+from daybook.engine.message import Entry, Filter, Message
 from daybook.engine.open_transactions import OpenTransactions
 from daybook.engine.pending import Pending
 from daybook.engine.queues import Queue
@@ -35,7 +35,6 @@ from daybook.engine.state import (
     Address,
     Connection,
     Consumer,
-    Place,
     State,
 )
 
@@ -43,8 +42,6 @@ PACK: Final = ROW_STRUCT.pack
 DELIVERY_COUNT_MAX: Final = 65_535
 LSNS_RESERVED: Final = 16_384
 """How far behind the last durable LSN one may be told of before it is durable itself (ADR 23)."""
-UNJOURNALED_BITS: Final = 16
-"""How many ids outside the journal, as a power of two, are made from one LSN."""
 
 
 class Options(msgspec.Struct):
@@ -102,9 +99,6 @@ class Core:
         self.state = state
         self.options = options
         self.next_lsn = next_lsn
-        # Ids outside the journal are made of an LSN that no other broker gets, and a count.
-        self.unjournaled_base = 0
-        self.unjournaled_count = 0
         self.now = 0
         self.pending = Pending(next_lsn)
         self.touched: dict[int, Queue] = {}
@@ -116,7 +110,7 @@ class Core:
         # to go, and how far it is in the last of them.
         self.held_changed = bool(state.holding)
         self.held_walk: list[int] = []
-        self.held_place: Place = NOTHING_PASSED
+        self.held_place = NOTHING_PASSED
         # When what is held because it could not be read is tried again, 0 if nothing is.
         self.held_again = 0
         self._last_detail = "", b""
@@ -150,13 +144,10 @@ class Core:
         self.unreadable: dict[int, tuple[int, str]] = {}
 
     def emit(self, row: Row, detail: bytes = b"", headers: bytes = b"", body: bytes = b"") -> int:
-        """Record an event and apply it; return its LSN, 0 for one that is not journaled.
+        """Record an event and apply it; return its LSN.
 
         With the flag BODY_OMITTED headers and body are applied and not recorded.
         """
-        if row[events.MESSAGE] >= UNJOURNALED:
-            APPLY[row[events.KIND]](self.state, 0, row, detail, headers, body)
-            return 0
         lsn = self.next_lsn
         pending = self.pending
         recorded_headers = headers
@@ -186,7 +177,7 @@ class Core:
         body: bytes,
         transaction: str | None,
     ) -> int:
-        """Emit the Routed of a journaled message to one queue, with no detail but a transaction.
+        """Emit the Routed of a message to one queue, with no detail but a transaction.
 
         The same as `emit`, written out because it is done for every message.
         """
@@ -234,17 +225,15 @@ class Core:
         """
         message = entry.message
         queue = consumer.queue
-        lsn = 0
-        if message.id < UNJOURNALED:
-            lsn = self.next_lsn
-            self.next_lsn = lsn + 1
-            self.pending.rows.append(
-                PACK(
-                    DELIVERED, 0, delivery_count, queue.address.id, queue.id, message.priority,
-                    message.flags, message.id, consumer.id, consumer.connection_id, 0, self.now,
-                    0, 0, 0,
-                )
-            )  # fmt: skip
+        lsn = self.next_lsn
+        self.next_lsn = lsn + 1
+        self.pending.rows.append(
+            PACK(
+                DELIVERED, 0, delivery_count, queue.address.id, queue.id, message.priority,
+                message.flags, message.id, consumer.id, consumer.connection_id, 0, self.now,
+                0, 0, 0,
+            )
+        )  # fmt: skip
         take_off(lsn, queue, entry, consumer, delivery_count)
         return lsn
 
@@ -252,17 +241,15 @@ class Core:
         """Emit the Acknowledged of an entry in flight, as `emit_delivered` does."""
         message = entry.message
         queue = consumer.queue
-        lsn = 0
-        if message.id < UNJOURNALED:
-            lsn = self.next_lsn
-            self.next_lsn = lsn + 1
-            self.pending.rows.append(
-                PACK(
-                    ACKNOWLEDGED, reason, entry.delivery_count, queue.address.id, queue.id,
-                    message.priority, message.flags, message.id, consumer.id,
-                    consumer.connection_id, 0, self.now, 0, 0, 0,
-                )
-            )  # fmt: skip
+        lsn = self.next_lsn
+        self.next_lsn = lsn + 1
+        self.pending.rows.append(
+            PACK(
+                ACKNOWLEDGED, reason, entry.delivery_count, queue.address.id, queue.id,
+                message.priority, message.flags, message.id, consumer.id,
+                consumer.connection_id, 0, self.now, 0, 0, 0,
+            )
+        )  # fmt: skip
         settle(lsn, queue, entry)
         return lsn
 
@@ -286,18 +273,6 @@ class Core:
             queue.matcher = self.options.compile_filter(text)
         return queue.matcher
 
-    def is_journaled(self, message_id: int) -> bool:
-        """Say whether the events of a message are journaled."""
-        return message_id < UNJOURNALED
-
-    def next_unjournaled_id(self) -> int:
-        """Return a fresh id for a message whose events are not journaled."""
-        self.unjournaled_count += 1
-        if self.unjournaled_count >> UNJOURNALED_BITS:
-            self.unjournaled_base = self.emit(events.row(events.SKIPPED, time=self.now))
-            self.unjournaled_count = 1
-        return UNJOURNALED | self.unjournaled_base << UNJOURNALED_BITS | self.unjournaled_count
-
     def skip(self, count: int) -> None:
         """Use up LSNs for nothing: they may have been told to clients before they were lost."""
         packed = PACK(*events.row(events.SKIPPED, time=self.now), 0, 0, 0)
@@ -309,6 +284,5 @@ class Core:
 
         That is not its own event, but one so near that a start after a crash skips its id.
         """
-        lsn = message.id if message.id < UNJOURNALED else self.unjournaled_base
         reserved = self.options.lsns_reserved
-        return lsn - reserved if lsn > reserved else 0
+        return message.id - reserved if message.id > reserved else 0

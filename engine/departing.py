@@ -79,7 +79,7 @@ def dead_letter(core: Core, queue: Queue, entry: Entry) -> str:
 
 
 def hold(core: Core, queue: Queue, entry: Entry, reason: int, why: str) -> int:
-    """Set a ready entry aside; return the LSN of the event, 0 if that is not journaled."""
+    """Set a ready entry aside; return the LSN of the event."""
     message = entry.message
     lsn = core.emit(
         events.row(
@@ -176,7 +176,7 @@ def _copy_for(
         ]
     )
     # The event that takes the entry out comes first, so the copy is the event after it.
-    copy_id = core.next_lsn + 1 if core.is_journaled(message.id) else core.next_unjournaled_id()
+    copy_id = core.next_lsn + 1
     copy = Message(copy_id, address.id, message.priority, message.flags, 0, headers, message.body)
     if message.chunks:
         # Not copied: both refer to the same chunks.

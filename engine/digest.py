@@ -3,8 +3,8 @@
 It contains everything but entries as it is, and of the entries of each queue how many there are and
 the sum of their hashes modulo 2^64 (ADR 7). So it depends neither on where entries live nor on the
 order in which they came, and whoever folds can keep it up to date instead of counting anew. Left
-out: volatile inputs, derived data, messages that are not journaled, and content, which never
-changes and is proven by the journal's chain.
+out: volatile inputs, derived data, and content, which never changes and is proven by the journal's
+chain.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ import msgspec
 
 from daybook.engine.definitions import values_beyond
 from daybook.engine.events import REDELIVERED
-from daybook.engine.message import HELD_LEVEL, UNJOURNALED, Entry
+from daybook.engine.message import HELD_LEVEL, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.state import Address, Connection, Consumer, State
 
@@ -67,12 +67,9 @@ def _array_of(count: int) -> bytes:
 
 
 def entry_sum(queue: Queue) -> tuple[int, int]:
-    """Return how many journaled entries a queue has, and the sum of their hashes."""
-    count = total = 0
-    for message_id, entry in queue.entries.items():
-        if message_id < UNJOURNALED:
-            count += 1
-            total += entry_hash(queue.id, entry)
+    """Return how many entries a queue has, and the sum of their hashes."""
+    count = len(queue.entries)
+    total = sum(entry_hash(queue.id, entry) for entry in queue.entries.values())
     if queue.gap_count:
         assert queue.store is not None
         stored, stored_sum = queue.store.gap_sum(queue)
@@ -148,5 +145,5 @@ def _connection(c: Connection) -> list[object]:
 
 
 def _consumer(c: Consumer) -> list[object]:
-    unacked = [message_id for message_id in c.unacked if message_id < UNJOURNALED]
+    unacked = list(c.unacked)
     return [c.id, c.connection_id, c.queue.id, c.subscription, c.ack_mode, c.filter, unacked]

@@ -24,31 +24,31 @@ ID_SHOWN_MAX: Final = 100
 
 def is_known(address: Address, key: bytes) -> bool:
     """Whether an address remembers the key of an id."""
-    ids, unjournaled = address.ids, address.unjournaled_ids
+    ids, volatile = address.ids, address.volatile_ids
     if ids is not None and ids.has(key):
         return True
-    return unjournaled is not None and unjournaled.has(key)
+    return volatile is not None and volatile.has(key)
 
 
 def remembered(address: Address) -> int:
     """How many ids an address remembers."""
     count = address.ids.count if address.ids is not None else 0
-    return count + (address.unjournaled_ids.count if address.unjournaled_ids is not None else 0)
+    return count + (address.volatile_ids.count if address.volatile_ids is not None else 0)
 
 
 def remember(core: Core, address: Address, duplicate_id: str, decided: int) -> int:
     """Remember the id of a message; return the last LSN.
 
-    `decided` is its Routed, or its Dropped in a transaction; 0 if that is not journaled: then this
-    is not, either.
+    `decided` is its Routed, or its Dropped in a transaction. Without `persist_id_cache` the id is
+    remembered in memory only.
     """
     size = core.state.settings.resolve(address.name).id_cache_size
     if not size:
         return decided
-    if not decided or not core.options.persist_id_cache:
-        if address.unjournaled_ids is None:
-            address.unjournaled_ids = IdCache()
-        address.unjournaled_ids.add(key_of(duplicate_id), size)
+    if not core.options.persist_id_cache:
+        if address.volatile_ids is None:
+            address.volatile_ids = IdCache()
+        address.volatile_ids.add(key_of(duplicate_id), size)
         return decided
     return core.emit(
         events.row(
@@ -100,7 +100,7 @@ def clear(core: Core, command: ClearDuplicateIds) -> int | Refusal:
     address = core.state.address_by_name.get((HOST, command.address))
     if address is None:
         return Refusal(Code.NOT_FOUND, f"there is no address '{command.address}'")
-    address.unjournaled_ids = None
+    address.volatile_ids = None
     return core.emit(
         events.row(
             events.DUPLICATE_IDS_CLEARED,
@@ -110,8 +110,8 @@ def clear(core: Core, command: ClearDuplicateIds) -> int | Refusal:
 
 
 def resize(core: Core) -> None:
-    """Forget what no longer has room under other settings, of what is not journaled."""
+    """Forget what no longer has room under other settings, of what is in memory only."""
     for address in core.state.addresses.values():
-        if address.unjournaled_ids is not None:
+        if address.volatile_ids is not None:
             size = core.state.settings.resolve(address.name).id_cache_size
-            address.unjournaled_ids.resize(size)
+            address.volatile_ids.resize(size)

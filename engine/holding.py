@@ -78,7 +78,7 @@ def release(core: Core, command: ReleaseHeld) -> int | Refusal:
     if queue is None:
         return Refusal(Code.NOT_FOUND, f"there is no queue '{command.queue}'")
     through = command.through or core.next_lsn
-    old = (entry for entry in queue.held() if queue.place_of(entry)[0] <= through)
+    old = (entry for entry in queue.held() if queue.place_of(entry) <= through)
     chosen = list(islice(old, command.limit))
     for entry in chosen:
         _release(core, queue, entry, events.ADMINISTRATION)

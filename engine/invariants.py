@@ -214,7 +214,7 @@ def _parts(queue: Queue, priority: int) -> list[list[Entry]]:
 
 
 def _part(queue: Queue, priority: int, part: list[Entry]) -> Iterator[str]:
-    last = (-1, 0)
+    last = -1
     for entry in part:
         message = entry.message
         where = f"message {message.id} in level {priority} of queue '{queue.name}'"
@@ -246,7 +246,7 @@ def _gap(queue: Queue, priority: int, gap: Gap) -> Iterator[str]:
         ("tail", queue.tails[priority], gap.until, PAST_ALL),
     ):
         for entry in part:
-            if entry.state == READY and not low <= queue.place_of(entry)[0] <= high:
+            if entry.state == READY and not low <= queue.place_of(entry) <= high:
                 yield f"{where}: message {entry.message.id} is in the {name}, out of its place"
 
 

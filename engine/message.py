@@ -16,9 +16,6 @@ DEFAULT_PRIORITY: Final = 4
 MESSAGE_OVERHEAD_BYTES: Final = 128
 """What a message weighs in windows beyond its headers and body."""
 
-UNJOURNALED: Final = 1 << 63
-"""Bit in the id of a message whose events are not journaled; such an id is no LSN."""
-
 ENTRY_BYTES: Final = 512
 """What an entry and its message take in memory beyond `Message.size`, measured."""
 

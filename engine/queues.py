@@ -20,7 +20,6 @@ from daybook.engine.message import (
     LEVELS,
     PRIORITIES,
     READY,
-    UNJOURNALED,
     Entry,
     Filter,
     Message,
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 COMPACT_TOMBSTONES_MIN: Final = 64
 MERGE_RETURNED_MIN: Final = 16
 PRUNE_GONE_MIN: Final = 1024
-PAST_ALL: Final = UNJOURNALED - 1
-"""An id above that of every journaled message."""
+PAST_ALL: Final = (1 << 63) - 1
+"""An id above that of every message."""
 
 
 Due: TypeAlias = tuple[int, int, int]
@@ -135,7 +134,7 @@ class Queue:
         "gone_max", "has_passed", "held_count", "id", "levels", "matcher", "newest",
         "next_consumer", "next_notice", "occupied", "paused", "ready_count", "returned",
         "store", "tails", "tombstones", "transient_count",
-        "transients_from", "unjournaled_after", "weight", "window", "withheld",
+        "transients_from", "weight", "window", "withheld",
     )  # fmt: skip
 
     def __init__(self, queue_id: int, definition: QueueDefinition, address: "Address") -> None:
@@ -177,10 +176,8 @@ class Queue:
         self.next_notice = 0
         self.matcher: Filter | None = None
         self.has_passed = False  # whether any consumer ever passed something: `Consumer.passed`
-        # Id of the journaled message that entered last, and by id of an unjournaled message, whose
-        # number says nothing about its place among the others, the journaled one before it.
+        # Id of the message that entered last.
         self.newest = 0
-        self.unjournaled_after: dict[int, int] = {}
 
     @property
     def name(self) -> str:
@@ -192,18 +189,9 @@ class Queue:
         """How many messages are in the queue, ready, held or in flight."""
         return len(self.entries) + self.gap_count
 
-    def remember_place(self, message_id: int) -> None:
-        """Note where an unjournaled message stands that is about to become the last entry."""
-        self.unjournaled_after[message_id] = self.newest
-
-    def _place(self, message_id: int) -> tuple[int, int]:
-        if message_id < UNJOURNALED:
-            return (message_id, 0)
-        return (self.unjournaled_after[message_id], message_id)
-
-    def place_of(self, entry: Entry) -> tuple[int, int]:
+    def place_of(self, entry: Entry) -> int:
         """Return what orders the entries of a level."""
-        return self._place(entry.message.id)
+        return entry.message.id
 
     # ---- entries by id
 
@@ -257,11 +245,11 @@ class Queue:
     def note_gone(self, entry: Entry, lsn: int) -> None:
         """Remember what left where the store may still be read for it: behind something ready."""
         message_id = entry.message.id
-        if self.store is None or message_id >= UNJOURNALED:
+        if self.store is None:
             return
         # What changed its level since the store looked is still in the other one there.
         is_moved = entry.changed > 0 and entry.changed > self.store.indexed_lsn
-        if not (self.returned or self.unjournaled_after or is_moved):
+        if not (self.returned or is_moved):
             level = self.levels[entry.level]
             gap = self.gap(entry.level)
             behind_head = bool(level) and level[0].message.id < message_id
@@ -283,12 +271,7 @@ class Queue:
     def put(self, entry: Entry) -> None:
         """Add an entry that is new: behind everything of its priority."""
         priority = entry.level
-        gap = self.gaps[priority] if self.gaps is not None else None
-        if gap is not None and self.place_of(entry)[0] <= gap.until:
-            # Only what is not journaled can stand there: behind the last that is.
-            gap.islands.append(entry)
-        else:
-            self.tails[priority].append(entry)
+        self.tails[priority].append(entry)
         entry.linked = True
         self.occupied |= 1 << priority
         self.ready_count += 1
@@ -325,7 +308,7 @@ class Queue:
         for entry in returned:
             level = entry.level
             gap = self.gap(level)
-            number = self._place(entry.message.id)[0]
+            number = self.place_of(entry)
             if gap is None or number <= gap.after:
                 parts.setdefault((level, 0), []).append(entry)
             elif number <= gap.until:
@@ -341,15 +324,15 @@ class Queue:
                 self._merge(side[level], entries)
 
     def _insert(self, level: deque[Entry], entry: Entry) -> None:
-        place = self._place(entry.message.id)
+        place = self.place_of(entry)
         last = level[-1] if level else None
-        if last is None or (last.state != GONE and self._place(last.message.id) < place):
+        if last is None or (last.state != GONE and self.place_of(last) < place):
             # Where nearly everything that is set aside belongs.
             level.append(entry)
             return
         position = 0
         for other in level:
-            if other.state != GONE and self._place(other.message.id) > place:
+            if other.state != GONE and self.place_of(other) > place:
                 break
             position += 1
         level.insert(position, entry)
@@ -565,7 +548,7 @@ class Queue:
         for entry in gap.islands:
             if entry.state != READY:
                 self.unlink(entry)
-            elif self.place_of(entry)[0] <= gap.after:
+            elif self.place_of(entry) <= gap.after:
                 loaded.append(entry)
             else:
                 apart.append(entry)

@@ -57,7 +57,7 @@ def check_id(core: Core, name: str, address: Address | None) -> Refusal | None:
     if not core.objects_full:
         return None
     limit = core.state.settings.resolve(name).id_cache_size
-    for ids in (address.ids, address.unjournaled_ids) if address is not None else ():
+    for ids in (address.ids, address.volatile_ids) if address is not None else ():
         if ids is not None and ids.count >= limit:
             return None
     return Refusal(Code.LIMIT, core.objects_full) if limit else None

@@ -10,7 +10,7 @@ from typing import Final
 
 from daybook.engine.events import BODY_OMITTED
 from daybook.engine.gap import Gap
-from daybook.engine.message import GONE, HELD_LEVEL, PRIORITIES, READY, Entry
+from daybook.engine.message import HELD_LEVEL, PRIORITIES, READY, Entry
 from daybook.engine.queues import Queue, Window
 from daybook.engine.state import Address, State
 
@@ -126,7 +126,7 @@ def _shorten_tail(
     tail = queue.tails[priority]
     while tail and queue.gap_count < gap_count_max:
         entry = tail[0]
-        number = queue.place_of(entry)[0] if entry.state == READY else 0
+        number = queue.place_of(entry) if entry.state == READY else 0
         if number > indexed_lsn:
             return
         tail.popleft()
@@ -146,10 +146,10 @@ def _shorten_head(queue: Queue, priority: int, indexed_lsn: int, keep: int, most
     gap = queue.gap(priority)
     unindexed: deque[Entry] = deque()
     if gap is None:
-        if _place_number(queue, level[keep]) > indexed_lsn:
+        if queue.place_of(level[keep]) > indexed_lsn:
             return
         # What comes behind them would be in the gap, and is not in the store yet.
-        while len(level) > keep and _place_number(queue, level[-1]) > indexed_lsn:
+        while len(level) > keep and queue.place_of(level[-1]) > indexed_lsn:
             unindexed.appendleft(level.pop())
     keep = max(keep, len(level) - most)
     taken: deque[Entry] = deque()
@@ -166,7 +166,7 @@ def _shorten_head(queue: Queue, priority: int, indexed_lsn: int, keep: int, most
         level.extend(unindexed)
         return
     first = taken[0].message.id
-    last = _place_number(queue, taken[-1])
+    last = queue.place_of(taken[-1])
     if gap is None:
         gap = queue.open_gap(priority, first - 1, last)
         queue.tails[priority].extend(unindexed)
@@ -176,8 +176,3 @@ def _shorten_head(queue: Queue, priority: int, indexed_lsn: int, keep: int, most
             _evict(queue, gap, entry)
         else:
             gap.islands.append(entry)
-
-
-def _place_number(queue: Queue, entry: Entry) -> int:
-    """The id by which an entry stands in its level; one that is gone has only its own."""
-    return queue.place_of(entry)[0] if entry.state != GONE else entry.message.id

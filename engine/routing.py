@@ -206,7 +206,7 @@ def _send_to(core: Core, command: Send, address: Address, queue: Queue | None) -
 
 
 def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
-    if flags < 0 or command.expires or command.chunks:
+    if command.expires or command.chunks:
         return _send_with_detail(core, command, queue, flags)
     lsn = core.emit_routed(
         queue, command.priority, flags, command.connection, command.headers, command.body,
@@ -219,7 +219,7 @@ def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
 
 
 def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> int:
-    """Route to one queue what needs a detail, or must not be journaled (flags -1)."""
+    """Route to one queue what needs a detail."""
     message = _message(core, command, queue.address, flags)
     lsn = route(
         core, message, [queue],
@@ -231,14 +231,11 @@ def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> in
 
 
 def _message(core: Core, command: Send, address: Address, flags: int) -> Message:
-    """Return the message that a send is about; flags -1 if it must not be journaled."""
-    message_id = core.next_lsn if flags >= 0 else core.next_unjournaled_id()
-    if flags < 0:
-        flags = events.BODY_OMITTED
+    """Return the message that a send is about."""
     if command.chunks:
         flags |= events.LARGE
     message = Message(
-        message_id, address.id, command.priority, flags, command.expires,
+        core.next_lsn, address.id, command.priority, flags, command.expires,
         command.headers, command.body,
     )  # fmt: skip
     if command.chunks:
@@ -265,17 +262,16 @@ def _send_to_several(core: Core, command: Send, address: Address, flags: int) ->
 
 
 def _flags(core: Core, command: Send, address: Address) -> int:
-    """Return the flags of a message, -1 if it is not to be journaled at all.
+    """Return the flags of a message.
 
     What may leave memory must be in the journal whole. The body of a large message is never in
     memory, so the journal has all of it: else retention could not know who needs the chunks.
     """
     if command.persistent:
         return PERSISTENT
-    mode = core.state.journal_non_persistent
-    if mode == "full" or address.paging or command.chunks:
+    if core.state.journal_non_persistent == "full" or address.paging or command.chunks:
         return 0
-    return events.BODY_OMITTED if mode == "decisions" else -1
+    return events.BODY_OMITTED
 
 
 def select(core: Core, address: Address, routing_type: str | None, message: Message) -> list[Queue]:
@@ -347,12 +343,12 @@ def _drop_known(core: Core, command: Send, address: Address) -> int:
 
 
 def _drop(core: Core, command: Send, address: Address, flags: int, reason: int) -> int:
-    """Drop a message (unjournaled with flags -1); return the LSN to wait for, 0 for none."""
-    lsn = _emit_dropped(core, command, address, flags, reason) if flags >= 0 else 0
+    """Drop a message; return the LSN to wait for, 0 for none."""
+    lsn = _emit_dropped(core, command, address, flags, reason)
     if command.transaction is not None and command.duplicate_id:
         # It is the commit that must not come again, whatever became of its parts.
         lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
-    return lsn if flags >= 0 and flags & PERSISTENT else 0
+    return lsn if flags & PERSISTENT else 0
 
 
 def _emit_dropped(core: Core, command: Send, address: Address, flags: int, reason: int) -> int:

@@ -16,7 +16,7 @@ from daybook.engine.gap import Gap
 from daybook.engine.handing import can_take, deliver
 from daybook.engine.message import PRIORITIES, READY, Entry
 from daybook.engine.queues import Queue
-from daybook.engine.state import NOTHING_PASSED, Consumer, Place
+from daybook.engine.state import NOTHING_PASSED, Consumer
 
 SCAN_ENTRIES: Final = 500
 """How many entries are looked at at a time."""
@@ -73,7 +73,7 @@ def _hand_out(core: Core, queue: Queue, priority: int, entries: list[Entry]) -> 
                 queue.has_passed = True
 
 
-def _next_taker(queue: Queue, entry: Entry, priority: int, place: Place) -> Consumer | None:
+def _next_taker(queue: Queue, entry: Entry, priority: int, place: int) -> Consumer | None:
     count = len(queue.consumers)
     for step in range(count):
         position = (queue.next_consumer + step) % count
@@ -89,7 +89,7 @@ def _next_taker(queue: Queue, entry: Entry, priority: int, place: Place) -> Cons
 # ---- looking into a level from a place on
 
 
-def behind(queue: Queue, priority: int, place: Place) -> list[Entry]:
+def behind(queue: Queue, priority: int, place: int) -> list[Entry]:
     """Return some of the ready entries of a level behind a place, in order; none if there is none.
 
     What is in the store only has content, and is not resident by it.
@@ -103,7 +103,7 @@ def behind(queue: Queue, priority: int, place: Place) -> list[Entry]:
     return _in_gap(queue, priority, gap, place) or _in_deque(queue, queue.tails[priority], place)
 
 
-def _in_deque(queue: Queue, level: deque[Entry], place: Place) -> list[Entry]:
+def _in_deque(queue: Queue, level: deque[Entry], place: int) -> list[Entry]:
     while level and level[0].state != READY:
         queue.unlink(level.popleft())
     if not level:
@@ -121,8 +121,8 @@ def _in_deque(queue: Queue, level: deque[Entry], place: Place) -> list[Entry]:
     return list(later)
 
 
-def _in_gap(queue: Queue, priority: int, gap: Gap, place: Place) -> list[Entry]:
-    number = max(place[0], gap.after)
+def _in_gap(queue: Queue, priority: int, gap: Gap, place: int) -> list[Entry]:
+    number = max(place, gap.after)
     islands = [entry for entry in gap.islands if entry.state == READY]
     while True:
         loaded: list[Entry] = []
@@ -134,7 +134,7 @@ def _in_gap(queue: Queue, priority: int, gap: Gap, place: Place) -> list[Entry]:
             reached = min(answer.reached, gap.until)
         for entry in islands:
             found = queue.place_of(entry)
-            if place < found and found[0] <= reached:
+            if place < found <= reached:
                 loaded.append(entry)
         if loaded or reached >= gap.until:
             loaded.sort(key=queue.place_of)

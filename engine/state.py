@@ -6,7 +6,7 @@ them out. This module knows no commands, no clock and no I/O.
 """
 
 from heapq import heappush
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from daybook.engine.definitions import AddressDefinition
 from daybook.engine.id_cache import IdCache
@@ -22,11 +22,8 @@ PRUNE_EXPIRING_MIN: Final = 1024
 
 UNLIMITED: Final = 1 << 62
 
-Place: TypeAlias = tuple[int, int]
-"""What orders the entries of a level: see `Queue.place_of`."""
-
-NOTHING_PASSED: Final[Place] = (0, 0)
-"""Before the first entry of any level."""
+NOTHING_PASSED: Final = 0
+"""The place before the first entry of any level: see `Queue.place_of`."""
 
 
 class Address:
@@ -46,7 +43,7 @@ class Address:
         "only_queue",
         "open_queue",
         "paging",
-        "unjournaled_ids",
+        "volatile_ids",
     )
 
     def __init__(self, address_id: int, definition: AddressDefinition) -> None:
@@ -67,7 +64,7 @@ class Address:
         self.dropping = False
         # Ids that are remembered in memory only, how many duplicates were dropped, and when people
         # are to be told of the next one (microseconds since 1970).
-        self.unjournaled_ids: IdCache | None = None
+        self.volatile_ids: IdCache | None = None
         self.duplicates = 0
         self.next_notice = 0
 
@@ -152,7 +149,7 @@ class Consumer:
         self.matcher: Filter | None = None
         self.receiver: Any = None
         # By priority, up to where its filter wants nothing of what is ready.
-        self.passed: dict[int, Place] = {}
+        self.passed: dict[int, int] = {}
         self.held: dict[int, str] = {}
         # How many messages were handed to it.
         self.handed = 0
@@ -251,7 +248,7 @@ class State:
         place = queue.place_of(entry)
         for consumer in queue.consumers:
             if place <= consumer.passed.get(priority, NOTHING_PASSED):
-                consumer.passed[priority] = (place[0], place[1] - 1)
+                consumer.passed[priority] = place - 1
 
     def add_queue(self, queue: Queue) -> None:
         """Take in a queue that is new."""

@@ -273,16 +273,11 @@ def _numbered(
 def _carriers(messages: Sequence[Message]) -> dict[int, int]:
     """Positions of the messages that have an id: one to each destination, with its number.
 
-    Not one alone: the address of the first may be one that forgets, and that of another not. It is
-    a persistent message if there is one, for of others a broker may journal nothing, not even the
-    id, and would have forgotten it after a crash.
+    Not one alone: the address of the first may be one that forgets, and that of another not.
     """
     chosen: dict[tuple[str, str], int] = {}
     for position, message in enumerate(messages):
-        key = message.destination, message.routing_type
-        before = chosen.get(key)
-        if before is None or (message.persistent and not messages[before].persistent):
-            chosen[key] = position
+        chosen.setdefault((message.destination, message.routing_type), position)
     return {position: number for number, position in enumerate(chosen.values())}
 
 

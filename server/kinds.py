@@ -4,7 +4,7 @@ Must never know which keys there are, nor where a value was written.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
@@ -157,11 +157,14 @@ def duration(least_ms: int) -> Kind:
     return Kind("duration", parse)
 
 
-def choice(*words: str) -> Kind:
-    """One of these words."""
+def choice(*words: str, former: Mapping[str, str] | None = None) -> Kind:
+    """One of these words; `former` has words of earlier releases, and what to write instead."""
     listed = ", ".join(f'"{word}"' for word in words)
+    instead = former or {}
 
     def parse(value: object) -> Value:
+        if isinstance(value, str) and value in instead:
+            raise Invalid(instead[value])
         if not isinstance(value, str) or value not in words:
             raise must_be(f"one of {listed}" if len(words) > 1 else listed)
         return value

@@ -33,6 +33,9 @@ from daybook.server.option import Option
 
 STOP: Final = "STOP"
 DISK_FULL_POLICIES: Final = (BLOCK, FAIL, DROP)
+_OFF: Final = (
+    'every decision is journaled: write "decisions", which journals neither headers nor body'
+)
 
 BROKER: Final = (
     Option("name", NAME, "daybook", "What the broker calls itself to clients and in logs."),
@@ -67,10 +70,10 @@ BROKER: Final = (
     ),
     Option(
         "journal-non-persistent",
-        choice("decisions", "full", "off"),
+        choice("decisions", "full", former={"off": _OFF}),
         "decisions",
-        "What the journal holds of non-persistent messages: what was decided, also "
-        "headers and body, or nothing. Large messages are always journaled whole.",
+        "What the journal holds of non-persistent messages: what was decided, or also "
+        "headers and body. Large messages are always journaled whole.",
         live=True,
     ),
     Option(

@@ -15,7 +15,6 @@ from sqlglot.errors import ErrorLevel
 from daybook.engine import commands as c
 from daybook.engine import events
 from daybook.engine.definitions import MULTICAST
-from daybook.engine.message import UNJOURNALED
 from daybook.engine.queues import Queue
 from daybook.engine.state import State
 from daybook.pipeline import views
@@ -40,15 +39,11 @@ def asked(journal: Sequence[Event], *questions: str, selection: Selection = EVER
     return answers if len(answers) > 1 else answers[0]
 
 
-def journaled(ids: Any) -> set[int]:
-    return {number for number in ids if number < UNJOURNALED}
-
-
 def in_flight(state: State) -> set[tuple[int, int, int]]:
     return {
         (message, consumer.queue.id, consumer.id)
         for consumer in state.consumers.values()
-        for message in journaled(consumer.unacked)
+        for message in consumer.unacked
     }
 
 
@@ -60,7 +55,7 @@ def as_row(queue: Queue, flying: int) -> dict[str, Any]:
         "durable": queue.definition.durable, "paused": queue.paused,
         "routed": queue.added, "acknowledged": queue.acknowledged,
         "dead_lettered": queue.dead_lettered, "expired": queue.expired,
-        "messages": len(journaled(queue.entries)), "in_flight": flying,
+        "messages": len(queue.entries), "in_flight": flying,
     }  # fmt: skip
 
 
@@ -85,9 +80,7 @@ def test_views_say_what_the_state_is_at_any_point_of_a_history(seed: int, part: 
         assert {name: told[queue.id][name] for name in expected} == expected
     assert {(row["message"], row["queue_id"], row["consumer"]) for row in deliveries} == flying
     assert {(row["queue_id"], row["message"]) for row in entries} == {
-        (queue.id, message)
-        for queue in state.queues.values()
-        for message in journaled(queue.entries)
+        (queue.id, message) for queue in state.queues.values() for message in queue.entries
     }
 
 

@@ -170,7 +170,7 @@ class DeliveryMachine(RuleBasedStateMachine):
     def make_world(self, **options: Any) -> World:
         return World(**options)
 
-    @initialize(mode=st.sampled_from(("decisions", "full", "off")), before=st.booleans())
+    @initialize(mode=st.sampled_from(("decisions", "full")), before=st.booleans())
     def begin_world(self, mode: str, before: bool) -> None:
         self.world = self.make_world(persist_delivery_count_before_delivery=before)
         self.model = Model()

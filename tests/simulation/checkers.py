@@ -13,7 +13,7 @@ from daybook.engine.apply import apply
 from daybook.engine.broker import Broker
 from daybook.engine.digest import digest
 from daybook.engine.invariants import check as check_invariants
-from daybook.engine.message import READY, UNJOURNALED, Entry
+from daybook.engine.message import READY, Entry
 from daybook.engine.queues import ContentError, Queue
 from daybook.engine.state import State
 from daybook.journal.block import Block
@@ -102,7 +102,6 @@ class Judge:
             entries = {
                 entry.message.id: (entry.message.priority, entry.delivery_count, entry.state != 0)
                 for entry in _all_entries(state.queues[queue_id])
-                if entry.message.id < UNJOURNALED
             }
             expected = {
                 message: (entry.priority, entry.count, entry.consumer != 0)
@@ -276,7 +275,7 @@ class Judge:
         for name, message in wanted.settled:
             record = self.ledger.subscriptions[link.serial, name]
             key = (record.queue, message)
-            if key in self.ledger.transient or message >= UNJOURNALED:
+            if key in self.ledger.transient:
                 continue
             if (link.connection, name, message) not in facts:
                 return f"{wanted.kind} of {name}, {message}"
@@ -299,8 +298,8 @@ def _all_entries(queue: Queue) -> Iterator[Entry]:
     count = 0
     for entry in queue.ready():
         count += 1
-        # What is not journaled stands where it came, whatever its id; what cannot be read is last.
-        if entry.message.id < UNJOURNALED and entry.message.id not in queue.withheld:
+        # What cannot be read is last.
+        if entry.message.id not in queue.withheld:
             places.append((-entry.message.priority, entry.message.id))
         yield entry
     if places != sorted(set(places)):

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from daybook.engine import events
-from daybook.engine.message import UNJOURNALED
 from tests.simulation.clients import queues_named_by
 from tests.simulation.ledger import Ledger
 from tests.simulation.violation import Violation
@@ -429,14 +428,13 @@ class Shadow:
         if any(first < detail.first for first in self._in_transaction):
             raise Violation("transactions", f"event {lsn}: parts before {detail.first}")
         sent = [self.ledger.sent[tag] for tag in record.tags]
-        persistent = sum(each.persistent for each in sent)
-        if not persistent <= len(self._in_transaction) <= len(sent):
+        if len(self._in_transaction) != len(sent):
             raise Violation(
                 "transactions", f"event {lsn}: sent {sent}, routed {self._in_transaction}"
             )
         for subscription, message in record.acks:
             key = (connection, subscription, message)
-            if message < UNJOURNALED and key not in self.acknowledged:
+            if key not in self.acknowledged:
                 raise Violation("transactions", f"event {lsn}: {message} is not acknowledged")
         self._in_transaction.clear()
         self.committed.add((connection, detail.transaction))

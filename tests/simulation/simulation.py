@@ -105,7 +105,8 @@ class Simulation:
         self._settings = {**SETTINGS, **self._limits.settings}
         self.index = self._make_index()
         self.resends = seed >= RESENDING_FROM and random.Random(f"ids {seed}").random() < 0.6
-        self._non_persistent = chance.choice(("decisions", "full", "off"))
+        # Three to choose from, so that seeds found earlier still mean what they meant.
+        self._non_persistent = chance.choice(("decisions", "full", "decisions"))
         self._device_block_bytes = draw_device_block(seed)
         self.disk = self.hooks.make_disk(
             chance.getrandbits(32),

@@ -25,7 +25,7 @@ TYPES = (None, None, ANYCAST, MULTICAST)
 FILTERS = ("", "", "", "kind=big", "not kind=big")
 NAMES = ("t", "u")
 REASONS = (events.CLOSED, events.DISCONNECTED, events.TIMEOUT)
-MODES = ("decisions", "full", "off")
+MODES = ("decisions", "full")
 MATCHES: tuple[Matches, ...] = (
     {},
     {"#": {"max-delivery-attempts": 2, "dead-letter-address": "dead"}},

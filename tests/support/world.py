@@ -33,7 +33,7 @@ from daybook.engine.digest import digest
 from daybook.engine.events import ROW_STRUCT, Row
 from daybook.engine.headers import build
 from daybook.engine.invariants import check as check_invariants
-from daybook.engine.message import READY, UNJOURNALED, Entry, Message
+from daybook.engine.message import READY, Entry, Message
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Refusal
 from daybook.engine.state import State
@@ -107,8 +107,7 @@ def contents(state: State) -> dict[tuple[int, int], tuple[bytes, bytes, tuple[in
         (queue.id, message.id): (message.headers, message.body, message.chunks)
         for queue in state.queues.values()
         for message in (entry.message for entry in queue.entries.values())
-        if message.resident and message.id < UNJOURNALED
-        if not message.flags & events.BODY_OMITTED
+        if message.resident and not message.flags & events.BODY_OMITTED
     }
 
 

@@ -76,7 +76,6 @@ def test_the_start_says_what_recovery_found(world: World) -> None:
 
 def test_a_stop_closes_everything_and_records_the_digest(world: World) -> None:
     connection = world.connect()
-    world.settings("off")
     world.attach(connection, "q")
     world.attach(connection, "news", routing_type="multicast")
     world.send("q", b"x")
@@ -113,22 +112,40 @@ def test_a_start_drops_what_does_not_outlive_a_broker(world: World) -> None:
 
 def test_settings_are_in_force_when_they_are_journaled(world: World) -> None:
     settings = {"a.#": {"max-delivery-attempts": 3}}
-    lsn = world.ok(ChangeSettings(settings, "off"))
+    lsn = world.ok(ChangeSettings(settings, "full"))
     assert lsn == world.broker.lsn
     assert world.state.settings.resolve("a.b").max_delivery_attempts == 3
-    assert world.ok(ChangeSettings(settings, "off")) == 0
+    assert world.ok(ChangeSettings(settings, "full")) == 0
     assert world.broker.lsn == lsn
     world.restart()
     assert world.state.settings.to_dict() == settings
-    assert world.state.journal_non_persistent == "off"
-    assert world.ok(ChangeSettings(settings, "off")) == 0
+    assert world.state.journal_non_persistent == "full"
+    assert world.ok(ChangeSettings(settings, "full")) == 0
 
 
 def test_settings_that_are_wrong_are_refused(world: World) -> None:
     assert world.refused(ChangeSettings({"a": {"nonsense": 1}})).code is Code.INVALID
     assert world.refused(ChangeSettings({"a": {"max-delivery-attempts": "x"}})).code is Code.INVALID
-    refusal = world.refused(ChangeSettings({}, "sometimes"))
-    assert "'sometimes'" in refusal.text
+    for mode in ("sometimes", "off"):
+        refusal = world.refused(ChangeSettings({}, mode))
+        assert f"'{mode}'" in refusal.text
+
+
+def test_where_nothing_was_journaled_of_non_persistent_messages_decisions_are(world: World) -> None:
+    """A journal whose settings say "off" folds to the digest it had; a broker on it says more."""
+    world.send("q", b"before")
+    detail = events.SettingsDetail(journal_non_persistent="off")
+    row = events.row(events.SETTINGS_CHANGED, reason=events.CONFIGURATION, time=world.now)
+    world.broker.emit(row, events.encode_detail(detail))
+    world.send("q", b"after", persistent=False)
+    routed = world.events_named("Routed")[-1]
+    assert (routed.row[events.FLAGS], routed.body) == (events.BODY_OMITTED, b"")
+    assert world.bodies("q") == [b"before", b"after"]
+    world.check()
+    folded = fold(world.journal)
+    assert folded.journal_non_persistent == "off"
+    assert digest(folded) == digest(world.state)
+    assert world.ok(ChangeSettings({}, "decisions")) == world.broker.lsn
 
 
 def test_a_journal_that_begins_without_a_start_can_be_folded() -> None:

@@ -4,7 +4,6 @@ from daybook.engine import events
 from daybook.engine.broker import Broker
 from daybook.engine.commands import CloseConnection, CreateAddress, OpenConnection, Send
 from daybook.engine.core import Options
-from daybook.engine.message import UNJOURNALED
 from daybook.engine.pending import Pending
 from daybook.engine.refusals import Refusal
 from daybook.engine.state import State
@@ -53,13 +52,6 @@ def test_only_what_is_left_out_of_the_journal_is_omitted(world: World) -> None:
     assert (persistent.headers, persistent.body) == (b"a:b\n", b"1")
     assert (transient.headers, transient.body) == (b"", b"")
     assert world.bodies("q") == [b"1", b"2"]
-
-
-def test_ids_outside_the_journal_are_fresh_and_marked() -> None:
-    broker = Broker(State())
-    numbers = {broker.next_unjournaled_id() for _ in range(5)}
-    assert len(numbers) == 5
-    assert all(number > UNJOURNALED and not broker.is_journaled(number) for number in numbers)
 
 
 def test_a_refusal_comes_before_any_event() -> None:

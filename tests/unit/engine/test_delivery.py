@@ -210,7 +210,7 @@ def test_what_a_delivery_waits_for(worlds: Callable[..., World], before: bool) -
 
 
 @pytest.mark.parametrize("before", [True, False])
-@pytest.mark.parametrize("mode", ["decisions", "full", "off"])
+@pytest.mark.parametrize("mode", ["decisions", "full"])
 def test_non_persistent_messages_wait_for_nothing(
     worlds: Callable[..., World], mode: str, before: bool
 ) -> None:

@@ -80,20 +80,6 @@ def test_it_leaves_out_what_is_volatile(world: World) -> None:
     world.abort(connection)
 
 
-def test_it_leaves_out_messages_that_are_not_journaled(world: World) -> None:
-    world.settings("off")
-    _, consumer = scenario(world)
-    before = digest(world.state)
-    world.send("q", b"x", persistent=False)
-    assert digest(world.state) == before
-    world.ack(consumer, next(iter(world.state.consumers[consumer].unacked)))
-    world.ack(consumer, next(iter(world.state.consumers[consumer].unacked)))
-    before = digest(world.state)
-    assert world.taken_bodies()[-1] == b"x"
-    world.ack(consumer, next(iter(world.state.consumers[consumer].unacked)))
-    assert digest(world.state) == before
-
-
 def test_it_is_that_of_one_array_however_much_there_is() -> None:
     """What is encoded a piece at a time is what MessagePack makes of the whole."""
     for count in (0, 1, 15, 16, 17, 65_535, 65_536):

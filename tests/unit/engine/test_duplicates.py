@@ -68,10 +68,6 @@ def test_a_duplicate_waits_for_the_message_itself(world: World) -> None:
     """Also if it says that it need not: what was sent first may not be durable yet."""
     send(world, "a")
     assert send(world, "a", persistent=False) == world.broker.lsn
-    world.settings("off")
-    lsn = world.broker.lsn
-    assert send(world, "a", persistent=False) == lsn
-    assert world.broker.lsn == lsn
 
 
 def test_ids_are_remembered_by_address(world: World) -> None:
@@ -239,16 +235,6 @@ def test_ids_that_were_persisted_are_known_also_when_no_more_are(world: World) -
     assert ids_of(world) == 2
 
 
-def test_of_messages_that_are_not_journaled_ids_are_not_either(world: World) -> None:
-    world.settings("off")
-    send(world, "a", persistent=False)
-    lsn = world.broker.lsn
-    send(world, "a", persistent=False)
-    assert world.broker.lsn == lsn
-    assert len(world.bodies("q")) == 1
-    assert ids_of(world) == 1
-
-
 def test_of_non_persistent_messages_ids_are_journaled(world: World) -> None:
     send(world, "a", persistent=False)
     assert len(world.events_named("DuplicateIdRecorded")) == 1
@@ -354,19 +340,6 @@ def test_a_transaction_is_remembered_by_what_no_queue_took_too(world: World) -> 
         else:
             assert refused_commit(world, connection).code is Code.DUPLICATE
     assert world.bodies("q") == [b"1"]
-
-
-def test_what_is_dropped_unjournaled_in_a_transaction_is_remembered_in_memory(world: World) -> None:
-    world.settings("off")
-    connection = world.connect()
-    world.begin(connection)
-    send(
-        world, "a", address="news", routing_type=MULTICAST, persistent=False,
-        connection=connection, transaction="t",
-    )  # fmt: skip
-    world.commit(connection)
-    assert world.events_named("DuplicateIdRecorded") == []
-    assert ids_of(world, "news") == 1
 
 
 def test_the_same_id_at_two_addresses_in_a_transaction_is_none(world: World) -> None:

@@ -138,7 +138,7 @@ def test_an_expired_one_too(world: World) -> None:
     assert copy.expires == 0
 
 
-@pytest.mark.parametrize("mode", ["decisions", "full", "off"])
+@pytest.mark.parametrize("mode", ["decisions", "full"])
 def test_chunks_of_what_is_not_persistent_are_journaled(world: World, mode: str) -> None:
     world.ok(ChangeSettings({}, mode))
     assert world.send_large("q", PIECES, persistent=False, headers={"a": "b"}) == 0

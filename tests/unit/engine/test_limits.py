@@ -89,7 +89,7 @@ def test_what_a_restart_drops_ends_paging(world: World) -> None:
     world.check()
 
 
-@pytest.mark.parametrize("mode", ["decisions", "off", "full"])
+@pytest.mark.parametrize("mode", ["decisions", "full"])
 def test_non_persistent_messages_are_journaled_whole_while_paging(world: World, mode: str) -> None:
     world.settings(mode, orders={"max_size_messages": 1})
     sends(world, 1)
@@ -99,7 +99,7 @@ def test_non_persistent_messages_are_journaled_whole_while_paging(world: World, 
     other = world.send("others", BODY, persistent=False)
     assert other == 0
     bodies = [event.body for event in world.events_named("Routed")[2:]]
-    assert bodies == {"decisions": [b""], "off": [], "full": [BODY]}[mode]
+    assert bodies == {"decisions": [b""], "full": [BODY]}[mode]
 
 
 def test_new_settings_begin_and_end_paging(world: World) -> None:
@@ -233,14 +233,6 @@ def test_what_meets_a_full_address_is_dropped_and_told_once(world: World) -> Non
     sends(world, 2)
     assert len(world.broker.notices) == 1
     world.check()
-
-
-def test_what_is_not_journaled_is_dropped_without_a_trace(world: World) -> None:
-    world.settings("off", orders={"max_size_messages": 0, "address_full_policy": "DROP"})
-    before = len(world.events_named("Dropped"))
-    assert try_send(world, 0, persistent=False) == 0
-    assert len(world.events_named("Dropped")) == before
-    assert len(world.broker.notices) == 1
 
 
 def test_an_address_that_is_always_full_is_made_and_drops(world: World) -> None:

@@ -29,10 +29,6 @@ def test_what_no_queue_took_was_dropped(world: World) -> None:
 
 
 def test_nothing_is_said_of_what_no_event_tells(world: World) -> None:
-    world.settings("off")
-    world.send("q", b"x")
-    world.turn()
-    assert outcome(world, "q", persistent=False) is None
     connection = world.connect()
     world.ok(Begin(connection, "t"))
     before = world.broker.lsn

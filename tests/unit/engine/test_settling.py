@@ -88,8 +88,7 @@ def test_order_survives_returns_with_tombstones(world: World) -> None:
     assert world.ready("q") == [b"%d" % n for n in range(200) if b"%d" % n not in gone]
 
 
-def test_unjournaled_messages_keep_their_place_too(world: World) -> None:
-    world.settings("off")
+def test_non_persistent_messages_keep_their_place_too(world: World) -> None:
     connection = world.connect()
     for number in range(8):
         world.send("q", b"%d" % number, persistent=number % 3 == 0)
@@ -324,7 +323,7 @@ def test_settings_that_change_count_for_what_is_in_flight(world: World) -> None:
     assert world.ready("dead") == [b"0"]
 
 
-@pytest.mark.parametrize("mode", ["decisions", "full", "off"])
+@pytest.mark.parametrize("mode", ["decisions", "full"])
 def test_non_persistent_messages_die_with_headers_and_body(
     worlds: Callable[..., World], mode: str
 ) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.id_cache import IdCache, key_of
-from daybook.engine.state import Address, State
+from daybook.engine.state import State
 from daybook.paging import id_pages
 from daybook.paging.checked import Transaction
 from daybook.paging.id_pages import PAGE_KEYS, IdPages, load, page_count
@@ -22,13 +22,14 @@ from daybook.paging.tables import (
     open_for_writing,
 )
 from tests.support.blocks import DATA_ID
+from tests.support.topology import new_address
 
 ADDRESS = 7
 
 
 def state_of(ids: IdCache | None) -> State:
     state = State()
-    address = Address(ADDRESS, "default", "q")
+    address = new_address(ADDRESS, "q")
     address.ids = ids
     state.addresses[ADDRESS] = address
     return state

@@ -255,6 +255,10 @@ def test_a_match_of_everything_in_the_file_stands_as_it_is_written(write: Writer
             "journal-non-persistent = 'some'",
             'FILE:1: journal-non-persistent is "some"; it must be one of "decisions", "full"',
         ),
+        (
+            "journal-non-persistent = 'off'",
+            'FILE:1: journal-non-persistent is "off"; every decision is journaled: write "dec',
+        ),
         ("name = 'a b'", 'FILE:1: name is "a b"; it must be a name without spaces'),
         ("name = 2020-01-02", 'FILE:1: name is "2020-01-02"; it must be a name without spaces'),
         (

@@ -294,7 +294,7 @@ def test_non_persistent_messages_can_be_acknowledged() -> None:
 
 
 @pytest.mark.parametrize("head", ["id:1-9223372036854775808", "id:1-18446744073709551615"])
-def test_ids_of_unjournaled_messages_are_ids(head: str) -> None:
+def test_ids_as_large_as_they_can_be_are_ids(head: str) -> None:
     client = Exchange().client()
     client.send(INDIVIDUAL)
     assert is_error(client.send(f"ACK\n{head}"), "is not in flight")
