@@ -139,7 +139,7 @@ def _settle(world: World, x: int, y: int, z: int) -> c.Command:
 
 def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
     return create_queue(
-        QUEUES[x % 6], ADDRESSES[y % 6], TYPES[2 + z % 2] or "", z % 3 > 0, FILTERS[x % 5]
+        QUEUES[x % 6], ADDRESSES[y % 6], TYPES[2 + z % 2] or "", z % 3 > 0, filter=FILTERS[x % 5]
     )
 
 
