@@ -43,7 +43,7 @@ def retry(core: Core, command: RetryHeld) -> int:
         left -= len(found)
         core.budget.spent += 5 * len(found)
         for entry in found:
-            core.held_place = queue.place_of(entry)
+            core.held_place = entry.position
             try:
                 _try_again(core, queue, entry)
             except ContentError as error:
@@ -78,7 +78,7 @@ def release(core: Core, command: ReleaseHeld) -> int | Refusal:
     if queue is None:
         return Refusal(Code.NOT_FOUND, f"there is no queue '{command.queue}'")
     through = command.through or core.next_lsn
-    old = (entry for entry in queue.held() if queue.place_of(entry) <= through)
+    old = (entry for entry in queue.held() if entry.position <= through)
     chosen = list(islice(old, command.limit))
     for entry in chosen:
         _release(core, queue, entry, events.ADMINISTRATION)

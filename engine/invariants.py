@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from daybook.engine.events import PERSISTENT
 from daybook.engine.gap import Gap
+from daybook.engine.level import Level, position_of
 from daybook.engine.message import HELD_LEVEL, IN_FLIGHT, READY, Entry
 from daybook.engine.queues import PAST_ALL, Queue
 from daybook.engine.state import HOST, Address, Consumer, State
@@ -145,12 +146,11 @@ def _entries(queue: Queue) -> Iterator[str]:
         if not entry.message.flags & PERSISTENT:
             transient += 1
     size = sum(entry.message.size for entry in queue.entries.values())
-    for level, gap in enumerate(queue.gaps or ()):
-        if gap is not None:
-            ready += gap.count if level != HELD_LEVEL else 0
-            held += gap.count if level == HELD_LEVEL else 0
-            transient += gap.transients
-            size += gap.bytes
+    for level, gap in queue.gaps():
+        ready += gap.count if level != HELD_LEVEL else 0
+        held += gap.count if level == HELD_LEVEL else 0
+        transient += gap.transients
+        size += gap.bytes
     if ready != queue.ready_count:
         yield f"queue '{queue.name}' counts {queue.ready_count} ready messages and has {ready}"
     if held != queue.held_count:
@@ -176,41 +176,41 @@ def _held_by_its_consumer(where: str, queue: Queue, entry: Entry) -> Iterator[st
 
 def _order(queue: Queue) -> Iterator[str]:
     """Levels hold entries of their priority in the order of arrival, and tombstones are counted."""
-    linked = len(queue.returned) + len(queue.withheld)
-    tombstones = 0
-    if any(queue.entries.get(entry.message.id) is not entry for entry in queue.returned):
-        yield f"something that returned to queue '{queue.name}' is not in the queue"
-    for priority in range(len(queue.levels)):
-        parts = _parts(queue, priority)
-        for part in parts:
-            yield from _part(queue, priority, part)
+    linked = len(queue.withheld)
+    for number, level in enumerate(queue.levels):
+        if level is None:
+            continue
+        tombstones = 0
+        for part in _parts(level):
+            yield from _part(queue, number, part)
             linked += sum(entry.state == READY for entry in part)
             tombstones += sum(entry.state != READY for entry in part)
-        gap = queue.gap(priority)
-        if priority != HELD_LEVEL and (any(parts) or (gap is not None and gap.count)):
-            yield from _is_occupied(queue, priority)
+        gap = level.gap
+        if number != HELD_LEVEL and (level.linked_count or (gap is not None and gap.count)):
+            yield from _is_occupied(queue, number)
         if gap is not None:
-            yield from _gap(queue, priority, gap)
+            yield from _gap(queue, number, level, gap)
+        elif level.end is not level.head:
+            yield f"level {number} of queue '{queue.name}' has a tail and no gap"
+        if tombstones != level.tombstones:
+            where = f"level {number} of queue '{queue.name}'"
+            yield f"{where} counts {level.tombstones} tombstones and has {tombstones}"
     known = queue.ready_count + queue.held_count
     if linked + queue.gap_count != known:
         yield f"queue '{queue.name}' counts {known} ready and held messages and lists {linked}"
-    if tombstones != queue.tombstones:
-        yield f"queue '{queue.name}' counts {queue.tombstones} tombstones and has {tombstones}"
-    counted = sum(gap.count for gap in queue.gaps or () if gap is not None)
+    counted = sum(gap.count for _, gap in queue.gaps())
     if counted != queue.gap_count:
         yield f"queue '{queue.name}' counts {queue.gap_count} paged messages and has {counted}"
 
 
-def _parts(queue: Queue, priority: int) -> list[list[Entry]]:
-    """Head, islands in order, and tail of a level."""
-    level = queue.levels[priority]
-    gap = queue.gap(priority)
-    if gap is None:
-        return [list(level)]
-    known = [entry for entry in gap.islands if entry.state == READY]
-    islands = sorted(known, key=queue.place_of)
-    islands += [entry for entry in gap.islands if entry.state != READY]
-    return [list(level), islands, list(queue.tails[priority])]
+def _parts(level: Level) -> list[list[Entry]]:
+    """What must be in order: lines as they stand, and what has no order by itself, sorted."""
+    runs = [level.head] if level.gap is None else [level.head, level.end]
+    parts = [list(run.line) for run in runs]
+    parts += [[each[2] for each in sorted(run.back)] for run in runs]
+    if level.gap is not None:
+        parts.append(sorted(level.gap.islands, key=position_of))
+    return parts
 
 
 def _part(queue: Queue, priority: int, part: list[Entry]) -> Iterator[str]:
@@ -224,10 +224,10 @@ def _part(queue: Queue, priority: int, part: list[Entry]) -> Iterator[str]:
             continue
         if queue.entries.get(message.id) is not entry:
             yield f"{where} is not in the queue"
-        elif queue.place_of(entry) <= last:
+        elif entry.position <= last:
             yield f"{where} stands behind a later one"
         else:
-            last = queue.place_of(entry)
+            last = entry.position
 
 
 def _is_occupied(queue: Queue, priority: int) -> Iterator[str]:
@@ -235,18 +235,18 @@ def _is_occupied(queue: Queue, priority: int) -> Iterator[str]:
         yield f"level {priority} of queue '{queue.name}' is taken for empty"
 
 
-def _gap(queue: Queue, priority: int, gap: Gap) -> Iterator[str]:
+def _gap(queue: Queue, priority: int, level: Level, gap: Gap) -> Iterator[str]:
     """A gap lies between the head and the tail of its level, and its islands in it."""
     where = f"the gap in level {priority} of queue '{queue.name}'"
     if gap.count < 0 or gap.transients < 0 or gap.transients > gap.count:
         yield f"{where} counts {gap.count} messages, of which {gap.transients} non-persistent"
     for name, part, low, high in (
-        ("head", queue.levels[priority], 0, gap.after),
+        ("head", level.head.ready(), 0, gap.after),
         ("islands", gap.islands, gap.after + 1, gap.until),
-        ("tail", queue.tails[priority], gap.until, PAST_ALL),
+        ("tail", level.end.ready(), gap.until, PAST_ALL),
     ):
         for entry in part:
-            if entry.state == READY and not low <= queue.place_of(entry) <= high:
+            if entry.state == READY and not low <= entry.position <= high:
                 yield f"{where}: message {entry.message.id} is in the {name}, out of its place"
 
 

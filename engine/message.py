@@ -128,6 +128,8 @@ def message_without_content(
 class Entry:
     """A queue's reference to a message.
 
+    `position` orders the entries of a level: the LSN of the event by which this one entered the
+    queue, which for `Routed` is the id of the message.
     `linked` says whether it stands in one of the queue's levels; an entry that is linked and not
     READY is a tombstone, which keeps the place for the case that the entry comes back. `changed`
     is the LSN at which it last came back, 0 if it never did: until that is indexed, the store knows
@@ -137,12 +139,13 @@ class Entry:
     """
 
     __slots__ = (
-        "changed", "consumer", "delivery_count", "level", "linked", "message", "redelivered",
-        "state",
+        "changed", "consumer", "delivery_count", "level", "linked", "message", "position",
+        "redelivered", "state",
     )  # fmt: skip
 
     def __init__(self, message: Message) -> None:
         self.message = message
+        self.position = message.id
         self.level = message.priority
         self.delivery_count = 0
         self.state = READY
@@ -170,6 +173,7 @@ class Entry:
         This one may stay behind as a tombstone.
         """
         moved = Entry(self.message)
+        moved.position = self.position
         moved.level = level
         moved.delivery_count = self.delivery_count
         moved.redelivered = self.redelivered

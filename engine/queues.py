@@ -1,21 +1,19 @@
 """A queue: entries in the order in which they are to be delivered, in memory and out of it.
 
-A level, the ready entries of one priority, is a head, a gap that only the store holds, and a tail
-(ADR 7). A level without a gap is its head alone. Entries that are set aside (ADR 25) have a level
-of their own, which is paged like the others and never delivered from. What is resident never shows
-in what the methods answer. Must never know what brings the store its entries, or when they leave
-memory (`engine.residency` decides that).
+A queue has a level (`engine.level`) for each priority that it holds; entries that are set aside
+(ADR 25) have a level of their own, which is paged like the others and never delivered from. What is
+resident never shows in what the methods answer. Must never know how a level keeps its order, what
+brings the store its entries, or when they leave memory (`engine.residency` decides that).
 """
 
-from collections import deque
 from collections.abc import Iterator
 from heapq import merge
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from daybook.engine.definitions import QueueDefinition
 from daybook.engine.gap import Gap
+from daybook.engine.level import Level, position_of
 from daybook.engine.message import (
-    GONE,
     HELD_LEVEL,
     LEVELS,
     PRIORITIES,
@@ -28,8 +26,6 @@ from daybook.engine.message import (
 if TYPE_CHECKING:
     from daybook.engine.state import Address, Consumer
 
-COMPACT_TOMBSTONES_MIN: Final = 64
-MERGE_RETURNED_MIN: Final = 16
 PRUNE_GONE_MIN: Final = 1024
 PAST_ALL: Final = (1 << 63) - 1
 """An id above that of every message."""
@@ -116,25 +112,26 @@ class Window:
         self.with_content = with_content
 
 
+DEFAULT_WINDOW: Final = Window()
+"""What comes into memory at a time until a state says otherwise; nobody changes it."""
+NO_LEVELS: Final[list[Level | None]] = [None] * LEVELS
+"""The levels of all queues that hold nothing; nobody changes it."""
+
+
 class Queue:
     """A named, ordered store of entries, bound to one address.
 
-    `entries` holds everything that is resident, ready or in flight, by message id. `levels` holds
-    the heads, oldest first, one deque a priority and, once something was held, one for that;
-    `tails` what stands behind the gap, the same deque if there is none; `occupied` has a bit for
-    each level to deliver from that may have some. What came back waits in `returned` until somebody
-    looks at the order: one by one, thousands at once would each search for their place.
-
-    `ready_count`, `held_count` and `bytes` count everything, wherever it is.
+    `entries` holds everything that is resident, ready or in flight, by message id. `levels` has the
+    levels that were needed so far; `occupied` has a bit for each level to deliver from that may
+    have some. `ready_count`, `held_count` and `bytes` count everything, wherever it is.
     """
 
     __slots__ = (
         "acknowledged", "added", "address", "bytes", "consumers", "dead_lettered", "definition",
-        "deleting", "entries", "expired", "gap_count", "gaps", "gone",
-        "gone_max", "has_passed", "held_count", "id", "levels", "matcher", "newest",
-        "next_consumer", "next_notice", "occupied", "paused", "ready_count", "returned",
-        "store", "tails", "tombstones", "transient_count",
-        "transients_from", "weight", "window", "withheld",
+        "deleting", "entries", "expired", "gap_count", "gone", "gone_max", "has_passed",
+        "held_count", "id", "levels", "matcher", "newest", "next_consumer", "next_notice",
+        "occupied", "paused", "ready_count", "store", "transient_count", "transients_from",
+        "weight", "window", "withheld",
     )  # fmt: skip
 
     def __init__(self, queue_id: int, definition: QueueDefinition, address: "Address") -> None:
@@ -145,11 +142,8 @@ class Queue:
         # Deleted, and not empty yet: it has an id, and neither a name nor a binding.
         self.deleting = False
         self.entries: dict[int, Entry] = {}
-        self.levels: list[deque[Entry]] = [deque() for _ in range(PRIORITIES)]
-        self.tails: list[deque[Entry]] = list(self.levels)
-        self.returned: list[Entry] = []
+        self.levels: list[Level | None] = NO_LEVELS
         self.occupied = 0
-        self.tombstones = 0
         self.ready_count = 0
         self.held_count = 0
         self.transient_count = 0
@@ -163,12 +157,11 @@ class Queue:
         self.expired = 0
         # What is not resident.
         self.store: Store | None = None
-        self.gaps: list[Gap | None] | None = None
         self.gap_count = 0
         self.gone: dict[int, int] = {}
         self.gone_max = PRUNE_GONE_MIN
         self.transients_from = 0
-        self.window = Window()
+        self.window = DEFAULT_WINDOW
         # Volatile. What is ready and not delivered, because it cannot be read, stands in no level.
         self.withheld: dict[int, Entry] = {}
         # When people are told again of what is held (microseconds).
@@ -189,9 +182,25 @@ class Queue:
         """How many messages are in the queue, ready, held or in flight."""
         return len(self.entries) + self.gap_count
 
-    def place_of(self, entry: Entry) -> int:
-        """Return what orders the entries of a level."""
-        return entry.message.id
+    def level(self, number: int) -> Level:
+        """Return a level, made if there is none."""
+        level = self.levels[number]
+        if level is None:
+            if self.levels is NO_LEVELS:
+                self.levels = list(NO_LEVELS)
+            level = self.levels[number] = Level()
+        return level
+
+    def gap(self, number: int) -> Gap | None:
+        """Return the gap of a level, None if it has none."""
+        level = self.levels[number]
+        return level.gap if level is not None else None
+
+    def gaps(self) -> Iterator[tuple[int, Gap]]:
+        """Iterate over the gaps of all levels that have one, by level."""
+        for number, level in enumerate(self.levels):
+            if level is not None and level.gap is not None:
+                yield number, level.gap
 
     # ---- entries by id
 
@@ -217,45 +226,47 @@ class Queue:
         if entry is None:
             raise KeyError(message_id)
         gap = self.gap(entry.level)
-        if gap is None or not gap.after < message_id <= gap.until:
+        if gap is None or not gap.after < entry.position <= gap.until:
             raise KeyError(message_id)
-        self._adopt(entry)
+        self._adopt(entry, gap)
         return entry
 
     def make_resident(self, entry: Entry) -> None:
         """Take an entry that `ready` gave into memory, if it is not there."""
         if entry.message.id not in self.entries:
-            self._adopt(entry)
+            gap = self.gap(entry.level)
+            assert gap is not None
+            self._adopt(entry, gap)
 
-    def _adopt(self, entry: Entry) -> None:
+    def _adopt(self, entry: Entry, gap: Gap) -> None:
         """Make an entry of a gap resident, where it stands."""
-        gap = self.gap(entry.level)
-        assert gap is not None
+        self._count_in(entry, gap)
+        entry.linked = True
+        gap.islands.append(entry)
+
+    def _count_in(self, entry: Entry, gap: Gap) -> None:
         self.entries[entry.message.id] = entry
         gap.subtract(entry.message)
         self.weight += entry.message.weight
         self.gap_count -= 1
-        entry.linked = True
-        gap.islands.append(entry)
 
-    def gap(self, priority: int) -> Gap | None:
-        """Return the gap of a level, None if it has none."""
-        return self.gaps[priority] if self.gaps is not None else None
+    def count_out(self, entries: list[Entry]) -> None:
+        """Let go of entries that a level gave to its gap."""
+        for entry in entries:
+            del self.entries[entry.message.id]
+            self.weight -= entry.message.weight
+        self.gap_count += len(entries)
 
     def note_gone(self, entry: Entry, lsn: int) -> None:
         """Remember what left where the store may still be read for it: behind something ready."""
-        message_id = entry.message.id
         if self.store is None:
             return
         # What changed its level since the store looked is still in the other one there.
         is_moved = entry.changed > 0 and entry.changed > self.store.indexed_lsn
-        if not (self.returned or is_moved):
-            level = self.levels[entry.level]
-            gap = self.gap(entry.level)
-            behind_head = bool(level) and level[0].message.id < message_id
-            if not behind_head and (gap is None or message_id <= gap.after):
-                return
-        self.gone[message_id] = lsn
+        level = self.levels[entry.level]
+        if not is_moved and (level is None or not level.is_behind_first(entry.position)):
+            return
+        self.gone[entry.message.id] = lsn
         if len(self.gone) > self.gone_max:
             self.prune_gone()
             self.gone_max = max(PRUNE_GONE_MIN, 2 * len(self.gone))
@@ -270,10 +281,9 @@ class Queue:
 
     def put(self, entry: Entry) -> None:
         """Add an entry that is new: behind everything of its priority."""
-        priority = entry.level
-        self.tails[priority].append(entry)
-        entry.linked = True
-        self.occupied |= 1 << priority
+        number = entry.level
+        (self.levels[number] or self.level(number)).put(entry)
+        self.occupied |= 1 << number
         self.ready_count += 1
 
     def put_back(self, entry: Entry) -> None:
@@ -281,132 +291,63 @@ class Queue:
         entry.state = READY
         self.ready_count += 1
         self.occupied |= 1 << entry.level
-        if entry.linked:
-            self.tombstones -= 1
-            return
-        entry.linked = True
-        self.returned.append(entry)
+        self.level(entry.level).put_back(entry)
 
     def set_aside(self, entry: Entry) -> None:
         """Take in an entry that is held, in its place among those."""
-        if len(self.levels) == PRIORITIES:
-            self._add_held_level()
         self.held_count += 1
-        entry.linked = True
-        self.returned.append(entry)
-
-    def _add_held_level(self) -> None:
-        level: deque[Entry] = deque()
-        self.levels.append(level)
-        self.tails.append(level)
-
-    def order_returned(self) -> None:
-        """Put what came back into its original place among those of its priority."""
-        returned = self.returned
-        self.returned = []
-        parts: dict[tuple[int, int], list[Entry]] = {}
-        for entry in returned:
-            level = entry.level
-            gap = self.gap(level)
-            number = self.place_of(entry)
-            if gap is None or number <= gap.after:
-                parts.setdefault((level, 0), []).append(entry)
-            elif number <= gap.until:
-                gap.islands.append(entry)
-            else:
-                parts.setdefault((level, 1), []).append(entry)
-        for (level, behind), entries in parts.items():
-            side = self.tails if behind else self.levels
-            if len(entries) < MERGE_RETURNED_MIN:
-                for entry in entries:
-                    self._insert(side[level], entry)
-            else:
-                self._merge(side[level], entries)
-
-    def _insert(self, level: deque[Entry], entry: Entry) -> None:
-        place = self.place_of(entry)
-        last = level[-1] if level else None
-        if last is None or (last.state != GONE and self.place_of(last) < place):
-            # Where nearly everything that is set aside belongs.
-            level.append(entry)
-            return
-        position = 0
-        for other in level:
-            if other.state != GONE and self.place_of(other) > place:
-                break
-            position += 1
-        level.insert(position, entry)
-
-    def _merge(self, level: deque[Entry], entries: list[Entry]) -> None:
-        for entry in level:
-            if entry.state != GONE:
-                entries.append(entry)
-            else:
-                self.unlink(entry)
-        entries.sort(key=self.place_of)
-        level.clear()
-        level.extend(entries)
-
-    def unlink(self, tombstone: Entry) -> None:
-        """Forget the place of an entry that is not ready."""
-        tombstone.linked = False
-        self.tombstones -= 1
+        self.level(HELD_LEVEL).put_back(entry)
 
     def withdraw(self, entry: Entry, state: int) -> None:
-        """Take a READY entry out of its level, leaving a tombstone if it is not the first."""
-        if self.returned:
-            self.order_returned()
+        """Take a READY entry out of its level."""
         entry.state = state
         if entry.level == HELD_LEVEL:
             self.held_count -= 1
         else:
             self.ready_count -= 1
         level = self.levels[entry.level]
-        if level and level[0] is entry:
-            level.popleft()
-            entry.linked = False
+        if level is not None:
+            # The usual case of `Level.withdraw`, written out because every message meets it.
+            line = level.head.line
+            if line and line[0] is entry:
+                line.popleft()
+                entry.linked = False
+                return
+        if self.withheld and self.withheld.pop(entry.message.id, None) is not None:
             return
-        if self.withheld.pop(entry.message.id, None) is not None:
-            return
-        self.tombstones += 1
-        if (
-            self.tombstones > COMPACT_TOMBSTONES_MIN
-            and self.tombstones > self.ready_count + self.held_count - self.gap_count
-        ):
-            self._compact()
+        assert level is not None
+        level.withdraw(entry)
 
     def withhold(self, entry: Entry) -> None:
         """Deliver a READY entry that is resident no more; it stays in the queue and counts."""
         assert entry.state == READY
-        if self.returned:
-            self.order_returned()
-        if entry.message.id in self.withheld:
-            return
-        priority = entry.message.priority
-        gap = self.gap(priority)
-        for part in (self.levels[priority], self.tails[priority], gap.islands if gap else []):
-            if entry in part:
-                part.remove(entry)
-                break
-        entry.linked = False
-        self.withheld[entry.message.id] = entry
+        if entry.message.id not in self.withheld:
+            self.level(entry.level).remove(entry)
+            self.withheld[entry.message.id] = entry
 
     def head(self) -> Entry | None:
         """Return the entry that is to be delivered next, None if nothing is ready."""
-        if self.returned:
-            self.order_returned()
         while self.occupied:
-            priority = self.occupied.bit_length() - 1
-            level = self.levels[priority]
-            while level:
-                entry = level[0]
-                if entry.state == READY:
-                    return entry
-                level.popleft()
-                self.unlink(entry)
-            if self.gaps is None or not self._page_in(priority):
-                self.occupied &= ~(1 << priority)
+            number = self.occupied.bit_length() - 1
+            level = self.levels[number]
+            assert level is not None
+            # The usual case of `Level.first`, written out because every message meets it.
+            head = level.head
+            if not head.back and head.line and head.line[0].state == READY:
+                return head.line[0]
+            entry = self._first(number, level)
+            if entry is not None:
+                return entry
+            self.occupied &= ~(1 << number)
         return None
+
+    def _first(self, number: int, level: Level) -> Entry | None:
+        """Return the first entry of a level, brought into memory if need be; None if it is empty."""
+        while True:
+            entry = level.first()
+            if entry is not None or level.gap is None:
+                return entry
+            self._page_in(number, level, level.gap)
 
     def ready(self) -> Iterator[Entry]:
         """Iterate over what is ready, in order of delivery, paged or not; then what is withheld.
@@ -414,157 +355,74 @@ class Queue:
         Entries of a gap do not become resident by it: see `make_resident`. What was given may
         leave meanwhile; nothing may come.
         """
-        if self.returned:
-            self.order_returned()
-        for level in range(PRIORITIES - 1, -1, -1):
-            yield from self._standing(level)
+        for number in range(PRIORITIES - 1, -1, -1):
+            yield from self._standing(number)
         yield from list(self.withheld.values())
 
     def held(self) -> Iterator[Entry]:
         """Iterate over what is held, in the order in which it came, as `ready` does."""
-        if self.returned:
-            self.order_returned()
         if self.held_count:
             yield from self._standing(HELD_LEVEL)
 
-    def _standing(self, level: int) -> Iterator[Entry]:
-        for entry in list(self.levels[level]):
-            if entry.state == READY:
-                yield entry
-        gap = self.gap(level)
+    def _standing(self, number: int) -> Iterator[Entry]:
+        level = self.levels[number]
+        if level is None:
+            return
+        yield from level.ready()
+        gap = level.gap
         if gap is not None:
-            yield from self._in_gap(level, gap)
-            for entry in list(self.tails[level]):
-                if entry.state == READY:
-                    yield entry
+            yield from self._in_gap(number, gap)
+            yield from level.end.ready()
 
-    def _in_gap(self, level: int, gap: Gap) -> Iterator[Entry]:
-        islands = [entry for entry in gap.islands if entry.state == READY]
-        islands.sort(key=self.place_of)
-        yield from merge(islands, self._stored(level, gap), key=self.place_of)
+    def _in_gap(self, number: int, gap: Gap) -> Iterator[Entry]:
+        islands = sorted((entry for entry in gap.islands if entry.state == READY), key=position_of)
+        yield from merge(islands, self._stored(number, gap), key=position_of)
 
-    def _stored(self, level: int, gap: Gap) -> Iterator[Entry]:
+    def _stored(self, number: int, gap: Gap) -> Iterator[Entry]:
         after = gap.after
         assert self.store is not None
         while after < gap.until:
-            loaded = self.store.load(self, level, after, self.window)
-            yield from (entry for entry in loaded.entries if entry.message.id <= gap.until)
+            loaded = self.store.load(self, number, after, self.window)
+            yield from (entry for entry in loaded.entries if entry.position <= gap.until)
             after = loaded.reached
-
-    def _compact(self) -> None:
-        for number, level in enumerate(self.levels):
-            self._compact_level(level)
-            tail = self.tails[number]
-            if tail is not level:
-                self._compact_level(tail)
-            gap = self.gap(number)
-            if gap is not None:
-                for entry in gap.islands:
-                    entry.linked = entry.state == READY
-                gap.islands = [entry for entry in gap.islands if entry.linked]
-        self.tombstones = 0
-
-    def _compact_level(self, level: deque[Entry]) -> None:
-        """In place, because a head without a gap is its own tail."""
-        kept = []
-        for entry in level:
-            entry.linked = entry.state == READY
-            if entry.linked:
-                kept.append(entry)
-        level.clear()
-        level.extend(kept)
 
     # ---- gaps
 
-    def open_gap(self, level: int, after: int, until: int) -> Gap:
-        """Begin a gap behind the head of a level, or return the one there is.
+    def _page_in(self, number: int, level: Level, gap: Gap) -> None:
+        """Bring what comes next into an empty head, or end a gap that holds nothing any more."""
+        if gap.count:
+            level.join(*self._load(number, gap))
+        else:
+            level.join([], gap.until)
+        if gap.count == 0 and not gap.islands:
+            level.close_gap()
 
-        From here on new entries go to the tail.
-        """
-        gap = self.gap(level)
-        if gap is None:
-            if level == HELD_LEVEL and len(self.levels) == PRIORITIES:
-                self._add_held_level()
-            if self.gaps is None:
-                self.gaps = [None] * LEVELS
-            gap = self.gaps[level] = Gap(after, until)
-            self.tails[level] = deque()
-        return gap
-
-    def _close_gap(self, priority: int) -> None:
-        """End a gap that holds nothing any more."""
-        assert self.gaps is not None
-        self.levels[priority].extend(self.tails[priority])
-        self.tails[priority] = self.levels[priority]
-        self.gaps[priority] = None
-        if not any(self.gaps):
-            self.gaps = None
-
-    def _page_in(self, priority: int) -> bool:
-        """Bring what comes next into an empty head; return whether anything is in it then."""
-        gap = self.gap(priority)
-        if gap is None:
-            return False
-        level = self.levels[priority]
-        while not level:
-            loaded: list[Entry] = []
-            if gap.count:
-                loaded = self._load(priority, gap)
-            else:
-                gap.after = gap.until
-            self._join_islands(level, gap, loaded)
-            if gap.count == 0 and not gap.islands:
-                self._close_gap(priority)
-                return bool(level)
-        return True
-
-    def _load(self, priority: int, gap: Gap) -> list[Entry]:
+    def _load(self, number: int, gap: Gap) -> tuple[list[Entry], int]:
+        """Make the next entries of a gap resident; return them, and up to where that are all."""
         assert self.store is not None
         self.prune_gone()
-        loaded = self.store.load(self, priority, gap.after, self.window)
+        loaded = self.store.load(self, number, gap.after, self.window)
         entries = loaded.entries
-        if entries and entries[-1].message.id > gap.until:
-            entries = [entry for entry in entries if entry.message.id <= gap.until]
+        if entries and entries[-1].position > gap.until:
+            entries = [entry for entry in entries if entry.position <= gap.until]
         for entry in entries:
-            self.entries[entry.message.id] = entry
-            entry.linked = True
-            gap.subtract(entry.message)
-            self.weight += entry.message.weight
-        self.gap_count -= len(entries)
+            self._count_in(entry, gap)
         if gap.count < 0 or (gap.count and loaded.reached >= gap.until):
             raise StoreDamaged(
                 f"queue '{self.name}' has {gap.count} messages more in the journal than in the "
                 "index"
             )
-        gap.after = min(loaded.reached, gap.until)
-        return entries
-
-    def _join_islands(self, level: deque[Entry], gap: Gap, loaded: list[Entry]) -> None:
-        """Put what was loaded into the head, with the islands that stand before its end."""
-        if not gap.islands:
-            level.extend(loaded)
-            return
-        apart = []
-        for entry in gap.islands:
-            if entry.state != READY:
-                self.unlink(entry)
-            elif self.place_of(entry) <= gap.after:
-                loaded.append(entry)
-            else:
-                apart.append(entry)
-        gap.islands = apart
-        loaded.sort(key=self.place_of)
-        level.extend(loaded)
+        return entries, loaded.reached
 
     def drop_paged_transients(self, lsn: int) -> None:
         """Count no more what is non-persistent in the gaps: it went with the broker's start."""
         self.transients_from = lsn
-        for level, gap in enumerate(self.gaps or ()):
-            if gap is not None and gap.transients:
+        for number, gap in self.gaps():
+            if gap.transients:
                 gap.count -= gap.transients
                 gap.bytes -= gap.transient_bytes
                 self.gap_count -= gap.transients
-                if level == HELD_LEVEL:
+                if number == HELD_LEVEL:
                     self.held_count -= gap.transients
                 else:
                     self.ready_count -= gap.transients

@@ -6,6 +6,7 @@ that are not for it, wherever they live, and a dispatch costs what is new, not t
 """
 
 from collections import deque
+from heapq import merge
 from itertools import islice
 from typing import Final
 
@@ -14,6 +15,7 @@ from daybook.engine.departing import expire
 from daybook.engine.expiry import is_expired
 from daybook.engine.gap import Gap
 from daybook.engine.handing import can_take, deliver
+from daybook.engine.level import Run, position_of
 from daybook.engine.message import PRIORITIES, READY, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.state import NOTHING_PASSED, Consumer
@@ -52,7 +54,7 @@ def _hand_out(core: Core, queue: Queue, priority: int, entries: list[Entry]) -> 
         able = [consumer for consumer in queue.consumers if can_take(consumer)]
         if not able:
             return
-        place = queue.place_of(entry)
+        place = entry.position
         if all(place <= each.passed.get(priority, NOTHING_PASSED) for each in able):
             # Who had not passed it can take no more: it is not to be looked at now.
             continue
@@ -94,28 +96,39 @@ def behind(queue: Queue, priority: int, place: int) -> list[Entry]:
 
     What is in the store only has content, and is not resident by it.
     """
-    if queue.returned:
-        queue.order_returned()
-    found = _in_deque(queue, queue.levels[priority], place)
-    gap = queue.gap(priority)
-    if found or gap is None:
-        return found
-    return _in_gap(queue, priority, gap, place) or _in_deque(queue, queue.tails[priority], place)
-
-
-def _in_deque(queue: Queue, level: deque[Entry], place: int) -> list[Entry]:
-    while level and level[0].state != READY:
-        queue.unlink(level.popleft())
-    if not level:
+    level = queue.levels[priority]
+    if level is None:
         return []
-    if queue.place_of(level[0]) > place:
-        return list(islice((entry for entry in level if entry.state == READY), SCAN_ENTRIES))
+    found = _in_run(level.head, place)
+    if found or level.gap is None:
+        return found
+    return _in_gap(queue, priority, level.gap, place) or _in_run(level.end, place)
+
+
+def _in_run(run: Run, place: int) -> list[Entry]:
+    run.settle_if_short()
+    found = _in_line(run.line, place)
+    if not run.back:
+        return found
+    returned = [each[2] for each in run.back if each[0] > place and each[2].state == READY]
+    if not returned:
+        return found
+    returned.sort(key=position_of)
+    return list(islice(merge(found, returned, key=position_of), SCAN_ENTRIES))
+
+
+def _in_line(line: deque[Entry], place: int) -> list[Entry]:
+    first = next((entry for entry in line if entry.state == READY), None)
+    if first is None:
+        return []
+    if first.position > place:
+        return list(islice((entry for entry in line if entry.state == READY), SCAN_ENTRIES))
     # From the end, because what is new is there; the earliest of what is found stays.
     later: deque[Entry] = deque(maxlen=SCAN_ENTRIES)
-    for entry in reversed(level):
+    for entry in reversed(line):
         if entry.state != READY:
             continue
-        if queue.place_of(entry) <= place:
+        if entry.position <= place:
             break
         later.appendleft(entry)
     return list(later)
@@ -130,13 +143,10 @@ def _in_gap(queue: Queue, priority: int, gap: Gap, place: int) -> list[Entry]:
         if gap.count and number < gap.until:
             assert queue.store is not None
             answer = queue.store.load(queue, priority, number, queue.window)
-            loaded = [entry for entry in answer.entries if entry.message.id <= gap.until]
+            loaded = [entry for entry in answer.entries if entry.position <= gap.until]
             reached = min(answer.reached, gap.until)
-        for entry in islands:
-            found = queue.place_of(entry)
-            if place < found <= reached:
-                loaded.append(entry)
+        loaded += [entry for entry in islands if place < entry.position <= reached]
         if loaded or reached >= gap.until:
-            loaded.sort(key=queue.place_of)
+            loaded.sort(key=position_of)
             return loaded
         number = reached

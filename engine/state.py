@@ -23,7 +23,7 @@ PRUNE_EXPIRING_MIN: Final = 1024
 UNLIMITED: Final = 1 << 62
 
 NOTHING_PASSED: Final = 0
-"""The place before the first entry of any level: see `Queue.place_of`."""
+"""The place before the first entry of any level: see `Entry.position`."""
 
 
 class Address:
@@ -245,7 +245,7 @@ class State:
         if not queue.has_passed:
             return
         priority = entry.message.priority
-        place = queue.place_of(entry)
+        place = entry.position
         for consumer in queue.consumers:
             if place <= consumer.passed.get(priority, NOTHING_PASSED):
                 consumer.passed[priority] = place - 1

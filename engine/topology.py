@@ -244,14 +244,14 @@ def remove_entries(
     removed = 0
     while removed < most:
         entry = queue.head()
-        if entry is None or queue.place_of(entry) > through:
+        if entry is None or entry.position > through:
             break
         _remove(core, queue, entry, reason, connection)
         removed += 1
     if removed < most and (queue.ready_count or queue.held_count):
         # What came later may stand before some of it, with a higher priority.
         there = chain(queue.ready(), queue.held())
-        old = (entry for entry in there if queue.place_of(entry) <= through)
+        old = (entry for entry in there if entry.position <= through)
         for entry in list(islice(old, most - removed)):
             queue.make_resident(entry)
             _remove(core, queue, entry, reason, connection)

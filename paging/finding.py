@@ -58,9 +58,8 @@ class Finder:
 
     def find(self, queue: Queue, message_id: int) -> Entry | None:
         """Return one ready entry, without content; note that it came into memory."""
-        gaps = queue.gaps or ()
-        for priority, gap in enumerate(gaps):
-            if gap is None or not gap.count:
+        for priority, gap in queue.gaps():
+            if not gap.count:
                 continue
             page = self._pages.get(queue.id * LEVELS + priority, _NOTHING)
             if not page.messages[0] <= message_id <= page.messages[-1]:

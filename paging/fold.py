@@ -334,7 +334,7 @@ class Fold:
         """Give a queue, which holds only what is in flight, the counts of the tables."""
         count = held = size = transients = 0
         for priority, level in self.levels.known.get(queue.id, {}).items():
-            gap = queue.open_gap(priority, 0, PAST_ALL)
+            gap = queue.level(priority).open_gap(0, PAST_ALL)
             gap.count, gap.bytes = level.count, level.bytes
             gap.transients, gap.transient_bytes = level.transients, level.transient_bytes
             count += level.count
@@ -391,15 +391,10 @@ def _tally(queues: NDArray[np.uint32]) -> Iterator[tuple[int, int]]:
 
 def _empty(queue: Queue) -> None:
     """Let go of the places of what was in memory: what is ready has left, by its entries."""
-    for priority, level in enumerate(queue.levels):
-        level.clear()
-        queue.tails[priority].clear()
-        gap = queue.gap(priority)
-        if gap is not None:
-            gap.islands.clear()
-    queue.returned.clear()
+    for level in queue.levels:
+        if level is not None:
+            level.clear()
     queue.gone.clear()
-    queue.tombstones = 0
     for entry in queue.entries.values():
         entry.linked = False
 

@@ -79,12 +79,10 @@ class Levels:
     def load(self, queues: Iterable[Queue]) -> None:
         """Take over what the gaps of queues hold that were just loaded."""
         for queue in queues:
-            for priority in range(HELD_LEVEL + 1):
-                gap = queue.gap(priority)
-                if gap is not None:
-                    level = self._level(queue.id, priority)
-                    level.count, level.bytes = gap.count, gap.bytes
-                    level.transients, level.transient_bytes = gap.transients, gap.transient_bytes
+            for priority, gap in queue.gaps():
+                level = self._level(queue.id, priority)
+                level.count, level.bytes = gap.count, gap.bytes
+                level.transients, level.transient_bytes = gap.transients, gap.transient_bytes
 
     def _level(self, queue_id: int, priority: int) -> Level:
         """Return the book of a level, begun if there is none."""

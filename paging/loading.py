@@ -112,7 +112,7 @@ def _add_queue(state: State, record: records.QueueRecord, until: int) -> None:
     queue.expired = record.expired
     queue.newest = record.newest
     for level in record.levels:
-        gap = queue.open_gap(level.priority, 0, until)
+        gap = queue.level(level.priority).open_gap(0, until)
         gap.count = level.count
         gap.bytes = level.bytes
         gap.transients = level.transients

@@ -219,8 +219,8 @@ class IndexStore:
     def gap_sum(self, queue: Queue) -> tuple[int, int]:
         """Return how many entries lie in the queue's gaps, and the sum of their hashes."""
         count = total = 0
-        for priority, gap in enumerate(queue.gaps or ()):
-            if gap is None or not gap.count:
+        for priority, gap in queue.gaps():
+            if not gap.count:
                 continue
             for rows in self._gap_rows(queue, priority, gap):
                 length = len(rows.message)
@@ -444,9 +444,10 @@ def _unknown_to(queue: Queue, rows: Rows) -> Rows:
 
 def _levels_around(queue: Queue, message_id: int) -> Iterator[int]:
     """The levels of the gaps that an entry may be in; all, if the queue has no gap."""
-    if queue.gaps is None:
+    gaps = list(queue.gaps())
+    if not gaps:
         yield from range(LEVELS)
         return
-    for priority, gap in enumerate(queue.gaps):
-        if gap is not None and gap.after < message_id <= gap.until:
+    for priority, gap in gaps:
+        if gap.after < message_id <= gap.until:
             yield priority

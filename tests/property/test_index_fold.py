@@ -76,7 +76,7 @@ def compare(index: Index, state: State) -> None:
         assert paged_of(index, queue.id) == ready_of(queue)
         flying = {n: known_of(e) for n, e in queue.entries.items() if e.consumer is not None}
         assert {n: known_of(e) for n, e in found.entries.items()} == flying
-        assert not any(found.gap(p) and found.levels[p] for p in range(len(found.levels)))
+        assert not any(level and level.gap and len(level.head) for level in found.levels)
     expected = sorted(
         (entry.message.expires, entry.message.id, queue.id)
         for queue in state.queues.values()

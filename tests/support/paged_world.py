@@ -4,7 +4,7 @@ from typing import Any
 
 from daybook.engine.broker import Broker
 from daybook.engine.commands import Start
-from daybook.engine.message import PRIORITIES, READY
+from daybook.engine.message import PRIORITIES
 from daybook.engine.queues import Queue
 from daybook.engine.residency import page_out
 from daybook.engine.state import State
@@ -25,21 +25,19 @@ def strip(state: State, store: MemoryStore) -> State:
 
 
 def _page_out_everything(queue: Queue, indexed_lsn: int) -> None:
-    if queue.returned:
-        queue.order_returned()
-    for priority in range(PRIORITIES):
-        level = [entry for entry in queue.levels[priority] if entry.state == READY]
-        for entry in queue.levels[priority]:
-            entry.linked = False
-        queue.levels[priority].clear()
-        if level:
-            gap = queue.open_gap(priority, 0, indexed_lsn)
-            for entry in level:
-                del queue.entries[entry.message.id]
+    for level in queue.levels[:PRIORITIES]:
+        if level is None:
+            continue
+        level.compact()
+        ready = list(level.ready())
+        level.clear()
+        if ready:
+            gap = level.open_gap(0, indexed_lsn)
+            for entry in ready:
                 gap.add(entry.message)
-                queue.weight -= entry.message.weight
-                queue.gap_count += 1
-    queue.tombstones = 0
+            queue.count_out(ready)
+    for entry in queue.entries.values():
+        entry.linked = False
 
 
 class PagedWorld(World):

@@ -33,6 +33,7 @@ from daybook.engine.digest import digest
 from daybook.engine.events import ROW_STRUCT, Row
 from daybook.engine.headers import build
 from daybook.engine.invariants import check as check_invariants
+from daybook.engine.level import position_of
 from daybook.engine.message import READY, Entry, Message
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Refusal
@@ -286,7 +287,7 @@ class World:
         for entry in found.values():
             if not entry.message.resident:
                 self.broker.fill(entry.message)
-        return sorted(found.values(), key=queue.place_of)
+        return sorted(found.values(), key=position_of)
 
     def ready(self, name: str) -> list[bytes]:
         """Bodies of what is ready, in order of delivery."""

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from daybook.engine.invariants import check
-from daybook.engine.message import READY
+from daybook.engine.message import READY, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.settings import Settings
 from daybook.engine.state import State
@@ -40,7 +40,7 @@ def hold_what_is_ready(state: State, queue: Queue) -> None:
 
 
 def swap(state: State, queue: Queue) -> None:
-    queue.levels[4].rotate(1)
+    queue.level(4).head.line.rotate(1)
 
 
 def set_to(name: str, value: object) -> Callable[[State, Queue], None]:
@@ -67,7 +67,7 @@ def redefine_address(**attributes: object) -> Callable[[State, Queue], None]:
 
 BREAKS: dict[str, tuple[Callable[[State, Queue], object], str]] = {
     "ready": (set_to("ready_count", 7), "counts 7 ready"),
-    "tombstones": (set_to("tombstones", 7), "tombstones"),
+    "tombstones": (lambda s, q: setattr(q.level(4), "tombstones", 7), "tombstones"),
     "transient": (set_to("transient_count", 7), "non-persistent"),
     "occupied": (set_to("occupied", 0), "taken for empty"),
     "paused type": (redefine(routing_type="multicast"), "bound as something else"),
@@ -78,7 +78,10 @@ BREAKS: dict[str, tuple[Callable[[State, Queue], object], str]] = {
     "unbound": (lambda s, q: q.address.anycast.clear(), "0 bindings"),
     "bound twice": (lambda s, q: q.address.anycast.append(q), "2 bindings"),
     "only queue": (lambda s, q: setattr(q.address, "only_queue", None), "needs no choice"),
-    "returned": (lambda s, q: q.returned.append(q.levels[4][0]) or q.entries.clear(), "returned"),
+    "returned": (
+        lambda s, q: q.level(4).head.back.append((99, 0, Entry(q.level(4).first().message))),
+        "does not belong there",
+    ),
     "name": (lambda s, q: s.queue_by_name.pop("q"), "by name"),
     "address name": (lambda s, q: s.address_by_name.pop(("default", "q")), "by name"),
     "address": (lambda s, q: s.addresses.pop(q.address.id), "does not exist"),
@@ -91,7 +94,10 @@ BREAKS: dict[str, tuple[Callable[[State, Queue], object], str]] = {
     "ids": (lambda s, q: q.address.ids._known.clear(), "looks up other ids"),
     "too many ids": (lambda s, q: setattr(s, "settings", NO_IDS), "its limit is 0"),
     "queue id": (lambda s, q: setattr(q, "id", 77), "under the id 77"),
-    "message id": (lambda s, q: setattr(q.levels[4][0].message, "id", 77), "is message 77"),
+    "message id": (
+        lambda s, q: setattr(q.head().message, "id", 77),
+        "is message 77",
+    ),
 }
 
 

@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.invariants import _order
+from daybook.engine.level import COMPACT_TOMBSTONES_MIN
 from daybook.engine.message import GONE, IN_FLIGHT, Entry, Message
-from daybook.engine.queues import COMPACT_TOMBSTONES_MIN, Queue
+from daybook.engine.queues import Queue
 from tests.support.topology import new_address, new_queue
 
 
@@ -48,9 +49,9 @@ def test_what_leaves_the_middle_leaves_a_tombstone_and_comes_back_to_it() -> Non
     queue = empty_queue()
     entries = [put(queue, number) for number in range(1, 6)]
     queue.withdraw(entries[2], IN_FLIGHT)
-    assert (queue.tombstones, queue.ready_count, ids(queue)) == (1, 4, [1, 2, 4, 5])
+    assert (queue.level(4).tombstones, queue.ready_count, ids(queue)) == (1, 4, [1, 2, 4, 5])
     queue.put_back(entries[2])
-    assert (queue.tombstones, ids(queue)) == (0, [1, 2, 3, 4, 5])
+    assert (queue.level(4).tombstones, ids(queue)) == (0, [1, 2, 3, 4, 5])
 
 
 def test_many_tombstones_are_cleared_away_and_everything_finds_its_place() -> None:
@@ -59,11 +60,11 @@ def test_many_tombstones_are_cleared_away_and_everything_finds_its_place() -> No
     taken = entries[1:-1]
     for entry in taken:
         queue.withdraw(entry, IN_FLIGHT)
-    assert queue.tombstones <= COMPACT_TOMBSTONES_MIN
+    assert queue.level(4).tombstones <= COMPACT_TOMBSTONES_MIN
     for entry in taken[::2] + taken[1::2]:
         queue.put_back(entry)
     assert ids(queue) == list(range(1, 4 * COMPACT_TOMBSTONES_MIN))
-    assert queue.tombstones == 0
+    assert queue.level(4).tombstones == 0
 
 
 @given(

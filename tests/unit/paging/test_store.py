@@ -73,7 +73,7 @@ class Indexed:
         """The queue as a broker has it that has nothing of it in memory."""
         known = self.world.queue("q")
         queue = Queue(known.id, known.definition, known.address)
-        gap = queue.open_gap(4, 0, len(self.world.journal))
+        gap = queue.level(4).open_gap(0, len(self.world.journal))
         gap.count = queue.gap_count = known.ready_count
         return queue
 
