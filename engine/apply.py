@@ -254,7 +254,7 @@ def consumer_attached(
     consumer.filter = decoded.filter
     state.consumers[consumer.id] = consumer
     connection.consumers[consumer.id] = consumer
-    queue.consumers.append(consumer)
+    queue.attach(consumer)
 
 
 def consumer_detached(
@@ -265,7 +265,7 @@ def consumer_detached(
     if consumer.unacked:
         raise MisfitError(f"event {lsn}: consumer {consumer.id} detached with deliveries in flight")
     del consumer.connection.consumers[consumer.id]
-    consumer.queue.consumers.remove(consumer)
+    consumer.queue.detach(consumer)
 
 
 def address_created(
@@ -415,7 +415,7 @@ def broker_started(
         for message_id in sorted(consumer.unacked, reverse=True):
             entry = consumer.unacked[message_id]
             _come_back(state, lsn, consumer.queue, entry, entry.delivery_count)
-        consumer.queue.consumers.clear()
+        consumer.queue.detach_all()
     state.consumers.clear()
     for queue in list(state.queues.values()):
         if not queue.definition.durable:

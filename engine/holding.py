@@ -16,7 +16,7 @@ from daybook.engine.expiry import is_expired
 from daybook.engine.message import HELD_LEVEL, Entry
 from daybook.engine.queues import ContentError, Queue
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.selective import behind
+from daybook.engine.scanning import behind
 from daybook.engine.state import NOTHING_PASSED
 from daybook.engine.unreadable import try_later
 

@@ -113,6 +113,8 @@ def _peers(state: State) -> Iterator[str]:
     by_connection = [c for peer in state.connections.values() for c in peer.consumers.values()]
     yield from _same_consumers("connections", by_connection, state)
     for queue in state.queues.values():
+        if queue.selective_count != sum(bool(each.filter) for each in queue.consumers):
+            yield f"queue '{queue.name}' counts {queue.selective_count} consumers with filters"
         if any(consumer.queue is not queue for consumer in queue.consumers):
             yield f"queue '{queue.name}' has a consumer that takes from another"
         owner = queue.definition.owner

@@ -28,7 +28,8 @@ SETTLE_PART: Final = 16
 """What came back joins the line once the line is not longer than this many times as much."""
 
 Returned: TypeAlias = tuple[int, int, Entry]
-"""Position, a number that tells a tombstone from the entry that took its place, and the entry."""
+"""Position, the LSN at which it came back, and the entry: a tombstone and the entry that took its
+place have the same position, and never came back by the same event."""
 
 
 class Run:
@@ -49,7 +50,7 @@ class Run:
         if not line or line[-1].position < entry.position:
             line.append(entry)
         else:
-            heappush(self.back, (entry.position, id(entry), entry))
+            heappush(self.back, (entry.position, entry.changed, entry))
 
     def ready(self) -> Iterator[Entry]:
         """Iterate over what is READY, in order, as it is now."""

@@ -130,8 +130,8 @@ class Queue:
         "acknowledged", "added", "address", "bytes", "consumers", "dead_lettered", "definition",
         "deleting", "entries", "expired", "gap_count", "gone", "gone_max", "has_passed",
         "held_count", "id", "levels", "matcher", "newest", "next_consumer", "next_notice",
-        "occupied", "paused", "ready_count", "store", "transient_count", "transients_from",
-        "weight", "window", "withheld",
+        "occupied", "paused", "ready_count", "selective_count", "store", "transient_count",
+        "transients_from", "weight", "window", "withheld",
     )  # fmt: skip
 
     def __init__(self, queue_id: int, definition: QueueDefinition, address: "Address") -> None:
@@ -151,6 +151,8 @@ class Queue:
         # What the entries take in memory that are there.
         self.weight = 0
         self.consumers: list[Consumer] = []
+        # Derived: how many of them have a filter.
+        self.selective_count = 0
         self.added = 0
         self.acknowledged = 0
         self.dead_lettered = 0
@@ -201,6 +203,23 @@ class Queue:
         for number, level in enumerate(self.levels):
             if level is not None and level.gap is not None:
                 yield number, level.gap
+
+    # ---- consumers
+
+    def attach(self, consumer: "Consumer") -> None:
+        """Add a consumer."""
+        self.consumers.append(consumer)
+        self.selective_count += bool(consumer.filter)
+
+    def detach(self, consumer: "Consumer") -> None:
+        """Take off a consumer."""
+        self.consumers.remove(consumer)
+        self.selective_count -= bool(consumer.filter)
+
+    def detach_all(self) -> None:
+        """Take off all consumers."""
+        self.consumers.clear()
+        self.selective_count = 0
 
     # ---- entries by id
 
@@ -342,7 +361,7 @@ class Queue:
         return None
 
     def _first(self, number: int, level: Level) -> Entry | None:
-        """Return the first entry of a level, brought into memory if need be; None if it is empty."""
+        """Return the first entry of a level, in memory then; None if it is empty."""
         while True:
             entry = level.first()
             if entry is not None or level.gap is None:

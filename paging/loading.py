@@ -144,7 +144,7 @@ def _load_peers(tables: Tables, txn: Transaction, state: State) -> None:
         state.consumers[consumer.id] = consumer
         connection.consumers[consumer.id] = consumer
         # Ids of consumers are LSNs, so this is the order in which they came.
-        consumer.queue.consumers.append(consumer)
+        consumer.queue.attach(consumer)
         for message_id in np.frombuffer(record.in_flight, "<u8").tolist():
             _add_flight(tables, txn, consumer, message_id)
 

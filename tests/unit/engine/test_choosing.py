@@ -2,9 +2,10 @@
 
 import pytest
 
+from daybook.engine.choosing import TURN_ENTRIES
 from daybook.engine.core import Options
 from daybook.engine.message import Message
-from daybook.engine.selective import SCAN_ENTRIES, TURN_ENTRIES
+from daybook.engine.scanning import SCAN_ENTRIES
 from tests.support.paged_world import PagedWorld
 from tests.support.world import World
 

@@ -1,0 +1,150 @@
+"""Choosing who gets what: entries in order meet consumers that can take them.
+
+Strict priority between levels, first in first out within; round robin between the consumers that
+can take: `Queue.next_consumer` is whose turn it is, and moves when somebody was served. There are
+two loops, of which the second knows all rules, and a queue that needs none of them has the first;
+`tests/property/test_choosing.py` has both choose alike.
+
+- **In turn**: whoever can take gets the head of the queue.
+- **By rules**: each consumer has a cursor in each level (`Consumer.passed`): the position up to
+  which it has seen everything and wanted none of it. What comes back behind a cursor sets it back.
+  So a consumer never waits behind messages that are not for it, wherever they are, and a dispatch
+  costs what is new, not the backlog.
+
+A rule of who comes first belongs into `_in_order`, one of who may have what into `_next_taker`, one
+that leaves messages in the queue moves the cursor. Must never know how a delivery is told.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from daybook.engine.core import Core
+from daybook.engine.departing import expire
+from daybook.engine.expiry import is_expired
+from daybook.engine.handing import can_take, deliver
+from daybook.engine.message import PRIORITIES, Entry
+from daybook.engine.queues import Queue
+from daybook.engine.scanning import SCAN_ENTRIES, behind
+from daybook.engine.state import NOTHING_PASSED, Consumer
+
+DELIVERY_UNITS: Final = 2
+"""What a delivery costs with its encoding, in units of the budget."""
+CONSUMERS_SHIFT: Final = 6
+"""Asking consumers whether they can take costs one unit for 2 to this power."""
+TURN_ENTRIES: Final = 5_000
+"""How many entries of a queue are looked at by rules before others have their turn."""
+
+
+def dispatch_queue(core: Core, queue: Queue) -> None:
+    """Deliver from a queue until nothing is ready or nobody can take it.
+
+    If others are to have their turn before that, the queue is then among `core.later`.
+    """
+    if queue.selective_count:
+        choose_by_rules(core, queue)
+    else:
+        choose_in_turn(core, queue)
+
+
+def choose_in_turn(core: Core, queue: Queue) -> None:
+    """Deliver from a queue all of whose consumers take anything."""
+    consumers = queue.consumers
+    count = len(consumers)
+    position = queue.next_consumer % count
+    unable = 0
+    left = most = max(core.budget.left // DELIVERY_UNITS, 1)
+    while unable < count:
+        consumer = consumers[position]
+        position += 1
+        if position == count:
+            position = 0
+        if not can_take(consumer):
+            unable += 1
+            continue
+        entry = queue.head()
+        if entry is None:
+            break
+        if left == 0:
+            core.later[queue.id] = queue
+            break
+        left -= 1
+        if entry.message.expires and is_expired(core, queue, entry):
+            expire(core, queue, entry)
+            # Nobody was served: the same consumer is asked again.
+            position = (position - 1) % count
+            continue
+        unable = 0
+        deliver(core, entry, consumer)
+        queue.next_consumer = position
+    core.budget.spent += (most - left) * DELIVERY_UNITS + (count >> CONSUMERS_SHIFT)
+
+
+def choose_by_rules(core: Core, queue: Queue) -> None:
+    """Deliver from a queue some of whose consumers do not take everything."""
+    # Each entry is shown to each consumer.
+    shown = max(1, len(queue.consumers))
+    left = min(TURN_ENTRIES, max(SCAN_ENTRIES, core.budget.left // shown))
+    for priority in range(PRIORITIES - 1, -1, -1):
+        while True:
+            able = [consumer for consumer in queue.consumers if can_take(consumer)]
+            if not able:
+                return
+            start = min(each.passed.get(priority, NOTHING_PASSED) for each in able)
+            entries = behind(queue, priority, start)
+            if not entries:
+                break
+            if left <= 0:
+                core.later[queue.id] = queue
+                return
+            left -= len(entries)
+            core.budget.spent += len(entries) * shown
+            _hand_out(core, queue, priority, entries)
+
+
+def _hand_out(core: Core, queue: Queue, priority: int, entries: list[Entry]) -> None:
+    """Offer entries in order, until nobody can take any more."""
+    for entry in entries:
+        able = [consumer for consumer in queue.consumers if can_take(consumer)]
+        if not able:
+            return
+        position = entry.position
+        if all(position <= each.passed.get(priority, NOTHING_PASSED) for each in able):
+            # Who had not passed it can take no more: it is not to be looked at now.
+            continue
+        if entry.message.expires and is_expired(core, queue, entry):
+            queue.make_resident(entry)
+            expire(core, queue, entry)
+            continue
+        if not entry.message.resident:
+            core.fill(entry.message)
+        chosen = _next_taker(queue, entry, priority)
+        if chosen is not None:
+            queue.make_resident(entry)
+            deliver(core, entry, chosen)
+            continue
+        for consumer in able:
+            if consumer.passed.get(priority, NOTHING_PASSED) < position:
+                consumer.passed[priority] = position
+                queue.has_passed = True
+
+
+def _next_taker(queue: Queue, entry: Entry, priority: int) -> Consumer | None:
+    """Return who gets an entry, and note whose turn is next; None if nobody wants it now."""
+    for place, consumer in _in_order(queue):
+        if not can_take(consumer):
+            continue
+        if entry.position <= consumer.passed.get(priority, NOTHING_PASSED):
+            continue
+        if consumer.matcher is None or consumer.matcher.matches(entry.message):
+            queue.next_consumer = (place + 1) % len(queue.consumers)
+            return consumer
+    return None
+
+
+def _in_order(queue: Queue) -> Iterator[tuple[int, Consumer]]:
+    """The consumers in the order in which they are asked, each with its place."""
+    consumers = queue.consumers
+    count = len(consumers)
+    for step in range(count):
+        place = (queue.next_consumer + step) % count
+        yield place, consumers[place]
