@@ -24,7 +24,8 @@ import click
 import msgspec
 
 from bench.frames import LoadError
-from bench.targets import DaybookTarget, Running, TargetError
+from bench.memory import Memory
+from bench.targets import DaybookTarget, TargetError
 from bench.wire import Endpoint, Wire
 from bench.workers import ack_ids
 
@@ -58,51 +59,6 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
     first_message_s: float
     ready_s: float
     phases: list[Phase]
-
-
-class Memory:
-    """Peaks of a broker's processes from `begin` on."""
-
-    def __init__(self, running: Running) -> None:
-        self._running = running
-        self.begin()
-
-    def begin(self) -> None:
-        """Forget the peaks so far."""
-        for folder in self._running.processes():
-            _write(folder / "clear_refs", "5")
-
-    def peaks(self) -> dict[str, int]:
-        """MiB at most, by process."""
-        found: dict[str, int] = {}
-        for folder in self._running.processes():
-            status = _read(folder / "status")
-            match = re.search(r"VmHWM:\s+(\d+)", status)
-            if match is not None:
-                is_indexer = "daybook.paging.indexer" in _read(folder / "cmdline")
-                name = "indexer" if is_indexer else ("writer" if "broker" in found else "broker")
-                found[name] = int(match[1]) // 1024
-        return found
-
-    def together(self, what: str) -> int:
-        """MiB of all processes now, by a line of smaps_rollup: "Pss" or "Pss_Anon"."""
-        rollups = [_read(folder / "smaps_rollup") for folder in self._running.processes()]
-        matches = [re.search(rf"^{what}:\s+(\d+)", rollup, re.MULTILINE) for rollup in rollups]
-        return sum(int(match[1]) for match in matches if match is not None) // 1024
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError:  # The process ended meanwhile.
-        return ""
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text)
-    except OSError:
-        return
 
 
 class Load:
