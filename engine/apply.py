@@ -273,7 +273,7 @@ def address_created(
 ) -> None:
     """An address appears."""
     decoded = cast(events.AddressDetail, events.decode_detail(events.ADDRESS_CREATED, detail))
-    address = Address(row[ADDRESS], definition_in(AddressDefinition, decoded))
+    address = Address(row[ADDRESS], definition_in(AddressDefinition, decoded, state.texts))
     state.add_address(address)
     state.next_address = address.id + 1
 
@@ -303,8 +303,9 @@ def queue_created(
 ) -> None:
     """A queue appears and is bound to its address."""
     decoded = cast(events.QueueDetail, events.decode_detail(events.QUEUE_CREATED, detail))
-    definition = definition_in(QueueDefinition, decoded)
-    queue = Queue(row[QUEUE], definition, state.addresses[row[ADDRESS]])
+    address = state.addresses[row[ADDRESS]]
+    definition = definition_in(QueueDefinition, decoded, state.texts, address.name)
+    queue = Queue(row[QUEUE], definition, address)
     # Only where history is told from its middle on.
     queue.deleting = decoded.deleting
     state.add_queue(queue)

@@ -25,6 +25,7 @@ ANYCAST: Final = "anycast"
 MULTICAST: Final = "multicast"
 ROUTING_TYPES: Final = (ANYCAST, MULTICAST)
 UNLIMITED_CONSUMERS: Final = -1
+SHARED_TEXTS_MAX: Final = 10_000
 
 
 class Requestable(msgspec.Struct, frozen=True):
@@ -127,9 +128,33 @@ def is_as_requested(found: QueueDefinition, wanted: QueueDefinition) -> bool:
     return all(getattr(found, name) == getattr(wanted, name) for name in names)
 
 
-def definition_in(kind: type[_D], detail: Detail) -> _D:
-    """Return the definition that the detail of an event has."""
-    return kind(**{field: getattr(detail, field) for field in kind.__struct_fields__})
+class SharedTexts:
+    """Texts that many definitions have alike, each kept once: names of users, filters, types."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+
+    def share(self, value: Any) -> Any:
+        """Return the value, or one that is equal to it and was met before."""
+        if not isinstance(value, str | tuple):
+            return value
+        if len(self._known) >= SHARED_TEXTS_MAX:
+            self._known.clear()
+        return self._known.setdefault(value, value)
+
+
+def definition_in(kind: type[_D], detail: Detail, texts: SharedTexts, name: str = "") -> _D:
+    """Return the definition that a detail has, made of texts that are shared.
+
+    `name` is a text that its name may be equal to; names as such are not shared.
+    """
+    values = {
+        field: texts.share(getattr(detail, field))
+        for field in kind.__struct_fields__
+        if field != "name"
+    }
+    own: str = detail.name  # type: ignore[attr-defined]
+    return kind(name=name if own == name else own, **values)
 
 
 def with_changes(definition: _D, detail: Detail, fields: tuple[str, ...]) -> _D:

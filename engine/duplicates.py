@@ -15,7 +15,7 @@ from daybook.engine.commands import ClearDuplicateIds
 from daybook.engine.core import Core
 from daybook.engine.id_cache import IdCache, key_of
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.state import HOST, Address
+from daybook.engine.state import Address
 
 NOTICE_MICROSECONDS: Final = 60_000_000
 """How long people hear nothing more of duplicates at an address after they were told."""
@@ -97,7 +97,7 @@ def _shown(duplicate_id: str) -> str:
 
 def clear(core: Core, command: ClearDuplicateIds) -> int | Refusal:
     """Have an address forget all ids, because an administrator says so."""
-    address = core.state.address_by_name.get((HOST, command.address))
+    address = core.state.address_by_name.get(command.address)
     if address is None:
         return Refusal(Code.NOT_FOUND, f"there is no address '{command.address}'")
     address.volatile_ids = None

@@ -12,7 +12,7 @@ from daybook.engine.gap import Gap
 from daybook.engine.level import Level, position_of
 from daybook.engine.message import HELD_LEVEL, IN_FLIGHT, READY, Entry
 from daybook.engine.queues import PAST_ALL, Queue
-from daybook.engine.state import HOST, Address, Consumer, State
+from daybook.engine.state import HOST, Address, Consumer, State, key_of
 
 
 def check(state: State) -> list[str]:
@@ -34,7 +34,7 @@ def check(state: State) -> list[str]:
 
 def _names(state: State) -> Iterator[str]:
     """Maps by name hold exactly what the maps by id hold, and the counters are ahead of all ids."""
-    addresses = {(address.host, address.name): address for address in state.addresses.values()}
+    addresses = {key_of(address): address for address in state.addresses.values()}
     if addresses != state.address_by_name or len(addresses) != len(state.addresses):
         yield "the addresses by name are not the addresses by id"
     named = [queue for queue in state.queues.values() if not queue.deleting]

@@ -209,14 +209,6 @@ class Level:
             gap.islands = [entry for entry in gap.islands if entry.linked]
         self.tombstones = 0
 
-    def clear(self) -> None:
-        """Forget all that is in memory; the gap keeps its counts."""
-        self.head = Run()
-        self.end = Run() if self.gap is not None else self.head
-        if self.gap is not None:
-            self.gap.islands = []
-        self.tombstones = 0
-
     # ---- the gap
 
     def open_gap(self, after: int, until: int) -> Gap:

@@ -13,7 +13,7 @@ from daybook.engine.core import Core
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings import BLOCK, DROP, FAIL, PAGE, AddressSettings
 from daybook.engine.sizes import size_of
-from daybook.engine.state import HOST, Address
+from daybook.engine.state import Address
 
 
 class Full(NamedTuple):
@@ -135,7 +135,7 @@ def next_in_line(core: Core, name: str) -> int:
     """Return the connection that can go on at an address, 0 if there is no room or nobody waits."""
     first = core.line.first(name)
     if first:
-        full = _find_full(core, name, core.state.address_by_name.get((HOST, name)))
+        full = _find_full(core, name, core.state.address_by_name.get(name))
         if full is not None and full.policy == BLOCK:
             return 0
     return first
@@ -143,7 +143,7 @@ def next_in_line(core: Core, name: str) -> int:
 
 def explain(core: Core, name: str) -> str:
     """Say what an address that somebody waits for is full of; empty if there is room."""
-    address = core.state.address_by_name.get((HOST, name))
+    address = core.state.address_by_name.get(name)
     full = _find_full(core, name, address)
     return _sentence(core, full, name, address) if full is not None else ""
 

@@ -114,8 +114,11 @@ class Window:
 
 DEFAULT_WINDOW: Final = Window()
 """What comes into memory at a time until a state says otherwise; nobody changes it."""
+# What all queues share that are not used: nobody changes these.
 NO_LEVELS: Final[list[Level | None]] = [None] * LEVELS
-"""The levels of all queues that hold nothing; nobody changes it."""
+NO_CONSUMERS: "Final[list[Consumer]]" = []
+NONE_GONE: Final[dict[int, int]] = {}
+NONE_WITHHELD: Final[dict[int, Entry]] = {}
 
 
 class Queue:
@@ -150,7 +153,7 @@ class Queue:
         self.bytes = 0
         # What the entries take in memory that are there.
         self.weight = 0
-        self.consumers: list[Consumer] = []
+        self.consumers: list[Consumer] = NO_CONSUMERS
         # Derived: how many of them have a filter.
         self.selective_count = 0
         self.added = 0
@@ -160,12 +163,12 @@ class Queue:
         # What is not resident.
         self.store: Store | None = None
         self.gap_count = 0
-        self.gone: dict[int, int] = {}
+        self.gone: dict[int, int] = NONE_GONE
         self.gone_max = PRUNE_GONE_MIN
         self.transients_from = 0
         self.window = DEFAULT_WINDOW
         # Volatile. What is ready and not delivered, because it cannot be read, stands in no level.
-        self.withheld: dict[int, Entry] = {}
+        self.withheld: dict[int, Entry] = NONE_WITHHELD
         # When people are told again of what is held (microseconds).
         self.next_consumer = 0
         self.next_notice = 0
@@ -208,6 +211,8 @@ class Queue:
 
     def attach(self, consumer: "Consumer") -> None:
         """Add a consumer."""
+        if self.consumers is NO_CONSUMERS:
+            self.consumers = []
         self.consumers.append(consumer)
         self.selective_count += bool(consumer.filter)
 
@@ -215,11 +220,24 @@ class Queue:
         """Take off a consumer."""
         self.consumers.remove(consumer)
         self.selective_count -= bool(consumer.filter)
+        if not self.consumers:
+            self.slim()
 
     def detach_all(self) -> None:
         """Take off all consumers."""
-        self.consumers.clear()
+        self.consumers = NO_CONSUMERS
         self.selective_count = 0
+
+    def slim(self) -> None:
+        """Let go of what a queue needs only while it is used."""
+        if not self.consumers:
+            self.consumers = NO_CONSUMERS
+        if self.message_count:
+            return
+        self.levels = NO_LEVELS
+        self.occupied = 0
+        self.entries = {}
+        self.prune_gone()
 
     # ---- entries by id
 
@@ -285,6 +303,8 @@ class Queue:
         level = self.levels[entry.level]
         if not is_moved and (level is None or not level.is_behind_first(entry.position)):
             return
+        if self.gone is NONE_GONE:
+            self.gone = {}
         self.gone[entry.message.id] = lsn
         if len(self.gone) > self.gone_max:
             self.prune_gone()
@@ -294,7 +314,15 @@ class Queue:
         """Forget what left so long ago that the store does not have it any more."""
         if self.gone and self.store is not None:
             indexed = self.store.indexed_lsn
-            self.gone = {number: lsn for number, lsn in self.gone.items() if lsn > indexed}
+            kept = {number: lsn for number, lsn in self.gone.items() if lsn > indexed}
+            self.gone = kept or NONE_GONE
+
+    def forget_places(self) -> None:
+        """Forget where entries stand that are all in flight or in the store, which has the rest."""
+        self.levels = NO_LEVELS
+        self.gone = NONE_GONE
+        for entry in self.entries.values():
+            entry.linked = False
 
     # ---- order
 
@@ -342,6 +370,8 @@ class Queue:
         assert entry.state == READY
         if entry.message.id not in self.withheld:
             self.level(entry.level).remove(entry)
+            if self.withheld is NONE_WITHHELD:
+                self.withheld = {}
             self.withheld[entry.message.id] = entry
 
     def head(self) -> Entry | None:

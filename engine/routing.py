@@ -16,7 +16,7 @@ from daybook.engine.id_cache import key_of
 from daybook.engine.message import Filter, Message
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.state import HOST, Address
+from daybook.engine.state import Address
 from daybook.engine.topology import check_address, check_queue, require_address, require_queue
 
 EXPIRES_MAX: Final = (1 << 53) - 1
@@ -35,7 +35,7 @@ def send(core: Core, command: Send) -> int | Refusal:
             refusal = quotas.check_id(core, *target_of(core, command))
             if refusal is not None:
                 return refusal
-    address = core.state.address_by_name.get((HOST, command.address))
+    address = core.state.address_by_name.get(command.address)
     if address is None or command.queue is not None:
         return _send_on_demand(core, command)
     queue = address.open_queue
@@ -58,7 +58,7 @@ def target_of(core: Core, command: Send) -> tuple[str, Address | None]:
     queue = core.state.queue_by_name.get(command.queue) if command.queue is not None else None
     if queue is not None:
         return queue.address.name, queue.address
-    return command.address, core.state.address_by_name.get((HOST, command.address))
+    return command.address, core.state.address_by_name.get(command.address)
 
 
 def _known_at(core: Core, command: Send) -> Address | None:
@@ -99,7 +99,7 @@ def check_send(core: Core, command: Send) -> Refusal | None:
     if command.queue is not None:
         routing_type = command.routing_type or ANYCAST
         return check_queue(core, command.queue, command.address, routing_type, command.connection)
-    address = core.state.address_by_name.get((HOST, command.address))
+    address = core.state.address_by_name.get(command.address)
     if address is not None and _serves(address, command.routing_type):
         return None
     if _default_type(core, command) == ANYCAST:
@@ -144,7 +144,7 @@ def queue_needed(core: Core, command: Send) -> tuple[str, str] | None:
     """Return (name, address) of the queue that must exist or be created for a send, if any."""
     if command.queue is not None:
         return (command.queue, command.address) if command.address else None
-    address = core.state.address_by_name.get((HOST, command.address))
+    address = core.state.address_by_name.get(command.address)
     if address is not None and _serves(address, command.routing_type):
         return None
     if _default_type(core, command) == ANYCAST:
@@ -156,7 +156,7 @@ def _default_type(core: Core, command: Send) -> str:
     """Return the routing type that a message goes by when something must be created for it."""
     if command.routing_type is not None:
         return command.routing_type
-    address = core.state.address_by_name.get((HOST, command.address))
+    address = core.state.address_by_name.get(command.address)
     if address is not None and ANYCAST not in address.definition.routing_types:
         return MULTICAST
     return ANYCAST

@@ -6,7 +6,7 @@ on its own by the most specific match that sets it. This module must never know 
 come from (a file, a command, the journal) and reads nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final, TypeAlias
 
@@ -489,6 +489,8 @@ class Settings:
         """
         self._matches: Matches = {match: dict(values) for match, values in matches.items()}
         self._resolved: dict[str, AddressSettings] = {}
+        # Addresses that the same matches cover have the same settings: one object for all of them.
+        self._of_layers: dict[tuple[str, ...], AddressSettings] = {}
         self.has_slow_threshold: Final = any(
             values.get("slow-consumer-threshold", NO_LIMIT) != NO_LIMIT
             for values in matches.values()
@@ -513,8 +515,12 @@ class Settings:
         """Give what is in force for an address. Remembered for a bounded number of addresses."""
         found = self._resolved.get(address)
         if found is None:
-            values = [value for _, value, _ in self.explain(address)]
-            found = AddressSettings(*values)  # type: ignore[arg-type]
+            layers = tuple(self._layers(address))
+            found = self._of_layers.get(layers)
+            if found is None:
+                values = [value for _, value, _ in self._explained(layers)]
+                found = AddressSettings(*values)  # type: ignore[arg-type]
+                self._of_layers[layers] = found
             if len(self._resolved) >= CACHED_ADDRESSES_MAX:
                 self._resolved.clear()
             self._resolved[address] = found
@@ -526,7 +532,9 @@ class Settings:
 
     def explain(self, address: str) -> list[tuple[str, Value, str]]:
         """List (key, value, match it came from) in the order of KEYS; "" for a built-in default."""
-        layers = self._layers(address)
+        return self._explained(self._layers(address))
+
+    def _explained(self, layers: Iterable[str]) -> list[tuple[str, Value, str]]:
         explained: list[tuple[str, Value, str]] = []
         for key in KEYS:
             value, origin = key.default, ""

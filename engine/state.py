@@ -8,7 +8,7 @@ them out. This module knows no commands, no clock and no I/O.
 from heapq import heappush
 from typing import Any, Final
 
-from daybook.engine.definitions import AddressDefinition
+from daybook.engine.definitions import ANYCAST, AddressDefinition, SharedTexts
 from daybook.engine.id_cache import IdCache
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import READY, Entry, Filter, Message
@@ -24,6 +24,24 @@ UNLIMITED: Final = 1 << 62
 
 NOTHING_PASSED: Final = 0
 """The place before the first entry of any level: see `Entry.position`."""
+
+
+NO_QUEUES: Final[list[Queue]] = []
+"""The bindings of all addresses that have none; nobody changes it."""
+
+
+def _with(bound: list[Queue], queue: Queue) -> list[Queue]:
+    """Return the bindings with one more: the same list, unless there were none."""
+    if bound is NO_QUEUES:
+        return [queue]
+    bound.append(queue)
+    return bound
+
+
+def _without(bound: list[Queue], queue: Queue) -> list[Queue]:
+    """Return the bindings with one less: the same list, unless there are none left."""
+    bound.remove(queue)
+    return bound or NO_QUEUES
 
 
 class Address:
@@ -50,8 +68,8 @@ class Address:
         self.id = address_id
         self.definition = definition
         self.paging = False
-        self.anycast: list[Queue] = []
-        self.multicast: list[Queue] = []
+        self.anycast: list[Queue] = NO_QUEUES
+        self.multicast: list[Queue] = NO_QUEUES
         # What it remembers of the ids of messages; None as long as none had any.
         self.ids: IdCache | None = None
         # Derived: the queue of an address that has but one, anycast and without a filter.
@@ -80,12 +98,18 @@ class Address:
 
     def bind(self, queue: Queue) -> None:
         """Bind a queue by its routing type."""
-        self.bindings(queue.definition.routing_type).append(queue)
+        if queue.definition.routing_type == ANYCAST:
+            self.anycast = _with(self.anycast, queue)
+        else:
+            self.multicast = _with(self.multicast, queue)
         self._find_only_queue()
 
     def unbind(self, queue: Queue) -> None:
         """Take a queue off."""
-        self.bindings(queue.definition.routing_type).remove(queue)
+        if queue.definition.routing_type == ANYCAST:
+            self.anycast = _without(self.anycast, queue)
+        else:
+            self.multicast = _without(self.multicast, queue)
         self._find_only_queue()
 
     def _find_only_queue(self) -> None:
@@ -102,6 +126,11 @@ class Address:
     def bindings(self, routing_type: str) -> list[Queue]:
         """Return the list of queues of a routing type."""
         return self.anycast if routing_type == "anycast" else self.multicast
+
+
+def key_of(address: Address) -> str:
+    """Return what an address is found by: its name, and on another host that as well."""
+    return address.name if address.host == HOST else f"{address.host}\0{address.name}"
 
 
 class Consumer:
@@ -214,7 +243,8 @@ class State:
 
     def __init__(self, store: Store | None = None) -> None:
         self.addresses: dict[int, Address] = {}
-        self.address_by_name: dict[tuple[str, str], Address] = {}
+        # By name on the one host there is; see `key_of`.
+        self.address_by_name: dict[str, Address] = {}
         self.queues: dict[int, Queue] = {}
         self.queue_by_name: dict[str, Queue] = {}
         self.connections: dict[int, Connection] = {}
@@ -227,6 +257,7 @@ class State:
         self.next_address = 1
         self.next_queue = 1
         self.settings = Settings.from_dict({})
+        self.texts = SharedTexts()
         self.journal_non_persistent = "decisions"
         # Who holds what is not resident, and how much comes back at a time.
         self.store = store
@@ -284,13 +315,13 @@ class State:
     def add_address(self, address: Address) -> None:
         """Take in an address that is new."""
         self.addresses[address.id] = address
-        self.address_by_name[address.host, address.name] = address
+        self.address_by_name[key_of(address)] = address
         self.names_length += len(address.name)
 
     def remove_address(self, address: Address) -> None:
         """Forget an address."""
         del self.addresses[address.id]
-        del self.address_by_name[address.host, address.name]
+        del self.address_by_name[key_of(address)]
         self.names_length -= len(address.name)
 
     def add_connection(self, connection: Connection) -> None:

@@ -26,7 +26,7 @@ BARE: Final = Window(1000, 1 << 40, with_content=False)
 
 def find_address(core: Core, name: str) -> Address | None:
     """Return the address of this name."""
-    return core.state.address_by_name.get((HOST, name))
+    return core.state.address_by_name.get(name)
 
 
 def require_address(

@@ -136,7 +136,7 @@ def _check_pages(tables: Tables, txn: Transaction, state: State, sums: dict[int,
         ]
         if levels.of(queue.id) != told:
             raise _damaged(tables.path, f"queue {queue.id} does not have the messages it counts")
-        if levels.sums.get(queue.id, 0) != sums[queue.id]:
+        if levels.sums.get(queue.id, 0) != sums.get(queue.id, 0):
             raise _damaged(tables.path, f"the sum of the messages of queue {queue.id} is wrong")
     if expiring != txn.count(tables.db(EXPIRING)):
         raise _damaged(tables.path, f"{expiring} messages expire, and others are listed")

@@ -286,10 +286,6 @@ class Fold:
         if len(into.queue) or len(out.queue):
             numbers = self.levels.change(txn, into, out)
             queue_ids.update(number // LEVELS for number in numbers)
-        for queue_id in {queue_id for queue_id, _ in touched}:
-            queue = self.state.queues.get(queue_id)
-            if queue is not None:
-                _empty(queue)
         for queue_id in queue_ids:
             queue = self.state.queues.get(queue_id)
             if queue is None:
@@ -332,6 +328,7 @@ class Fold:
 
     def _refresh(self, queue: Queue) -> None:
         """Give a queue, which holds only what is in flight, the counts of the tables."""
+        queue.forget_places()
         count = held = size = transients = 0
         for priority, level in self.levels.known.get(queue.id, {}).items():
             gap = queue.level(priority).open_gap(0, PAST_ALL)
@@ -387,16 +384,6 @@ def _tally(queues: NDArray[np.uint32]) -> Iterator[tuple[int, int]]:
     distinct, rank = ranks(queues)
     counts = np.bincount(rank, minlength=len(distinct))
     yield from zip(distinct.tolist(), counts.tolist(), strict=True)
-
-
-def _empty(queue: Queue) -> None:
-    """Let go of the places of what was in memory: what is ready has left, by its entries."""
-    for level in queue.levels:
-        if level is not None:
-            level.clear()
-    queue.gone.clear()
-    for entry in queue.entries.values():
-        entry.linked = False
 
 
 def _put(txn: Transaction, tables: Tables, name: bytes, number: int, value: bytes) -> None:

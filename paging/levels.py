@@ -150,7 +150,22 @@ class Levels:
         if len(rows.message):
             lengths = np.diff(into.starts, append=len(rows.message))
             self._book(txn, into.numbers, lengths, rows, 1)
-        return sorted({*into.numbers.tolist(), *out.numbers.tolist()})
+        changed = sorted({*into.numbers.tolist(), *out.numbers.tolist()})
+        for number in changed:
+            self._forget_if_empty(number)
+        return changed
+
+    def _forget_if_empty(self, number: int) -> None:
+        """Keep no book of a level without entries: most names have none, most of the time."""
+        queue_id = number // LEVELS
+        levels = self.known.get(queue_id)
+        if levels is None:
+            return
+        level = level_of(number % LEVELS)
+        if level in levels and not levels[level].count:
+            del levels[level]
+        if not levels:
+            self.forget(queue_id)
 
     def _book(
         self,

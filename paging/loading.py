@@ -52,7 +52,7 @@ def load_state(
         for value in _values(tables, txn, QUEUES):
             record = records.decode(records.QueueRecord, value, "a queue")
             _add_queue(state, record, until)
-            if sums is not None:
+            if sums is not None and record.sum:
                 sums[record.id] = record.sum
         for address, queues in bound:
             for queue_id in queues:
@@ -90,7 +90,8 @@ def _load_addresses(
     bound = []
     for value in _values(tables, txn, ADDRESSES):
         record = records.decode(records.AddressRecord, value, "an address")
-        address = Address(record.id, records.definition_of(AddressDefinition, record))
+        definition = records.definition_of(AddressDefinition, record, state.texts)
+        address = Address(record.id, definition)
         address.paging = record.paging
         if record.ids_recorded:
             address.ids = id_pages.load(
@@ -102,8 +103,9 @@ def _load_addresses(
 
 
 def _add_queue(state: State, record: records.QueueRecord, until: int) -> None:
-    definition = records.definition_of(QueueDefinition, record)
-    queue = Queue(record.id, definition, state.addresses[record.address])
+    address = state.addresses[record.address]
+    definition = records.definition_of(QueueDefinition, record, state.texts, address.name)
+    queue = Queue(record.id, definition, address)
     queue.paused = record.paused
     queue.deleting = record.deleting
     queue.added = record.added

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from daybook.engine.definitions import Detail, values_beyond
+from daybook.engine.definitions import Detail, SharedTexts, definition_in, values_beyond
 from daybook.engine.events import MESSAGE_FLAGS, REDELIVERED
 from daybook.engine.message import HELD_LEVEL, Entry, Message, message_without_content
 from daybook.engine.queues import Queue
@@ -180,12 +180,14 @@ def _attributes(definition: Detail, kind: type[msgspec.Struct]) -> dict[str, Any
     return {name: value for name, value in found.items() if name in fields} | {"more": more}
 
 
-def definition_of(kind: type[_D], record: AddressRecord | QueueRecord) -> _D:
-    """Return the definition that a record has. Raises IndexDamaged."""
+def definition_of(
+    kind: type[_D], record: AddressRecord | QueueRecord, texts: SharedTexts, name: str = ""
+) -> _D:
+    """Return the definition that a record has; see `definition_in`. Raises IndexDamaged."""
     found = msgspec.structs.asdict(record)
     named = {name: found[name] for name in kind.__struct_fields__ if name in found}
     try:
-        return msgspec.convert(named | record.more, kind)
+        return definition_in(kind, msgspec.convert(named | record.more, kind), texts, name)
     except msgspec.ValidationError as error:
         raise IndexDamaged(f"the index is damaged: {record.name} is defined so: {error}") from error
 

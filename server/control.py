@@ -42,7 +42,7 @@ from daybook.engine.definitions import (
 from daybook.engine.message import Message
 from daybook.engine.queues import Queue, StoreError
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.state import HOST, State
+from daybook.engine.state import State
 from daybook.server import connections, logs, views
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
@@ -201,7 +201,7 @@ class AddressCreation(msgspec.Struct, frozen=True, tag="create-address", tag_fie
 
     def is_done(self, state: State) -> bool:
         """Whether that is fine and there is such an address, with all routing types asked for."""
-        address = state.address_by_name.get((HOST, self.address))
+        address = state.address_by_name.get(self.address)
         if not self.if_missing or address is None:
             return False
         return set(self.routing_types) <= set(address.definition.routing_types)

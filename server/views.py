@@ -19,7 +19,7 @@ from daybook.engine.message import IN_FLIGHT, Entry, Message
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.sizes import size_of
-from daybook.engine.state import HOST, State
+from daybook.engine.state import State
 from daybook.engine.topology import check_name
 
 LIST_PAGE_MAX: Final = 1000
@@ -158,7 +158,7 @@ def settings(state: State, address: str) -> dict[str, Any] | Refusal:
 
     A name that no address may have is refused.
     """
-    exists = (HOST, address) in state.address_by_name
+    exists = address in state.address_by_name
     wrong = None if exists else check_name("address", address)
     if wrong is not None:
         return wrong

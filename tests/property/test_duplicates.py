@@ -170,13 +170,13 @@ class Duplicates(RuleBasedStateMachine):
 
     @rule(address=st.sampled_from(ADDRESSES))
     def clear(self, address: str) -> None:
-        if ("default", address) in self.world.state.address_by_name:
+        if address in self.world.state.address_by_name:
             self.world.ok(ClearDuplicateIds(address))
             self.model.ids[address].clear()
 
     @rule(address=st.sampled_from(ADDRESSES))
     def delete(self, address: str) -> None:
-        if ("default", address) in self.world.state.address_by_name:
+        if address in self.world.state.address_by_name:
             self.world.ok(DeleteAddress(address, force=True))
             self.model.ids[address].clear()
             self.model.bodies[address].clear()
@@ -196,7 +196,7 @@ class Duplicates(RuleBasedStateMachine):
         self.world.follow()
         state = self.world.state
         for name in ADDRESSES:
-            address = state.address_by_name.get(("default", name))
+            address = state.address_by_name.get(name)
             queues = address.anycast if address is not None else []
             found = [body for queue in queues for body in self.world.bodies(queue.name)]
             assert sorted(found) == sorted(self.model.bodies[name])

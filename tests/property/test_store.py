@@ -180,7 +180,7 @@ def test_a_queue_that_knows_more_than_the_index(
                 if source.random() < 0.2:
                     stranger.entries[message_id] = entry
                 elif source.random() < 0.2:
-                    stranger.gone[message_id] = len(world.journal)
+                    stranger.gone = {**stranger.gone, message_id: len(world.journal)}
             stranger.transients_from = source.choice((0, 0, len(world.journal) // 2))
             for priority in (4, 9):
                 walk(store, stranger, priority, Window(window, size))

@@ -25,14 +25,13 @@ def strip(state: State, store: MemoryStore) -> State:
 
 
 def _page_out_everything(queue: Queue, indexed_lsn: int) -> None:
-    for level in queue.levels[:PRIORITIES]:
+    for number, level in enumerate(queue.levels[:PRIORITIES]):
         if level is None:
             continue
-        level.compact()
         ready = list(level.ready())
-        level.clear()
+        queue.levels[number] = None
         if ready:
-            gap = level.open_gap(0, indexed_lsn)
+            gap = queue.level(number).open_gap(0, indexed_lsn)
             for entry in ready:
                 gap.add(entry.message)
             queue.count_out(ready)

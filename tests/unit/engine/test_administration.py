@@ -20,7 +20,7 @@ from tests.support.world import World
 
 def test_an_address_is_created_once_and_may_grow(world: World) -> None:
     assert world.ok(CreateAddress("a", (MULTICAST, MULTICAST))) == world.broker.lsn
-    address = world.state.address_by_name["default", "a"]
+    address = world.state.address_by_name["a"]
     assert (address.definition.routing_types, address.definition.auto_created) == (
         (MULTICAST,),
         False,
@@ -29,7 +29,7 @@ def test_an_address_is_created_once_and_may_grow(world: World) -> None:
     world.ok(CreateAddress("a", (ANYCAST,)))
     assert address.definition.routing_types == (ANYCAST, MULTICAST)
     world.restart()
-    assert world.state.address_by_name["default", "a"].definition.routing_types == (
+    assert world.state.address_by_name["a"].definition.routing_types == (
         ANYCAST,
         MULTICAST,
     )

@@ -12,6 +12,7 @@ from daybook.engine.definitions import (
     AddressDefinition,
     Detail,
     QueueDefinition,
+    SharedTexts,
     not_requestable,
 )
 from daybook.engine.digest import digest
@@ -63,7 +64,7 @@ def test_an_attribute_arrives_everywhere(name: str) -> None:
     # The index, and history that begins with a base.
     record = records.queue_record(queue, [], 0)
     kept = records.decode(records.QueueRecord, records.encode(record), "it")
-    assert records.definition_of(QueueDefinition, kept) == wanted
+    assert records.definition_of(QueueDefinition, kept, SharedTexts()) == wanted
     (told,) = [each for each in _topology(state) if each.row[0] == events.QUEUE_CREATED]
     assert (
         state_with(events.decode_detail(events.QUEUE_CREATED, told.detail)).queues[1].definition
@@ -84,7 +85,7 @@ def test_an_attribute_of_an_address_is_kept(name: str) -> None:
     apply(state, 1, ADDRESS, events.encode_detail(wanted), b"", b"")
     record = records.address_record(state.addresses[1])
     kept = records.decode(records.AddressRecord, records.encode(record), "it")
-    assert records.definition_of(AddressDefinition, kept) == wanted
+    assert records.definition_of(AddressDefinition, kept, SharedTexts()) == wanted
 
 
 def test_what_an_update_changes_is_what_it_lists() -> None:

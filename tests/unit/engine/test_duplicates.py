@@ -23,7 +23,7 @@ def send(world: World, duplicate_id: str, body: bytes = b"x", **values: Any) -> 
 
 
 def ids_of(world: World, name: str = "q") -> int:
-    return remembered(world.state.address_by_name["default", name])
+    return remembered(world.state.address_by_name[name])
 
 
 def drops(world: World) -> list[tuple[int, str]]:

@@ -83,7 +83,7 @@ BREAKS: dict[str, tuple[Callable[[State, Queue], object], str]] = {
         "does not belong there",
     ),
     "name": (lambda s, q: s.queue_by_name.pop("q"), "by name"),
-    "address name": (lambda s, q: s.address_by_name.pop(("default", "q")), "by name"),
+    "address name": (lambda s, q: s.address_by_name.pop("q"), "by name"),
     "address": (lambda s, q: s.addresses.pop(q.address.id), "does not exist"),
     "next queue": (lambda s, q: setattr(s, "next_queue", 1), "next queue"),
     "next address": (lambda s, q: setattr(s, "next_address", 1), "next address"),

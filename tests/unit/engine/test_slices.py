@@ -97,7 +97,7 @@ def test_a_long_temporary_queue_is_gone_at_once_and_emptied_in_slices(world: Wor
     lsn = world.broker.lsn
     until_done(world, c.Detach(consumer))
     assert queue.name not in world.state.queue_by_name
-    assert world.state.address_by_name["default", "news"].multicast == []
+    assert world.state.address_by_name["news"].multicast == []
     assert queue.message_count > 200
     assert "QueueDeleted" not in world.names_since(lsn)
     world.send("news", b"nobody takes it", routing_type=MULTICAST)

@@ -77,7 +77,7 @@ def test_creation_on_demand_says_so_and_by_whom(world: World) -> None:
 def test_a_routing_type_is_added_on_demand(world: World) -> None:
     world.send("a", b"1", routing_type=MULTICAST)
     world.send("a", b"2", routing_type=ANYCAST)
-    assert world.state.address_by_name["default", "a"].definition.routing_types == (
+    assert world.state.address_by_name["a"].definition.routing_types == (
         ANYCAST,
         MULTICAST,
     )
