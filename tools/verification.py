@@ -16,6 +16,7 @@ import msgspec
 from daybook.engine import events
 from daybook.engine.events import KIND, RELATED, Row
 from daybook.engine.invariants import check
+from daybook.engine.kinds import WITH_DIGEST
 from daybook.journal.disk import Disk
 from daybook.journal.errors import Corruption
 from daybook.journal.reader import read_blocks
@@ -158,7 +159,7 @@ def _recorded(disk: Disk, last_lsn: int) -> dict[int, list[_Recorded]]:
     found: dict[int, list[_Recorded]] = {}
     for block in read_blocks(disk, LAYOUT, to_lsn=last_lsn):
         kinds = set() if block.is_mark else set(block.columns()[KIND])
-        if not kinds & {events.CHECKPOINT, events.BROKER_STOPPED}:
+        if kinds.isdisjoint(WITH_DIGEST):
             continue
         for event in block.events():
             lsn, row, detail, _, _ = cast(tuple[int, Row, bytes, bytes, bytes], event)
