@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from bench.frames import LoadError
 from bench.history import DONE, make_history
 from daybook.engine.kinds import ENTERING, LEAVING
+from daybook.journal.data_directory import JOURNAL
 from daybook.journal.errors import JournalError
 from daybook.pipeline.decoding import read_plan
 from daybook.pipeline.jobs.audit_tables import listed
@@ -44,7 +45,6 @@ what became of each message takes a table that grows with the messages.
 """
 ROW_GROUP: Final = 500_000
 MEBIBYTE: Final = 1 << 20
-JOURNAL: Final = "journal"
 PARQUET: Final = "parquet"
 
 THIN: Final = ("lsn", "kind_id", "queue_id", "message", "time")

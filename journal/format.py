@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from daybook.journal.data_directory import MANIFEST_SUFFIX, SEGMENT_SUFFIX
+
 FORMAT_VERSION: Final = 1
-SEGMENT_SUFFIX: Final = ".seg"
-MANIFEST_SUFFIX: Final = ".json"
 RESERVE_NAME: Final = "next.reserve"
 NAME_DIGITS: Final = 20
 HASH_BYTES: Final = 16

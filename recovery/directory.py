@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from daybook.engine.invariants import check
 from daybook.engine.queues import StoreError
 from daybook.engine.state import State
+from daybook.journal.data_directory import DATA_ID, INDEX, JOURNAL
 from daybook.journal.disk import Disk, RealDisk, sync_directory
 from daybook.journal.errors import Locked
 from daybook.journal.journal import SEGMENT_BYTES, Journal
@@ -31,19 +32,11 @@ from daybook.paging.ownership import owning_index
 from daybook.paging.process import IndexerFailed, IndexerProcess
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import IndexUnwritable
-from daybook.recovery.checkpoint import (
-    INDEX,
-    Checkpoint,
-    known_durable_lsn,
-    load_checkpoint,
-    suspect,
-)
+from daybook.recovery.checkpoint import Checkpoint, known_durable_lsn, load_checkpoint, suspect
 from daybook.recovery.fold import FoldError, fold_block
 from daybook.recovery.last_words import LastWords, Watch, last_words
 from daybook.recovery.strangers import named, strangers
 
-JOURNAL: Final = "journal"
-DATA_ID: Final = "data-id"
 LOCK_WAIT_SECONDS: Final = 5.0
 INDEX_WAIT_SECONDS: Final = 20.0
 """How long a start waits for a killed broker's indexer, which ends unless its disk hangs."""

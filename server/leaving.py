@@ -18,6 +18,7 @@ import msgspec
 
 from daybook.engine.carrying import large_before
 from daybook.engine.message import Message
+from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.pins import lowest_pinned_lsn
 from daybook.journal.retention import SegmentTable, choose, remove_unpinned
@@ -27,7 +28,6 @@ from daybook.paging.layout import LAYOUT
 from daybook.paging.retiring import FIND, RETIRE, WEIGH, command
 from daybook.paging.store import IndexStore
 from daybook.paging.surveying import Place, Weight
-from daybook.recovery.directory import JOURNAL
 from daybook.server import logs
 from daybook.server.hub import Hub
 from daybook.server.supervision import Fatal
