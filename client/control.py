@@ -13,13 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
+from daybook.errors import DaybookError
 from daybook.journal.data_directory import CONTROL_SOCKET
 
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 TIMEOUT_SECONDS: Final = 30.0
 
 
-class ControlError(Exception):
+class ControlError(DaybookError):
     """The broker refused, or did not answer; the text says why."""
 
 

@@ -63,7 +63,7 @@ TAKING: Final = _moving(lambda life: life.after == IN_FLIGHT)
 LEAVING: Final = _moving(lambda life: life.after == GONE)
 STAYING: Final = OF_ENTRIES - ENTERING - LEAVING
 """Kinds before and after which the entry is in its queue."""
-WITHOUT_WAITING: Final = _moving(lambda life: WAITING not in (*life.before, life.after))
+WITHOUT_WAITING: Final = _moving(lambda life: WAITING not in life.before and life.after != WAITING)
 ENDING_A_DELIVERY: Final = _moving(lambda life: life.before == (IN_FLIGHT,))
 """Kinds that can only follow a delivery, and end it."""
 ENDING_UNNAMED: Final = LEAVING - _where(lambda event: "consumer" in event.columns)

@@ -20,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from daybook.errors import DaybookError
 from daybook.journal.data_directory import BASE_DESCRIPTION, INDEX, TABLES
 from daybook.journal.disk import Disk, sync_directory
 from daybook.journal.segment import first_lsn_of
@@ -33,7 +34,7 @@ from daybook.paging.upgrading import upgrade
 _CHUNK_BYTES: Final = 1 << 20
 
 
-class BaseDamaged(Exception):
+class BaseDamaged(DaybookError):
     """The base cannot be used; the text says what is wrong and where it can be had from."""
 
 

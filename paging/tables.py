@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 import lmdb
 
+from daybook.errors import DaybookError
 from daybook.journal.data_directory import TABLES, TABLES_LOCK
 from daybook.journal.disk import sync_directory
 from daybook.journal.spares import OUT_OF_DESCRIPTORS, SPARES
@@ -110,7 +111,7 @@ _DAMAGE: Final = (
 )
 
 
-class IndexUnwritable(Exception):
+class IndexUnwritable(DaybookError):
     """The index cannot be written now: the disk is full or read-only. What is committed stays."""
 
 

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from daybook.engine.invariants import check
 from daybook.engine.queues import StoreError
 from daybook.engine.state import State
+from daybook.errors import DaybookError
 from daybook.journal.data_directory import DATA_ID, INDEX, JOURNAL
 from daybook.journal.disk import Disk, RealDisk, sync_directory
 from daybook.journal.errors import Locked
@@ -42,7 +43,7 @@ INDEX_WAIT_SECONDS: Final = 20.0
 """How long a start waits for a killed broker's indexer, which ends unless its disk hangs."""
 
 
-class RecoveryError(Exception):
+class RecoveryError(DaybookError):
     """A data directory cannot be opened; the text says what, where and what to do."""
 
 

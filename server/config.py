@@ -16,6 +16,7 @@ import msgspec
 from daybook.engine import settings
 from daybook.engine.definitions import QueueDefinition
 from daybook.engine.settings import Matches
+from daybook.errors import DaybookError
 from daybook.journal.archive.place import overlap
 from daybook.journal.archive.store import without_password
 from daybook.journal.data_directory import USERS
@@ -36,7 +37,7 @@ DEFAULT_SETTINGS: Final[dict[str, settings.Value]] = {
 """In force for every address unless the file has a match "#" of its own."""
 
 
-class ConfigError(Exception):
+class ConfigError(DaybookError):
     """The configuration is wrong; the text lists every problem, one a line, ready to be shown."""
 
     def __init__(self, problems: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ import msgspec
 
 from daybook.engine.carrying import large_before
 from daybook.engine.message import Message
+from daybook.errors import DaybookError
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.pins import lowest_pinned_lsn
@@ -47,7 +48,7 @@ _places: Final = msgspec.json.Decoder(list[Place])
 _weights: Final = msgspec.json.Decoder(list[Weight])
 
 
-class StepError(Exception):
+class StepError(DaybookError):
     """A step cannot be carried out; the text says why."""
 
 

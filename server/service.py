@@ -30,6 +30,7 @@ from daybook.engine.core import Options
 from daybook.engine.queues import ContentError, StoreError
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings import FAIL
+from daybook.errors import DaybookError
 from daybook.journal.data_directory import CONTROL_SOCKET, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import DiskFull, JournalError
@@ -82,7 +83,7 @@ FAILED: Final = 1
 log = logs.logger("service")
 
 
-class StartError(Exception):
+class StartError(DaybookError):
     """The broker cannot start; the text says why and what to do."""
 
 

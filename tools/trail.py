@@ -14,6 +14,7 @@ from daybook.engine.apply import apply
 from daybook.engine.events import CONNECTION, KIND, MESSAGE, QUEUE, REASON, RELATED, Row
 from daybook.engine.kinds import LEAVING, TOPOLOGY
 from daybook.engine.state import State
+from daybook.errors import DaybookError
 from daybook.history.beginning import Beginning, beginning, what_is_missing
 from daybook.history.names import Names
 from daybook.history.scan import Event, event_at, events_of, kinds_mask, wanted_blocks
@@ -26,7 +27,7 @@ TRANSACTION_ENDS: Final = frozenset({events.TRANSACTION_COMMITTED})
 ALWAYS_MATTER: Final = kinds_mask(TOPOLOGY | TRANSACTION_ENDS)
 
 
-class NoSuchMessageError(Exception):
+class NoSuchMessageError(DaybookError):
     """There is no message of this id; the text says what is there instead."""
 
 
