@@ -63,36 +63,6 @@ class Recovered(NamedTuple):
     indexer: IndexerProcess | None = None
 
 
-def recover(
-    disk: Disk,
-    *,
-    data_id: bytes,
-    segment_bytes: int = SEGMENT_BYTES,
-    device_block_bytes: int = 0,
-    clock: Callable[[], float] = perf_counter,
-    progress: Callable[[int, int], None] | None = None,
-) -> Recovered:
-    """Open or create the journal on a disk and fold all of it.
-
-    `data_id` (16 bytes) is used if the journal is created. `progress` is called with events done
-    and events in all. Raises JournalError and RecoveryError.
-    """
-    journal, repair = open_journal(
-        disk,
-        data_id=data_id,
-        segment_bytes=segment_bytes,
-        device_block_bytes=device_block_bytes,
-        clock=clock,
-    )
-    state = State()
-    try:
-        events = fold_journal(disk, journal.durable_lsn, state, progress)
-    except BaseException:
-        journal.close()
-        raise
-    return Recovered(journal, state, repair, events, created=repair is None)
-
-
 def open_journal(
     disk: Disk,
     *,

@@ -21,13 +21,14 @@ from daybook.journal.reader import read_blocks
 from daybook.paging.layout import LAYOUT
 from daybook.paging.leaving import Find, Look, Retire, Rounds
 from daybook.paging.store import IndexStore
-from daybook.recovery.directory import Recovered, RecoveryError, recover
+from daybook.recovery.directory import Recovered, RecoveryError
 from daybook.recovery.fold import FoldError
 from tests.simulation.disk import FaultyDisk, FaultyFile
 from tests.simulation.paging import SimulatedIndex
 from tests.simulation.simulation import HARDENED_FROM, RESENDING_FROM, Hooks, Simulation
 from tests.simulation.violation import Violation
 from tests.simulation.writer import SteppedWriter
+from tests.support.recovering import recover
 
 STEPS = 5_000
 SEEDS_MAX = 30

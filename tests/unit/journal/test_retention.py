@@ -20,7 +20,6 @@ from daybook.journal.retention import (
     SealedSegment,
     SegmentTable,
     choose,
-    live_bytes_of,
     remove,
     remove_unpinned,
     sealed_segments,
@@ -33,6 +32,11 @@ from tests.suites.journal_rows import LAYOUT, append_some, create, read_all, reo
 
 NOW = 1_000_000_000
 MS = 1000
+
+
+def live_bytes_of(disk: MemoryDisk) -> int:
+    """Size of all segments."""
+    return sum(disk.open(name).size() for name in segment_names(disk))
 
 
 def segments(*sizes: tuple[int, int, int]) -> list[SealedSegment]:
