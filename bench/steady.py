@@ -22,9 +22,9 @@ from typing import Any, Final
 import click
 import msgspec
 
-from bench.backlog import Memory
 from bench.fast_clock import HOUR_US, SOURCE, FastClock, start_clock
 from bench.frames import LoadError
+from bench.memory import Memory
 from bench.preload import NoCompiler, compile_library
 from bench.targets import Running, TargetError, free_port
 from bench.traffic import BODY_BYTES, Traffic
