@@ -84,10 +84,11 @@ format: $(STAMP) ## format the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-map: $(STAMP) ## draw the map of modules and docs/events.md anew
+map: $(STAMP) ## draw the map of modules, docs/events.md and the tree of errors anew
 	$(BIN)/python -m tests.meta.rooms_map
 	$(BIN)/python -m tests.meta.events_page
 	$(BIN)/python -m tests.meta.schema_page
+	$(BIN)/python -m tests.meta.errors_tree
 
 bench: $(STAMP) $(if $(filter 1,$(COMPILE)),$(COMPILED_STAMP)) ## measure (COMPILE=1 for the compiled build; BENCH_ARGS="...")
 	$(BIN)/python -m bench.run $(if $(filter 1,$(COMPILE)),--python $(abspath $(COMPILED)/bin/python)) $(BENCH_ARGS)

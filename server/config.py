@@ -16,8 +16,10 @@ import msgspec
 from daybook.engine import settings
 from daybook.engine.definitions import QueueDefinition
 from daybook.engine.settings import Matches
+from daybook.errors import DaybookError
 from daybook.journal.archive.place import overlap
 from daybook.journal.archive.store import without_password
+from daybook.journal.data_directory import USERS
 from daybook.protocols.stomp.options import StompOptions
 from daybook.server import kinds, options
 from daybook.server.acceptor_options import ACCEPTOR
@@ -25,7 +27,6 @@ from daybook.server.config_source import Block, Given, Source, literal, read_fil
 from daybook.server.kinds import Invalid, Value
 from daybook.server.option import Option, unknown
 
-USERS_FILE: Final = "users.toml"
 UNSET: Final = msgspec.UNSET
 DEFAULT_MATCH: Final = "#"
 DEFAULT_SETTINGS: Final[dict[str, settings.Value]] = {
@@ -36,7 +37,7 @@ DEFAULT_SETTINGS: Final[dict[str, settings.Value]] = {
 """In force for every address unless the file has a match "#" of its own."""
 
 
-class ConfigError(Exception):
+class ConfigError(DaybookError):
     """The configuration is wrong; the text lists every problem, one a line, ready to be shown."""
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -208,7 +209,7 @@ class _Builder:
         self.check_pending(source.sections["journal"], sections["journal"])
         broker = BrokerConfig(**sections["broker"])
         data = self.absolute(broker.data_directory)
-        users_file = self.absolute(broker.users_file or str(data / USERS_FILE))
+        users_file = self.absolute(broker.users_file or str(data / USERS))
         broker = msgspec.structs.replace(
             broker, data_directory=str(data), users_file=str(users_file)
         )

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from daybook.errors import DaybookError
 from daybook.journal.spares import SPARES
 
 RESERVE: Final = 192
@@ -29,7 +30,7 @@ CONNECTIONS_MIN: Final = 16
 """A limit that leaves fewer connections than this is refused at a start."""
 
 
-class TooFewDescriptors(Exception):
+class TooFewDescriptors(DaybookError):
     """The limit of open files is too low to serve; the text says what to do."""
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from daybook.engine.queues import StoreError
 from daybook.journal.archive.store import without_password
+from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
 from daybook.journal.format import segment_first_lsn
@@ -20,7 +21,6 @@ from daybook.journal.retention import Limits, SegmentTable
 from daybook.journal.segment import segment_names
 from daybook.paging.leaving import Rounds
 from daybook.paging.store import IndexStore
-from daybook.recovery.directory import JOURNAL
 from daybook.server import logs
 from daybook.server.config import JournalConfig
 from daybook.server.hub import Hub

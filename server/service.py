@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import uvloop
 
-from daybook.client.control import SOCKET_NAME
 from daybook.engine import settings, unreadable
 from daybook.engine.broker import Broker
 from daybook.engine.commands import (
@@ -31,12 +30,14 @@ from daybook.engine.core import Options
 from daybook.engine.queues import ContentError, StoreError
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings import FAIL
+from daybook.errors import DaybookError
+from daybook.journal.data_directory import CONTROL_SOCKET, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import DiskFull, JournalError
 from daybook.journal.trust import limit_blocks
 from daybook.paging.content import ContentReader
 from daybook.paging.layout import LAYOUT
-from daybook.recovery.directory import JOURNAL, RecoveryError
+from daybook.recovery.directory import RecoveryError
 from daybook.recovery.last_words import distrust
 from daybook.recovery.starting import start_after
 from daybook.server import logs
@@ -82,7 +83,7 @@ FAILED: Final = 1
 log = logs.logger("service")
 
 
-class StartError(Exception):
+class StartError(DaybookError):
     """The broker cannot start; the text says why and what to do."""
 
 
@@ -213,7 +214,7 @@ class Service:
         await self._prepare()
         if self._stop.is_set():
             return
-        self._control = ControlServer(self.hub, self._directory.path / SOCKET_NAME)
+        self._control = ControlServer(self.hub, self._directory.path / CONTROL_SOCKET)
         self.hub.extra_status = self.status
         await self._control.start()
         self._judge_disk()

@@ -16,9 +16,9 @@ from daybook.client.control import ControlError, ask
 from daybook.engine.definitions import QUEUE_ATTRIBUTES, Attribute, QueueDefinition
 from daybook.engine.refusals import Refusal
 from daybook.engine.state import State
+from daybook.journal.data_directory import USERS
 from daybook.recovery.readonly import read_state
 from daybook.server import views
-from daybook.server.config import USERS_FILE
 from daybook.server.users import Users
 from daybook.tools.failures import Commands, Failure
 from daybook.tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, opened
@@ -404,7 +404,7 @@ def _users(data: Path, users_file: Path | None) -> Users:
             f"{data} is not a directory; name the broker's data directory with --data, or its "
             "users file with --users-file"
         )
-    return Users.load(users_file if users_file is not None else data / USERS_FILE)
+    return Users.load(users_file if users_file is not None else data / USERS)
 
 
 def _can_ask() -> bool:

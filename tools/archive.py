@@ -11,21 +11,17 @@ import msgspec
 
 from daybook.journal.archive.archive import Archive, ArchiveReport
 from daybook.journal.archive.manifest import ArchiveEntry
+from daybook.journal.data_directory import ARCHIVE, CONFIG, JOURNAL
 from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.errors import ArchiveError
 from daybook.journal.pins import Pin
 from daybook.journal.segment import first_lsn_of, segment_names
-from daybook.recovery.directory import JOURNAL
 from daybook.server.toml_source import TomlError, read_toml
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.paths import DIRECTORY, PathThatIsNamed, chosen, opened
 from daybook.tools.printing import adding_up, progress, show_json, show_table
 from daybook.tools.story import moment
 
-ARCHIVE_NAME: Final = "archive"
-"""Folder of the archive in a data directory, if nothing names another."""
-
-CONFIG_NAME: Final = "broker.toml"
 CONFIG_SECTION: Final = "journal"
 CONFIG_KEY: Final = "archive-directory"
 
@@ -175,7 +171,7 @@ def opened_archive(path: Path, url: str | None, config_file: Path | None) -> Arc
     """
     if url is not None and not url:
         raise click.UsageError("the URL of the archive is empty; leave it out, or name one")
-    return Archive(url or _configured(path, config_file) or str(path / ARCHIVE_NAME))
+    return Archive(url or _configured(path, config_file) or str(path / ARCHIVE))
 
 
 def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk, Pin, int]:
@@ -200,7 +196,7 @@ def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk
 
 def _configured(path: Path, config_file: Path | None) -> str:
     """What the configuration file says, "" if it says nothing or there is none."""
-    beside = path.absolute().parent / CONFIG_NAME
+    beside = path.absolute().parent / CONFIG
     file = config_file or beside
     if config_file is None and not beside.is_file():
         return ""

@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from daybook.journal.data_directory import CONFIG
 from daybook.server.version import VERSION
 from daybook.tools import administration, connections, health, messages
 from daybook.tools.failures import Commands, Failure
@@ -15,11 +16,10 @@ from daybook.tools.paths import DIRECTORY, PathThatIsNamed
 from daybook.tools.pipeline import pipeline_group
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-CONFIG_NAME: Final = "broker.toml"
 DATA_NAME: Final = "data"
 CONFIG_SOURCES: Final = (
-    Path(__file__).resolve().parent.parent / "etc" / CONFIG_NAME,
-    Path(sys.prefix) / "share" / "daybook" / CONFIG_NAME,
+    Path(__file__).resolve().parent.parent / "etc" / CONFIG,
+    Path(sys.prefix) / "share" / "daybook" / CONFIG,
 )
 """Where the default configuration is in a checkout, and where an installation puts it."""
 
@@ -75,7 +75,7 @@ def init(directory: Path) -> None:
 
     Nothing that exists is overwritten.
     """
-    config_file = directory / CONFIG_NAME
+    config_file = directory / CONFIG
     directory.mkdir(parents=True, exist_ok=True)
     text = default_configuration(directory / DATA_NAME)
     try:

@@ -16,17 +16,9 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from daybook.engine.apply import MisfitError
-from daybook.engine.queues import StoreError
-from daybook.journal.errors import JournalError
-from daybook.journal.format import Damage
+from daybook.errors import DaybookError
 from daybook.journal.trust import BYTES_MAX, VARIABLE, limit_blocks
-from daybook.paging.base import BaseDamaged
-from daybook.paging.tables import IndexDamaged, IndexUnwritable
-from daybook.recovery.directory import RecoveryError
-from daybook.recovery.fold import FoldError
 from daybook.server.config import ConfigError
-from daybook.server.users import UsersError
 from daybook.tools.entry import EXIT_INTERRUPTED
 
 _ESCAPES: Final = "daybook-escapes"
@@ -35,13 +27,6 @@ _ESCAPES: Final = "daybook-escapes"
 EXIT_WRONG: Final = 1
 EXIT_BAD_USE: Final = 2
 STANDARD_OUTPUT: Final = "standard output"
-
-
-SENTENCES: Final = (
-    JournalError, Damage, RecoveryError, FoldError, MisfitError, UsersError, BaseDamaged,
-    IndexDamaged, IndexUnwritable, StoreError,
-)  # fmt: skip
-"""Errors whose text says what, where, and what would be right."""
 
 
 class Failure(click.ClickException):
@@ -58,7 +43,7 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except ConfigError as error:
             raise _bad_use(ctx, str(error)) from error
-        except SENTENCES as error:
+        except DaybookError as error:
             raise Failure(str(error)) from error
         except OSError as error:
             if error.errno == errno.EPIPE:

@@ -18,13 +18,13 @@ from daybook.client.control import is_running
 from daybook.history.beginning import beginning
 from daybook.history.names import Names
 from daybook.history.scan import Event
+from daybook.journal.data_directory import BASE
 from daybook.journal.disk import Disk
 from daybook.journal.format import segment_first_lsn
 from daybook.journal.pins import Pin
 from daybook.journal.segment import data_id_of, segment_names
 from daybook.journal.stat import JournalStat, stat
 from daybook.paging.base import BaseDamaged
-from daybook.paging.retiring import BASE
 from daybook.paging.tables import IndexDamaged
 from daybook.recovery.directory import why_foreign
 from daybook.server.version import VERSION

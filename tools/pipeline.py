@@ -25,7 +25,7 @@ JOBS: Final = {
 """
 
 EXTRA: Final = {
-    "duckdb": "sql", "pyarrow": "sql", "sqlglot": "sql", "matplotlib": "sql",
+    "duckdb": "sql", "pyarrow": "sql", "sqlglot": "sql", "matplotlib": "plots",
     "prompt_toolkit": "sql", "pygments": "sql", "pyspark": "spark", "deltalake": "delta",
 }  # fmt: skip
 """The extra of Daybook that brings a package."""
