@@ -11,7 +11,7 @@ COMPILED := .venv-compiled
 COMPILED_STAMP := $(COMPILED)/.daybook-installed
 ROOMS := client engine history journal paging pipeline protocols recovery server tools
 
-FUZZERS := $(patsubst tests/fuzz/%.py,tests.fuzz.%,$(filter-out %/__init__.py,$(wildcard tests/fuzz/*.py)))
+FUZZERS := $(patsubst tests/fuzz/%.py,tests.fuzz.%,$(filter-out %/__init__.py %/running.py,$(wildcard tests/fuzz/*.py)))
 
 # Arguments that are handed on.
 ARGS ?=
@@ -89,6 +89,7 @@ map: $(STAMP) ## draw the map of modules, docs/events.md and the tree of errors 
 	$(BIN)/python -m tests.meta.events_page
 	$(BIN)/python -m tests.meta.schema_page
 	$(BIN)/python -m tests.meta.errors_tree
+	$(BIN)/python -m tests.meta.metrics_page
 
 bench: $(STAMP) $(if $(filter 1,$(COMPILE)),$(COMPILED_STAMP)) ## measure (COMPILE=1 for the compiled build; BENCH_ARGS="...")
 	$(BIN)/python -m bench.run $(if $(filter 1,$(COMPILE)),--python $(abspath $(COMPILED)/bin/python)) $(BENCH_ARGS)

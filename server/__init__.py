@@ -11,5 +11,7 @@
 | `config`, `options`, `config_source`, `toml_source` | the configuration |
 | `users` | logins |
 | `logs` | structured logs |
+| `entrances` | where the connections of an acceptor lead |
+| `onlookers`, `sight`, `figures`, `health` | those who look on, and what they see |
 | `version` | which release this is |
 """

@@ -69,6 +69,11 @@ class Retention:
         """Whether there is any limit."""
         return bool(self.config.retention_max_age or self.config.retention_max_bytes)
 
+    @property
+    def trouble(self) -> str:
+        """Why retention cannot go on; empty if it can, or is not wanted."""
+        return self._trouble if self.is_wanted else ""
+
     def status(self) -> dict[str, Any]:
         """For `daybook status`."""
         names = segment_names(self._disk)

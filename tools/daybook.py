@@ -40,8 +40,9 @@ def cli() -> None:
     help="Data directory, whatever the configuration says; also $DAYBOOK_DATA. Default: ./data.",
 )  # fmt: skip
 @click.option(
-    "--listen", multiple=True, metavar="stomp://HOST:PORT",
-    help="Listen here instead of where the configuration says; may be repeated.",
+    "--listen", multiple=True, metavar="PROTOCOL://HOST:PORT",
+    help="Listen here instead of where the configuration says; may be repeated. PROTOCOL is stomp "
+    "for clients, http for supervisors and Prometheus.",
 )  # fmt: skip
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE",

@@ -5,6 +5,7 @@
 - `bodies`: bodies that are not whole in memory
 - `subscription`: Subscription, the receiver of deliveries: encodes MESSAGE
 - `options`: StompOptions, what an acceptor configures
+- `offer`: the line of the registry: scheme, options, sessions
 - `actions`: what the other commands do
 - `states`: the table of what each command does in each state
 - `handshake`: CONNECT and STOMP: version, host, heart-beats
@@ -13,7 +14,6 @@
 - `destinations`: names of destinations
 - `frames`: heads, header lines, limits
 - `versions`: what differs between the versions in header lines
-- `ports`: what a session needs of the engine
 - `errors`: StompError, what becomes an ERROR frame
 """
 
