@@ -37,7 +37,9 @@ def _spelled(node: ast.AST) -> set[str]:
             return _words(parts)
         case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
             found = _words(parts)
-            return found if len(found) > 1 else set()
+            # Beside other words it is a word, too.
+            others = {part.value for part in parts if isinstance(part, ast.Constant)} - NAMES
+            return found if len(found) > 1 and not others else set()
         case ast.AnnAssign(target=ast.Name(id=constant), value=ast.expr() as value):
             return _words([value]) & {constant.lower()}
     return set()

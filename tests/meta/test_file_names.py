@@ -51,7 +51,12 @@ def test_a_spelled_name_is_found(tmp_path: Path, source: str) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["x = read.format('journal')", "x = {'journal': 1}", "x = ('queue', 'journal')", "x = b'base'"],
+    [
+        "x = read.format('journal')",
+        "x = {'journal': 1}",
+        "x = ('queue', 'journal', 'index')",
+        "x = b'base'",
+    ],
 )
 def test_a_plain_word_is_no_name(tmp_path: Path, source: str) -> None:
     path = tmp_path / "planted.py"
