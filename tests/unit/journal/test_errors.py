@@ -2,12 +2,14 @@
 
 import pytest
 
+import daybook.errors
 from daybook.journal import errors
 from daybook.journal.errors import ArchiveError, Corruption, JournalError, Locked, NewerFormat
 
 
 def test_every_error_is_a_journal_error_and_drawn_in_the_tree() -> None:
-    assert errors.__doc__ is not None
+    tree = daybook.errors.__doc__
+    assert tree is not None
     kinds = [
         value
         for value in vars(errors).values()
@@ -15,7 +17,7 @@ def test_every_error_is_a_journal_error_and_drawn_in_the_tree() -> None:
     ]
     assert len(kinds) == 9
     for kind in kinds:
-        assert kind.__name__ in errors.__doc__
+        assert kind.__name__ in tree
         assert kind.__doc__
 
 

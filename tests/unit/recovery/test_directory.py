@@ -206,8 +206,9 @@ def test_a_file_in_the_way_is_a_clear_error(tmp_path: Path) -> None:
 def test_reading_needs_no_lock_and_changes_nothing(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     fill(directory.recovered.journal, Broker(State()))
-    # The index belongs to a process that is just beginning.
+    # The index and its lock belong to a process that is just beginning.
     kept = [*tmp_path.glob("*"), *(tmp_path / "journal").glob("*")]
+    kept.remove(tmp_path / "index-lock")
     before = {path: path.read_bytes() for path in kept if path.is_file()}
     state, lsn = read_state(tmp_path)
     assert lsn == directory.recovered.journal.durable_lsn
