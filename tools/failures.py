@@ -8,25 +8,17 @@ are not caught here.
 
 import codecs
 import errno
+import importlib
 import io
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 import click
 
-from daybook.engine.apply import MisfitError
-from daybook.engine.queues import StoreError
-from daybook.journal.errors import JournalError
-from daybook.journal.format import Damage
 from daybook.journal.trust import BYTES_MAX, VARIABLE, limit_blocks
-from daybook.paging.base import BaseDamaged
-from daybook.paging.tables import IndexDamaged, IndexUnwritable
-from daybook.recovery.directory import RecoveryError
-from daybook.recovery.fold import FoldError
-from daybook.server.config import ConfigError
-from daybook.server.users import UsersError
 from daybook.tools.entry import EXIT_INTERRUPTED
 
 _ESCAPES: Final = "daybook-escapes"
@@ -37,13 +29,6 @@ EXIT_BAD_USE: Final = 2
 STANDARD_OUTPUT: Final = "standard output"
 
 
-SENTENCES: Final = (
-    JournalError, Damage, RecoveryError, FoldError, MisfitError, UsersError, BaseDamaged,
-    IndexDamaged, IndexUnwritable, StoreError,
-)  # fmt: skip
-"""Errors whose text says what, where, and what would be right."""
-
-
 class Failure(click.ClickException):
     """Something is wrong that is not the user's way of calling: exit code 1."""
 
@@ -51,20 +36,57 @@ class Failure(click.ClickException):
 
 
 class Commands(click.Group):
-    """A group of commands that turns what disks, peers and configurations do into sentences."""
+    """A group of commands that turns errors of disks, peers and configurations into sentences.
+
+    Commands of `places` (name, and where the command is, as MODULE:NAME) are imported when they are
+    called or described: a command line starts without what its other commands need.
+    """
+
+    def __init__(self, *args: Any, places: Mapping[str, str] | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._places: Final = dict(places or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *self._places})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self._places and cmd_name not in self.commands:
+            module, _, name = self._places[cmd_name].partition(":")
+            try:
+                self.add_command(getattr(importlib.import_module(module), name), cmd_name)
+            except KeyboardInterrupt:
+                # Nothing has begun; click would print an empty line.
+                sys.exit(EXIT_INTERRUPTED)
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except ConfigError as error:
-            raise _bad_use(ctx, str(error)) from error
-        except SENTENCES as error:
-            raise Failure(str(error)) from error
-        except OSError as error:
-            if error.errno == errno.EPIPE:
-                _close_stdout()
-                ctx.exit(0)
-            raise Failure(describe(error)) from error
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            failure = _as_failure(ctx, error)
+            if failure is None:
+                raise
+            raise failure from error
+
+
+def _as_failure(ctx: click.Context, error: Exception) -> click.ClickException | None:
+    """What to say of an error; None for mistakes of our own code."""
+    # Slow to import, and nobody needs them before something fails.
+    from daybook.server.config import ConfigError  # noqa: PLC0415
+    from daybook.tools.sentences import SENTENCES  # noqa: PLC0415
+
+    if isinstance(error, ConfigError):
+        return _bad_use(ctx, str(error))
+    if isinstance(error, SENTENCES):
+        return Failure(str(error))
+    if isinstance(error, OSError):
+        if error.errno == errno.EPIPE:
+            _close_stdout()
+            ctx.exit(0)
+        return Failure(describe(error))
+    return None
 
 
 class Output(io.TextIOWrapper):

@@ -25,7 +25,7 @@ from daybook.client.stomp import (
 )
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.printing import show_json
-from daybook.tools.story import body_fields, printable
+from daybook.tools.texts import body_fields, printable
 
 WINDOW: Final = 1000
 """How many sends may wait for their receipts."""

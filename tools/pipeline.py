@@ -7,6 +7,7 @@ installation has, and takes longer to import than other commands run.
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from daybook.journal.extras import install_command
 from daybook.pipeline.selection import SelectionError
@@ -25,7 +26,7 @@ JOBS: Final = {
 """
 
 EXTRA: Final = {
-    "duckdb": "sql", "pyarrow": "sql", "sqlglot": "sql", "matplotlib": "sql",
+    "duckdb": "sql", "pyarrow": "sql", "sqlglot": "sql", "matplotlib": "plots",
     "prompt_toolkit": "sql", "pygments": "sql", "pyspark": "spark", "deltalake": "delta",
 }  # fmt: skip
 """The extra of Daybook that brings a package."""
@@ -85,6 +86,15 @@ class Jobs(click.Group):
             return _command(cmd_name)
         except ImportError as error:
             raise needs_extra(error, on_spark=ctx.meta.get(_ON_SPARK, False)) from error
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names of jobs without importing them."""
+        jobs = [
+            CompletionItem(name, help=text)
+            for name, text in sorted(JOBS.items())
+            if name.startswith(incomplete)
+        ]
+        return jobs + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the jobs without importing them."""

@@ -27,7 +27,7 @@ from daybook.tools.jobs.output import (
     write_file,
 )
 from daybook.tools.printing import show_json, show_table
-from daybook.tools.story import moment
+from daybook.tools.texts import moment
 
 FAULTS_SHOWN: Final = 20
 ELSEWHERE: Final = "name what has them: --archive URL of the segments that left, or --parquet DIR"

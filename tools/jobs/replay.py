@@ -33,7 +33,7 @@ from daybook.tools.jobs.options import Job, engine_of, job_of, job_options
 from daybook.tools.jobs.output import working
 from daybook.tools.messages import url_option
 from daybook.tools.printing import progress, show_json, show_table
-from daybook.tools.story import moment
+from daybook.tools.texts import moment
 
 HEADINGS: Final = (
     "address", "messages", "bytes", "not journaled", "first LSN", "last LSN", "from", "to",

@@ -11,11 +11,10 @@ from typing import Any, Final
 
 import click
 
-from daybook.journal.errors import ArchiveError
 from daybook.server.kinds import Invalid, size
-from daybook.tools.archive import data_option, history_options, opened_archive
 from daybook.tools.entry import EXIT_INTERRUPTED
-from daybook.tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, chosen, opened
+from daybook.tools.history_options import data_option, history_options
+from daybook.tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, chosen
 from daybook.tools.pipeline import needs_extra
 
 FORMATS: Final = ("table", "csv", "json", "jsonl", "parquet")
@@ -140,6 +139,10 @@ def _form(flags: dict[str, Any]) -> str:
 
 def _places(ctx: click.Context, directory: Path | None, flags: dict[str, Any]) -> tuple[str, str]:
     """Data directory and archive of segments, "" for none. Raises JournalError."""
+    # Slow to import.
+    from daybook.journal.errors import ArchiveError  # noqa: PLC0415
+    from daybook.tools.opening import opened, opened_archive  # noqa: PLC0415
+
     unnamed = directory is None and flags["data"] is None
     if flags["parquet"] and unnamed:
         return "", flags["url"] or ""
