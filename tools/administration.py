@@ -1,4 +1,4 @@
-"""Commands about the broker of a data directory: queues, addresses, browse, settings
+"""Commands about the broker of a data directory: queues, addresses, browse, settings.
 
 They ask the running broker over its control socket. When none runs, what only reads is answered
 from a fold of the journal, and says so on standard error.
