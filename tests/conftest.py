@@ -21,5 +21,5 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.environ else "dev"))
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # So shells start what runs in the background; tests that interrupt programs would wait for ever.
+    # Shells start background jobs like that; tests that interrupt programs would never end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
