@@ -51,8 +51,8 @@ Modules:
 - `texts`: Times, names and bodies as text that a terminal or a JSON reader can take.
 - `times`: Reading times that people write: `14:05`, `2026-11-20T14:05`, `10m` (ago).
 - `totals`: Counting what a journal tells: events by kind, and what went through each queue.
-- `trail`: Everything that ever happened to one message, and to those it was made from or went on
-  as.
+- `trail`: Everything that ever happened to a message, to those it was made from, and to those it
+  became.
 - `trailing`: Running `journal trail`: the biography of a message, printed.
 - `users`: Commands about who may log in: `daybook user add|list|remove`. They edit the users file.
 - `verification`: Proving a data directory: chain, crcs and footers, then the fold, digests and

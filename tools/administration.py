@@ -55,9 +55,9 @@ def _attribute_option(attribute: Attribute) -> Callable[[Callable[..., Any]], Ca
 
 
 if_missing_option = click.option(
-    "--if-missing", is_flag=True, help="It is fine if there is the same already."
+    "--if-missing", is_flag=True, help="Succeed if the same exists already."
 )
-force_option = click.option("--force", is_flag=True, help="Also with what it holds.")
+force_option = click.option("--force", is_flag=True, help="Delete it together with its contents.")
 QUEUE_COLUMNS: Final = (
     "queue", "address", "ready", "held", "in_flight", "consumers", "added", "acknowledged",
     "paused",
@@ -119,7 +119,7 @@ def look_at_all(
 
 
 def change(data: Path, done: str, as_json: bool, **request: Any) -> None:
-    """Have the running broker change something, and say that it is done.
+    """Ask the running broker for a change, and say that it is done.
 
     In `done`, `{removed}` or `{released}` is where it says of how many messages that is.
     """
@@ -310,7 +310,7 @@ def address_delete(name: str, force: bool, data: Path, as_json: bool) -> None:
 @data_option
 @json_option
 def address_clear_id_cache(name: str, data: Path, as_json: bool) -> None:
-    """Have an address forget the duplicate ids of the messages that it had."""
+    """Clear the duplicate ids that an address remembers."""
     change(
         data, f"address '{name}' has forgotten all duplicate ids", as_json, do="clear-id-cache",
         address=name,
@@ -346,14 +346,14 @@ def settings(name: str, data: Path, as_json: bool) -> None:
     "--offset",
     type=click.IntRange(0, views.OFFSET_MAX),
     default=0,
-    help="Pass over so many messages.",
+    help="Skip this many messages.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(1, views.PAGE_MAX),
     default=views.PAGE_DEFAULT,
     show_default=True,
-    help="Show so many messages.",
+    help="Show this many messages.",
 )
 @data_option
 @json_option
@@ -380,7 +380,7 @@ def browse(name: str, offset: int, limit: int, data: Path, as_json: bool) -> Non
     )  # fmt: skip
     if answer["next_offset"] is not None:
         left = answer["in_queue"] - answer["next_offset"]
-        click.echo(f"{left:,} more; go on with --offset {answer['next_offset']}", err=True)
+        click.echo(f"{left:,} more; continue with --offset {answer['next_offset']}", err=True)
 
 
 def _preview(row: dict[str, Any]) -> str:

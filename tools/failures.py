@@ -152,7 +152,7 @@ def _carry_out(group: click.Group, name: str) -> int:
 
 
 def _open_standard_files() -> None:
-    """Have what was closed by the caller lead nowhere.
+    """Open what the caller closed as /dev/null.
 
     Else the next file that is opened, a segment perhaps, would get the number of standard output.
     """
@@ -211,7 +211,7 @@ def _refused_output() -> str:
 
 
 def _close_stdout() -> None:
-    """Have what is still to be printed go nowhere, in silence."""
+    """Discard what is still to be printed, in silence."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

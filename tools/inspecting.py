@@ -55,7 +55,7 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
 
 
 def _known_before(path: Path, disk: Disk) -> tuple[Event, ...]:
-    """What ids stood for when the journal begins; a damaged base costs names, and is told."""
+    """Return what ids stood for when the journal begins; report a damaged base."""
     try:
         return beginning(path, disk).events
     except (BaseDamaged, IndexDamaged) as error:
@@ -64,11 +64,11 @@ def _known_before(path: Path, disk: Disk) -> tuple[Event, ...]:
 
 
 def _explain_silence(disk: Disk, question: Question) -> None:
-    """Say on standard error when nothing could be told because the journal ends before."""
+    """Say on standard error that there is nothing to show because the journal ends before."""
     last = stat(disk).segments[-1].last_lsn
     if question.from_lsn > last:
         click.echo(
-            f"nothing to tell: the journal ends at LSN {last}, before --from {question.from_lsn}",
+            f"nothing to show: the journal ends at LSN {last}, before --from {question.from_lsn}",
             err=True,
         )
 
@@ -107,7 +107,7 @@ class Following:
         self._newest_lsn = 1
 
     def __call__(self) -> bool:
-        """Wait a moment; answers that reading goes on."""
+        """Wait a moment; return True, for there may be more to read."""
         sys.stdout.flush()
         # The end that was there at the last call has been read; the one of now perhaps not.
         self._pin.advance(self._newest_lsn)

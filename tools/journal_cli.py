@@ -59,9 +59,9 @@ def cli() -> None:
 @json_option
 @click.pass_context
 def inspect(ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any) -> None:
-    """Tell the events as a story, one line each.
+    """Show the events as a story, one line each.
 
-    An event of a running broker is told when it is known to be durable.
+    Events of a running broker are shown once they are known to be durable.
     """
     from daybook.tools import inspecting  # noqa: PLC0415 (slow to import)
 
@@ -77,10 +77,10 @@ def inspect(ctx: click.Context, /, directory: Path | None, data: Path | None, **
 def trail_command(
     ctx: click.Context, /, words: tuple[str, ...], data: Path | None, **flags: Any
 ) -> None:
-    """Tell everything that ever happened to one message, and where it is now.
+    """Show everything that ever happened to a message, and where it is now.
 
-    MESSAGE is the message-id that the broker gave it. The messages that it was made from, and those
-    that it went on as (dead letter, expiry), belong to the story.
+    MESSAGE is the message-id that the broker gave it. The story includes the messages it was made
+    from, and those it became (dead letter, expiry).
     """
     if len(words) > 2:
         raise click.UsageError(f"one message at a time, please; got {' '.join(words)!r}")

@@ -58,7 +58,7 @@ def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk
         return live, pin, total
     archive = opened_archive(path, flags["url"], flags["config_file"])
     if not archive.entries() and (flags["url"] or first_lsn_of(live) > 1):
-        # To go on without it would prove less than was asked for.
+        # Without it the command would prove less than was asked for.
         raise ArchiveError(archive.url, "no segment is archived here; is it the right place?")
     return ctx.with_resource(archive.reading(live)), pin, total + archive.segment_bytes()
 

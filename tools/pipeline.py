@@ -16,8 +16,8 @@ from daybook.tools.failures import Failure
 JOBS: Final = {
     "archive": "Turn sealed segments into Parquet files that keep their proof.",
     "audit": "Account for every message: prove that nothing was lost, doubled or invented.",
-    "trail": "Tell all that happened to messages: thousands at once, with their families.",
-    "latency": "Tell how long messages take, where they come back, and who is slow.",
+    "trail": "Show all that happened to messages: thousands at once, with their families.",
+    "latency": "Show how long messages take, where they come back, and who is slow.",
     "replay": "Send messages of history to a broker again, each exactly once.",
 }
 """Name of each job, whose command is `command` in the module `tools.job_NAME`, and its help.
@@ -38,7 +38,7 @@ _ON_SPARK: Final = "daybook.tools.pipeline.on_spark"
 def needs_extra(error: ImportError, *, on_spark: bool = False) -> Failure:
     """What to say when a package is missing; raises the error again if it is none of ours.
 
-    Who asks for Spark is told the extra of Spark, which brings all else that a job needs.
+    Where Spark was asked for, it names the extra of Spark, which brings everything a job needs.
     """
     package = (error.name or "").partition(".")[0]
     extra = EXTRA.get(package)
@@ -50,7 +50,7 @@ def needs_extra(error: ImportError, *, on_spark: bool = False) -> Failure:
 
 
 def _command(name: str) -> click.Command:
-    """The command of a job. Written out, so that who reads imports sees that it is used."""
+    """The command of a job. Written out, so that tools that read imports see the use."""
     if name == "archive":
         from daybook.tools.jobs.archive import command  # noqa: PLC0415
     elif name == "audit":

@@ -114,7 +114,7 @@ def _show_plain(
 
 
 def adding_up(told: Callable[[int], None]) -> Callable[[int], None]:
-    """Make of who is told an amount done one who is told what came to it."""
+    """Turn a function that takes the amount done so far into one that takes each increment."""
     done = 0
 
     def advance(count: int) -> None:
@@ -127,7 +127,7 @@ def adding_up(told: Callable[[int], None]) -> Callable[[int], None]:
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error if that is a terminal; yields what is told the amount done."""
+    """Show a bar on standard error if it is a terminal; yield what takes the amount done."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return

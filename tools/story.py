@@ -1,7 +1,7 @@
 """Telling an event: as a line for people, as an object for programs.
 
 Derived from the table of events: which columns a kind fills, what its reasons mean, what its detail
-holds. A kind that is added to the table is told without a change here.
+holds. A kind that is added to the table is shown without a change here.
 """
 
 from typing import Any, Final

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Commands)
 def user() -> None:
-    """Who may log in. A running broker takes changes over on SIGHUP."""
+    """Manage who may log in. A running broker reads changes on SIGHUP."""
 
 
 users_option = click.option(
@@ -57,8 +57,8 @@ def user_add(login: str, passcode_stdin: bool, users_file: Path | None, data: Pa
         passcode = click.prompt("Passcode", hide_input=True, confirmation_prompt=True)
     else:
         raise click.UsageError(
-            "standard input is no terminal, so the passcode cannot be asked for; to have it read "
-            "from there, say --passcode-stdin"
+            "standard input is no terminal, so the passcode cannot be asked for; to read it "
+            "from there, use --passcode-stdin"
         )
     users.add(login, passcode)
     click.echo(f"added user '{login}' to {users.path}; a running broker reads it on SIGHUP")

@@ -59,7 +59,7 @@ def command(ctx: click.Context, /, faults_file: str | None, **flags: Any) -> Non
 
     For each queue: what was there (opening) and what was routed must equal what was acknowledged,
     dead-lettered, expired, removed or dropped by a restart, and what is there at the end. Faults
-    are told with the events that show them. Exit code 1 if there are any, or if history does not
+    are shown with the events that show them. Exit code 1 if there are any, or if history does not
     have the span that was asked for.
     """
     output = output_of(flags)

@@ -146,7 +146,7 @@ def test_users_are_added_listed_and_removed(
 
 def test_a_passcode_is_not_asked_from_a_pipe(tmp_path: Path) -> None:
     result = run("user", "add", "alice", "--data", tmp_path, text="secret\nsecret\n")
-    assert (result.exit_code, "say --passcode-stdin" in result.stderr) == (2, True)
+    assert (result.exit_code, "use --passcode-stdin" in result.stderr) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -271,7 +271,7 @@ def test_what_is_sent_is_received_once(broker: Served) -> None:
     assert got.output.splitlines() == ["one", "two\u00e4"]
     empty = broker.run("receive", "/queue/once", "--timeout", 0.05)
     assert empty.exit_code == 1
-    assert "0 of 1 messages came" in empty.stderr
+    assert "0 of 1 messages arrived" in empty.stderr
 
 
 def test_bodies_from_files_and_standard_input(broker: Served, tmp_path: Path) -> None:
