@@ -9,11 +9,15 @@ Modules:
 - `broker`: The broker as a deterministic state machine: commands in, events and effects out.
 - `budget`: How much the engine may still do before others have their turn (ADR 27).
 - `carrying`: Recording what retention does: content written again, and segments that left.
+- `choosing`: Choosing who gets what: entries in order meet consumers that can take them.
 - `commands`: Commands: what sessions, timers and administrators ask of the broker.
 - `connections`: Deciding about connections and about the broker's own start and stop.
 - `core`: What all deciding functions share: the state to read, and `emit`, the only way to change
   it.
-- `delivery`: Deciding who gets what: ready entries meet consumers with credit.
+- `definitions`: What addresses and queues are: their attributes, each listed once (DESIGN, section
+  12).
+- `delivery`: Dispatching: every queue that was touched is looked at, and who gets what of it is
+  chosen.
 - `departing`: Deciding how a message leaves its queue for a dead letter address or an expiry
   address.
 - `digest`: The digest of the logical state: equal digests mean equal states.
@@ -31,6 +35,8 @@ Modules:
 - `in_flight`: Finding deliveries in flight without a walk over all of them. Derived and volatile.
 - `invariants`: What is true of every state that the journal can lead to; checked after a fold,
   before serving.
+- `level`: A level: the entries of a queue that are delivered in the order of their positions (ADR
+  33).
 - `limits`: Deciding what happens when an address, the broker or the disk is full (ADR 10).
 - `line`: Who waits for room, by the address that they wait for: first come, first served.
 - `message`: What lies in a queue: a message, which never changes, and an entry, a queue's reference
@@ -48,8 +54,7 @@ Modules:
 - `refusals`: Refusals: what the broker answers to a command that it will not carry out.
 - `residency`: Deciding what leaves memory: residency never shows in what is delivered (ADR 7).
 - `routing`: Deciding where a message goes: the queues of an address, and how it gets there.
-- `selective`: Deciding who gets what when consumers have filters: what nobody wants is passed over,
-  once.
+- `scanning`: Looking into a level from a position on, without making resident what the store has.
 - `settings`: Address settings: the table of keys, the merge by specificity, and where a value came
   from.
 - `settling`: Deciding how a delivery ends: acknowledged, returned, or dead-lettered.

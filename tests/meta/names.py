@@ -140,7 +140,9 @@ def unknown_path(name: str, page: Path, root: Path = tree.ROOT) -> str:
     places = (root, page.parent, root / "src", root / "docs")
     if not any((place / plain.split("/")[0]).is_dir() for place in places):
         return ""
-    if any(True for place in places for _ in place.glob(plain.rstrip("/"))):
+    if any(
+        True for place in places for end in ("", ".py") for _ in place.glob(plain.rstrip("/") + end)
+    ):
         return ""
     return f"{name}: there is no such file"
 
