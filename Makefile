@@ -24,7 +24,7 @@ COMPILED_MADE := $(COMPILED)/.made
 COMPILED_BROKER := $(COMPILED)/.broker
 COMPILED_TEST := $(COMPILED)/.test
 
-FUZZERS := $(patsubst tests/fuzz/%.py,tests.fuzz.%,$(filter-out %/__init__.py,$(wildcard tests/fuzz/*.py)))
+FUZZERS := $(patsubst tests/fuzz/%.py,tests.fuzz.%,$(filter-out %/__init__.py %/running.py,$(wildcard tests/fuzz/*.py)))
 
 # Arguments that are passed on.
 ARGS ?=
@@ -135,6 +135,8 @@ map: $(TEST) ## redraw what the pages take from the sources: the map of modules,
 	$(BIN)/python -m tests.meta.rooms_map
 	$(BIN)/python -m tests.meta.events_page
 	$(BIN)/python -m tests.meta.schema_page
+	$(BIN)/python -m tests.meta.errors_tree
+	$(BIN)/python -m tests.meta.metrics_page
 
 bench: $(TEST) $(if $(COMPILING),$(COMPILED_BROKER)) ## measure (COMPILE=1 for the compiled build; BENCH_ARGS="...")
 	$(BIN)/python -m bench.run $(if $(COMPILING),--python $(abspath $(COMPILED)/bin/python)) $(BENCH_ARGS)

@@ -28,6 +28,7 @@ from bench.memory import Memory
 from bench.targets import DaybookTarget, TargetError
 from bench.wire import Endpoint, Wire
 from bench.workers import ack_ids
+from daybook.journal.data_directory import INDEX
 
 BODY_BYTES: Final = 256
 FRAMES_AT_ONCE: Final = 500
@@ -177,7 +178,7 @@ def measure(
         if kills:
             running.kill()
             if rebuilds:
-                shutil.rmtree(directory / "data" / "index")
+                shutil.rmtree(directory / "data" / INDEX)
             running = target.start(directory)
         ready = time.monotonic()
         memory = Memory(running)

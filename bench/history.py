@@ -16,10 +16,10 @@ from daybook.engine import commands as c
 from daybook.engine.broker import Broker
 from daybook.engine.refusals import Refusal
 from daybook.engine.state import State
+from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk, RealFile
 from daybook.journal.journal import Journal
 from daybook.paging.layout import LAYOUT
-from daybook.recovery.directory import DATA_ID, JOURNAL
 
 HISTORY_ID: Final = b"bench of history"
 QUEUES: Final = 200

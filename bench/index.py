@@ -22,6 +22,7 @@ from daybook.engine.broker import Broker
 from daybook.engine.commands import Acknowledge, Attach, Command, OpenConnection, Send
 from daybook.engine.refusals import Refusal
 from daybook.engine.state import State
+from daybook.journal.data_directory import INDEX, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
 from daybook.paging.batches import batches
@@ -166,7 +167,7 @@ class Once(NamedTuple):
 def _measure_once(path: Path, first: int, last: int, clusters: bool) -> Once:
     disk = RealDisk(path)
     with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
-        index = Index(Path(temporary) / "index", DATA_ID, clusters=clusters)
+        index = Index(Path(temporary) / INDEX, DATA_ID, clusters=clusters)
         if first > 1:
             for batch in batches(disk, 0, first - 1):
                 index.advance(batch)
@@ -179,7 +180,7 @@ def _measure_once(path: Path, first: int, last: int, clusters: bool) -> Once:
             processor += time.process_time() - processor_before
             commits += 1
         whole = time.perf_counter() - started
-        size = sum(file.stat().st_size for file in index.path.glob("data.mdb"))
+        size = sum(file.stat().st_size for file in index.path.glob(TABLES))
         index.close()
     return Once(folding, processor, whole, commits, size)
 

@@ -26,11 +26,11 @@ from daybook.engine.queues import PAST_ALL, Queue, StoreError, Window
 from daybook.engine.residency import WINDOW_BYTES_MIN
 from daybook.engine.state import State
 from daybook.journal.batch import Batch
+from daybook.journal.data_directory import CLUSTERS_DIRECTORY, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
 from daybook.journal.journal import Journal
 from daybook.journal.reader import read_blocks
-from daybook.paging.clustering import CLUSTERS_DIRECTORY
 from daybook.paging.index import Index
 from daybook.paging.layout import LAYOUT
 from daybook.paging.store import IndexStore
@@ -220,7 +220,7 @@ def measure(
     clusters: bool = True,
 ) -> tuple[Written, list[Drain]]:
     """Write, index, and read back in every way. Raises what journal, index and store raise."""
-    journal, index = directory / "journal", directory / "index"
+    journal, index = directory / JOURNAL, directory / INDEX
     write_journal(journal, make_order(messages, queues), body_bytes, block)
     speed = index_journal(journal, index, commit_blocks, clusters=clusters)
     store = IndexStore(open_for_reading(index, DATA_ID), RealDisk(journal))

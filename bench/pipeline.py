@@ -23,8 +23,11 @@ import pyarrow.parquet as pq
 
 from bench.frames import LoadError
 from bench.history import DONE, make_history
+from daybook.engine.kinds import ENTERING, LEAVING
+from daybook.journal.data_directory import JOURNAL
 from daybook.journal.errors import JournalError
 from daybook.pipeline.decoding import read_plan
+from daybook.pipeline.jobs.audit_tables import listed
 from daybook.pipeline.planning import Source, make_plan
 from daybook.pipeline.reading import reading
 from daybook.pipeline.schema import NAMED_COLUMNS, arrow_schema
@@ -42,7 +45,6 @@ what became of each message takes a table that grows with the messages.
 """
 ROW_GROUP: Final = 500_000
 MEBIBYTE: Final = 1 << 20
-JOURNAL: Final = "journal"
 PARQUET: Final = "parquet"
 
 THIN: Final = ("lsn", "kind_id", "queue_id", "message", "time")
@@ -68,6 +70,8 @@ class Question(msgspec.Struct, frozen=True):
     metadata: bool = False
 
 
+_IS_ROUTED: Final = f"CASE WHEN kind_id IN ({listed(ENTERING)}) THEN 1 ELSE 0 END"
+_IS_SETTLED: Final = f"CASE WHEN kind_id IN ({listed(LEAVING)}) THEN 1 ELSE 0 END"
 QUESTIONS: Final = {
     "count": Question(("lsn",), "SELECT count(*), max(lsn) FROM events", thin=False, metadata=True),
     "events by queue and kind": Question(
@@ -76,15 +80,13 @@ QUESTIONS: Final = {
     ),
     "account of each queue": Question(
         ("queue_id", "kind_id", "delivery_count", "time"),
-        "SELECT queue_id, sum(CASE WHEN kind_id = 17 THEN 1 ELSE 0 END), "
-        "sum(CASE WHEN kind_id IN (21, 23, 24, 25) THEN 1 ELSE 0 END), "
+        f"SELECT queue_id, sum({_IS_ROUTED}), sum({_IS_SETTLED}), "
         "max(delivery_count), max(time) - min(time) FROM events GROUP BY queue_id",
     ),
     "what became of each message": Question(
         ("queue_id", "kind_id", "message"),
         "SELECT queue_id, count(*), sum(routed - settled) FROM ("
-        "SELECT queue_id, message, sum(CASE WHEN kind_id = 17 THEN 1 ELSE 0 END) AS routed, "
-        "sum(CASE WHEN kind_id IN (21, 23, 24, 25) THEN 1 ELSE 0 END) AS settled "
+        f"SELECT queue_id, message, sum({_IS_ROUTED}) AS routed, sum({_IS_SETTLED}) AS settled "
         "FROM events WHERE message > 0 GROUP BY queue_id, message) AS entries GROUP BY queue_id",
         thin=False,
     ),

@@ -30,6 +30,7 @@ from bench.targets import Running, TargetError, free_port
 from bench.traffic import BODY_BYTES, Traffic
 from bench.wire import Endpoint
 from daybook.client.control import ask
+from daybook.journal.data_directory import BASE, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.retention import sealed_segments
 
@@ -128,7 +129,7 @@ class Life:
     def __init__(self, plan: Plan, directory: Path, python: str | None) -> None:
         """`python` is the interpreter of an environment with an installed wheel, if any."""
         self.data: Final = directory / "data"
-        self.archive: Final = directory / "archive"
+        self.archive: Final = directory / "kept"
         self.clock: Final[FastClock] = start_clock(plan.speed)
         self.said = ""
         self._directory: Final = directory
@@ -267,9 +268,9 @@ class Run:
             hour=hour,
             sent=self._traffic.sent,
             queued=status["messages_ready"] + status["messages_in_flight"],
-            journal=disk_bytes(data / "journal"),
-            index=disk_bytes(data / "index"),
-            base=disk_bytes(data / "base"),
+            journal=disk_bytes(data / JOURNAL),
+            index=disk_bytes(data / INDEX),
+            base=disk_bytes(data / BASE),
             oldest_hours=round(self._oldest_hours(), 2),
             lsn=status["lsn"],
             first_lsn=status["history_from_lsn"],
@@ -284,7 +285,7 @@ class Run:
         return found
 
     def _oldest_hours(self) -> float:
-        disk = RealDisk(self._life.data / "journal")
+        disk = RealDisk(self._life.data / JOURNAL)
         while True:
             try:
                 for segment in sealed_segments(disk):
@@ -416,7 +417,7 @@ def lines_through(hours: Sequence[Hour], warm_up: int) -> Iterator[Line]:
     late = [hour for hour in hours if hour.hour > warm_up]
     if len(late) < 2:
         return
-    for name in ("journal", "index", "base"):
+    for name in (JOURNAL, INDEX, BASE):
         yield line_through(name, "MiB", [(hour.hour, getattr(hour, name) / MIB) for hour in late])
     for name in ("broker", "writer", "indexer"):
         points = [(hour.hour, hour.rss.get(name, 0) / MIB) for hour in late]

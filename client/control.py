@@ -13,13 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
-SOCKET_NAME: Final = "control.sock"
-"""File in the data directory."""
+from daybook.errors import DaybookError
+from daybook.journal.data_directory import CONTROL_SOCKET
+
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 TIMEOUT_SECONDS: Final = 30.0
 
 
-class ControlError(Exception):
+class ControlError(DaybookError):
     """The broker refused, or did not answer; the text says why."""
 
 
@@ -36,14 +37,14 @@ def _connected(directory: Path, timeout: float) -> Iterator[socket.socket | None
             connection.settimeout(timeout)
             try:
                 # The path of a socket is limited to 107 bytes, that of a directory is not.
-                connection.connect(f"/proc/self/fd/{folder}/{SOCKET_NAME}")
+                connection.connect(f"/proc/self/fd/{folder}/{CONTROL_SOCKET}")
             except (FileNotFoundError, ConnectionRefusedError):
                 yield None
                 return
             except PermissionError as error:
                 raise ControlError(
-                    f"{directory / SOCKET_NAME} belongs to another user: run this as the user of "
-                    "the broker, or as root"
+                    f"{directory / CONTROL_SOCKET} belongs to another user: run this as the user "
+                    "of the broker, or as root"
                 ) from error
             yield connection
     finally:

@@ -13,6 +13,8 @@ from time import monotonic
 from typing import IO, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from daybook.errors import DaybookError
+
 DEFAULT_URL: Final = "stomp://127.0.0.1:61613"
 DEFAULT_PORT: Final = 61613
 ANSWER_SECONDS: Final = 30.0
@@ -24,7 +26,7 @@ _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\
 _MEANINGS: Final = {"\\": "\\", "r": "\r", "n": "\n", "c": ":"}
 
 
-class StompError(Exception):
+class StompError(DaybookError):
     """The broker refused, or the connection is of no use; the text says why."""
 
 

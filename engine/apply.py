@@ -35,9 +35,10 @@ from daybook.engine.message import GONE, HELD_LEVEL, IN_FLIGHT, READY, Entry, Me
 from daybook.engine.queues import Queue
 from daybook.engine.settings import Settings
 from daybook.engine.state import Address, Connection, Consumer, State, count_down
+from daybook.errors import DaybookError
 
 
-class MisfitError(Exception):
+class MisfitError(DaybookError):
     """An event does not fit the state that the events before it made."""
 
 

@@ -6,6 +6,7 @@ socket; the tables of configuration keys and the options of the command line are
 indexes from before it mean. Must never know what the attributes do.
 """
 
+from operator import attrgetter
 from typing import (
     Annotated,
     Any,
@@ -136,25 +137,40 @@ class SharedTexts:
 
     def share(self, value: Any) -> Any:
         """Return the value, or one that is equal to it and was met before."""
-        if not isinstance(value, str | tuple):
-            return value
         if len(self._known) >= SHARED_TEXTS_MAX:
             self._known.clear()
         return self._known.setdefault(value, value)
 
 
-def definition_in(kind: type[_D], detail: Detail, texts: SharedTexts, name: str = "") -> _D:
-    """Return the definition that a detail has, made of texts that are shared.
+class _Shape:
+    """How to read a definition off a struct that has its fields, and which of them are shared."""
+
+    def __init__(self, kind: type[Detail]) -> None:
+        fields = msgspec.structs.fields(kind)
+        self.values_of = attrgetter(*(field.name for field in fields))
+        self.name_at = [field.name for field in fields].index("name")
+        self.shared = [
+            place
+            for place, field in enumerate(fields)
+            if isinstance(field.default, str | tuple) and field.name != "name"
+        ]
+
+
+_SHAPES: Final = {kind: _Shape(kind) for kind in (AddressDefinition, QueueDefinition)}
+
+
+def definition_in(kind: type[_D], source: Any, texts: SharedTexts, name: str = "") -> _D:
+    """Return the definition that a struct with all of its fields has, made of shared texts.
 
     `name` is a text that its name may be equal to; names as such are not shared.
     """
-    values = {
-        field: texts.share(getattr(detail, field))
-        for field in kind.__struct_fields__
-        if field != "name"
-    }
-    own: str = detail.name  # type: ignore[attr-defined]
-    return kind(name=name if own == name else own, **values)
+    shape = _SHAPES[kind]  # type: ignore[index]
+    values = list(shape.values_of(source))
+    for place in shape.shared:
+        values[place] = texts.share(values[place])
+    if values[shape.name_at] == name:
+        values[shape.name_at] = name
+    return kind(*values)
 
 
 def with_changes(definition: _D, detail: Detail, fields: tuple[str, ...]) -> _D:

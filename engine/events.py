@@ -1,8 +1,9 @@
 """The one table of events: columns, kinds, reasons and details.
 
 Codec, journal layout, inspector, SQL schema and the docs page are derived from this module;
-nothing else lists events. Kind and reason numbers, column offsets and detail fields are for ever:
-details grow by optional fields at their end only.
+nothing else lists events, and `engine.kinds` derives sets of kinds from what each row says that its
+kind does. Kind and reason numbers, column offsets and detail fields are for ever: details grow by
+optional fields at their end only.
 
 An event is a `Row` (twelve integers in column order) with three byte strings: `detail` (msgpack
 of the kind's detail struct, empty when it has none), `headers` (see `engine.headers`) and `body`.
@@ -15,7 +16,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from daybook.engine import life
 from daybook.engine.definitions import AddressDefinition, Detail, QueueDefinition
+from daybook.engine.life import BEGINS, CHANGES, ENDS, IN_FLIGHT, READY, WAITING, Life
 
 Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
 """An event's integers, in the order of COLUMNS."""
@@ -81,7 +84,6 @@ LARGE: Final = 4
 REDELIVERED: Final = 8
 MESSAGE_FLAGS: Final = PERSISTENT | BODY_OMITTED | LARGE
 """What messages have of the flags; the rest belongs to entries."""
-"""Of an entry, not of its message: set by Returned."""
 
 # Numbers of the kinds. Gaps belong to kinds that the design names and that are not built yet.
 BROKER_STARTED: Final = 1
@@ -343,13 +345,27 @@ class TransactionDetail(Detail, frozen=True):
 
 
 class EventType(msgspec.Struct, frozen=True):
-    """A row of the table: number, name, the columns it fills, its detail, and what it says."""
+    """A row of the table: number, name, the columns it fills, its detail, and what it says.
+
+    `life` is what it does to an entry, if it is about one, and `counter` the counter of the queue
+    that it moves. `subject` is what it is about otherwise, and `change` what becomes of that.
+    `related` says what the event in the column `related` is, if that is no other message.
+    """
 
     number: int
     name: str
     columns: tuple[str, ...]
     detail: type[Detail] | None
     doc: str
+    life: Life | None = None
+    counter: str = ""
+    subject: str = ""
+    change: str = ""
+    related: str = ""
+
+    def has_field(self, name: str) -> bool:
+        """Whether its detail has a field of this name."""
+        return self.detail is not None and name in self.detail.__struct_fields__
 
 
 _ENTRY = ("reason", "delivery_count", "address", "queue", "priority", "flags", "message")
@@ -359,68 +375,89 @@ EVENT_TYPES: Final = (
               "The broker starts to serve. All consumers and connections are gone, every "
               "delivery in flight is "
               "back in its queue with its count, non-persistent messages and non-durable queues "
-              "are dropped."),
+              "are dropped.",
+              subject=life.BROKER, change=BEGINS),
     EventType(BROKER_STOPPED, "BrokerStopped", ("reason",), BrokerStoppedDetail,
-              "The broker stopped cleanly."),
+              "The broker stopped cleanly.",
+              subject=life.BROKER),
     EventType(CONNECTION_OPENED, "ConnectionOpened", ("connection",), ConnectionDetail,
-              "A peer connected and logged in."),
+              "A peer connected and logged in.",
+              subject=life.CONNECTION, change=BEGINS),
     EventType(CONNECTION_CLOSED, "ConnectionClosed", ("reason", "connection"),
               ConnectionClosedDetail,
-              "A connection ended."),
+              "A connection ended.",
+              subject=life.CONNECTION, change=ENDS),
     EventType(CONNECTION_REFUSED, "ConnectionRefused", ("reason",), ConnectionDetail,
               "A peer was not let in."),
     EventType(CONSUMER_ATTACHED, "ConsumerAttached", ("address", "queue", "consumer", "connection"),
-              ConsumerAttachedDetail, "A consumer takes from the queue from here on."),
+              ConsumerAttachedDetail, "A consumer takes from the queue from here on.",
+              subject=life.CONSUMER, change=BEGINS),
     EventType(CONSUMER_DETACHED, "ConsumerDetached", ("reason", "address", "queue", "consumer",
     "connection"),
-              None, "A consumer left; what it had in flight was returned before this event."),
+              None, "A consumer left; what it had in flight was returned before this event.",
+              subject=life.CONSUMER, change=ENDS),
     EventType(ADDRESS_CREATED, "AddressCreated", ("reason", "address", "connection"), AddressDetail,
-              "The address exists from here on."),
+              "The address exists from here on.",
+              subject=life.ADDRESS, change=BEGINS),
     EventType(ADDRESS_UPDATED, "AddressUpdated", ("reason", "address", "connection"), AddressDetail,
-              "The routing types of the address changed."),
+              "The routing types of the address changed.",
+              subject=life.ADDRESS, change=CHANGES),
     EventType(ADDRESS_DELETED, "AddressDeleted", ("reason", "address", "connection"), None,
-              "The address and the name are gone; its queues were deleted before."),
+              "The address and the name are gone; its queues were deleted before.",
+              subject=life.ADDRESS, change=ENDS),
     EventType(QUEUE_CREATED, "QueueCreated", ("reason", "address", "queue", "connection"),
               QueueDetail,
-              "The queue exists and is bound to its address from here on."),
+              "The queue exists and is bound to its address from here on.",
+              subject=life.QUEUE, change=BEGINS),
     EventType(QUEUE_UPDATED, "QueueUpdated", ("reason", "address", "queue", "connection"),
               QueueDetail,
               "The queue is bound to this address with this filter from here on; its messages "
               "stay. Or, if it is being deleted: its name and its binding are gone, its messages "
-              "are removed by events to come, and the queue by the one behind them."),
+              "are removed by events to come, and the queue by the one behind them.",
+              subject=life.QUEUE, change=CHANGES),
     EventType(QUEUE_DELETED, "QueueDeleted", ("reason", "address", "queue", "connection"), None,
-              "The queue is gone; its messages were removed before this event."),
+              "The queue is gone; its messages were removed before this event.",
+              subject=life.QUEUE, change=ENDS),
     EventType(QUEUE_PAUSED, "QueuePaused", ("reason", "address", "queue"), None,
-              "Nothing is delivered from the queue until it is resumed."),
+              "Nothing is delivered from the queue until it is resumed.",
+              subject=life.QUEUE),
     EventType(QUEUE_RESUMED, "QueueResumed", ("reason", "address", "queue"), None,
-              "The queue delivers again."),
+              "The queue delivers again.",
+              subject=life.QUEUE),
     EventType(SETTINGS_CHANGED, "SettingsChanged", ("reason",), SettingsDetail,
               "Address settings in force from here on."),
     EventType(ROUTED, "Routed", (*_ENTRY, "connection", "related"), RoutedDetail,
               "A message was taken and put into these queues. `related` is the message that it "
               "was made from "
-              "(dead letter, expiry)."),
+              "(dead letter, expiry).",
+              life=life.ENTERS, counter="added"),
     EventType(DROPPED, "Dropped", ("reason", "address", "priority", "flags", "connection",
     "related"),
               DroppedDetail, "A message was taken and no queue wanted it, there was no room, or it "
               "had come before."),
     EventType(DELIVERED, "Delivered", (*_ENTRY, "consumer", "connection"), None,
-              "The message is handed to the consumer, for the delivery_count-th time."),
+              "The message is handed to the consumer, for the delivery_count-th time.",
+              life=life.IS_TAKEN),
     EventType(ACKNOWLEDGED, "Acknowledged", (*_ENTRY, "consumer", "connection"), None,
-              "The consumer took responsibility; the message left the queue."),
+              "The consumer took responsibility; the message left the queue.",
+              life=life.leaves(IN_FLIGHT), counter="acknowledged"),
     EventType(RETURNED, "Returned", (*_ENTRY, "consumer", "connection"), None,
               "A delivery failed or was given back; the message is in its place in the queue "
-              "again."),
+              "again.",
+              life=life.RETURNS),
     EventType(DEAD_LETTERED, "DeadLettered", (*_ENTRY, "related"), None,
               "The last allowed delivery failed; the message left the queue. `related` is the "
               "new message at the "
-              "dead letter address, 0 if it was dropped."),
+              "dead letter address, 0 if it was dropped.",
+              life=life.leaves(IN_FLIGHT, WAITING), counter="dead_lettered"),
     EventType(EXPIRED, "Expired", (*_ENTRY, "related"), None,
               "The message's time had passed; it left the queue. `related` is the new message at"
               " the expiry address, "
-              "0 if it was dropped."),
+              "0 if it was dropped.",
+              life=life.leaves(READY, WAITING), counter="expired"),
     EventType(REMOVED, "Removed", (*_ENTRY, "connection"), None,
-              "The message was taken out of the queue by something other than a consumer."),
+              "The message was taken out of the queue by something other than a consumer.",
+              life=life.leaves(READY, IN_FLIGHT, WAITING)),
     EventType(TRANSACTION_COMMITTED, "TransactionCommitted", ("reason", "connection"),
               TransactionDetail,
               "The events from `first` on, up to this one, happened together."),
@@ -434,28 +471,35 @@ EVENT_TYPES: Final = (
     EventType(CARRIED, "Carried", ("address", "priority", "flags", "message", "related"),
               CarriedDetail,
               "Headers and body of a queued message, written again so that the segment that they "
-              "were in (event `related`) can leave. The message and its id stay what they are."),
+              "were in (event `related`) can leave. The message and its id stay what they are.",
+              related="written again from event"),
     EventType(SEGMENTS_REMOVED, "SegmentsRemoved", ("reason", "related"), SegmentsRemovedDetail,
-              "Retention took history up to the event in `related` out of the live set."),
+              "Retention took history up to the event in `related` out of the live set.",
+              related="history up to event"),
     EventType(CHECKPOINT, "Checkpoint", ("related",), CheckpointDetail,
-              "The index is the state at the event in `related`, which has this digest."),
+              "The index is the state at the event in `related`, which has this digest.",
+              related="of the state at event"),
     EventType(CHUNK_RECEIVED, "ChunkReceived", ("connection", "related"), None,
               "A piece of the body of a large message came, and is the body of this event. "
               "`related` is the chunk before it, 0 for the first. A message it becomes by the "
-              "Routed that lists it; without one its sender went away half-way."),
+              "Routed that lists it; without one its sender went away half-way.",
+              related="after chunk"),
     EventType(DUPLICATE_ID_RECORDED, "DuplicateIdRecorded", ("address", "related"),
               DuplicateIdDetail,
               "The address remembers the id of the message that was routed by the event in "
               "`related` (in a transaction also: dropped), and has forgotten the oldest ids above "
-              "its id-cache-size."),
+              "its id-cache-size.",
+              related="of the message routed by event"),
     EventType(DUPLICATE_IDS_CLEARED, "DuplicateIdsCleared", ("reason", "address"), None,
               "The address has forgotten all ids that it remembered."),
     EventType(HELD, "Held", _ENTRY, HeldDetail,
               "The message was ready and should have gone to the dead letter address or the expiry"
               " address (see the reason), where nothing takes it. It is set aside in its queue, and"
-              " is not delivered until it is released."),
+              " is not delivered until it is released.",
+              life=life.WAITS),
     EventType(RELEASED, "Released", _ENTRY, None,
-              "The message was held, and is ready again, in its place in the queue."),
+              "The message was held, and is ready again, in its place in the queue.",
+              life=life.BECOMES_READY),
     EventType(SKIPPED, "Skipped", (), None,
               "Nothing happened. The broker before may have given this LSN to a message, connection"
               " or consumer, and ended before that was durable; so nothing else ever gets it."),

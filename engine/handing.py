@@ -47,7 +47,7 @@ def deliver(core: Core, entry: Entry, consumer: Consumer) -> None:
     if not message.resident:
         core.fill(message)
     delivery_count = entry.delivery_count + 1
-    # As `Entry.was_delivered`, written out because it is done for every message.
+    # A broker before the fact itself was recorded left it to the count alone.
     redelivered = delivery_count > 1 or entry.redelivered
     if redelivered and delivery_count > DELIVERY_COUNT_MAX:
         delivery_count = DELIVERY_COUNT_MAX

@@ -159,14 +159,6 @@ class Entry:
         """Whether it is set aside: not to be delivered until it is released."""
         return self.level == HELD_LEVEL
 
-    @property
-    def was_delivered(self) -> bool:
-        """Whether a delivery before the next one may have reached a consumer.
-
-        A broker before this fact was recorded left it to the count alone.
-        """
-        return self.redelivered or self.delivery_count > 0
-
     def moved_to(self, level: int, lsn: int) -> "Entry":
         """Return an entry like this one for another level.
 

@@ -22,6 +22,7 @@ from daybook.engine.message import (
     Filter,
     Message,
 )
+from daybook.errors import DaybookError
 
 if TYPE_CHECKING:
     from daybook.engine.state import Address, Consumer
@@ -35,7 +36,7 @@ Due: TypeAlias = tuple[int, int, int]
 """When something expires, in milliseconds since 1970, its message id and its queue id."""
 
 
-class StoreError(Exception):
+class StoreError(DaybookError):
     """The store cannot give what it must have, for now or for good."""
 
 

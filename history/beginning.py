@@ -18,10 +18,10 @@ from daybook.engine.events import KIND
 from daybook.engine.message import Entry
 from daybook.engine.state import Consumer, State
 from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
+from daybook.journal.data_directory import BASE, BASE_DESCRIPTION
 from daybook.journal.disk import Disk
 from daybook.journal.segment import data_id_of, first_lsn_of
-from daybook.paging.base import DESCRIPTION, restore
-from daybook.paging.retiring import BASE
+from daybook.paging.base import restore
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import open_for_reading
 
@@ -48,7 +48,7 @@ def beginning(directory: Path, disk: Disk, message: int = 0) -> Beginning:
     Raises BaseDamaged, IndexDamaged, StoreError and OSError.
     """
     first = first_lsn_of(disk)
-    if first == 1 or not (directory / BASE / DESCRIPTION).exists():
+    if first == 1 or not (directory / BASE / BASE_DESCRIPTION).exists():
         return EVERYTHING
     data_id = data_id_of(disk)
     with TemporaryDirectory(prefix="daybook-read-") as folder:

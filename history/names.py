@@ -4,10 +4,14 @@ Ids of addresses and queues are never used again, so their names are kept when t
 Connections and consumers are forgotten when they end, so memory follows what is open, not history.
 """
 
-from typing import cast
+from typing import Final, cast
 
-from daybook.engine import events
+from daybook.engine import events, life
 from daybook.engine.events import ADDRESS, CONNECTION, CONSUMER, KIND, QUEUE, Row
+from daybook.engine.kinds import NAMING, changing
+
+LEARNED: Final = NAMING | changing({life.CONNECTION, life.CONSUMER}, {life.BEGINS})
+"""Kinds from which names are learned."""
 
 
 class Names:
@@ -22,17 +26,19 @@ class Names:
     def learn(self, row: Row, detail: bytes) -> None:
         """Take in an event before it is told: what begins with it has a name from here on."""
         kind = row[KIND]
-        if kind in (events.ADDRESS_CREATED, events.ADDRESS_UPDATED):
-            address = cast(events.AddressDetail, events.decode_detail(kind, detail))
-            self.addresses[row[ADDRESS]] = address.name
-        elif kind in (events.QUEUE_CREATED, events.QUEUE_UPDATED):
-            queue = cast(events.QueueDetail, events.decode_detail(kind, detail))
-            self.queues[row[QUEUE]] = queue.name
-        elif kind == events.CONNECTION_OPENED:
-            connection = cast(events.ConnectionDetail, events.decode_detail(kind, detail))
+        if kind not in LEARNED:
+            return
+        subject = events.BY_NUMBER[kind].subject
+        decoded = events.decode_detail(kind, detail)
+        if subject == life.ADDRESS:
+            self.addresses[row[ADDRESS]] = cast(events.AddressDetail, decoded).name
+        elif subject == life.QUEUE:
+            self.queues[row[QUEUE]] = cast(events.QueueDetail, decoded).name
+        elif subject == life.CONNECTION:
+            connection = cast(events.ConnectionDetail, decoded)
             self.connections[row[CONNECTION]] = f"{connection.user or '?'} from {connection.peer}"
-        elif kind == events.CONSUMER_ATTACHED:
-            consumer = cast(events.ConsumerAttachedDetail, events.decode_detail(kind, detail))
+        elif subject == life.CONSUMER:
+            consumer = cast(events.ConsumerAttachedDetail, decoded)
             self.consumers[row[CONSUMER]] = consumer.subscription
 
     def forget(self, row: Row) -> None:

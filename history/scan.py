@@ -8,9 +8,8 @@ disturbed. The chain is not checked where blocks are passed over; that is the jo
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
-from daybook.engine import events
 from daybook.engine.events import Row
 from daybook.journal.block import Block, BlockCodec, kind_bit
 from daybook.journal.disk import Disk
@@ -19,16 +18,6 @@ from daybook.journal.format import Damage, FooterEntry, segment_first_lsn
 from daybook.journal.reader import read_blocks
 from daybook.journal.segment import Segment, open_segment, segment_names
 from daybook.paging.layout import LAYOUT
-
-TOPOLOGY: Final = frozenset(
-    {
-        events.BROKER_STARTED, events.CONNECTION_OPENED, events.CONNECTION_CLOSED,
-        events.CONSUMER_ATTACHED, events.CONSUMER_DETACHED,
-        events.ADDRESS_CREATED, events.ADDRESS_UPDATED, events.ADDRESS_DELETED,
-        events.QUEUE_CREATED, events.QUEUE_UPDATED, events.QUEUE_DELETED,
-    }
-)  # fmt: skip
-"""Kinds that say what ids stand for."""
 
 
 class Event(NamedTuple):

@@ -1,20 +1,14 @@
 """What can be wrong with a journal, each with what, where, and what would be right.
 
-    JournalError
-    ├── NoJournal       there is no journal in the directory
-    ├── Locked          another process works on the data directory
-    ├── WrongLayout     the rows are laid out otherwise than the caller says
-    ├── NewerFormat     written by a newer release
-    ├── Corruption      bytes that were durable do not check out; has segment, offset and LSN
-    ├── ArchiveError    an archive cannot be used, or an object in it is not what it should be
-    ├── DiskFull        no room for the next segment; nothing was written, may be tried again
-    └── JournalFailed   a write or sync failed; fatal, never tried again
+The tree of all errors that people see is in `daybook.errors`.
 
 Never here: mistakes of our own code. Those are AssertionErrors and stop the process.
 """
 
+from daybook.errors import DaybookError
 
-class JournalError(Exception):
+
+class JournalError(DaybookError):
     """Base of everything that this package raises for files, disks and operators."""
 
 

@@ -14,9 +14,10 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from daybook.errors import DaybookError
+from daybook.journal.data_directory import MANIFEST_SUFFIX, SEGMENT_SUFFIX
+
 FORMAT_VERSION: Final = 1
-SEGMENT_SUFFIX: Final = ".seg"
-MANIFEST_SUFFIX: Final = ".json"
 RESERVE_NAME: Final = "next.reserve"
 NAME_DIGITS: Final = 20
 HASH_BYTES: Final = 16
@@ -128,11 +129,11 @@ assert len(BLOCK_MAGIC) == len(FOOTER_MAGIC) == len(TRAILER_MAGIC) == 4
 assert len(SEGMENT_MAGIC) == 8
 
 
-class Damage(Exception):
+class Damage(DaybookError):
     """A structure does not check out; the text says why."""
 
 
-class UnknownVersion(Exception):
+class UnknownVersion(DaybookError):
     """A sound segment header of a format version above ours."""
 
     def __init__(self, version: int) -> None:

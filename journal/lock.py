@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from daybook.journal.data_directory import LOCK
 from daybook.journal.errors import Locked
 
-LOCK_NAME: Final = "lock"
 _LOCKS: Final = Path("/proc/locks")
 
 
@@ -25,7 +25,7 @@ class DirectoryLock:
 
     def __init__(self, directory: Path | str) -> None:
         """Take the lock; raises Locked, naming the pid that holds it, and OSError."""
-        self.path: Final = Path(directory) / LOCK_NAME
+        self.path: Final = Path(directory) / LOCK
         self._folder = -1
         self._descriptor = self._open()
         try:
@@ -115,7 +115,7 @@ class DirectoryLock:
 def holder_pid(directory: Path | str) -> int:
     """Pid that the lock file names; 0 if it names none. It holds the lock only if it still runs."""
     try:
-        text = (Path(directory) / LOCK_NAME).read_text(encoding="ascii").strip()
+        text = (Path(directory) / LOCK).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         return 0
     return int(text) if text.isdigit() else 0

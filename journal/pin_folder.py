@@ -15,7 +15,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-PINS_NAME: Final = "pins"
+from daybook.journal.data_directory import PINS
+
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -72,14 +73,14 @@ class PinFolder:
 
 
 def _opened(data: int) -> int:
-    return os.open(PINS_NAME, _FOLDER, dir_fd=data)
+    return os.open(PINS, _FOLDER, dir_fd=data)
 
 
 def _made(data: int) -> int:
     try:
         return _opened(data)
     except FileNotFoundError:
-        os.mkdir(PINS_NAME, 0o700, dir_fd=data)
+        os.mkdir(PINS, 0o700, dir_fd=data)
     descriptor = _opened(data)
     try:
         if not _names(descriptor):

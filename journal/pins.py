@@ -27,9 +27,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from daybook.journal.data_directory import LOCK, PINS
 from daybook.journal.format import FIRST_LSN, NAME_DIGITS
-from daybook.journal.lock import LOCK_NAME
-from daybook.journal.pin_folder import PINS_NAME, PinFolder
+from daybook.journal.pin_folder import PinFolder
 
 PIN_SUFFIX: Final = ".pin"
 LEASE_SUFFIX: Final = ".lease"
@@ -60,7 +60,7 @@ class Pin:
         self._directory: Final = Path(directory)
         self._descriptor = -1
         self._number = 0
-        if not (Path(directory) / LOCK_NAME).exists():
+        if not (Path(directory) / LOCK).exists():
             return
         # Whatever keeps us from pinning keeps a reader from nothing else.
         with suppress(OSError), closing(PinFolder(directory, make=True)) as folder:
@@ -75,7 +75,7 @@ class Pin:
     @property
     def path(self) -> Path:
         """The file that stands for the pin."""
-        return self._directory / PINS_NAME / self._name
+        return self._directory / PINS / self._name
 
     @property
     def _name(self) -> str:
@@ -167,7 +167,7 @@ class Lease:
         and not where this process may not write.
         """
         assert lsn >= FIRST_LSN
-        if not (Path(self.directory) / LOCK_NAME).exists():
+        if not (Path(self.directory) / LOCK).exists():
             return False
         name = self._file(lsn, until)
         with suppress(OSError), closing(PinFolder(self.directory, make=True)) as folder:

@@ -36,6 +36,7 @@ from daybook.journal.lifeline import end_with
 from daybook.journal.spares import SPARES
 from daybook.journal.writer import (
     RETRY_SECONDS,
+    SyncTimes,
     WriterCore,
     WriterStats,
     ignore_disk_free,
@@ -94,6 +95,7 @@ class ProcessWriter:
         self._pending_bytes = 0
         self._received = b""
         self._figures = (0, 0, 0.0, 0.0, 0.0)
+        self._sync_times: Final = SyncTimes()
         self._disk_full = ""
         self._watched = False
         # How far the end is: we have nothing more to say; it has nothing more to say and says so;
@@ -190,6 +192,9 @@ class ProcessWriter:
             return None
         self._received = received[end:]
         blocks, events, last, average, longest = figures
+        if blocks > self._figures[0]:
+            # There is a report of each block.
+            self._sync_times.note(last)
         self._figures = (blocks, events, last, average, longest)
         return kind, lsn, received[_REPORT.size : end].decode()
 
@@ -281,7 +286,15 @@ class ProcessWriter:
         """Figures for status."""
         blocks, events, last, average, longest = self._figures
         return WriterStats(
-            blocks, events, self._pending_bytes, last, average, longest, self._disk_full
+            blocks,
+            events,
+            self._pending_bytes,
+            last,
+            average,
+            longest,
+            self._disk_full,
+            tuple(self._sync_times.counts),
+            self._sync_times.seconds,
         )
 
 

@@ -183,11 +183,6 @@ class SegmentTable:
         return sealed, live_bytes + sum(_size_of(self._disk, name) for name in names[-1:])
 
 
-def live_bytes_of(disk: Disk) -> int:
-    """Size of all segments of a journal in bytes; raises OSError."""
-    return sum(_size_of(disk, name) for name in segment_names(disk))
-
-
 def _size_of(disk: Disk, name: str) -> int:
     file = disk.open(name)
     try:

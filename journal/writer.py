@@ -12,6 +12,7 @@ Must never know: what is in a batch, what time it is
 (durations come from a clock that the caller gives).
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Final
 
@@ -27,6 +28,26 @@ RETRY_SECONDS: Final = 1.0
 _AVERAGE_WEIGHT: Final = 0.05
 
 
+SYNC_BOUNDS: Final = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    10.0,
+)  # fmt: skip
+"""Sync times are counted by these limits, in seconds; a last count is for longer ones."""
+
+
+class SyncTimes:
+    """How long syncs took: how many up to each of SYNC_BOUNDS and above all, and their sum."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(SYNC_BOUNDS) + 1)
+        self.seconds = 0.0
+
+    def note(self, seconds: float) -> None:
+        """Count a sync that took so long."""
+        self.counts[bisect_left(SYNC_BOUNDS, seconds)] += 1
+        self.seconds += seconds
+
+
 class WriterStats(msgspec.Struct, frozen=True):
     """What a writer did: for status. Sync times are those of fdatasync alone, in seconds."""
 
@@ -37,6 +58,8 @@ class WriterStats(msgspec.Struct, frozen=True):
     sync_seconds_average: float
     sync_seconds_max: float
     disk_full: str
+    sync_counts: tuple[int, ...]
+    sync_seconds: float
 
 
 def ignore_disk_full(full: DiskFull) -> None:
@@ -69,6 +92,7 @@ class WriterCore:
         self.events = 0
         self.sync_seconds_average = 0.0
         self.sync_seconds_max = 0.0
+        self.sync_times: Final = SyncTimes()
 
     def append(self, batch: BatchLike) -> None:
         """Append and measure; raises as `Journal.append`."""
@@ -80,6 +104,7 @@ class WriterCore:
             self.sync_seconds_average = seconds
         self.sync_seconds_average += _AVERAGE_WEIGHT * (seconds - self.sync_seconds_average)
         self.sync_seconds_max = max(self.sync_seconds_max, seconds)
+        self.sync_times.note(seconds)
         self.blocks += 1
 
     def mark(self, time: int) -> None:
@@ -117,6 +142,8 @@ class WriterCore:
             self.sync_seconds_average,
             self.sync_seconds_max,
             str(full) if full else "",
+            tuple(self.sync_times.counts),
+            self.sync_times.seconds,
         )
 
 

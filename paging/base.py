@@ -20,20 +20,21 @@ from typing import Final
 
 import msgspec
 
+from daybook.errors import DaybookError
+from daybook.journal.data_directory import BASE_DESCRIPTION, INDEX, TABLES
 from daybook.journal.disk import Disk, sync_directory
 from daybook.journal.segment import first_lsn_of
 from daybook.paging.batches import batches
 from daybook.paging.checked import IndexDamaged
 from daybook.paging.checking import check
 from daybook.paging.index import Index
-from daybook.paging.tables import DATA_FILE, open_for_reading
+from daybook.paging.tables import open_for_reading
 from daybook.paging.upgrading import upgrade
 
-DESCRIPTION: Final = "base.json"
 _CHUNK_BYTES: Final = 1 << 20
 
 
-class BaseDamaged(Exception):
+class BaseDamaged(DaybookError):
     """The base cannot be used; the text says what is wrong and where it can be had from."""
 
 
@@ -49,7 +50,7 @@ class Base(msgspec.Struct, frozen=True):
 
 def describe(directory: Path, data_id: bytes) -> Base | None:
     """Read the description of the base in a directory; None if there is none. BaseDamaged."""
-    path = directory / DESCRIPTION
+    path = directory / BASE_DESCRIPTION
     try:
         base = msgspec.json.decode(path.read_bytes(), type=Base)
     except FileNotFoundError:
@@ -79,7 +80,7 @@ def restore(directory: Path, data_id: bytes, index: Path, first_lsn: int) -> int
     base = describe(directory, data_id)
     while True:
         if base is None:
-            raise BaseDamaged(_wrong(directory / DESCRIPTION, "it is missing"))
+            raise BaseDamaged(_wrong(directory / BASE_DESCRIPTION, "it is missing"))
         wrong = _restore(directory, base, index)
         if not wrong:
             break
@@ -89,7 +90,7 @@ def restore(directory: Path, data_id: bytes, index: Path, first_lsn: int) -> int
     if base.lsn + 1 < first_lsn:
         raise BaseDamaged(
             _wrong(
-                directory / DESCRIPTION,
+                directory / BASE_DESCRIPTION,
                 f"it ends with event {base.lsn}, and the journal begins with {first_lsn}",
             )
         )
@@ -98,7 +99,7 @@ def restore(directory: Path, data_id: bytes, index: Path, first_lsn: int) -> int
 
 def _restore(directory: Path, base: Base, index: Path) -> str:
     """Copy the file of a base; return what is wrong with it, empty if nothing is."""
-    partial = index / f"{DATA_FILE}.partial"
+    partial = index / f"{TABLES}.partial"
     try:
         found, size = _copy(directory / base.file, partial)
     except FileNotFoundError:
@@ -106,7 +107,7 @@ def _restore(directory: Path, base: Base, index: Path) -> str:
     if found != base.sha256 or size != base.bytes:
         partial.unlink()
         return "its SHA-256 is not that of the description"
-    partial.replace(index / DATA_FILE)
+    partial.replace(index / TABLES)
     try:
         # An older release may have made it.
         upgrade(index)
@@ -143,15 +144,15 @@ def _advance(
         if known is not None and known.lsn >= last_lsn and _is_sound(directory, known):
             return ""
         if known is not None or first_lsn > 1:
-            restore(directory, data_id, folder / "index", first_lsn)
+            restore(directory, data_id, folder / INDEX, first_lsn)
     except BaseDamaged as damage:
         note = str(damage)
     if note and first_lsn > 1:
         lsn = _copy_index(index, data_id, copied)
     else:
         lsn = last_lsn
-        _fold(disk, folder / "index", data_id, last_lsn, copied)
-    _publish(directory, copied / DATA_FILE, lsn, data_id)
+        _fold(disk, folder / INDEX, data_id, last_lsn, copied)
+    _publish(directory, copied / TABLES, lsn, data_id)
     return f"{note}. It was made anew" if note else ""
 
 
@@ -210,13 +211,13 @@ def _publish(directory: Path, copied: Path, lsn: int, data_id: bytes) -> None:
     copied.replace(directory / name)
     found = _sha256(directory / name)
     base = Base(lsn, name, (directory / name).stat().st_size, found, data_id.hex())
-    partial = directory / f"{DESCRIPTION}.partial"
+    partial = directory / f"{BASE_DESCRIPTION}.partial"
     with partial.open("wb") as described:
         described.write(msgspec.json.format(msgspec.json.encode(base)) + b"\n")
         described.flush()
         os.fsync(described.fileno())
     sync_directory(directory)
-    partial.replace(directory / DESCRIPTION)
+    partial.replace(directory / BASE_DESCRIPTION)
     sync_directory(directory)
     for other in directory.glob("*.mdb"):
         if other.name != name:

@@ -14,6 +14,7 @@ import numpy as np
 
 from daybook.engine import events
 from daybook.engine.events import FLAGS, KIND, MESSAGE, RELATED
+from daybook.engine.kinds import WITH_CHUNKS
 from daybook.paging.checked import Transaction
 from daybook.paging.columns import Columns
 from daybook.paging.tables import (
@@ -34,14 +35,19 @@ be looked at, and the last event that left."""
 SWEEP_ROWS: Final = 5_000
 """How many rows are looked at with one batch: about ten milliseconds."""
 
+PLACING: Final = np.zeros(256, bool)
+"""Kinds that say where content is, or that it is there no more."""
+PLACING[[*WITH_CHUNKS, events.SEGMENTS_REMOVED]] = True
+
 # ---- keeping the tables
 
 
 def note_places(tables: Tables, txn: Transaction, columns: Columns) -> None:
     """Take in what a batch says of where content is."""
     kinds = columns.column(KIND)
-    is_large = (kinds == events.ROUTED) & (columns.column(FLAGS) & events.LARGE != 0)
-    chosen = is_large | (kinds == events.CARRIED) | (kinds == events.SEGMENTS_REMOVED)
+    chosen = PLACING[kinds]
+    # A message that is sent says where its content is only if it is large.
+    chosen &= (kinds != events.ROUTED) | (columns.column(FLAGS) & events.LARGE != 0)
     positions = np.flatnonzero(chosen)
     if len(positions):
         _note(tables, txn, columns, positions)

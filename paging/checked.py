@@ -13,10 +13,12 @@ from typing import Final, cast
 import lmdb
 from crc32c import crc32c
 
+from daybook.errors import DaybookError
+
 CRC_BYTES: Final = 4
 
 
-class IndexDamaged(Exception):
+class IndexDamaged(DaybookError):
     """The index cannot be trusted; the text says what is wrong and where. It must be rebuilt."""
 
 

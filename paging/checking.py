@@ -14,12 +14,13 @@ import numpy as np
 from daybook.engine.invariants import check as check_invariants
 from daybook.engine.message import HELD_LEVEL
 from daybook.engine.state import State
+from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.format import Damage
 from daybook.paging import id_pages, pages
 from daybook.paging.agreeing import check_against
 from daybook.paging.checked import IndexDamaged, Transaction
-from daybook.paging.clustering import CLUSTERS_DIRECTORY, known_of, live_in
+from daybook.paging.clustering import known_of, live_in
 from daybook.paging.clusters import check_cluster
 from daybook.paging.judging import DAMAGED
 from daybook.paging.levels import U64_MASK, Level, Levels

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from daybook.engine import events
 from daybook.journal.block import Block
+from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import Corruption
 from daybook.journal.format import Damage
@@ -29,9 +30,6 @@ from daybook.paging.columns import BODY_BYTES, HEADERS_BYTES, Columns
 from daybook.paging.pages import U32, U64
 from daybook.paging.plain import Placed, ranks
 from daybook.paging.tables import CLUSTER_VALUE, CLUSTERS, ID_KEY, Tables
-
-CLUSTERS_DIRECTORY: Final = "clusters"
-"""Where in the directory of the index the files are."""
 
 SPARSE: Final = 2
 """A queue is sparse if the blocks that it is in hold more than so many times its own bytes."""

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from daybook.engine.queues import StoreError
+from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.format import Damage
 from daybook.journal.segment import first_lsn_of
 from daybook.paging.carrying import located
 from daybook.paging.checked import Transaction
-from daybook.paging.clustering import CLUSTERS_DIRECTORY, ranges_of
+from daybook.paging.clustering import ranges_of
 from daybook.paging.clusters import Cluster
 from daybook.paging.content import ContentReader
 from daybook.paging.layout import LAYOUT

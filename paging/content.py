@@ -402,11 +402,6 @@ class ContentReader:
         self._open: OrderedDict[int, _OpenSegment] = OrderedDict()
         self._codec: BlockCodec | None = None
 
-    @property
-    def cached_bytes(self) -> int:
-        """What all that the cache keeps takes in memory."""
-        return self._cache.bytes
-
     def fetch(self, lsns: Sequence[int], messages: Sequence[int] | None = None) -> list[Content]:
         """Headers and bodies of messages, from the events that have them, whose LSNs are sorted.
 

@@ -14,12 +14,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from daybook.journal.data_directory import CLUSTERS_DIRECTORY, INDEX, INDEX_LOCK, TABLES
 from daybook.paging.checked import IndexDamaged
 from daybook.paging.children import child_command
-from daybook.paging.clustering import CLUSTERS_DIRECTORY
 from daybook.paging.judging import DAMAGED, DEADLY
-from daybook.paging.ownership import INDEX_LOCK
-from daybook.paging.tables import DATA_FILE, IndexUnwritable, open_for_reading
+from daybook.paging.tables import IndexUnwritable, open_for_reading
 
 
 def copy_index(data: Path, target: Path) -> bool:
@@ -28,12 +27,12 @@ def copy_index(data: Path, target: Path) -> bool:
     Answers whether somebody writes the index: then a cluster may go at any moment. Raises
     IndexDamaged, IndexUnwritable and OSError.
     """
-    index = data / "index"
+    index = data / INDEX
     target.mkdir()
     with _alone(data) as is_alone:
         if is_alone:
             try:
-                shutil.copyfile(index / DATA_FILE, target / DATA_FILE)
+                shutil.copyfile(index / TABLES, target / TABLES)
             except FileNotFoundError as error:
                 raise IndexDamaged(f"there is no index in {index}") from error
     if not is_alone:

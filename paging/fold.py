@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from daybook.engine import events
 from daybook.engine.apply import APPLY, MisfitError
 from daybook.engine.events import CONNECTION, CONSUMER, KIND, MESSAGE, QUEUE, Row
+from daybook.engine.kinds import COUNTERS, ENDING_UNNAMED, MOVING_QUEUES, OF_ENTRIES
 from daybook.engine.message import HELD_LEVEL, READY, Entry
 from daybook.engine.queues import PAST_ALL, Queue, Store
 from daybook.engine.state import State
@@ -51,21 +52,10 @@ from daybook.paging.tables import (
 
 BARRIERS: Final = np.zeros(256, bool)
 """Kinds of events that what is plain must not be moved across."""
-BARRIERS[[events.BROKER_STARTED, events.QUEUE_DELETED, events.QUEUE_UPDATED]] = True
+BARRIERS[sorted(MOVING_QUEUES)] = True
 
 PLAIN_MIN: Final = 64
 """Runs shorter than this are not worth a look at them as a whole."""
-
-ENTRY_KINDS: Final = frozenset(
-    (
-        events.ROUTED, events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED,
-        events.DEAD_LETTERED, events.EXPIRED, events.REMOVED, events.HELD, events.RELEASED,
-    )
-)  # fmt: skip
-"""Kinds that move entries of one queue, the one that the row names; Routed may list several."""
-
-ENDINGS: Final = frozenset((events.DEAD_LETTERED, events.EXPIRED, events.REMOVED))
-"""Kinds by which an entry leaves that may be in flight, and whose rows do not name the consumer."""
 
 ROUTED: Final = events.ROUTED
 
@@ -166,14 +156,12 @@ class Fold:
             queue.added += added
             queue.newest = max(queue.newest, last)
         self._changed.queues.update(distinct.tolist())
-        for queue_id, count in _tally(run.acknowledged):
-            self._queue(queue_id).acknowledged += count
-        for queue_id, count in _tally(run.dead_lettered):
-            self._queue(queue_id).dead_lettered += count
-        for queue_id, count in _tally(run.expired):
-            self._queue(queue_id).expired += count
-        ended = (run.acknowledged, run.dead_lettered, run.expired)
-        self._changed.queues.update(np.concatenate(ended).tolist())
+        for kind, ended in run.ended.items():
+            counter = COUNTERS[kind]
+            for queue_id, count in _tally(ended):
+                queue = self._queue(queue_id)
+                setattr(queue, counter, getattr(queue, counter) + count)
+            self._changed.queues.update(ended.tolist())
 
     def _queue(self, queue_id: int) -> Queue:
         queue = self.state.queues.get(queue_id)
@@ -194,7 +182,7 @@ class Fold:
         try:
             for lsn, row, detail, header_bytes, body_bytes in columns.events(run.rest):
                 kind = row[KIND]
-                if kind in ENTRY_KINDS:
+                if kind in OF_ENTRIES:
                     self._note_entry(row, detail)
                 else:
                     self._note_other(row)
@@ -225,7 +213,7 @@ class Fold:
                 changed.queues.add(each)
         if row[CONSUMER]:
             changed.consumers.add(row[CONSUMER])
-        elif row[KIND] in ENDINGS:
+        elif row[KIND] in ENDING_UNNAMED:
             queue = self.state.queues.get(queue_id)
             entry = queue.entries.get(message_id) if queue is not None else None
             if entry is not None and entry.consumer is not None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from daybook.journal.block import Block
+from daybook.journal.data_directory import INDEX, JOURNAL, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import Corruption, JournalError
 from daybook.journal.lifeline import end_with
@@ -28,7 +29,7 @@ from daybook.paging.index import Index
 from daybook.paging.layout import LAYOUT
 from daybook.paging.messages import Damaged, Durable, Ended, Indexed, Line, Trouble
 from daybook.paging.ownership import owning_index
-from daybook.paging.tables import DATA_FILE, IndexDamaged, IndexUnwritable
+from daybook.paging.tables import IndexDamaged, IndexUnwritable
 
 COMMIT_SECONDS: Final = 1.0
 """How long an event waits for its commit when nothing presses."""
@@ -141,7 +142,7 @@ class Indexer:
             seconds = time.monotonic() - begun
             self._digest = False
         used = resource.getrusage(resource.RUSAGE_SELF)
-        size = (self._index.path / DATA_FILE).stat().st_size
+        size = (self._index.path / TABLES).stat().st_size
         processor = used.ru_utime + used.ru_stime
         self._line.say(Indexed(self._index.lsn, digest, processor, size, seconds))
 
@@ -163,7 +164,7 @@ def main(arguments: list[str]) -> int:
         with owning_index(data, lambda text: line.say(Trouble(text))):
             index = _open(line, data)
             try:
-                Indexer(line, index).run(RealDisk(data / "journal"))
+                Indexer(line, index).run(RealDisk(data / JOURNAL))
             finally:
                 index.close()
     except (Ended, KeyboardInterrupt):
@@ -175,10 +176,10 @@ def main(arguments: list[str]) -> int:
 
 def _open(line: Line, data: Path) -> Index:
     """Open the tables, however long the disk has no room for them."""
-    data_id = data_id_of(RealDisk(data / "journal"))
+    data_id = data_id_of(RealDisk(data / JOURNAL))
     while True:
         try:
-            return Index(data / "index", data_id)
+            return Index(data / INDEX, data_id)
         except IndexUnwritable as trouble:
             line.say(Trouble(str(trouble)))
             line.hear(RETRY_SECONDS)

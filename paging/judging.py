@@ -9,11 +9,12 @@ import subprocess
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from daybook.journal.data_directory import TABLES
 from daybook.journal.disk import Disk
 from daybook.journal.reader import read_blocks
 from daybook.paging.children import child_command
 from daybook.paging.layout import LAYOUT
-from daybook.paging.tables import DATA_FILE, IndexDamaged, IndexUnwritable, open_for_reading
+from daybook.paging.tables import IndexDamaged, IndexUnwritable, open_for_reading
 
 DAMAGED: Final = 3
 """Exit code of the process that reads a whole index and finds it damaged."""
@@ -36,7 +37,7 @@ def judge(path: Path, data_id: bytes, disk: Disk) -> Judgement:
     the block that ends there. Nothing of what it holds is looked at (`check_apart` does). Raises
     IndexUnwritable if the files cannot be opened, and JournalError.
     """
-    if not (path / DATA_FILE).exists():
+    if not (path / TABLES).exists():
         return Judgement(False, 0, "there is none")
     try:
         tables = open_for_reading(path, data_id)

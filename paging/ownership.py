@@ -13,8 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-INDEX_LOCK: Final = "index-lock"
-
+from daybook.journal.data_directory import INDEX_LOCK
 
 TRY_SECONDS: Final = 0.02
 SAY_SECONDS: Final = 1.0

@@ -6,14 +6,15 @@ for `engine.apply`. Must never know tables or the state: what an entry was befor
 the first event that it has there; only of what just ends it is asked whether it was in flight.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from daybook.engine import events
+from daybook.engine import events, kinds
 from daybook.engine.apply import APPLY, nothing
+from daybook.engine.life import READY
 from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
 from daybook.paging.columns import DETAIL_BYTES, Columns
 from daybook.paging.pages import I64, NO_ROWS, SIZE_MAX, U8, U16, U32, Rows
@@ -21,21 +22,20 @@ from daybook.paging.pages import I64, NO_ROWS, SIZE_MAX, U8, U16, U32, Rows
 KINDS: Final = 256
 
 
-def _kinds(*numbers: int) -> NDArray[np.bool_]:
+def _table(numbers: Iterable[int]) -> NDArray[np.bool_]:
     """A set of kinds, as a table by their numbers."""
     table = np.zeros(KINDS, bool)
-    table[list(numbers)] = True
+    table[sorted(numbers)] = True
     return table
 
 
-SEEN_KINDS: Final = _kinds(events.ROUTED, events.DELIVERED, events.RETURNED)
-"""Kinds after which an entry is in its queue."""
-
-UNSEEN_ENDS: Final = _kinds(events.DEAD_LETTERED, events.EXPIRED, events.REMOVED)
-"""Kinds by which an entry leaves that may be ready or in flight."""
-
-END_KINDS: Final = UNSEEN_ENDS | _kinds(events.ACKNOWLEDGED)
-PLAIN_KINDS: Final = SEEN_KINDS | END_KINDS
+NEW_KINDS: Final = _table(kinds.ENTERING)
+TAKING_KINDS: Final = _table(kinds.TAKING)
+READY_KINDS: Final = _table(kind for kind, life in kinds.LIVES.items() if life.after == READY)
+UNNAMED_ENDS: Final = _table(kinds.ENDING_UNNAMED)
+END_KINDS: Final = _table(kinds.LEAVING)
+COUNTED_ENDS: Final = sorted(kinds.LEAVING & kinds.COUNTERS.keys())
+PLAIN_KINDS: Final = _table(kinds.WITHOUT_WAITING | kinds.LEAVING)
 
 SILENT_KINDS: Final = np.zeros(KINDS, bool)
 """Kinds that change nothing here; `paging.fold` does not hand them to `apply`."""
@@ -68,16 +68,14 @@ class Run(NamedTuple):
     """What the events of a run come to.
 
     `rest` are the positions of events for `apply`. Of the plain ones: the queues that something
-    was added to, acknowledged in, and so on, one item an event, what is to be appended to pages,
-    and what is to be taken out. `newest` goes with `added`: ids of the messages.
+    was added to, and by kind those that something left by it, one item an event, what is to be
+    appended to pages, and what is to be taken out. `newest` goes with `added`: ids of the messages.
     """
 
     rest: NDArray[np.intp]
     added: NDArray[np.uint32]
     newest: NDArray[np.uint64]
-    acknowledged: NDArray[np.uint32]
-    dead_lettered: NDArray[np.uint32]
-    expired: NDArray[np.uint32]
+    ended: dict[int, NDArray[np.uint32]]
     appended: Placed
     taken: Taken
 
@@ -105,7 +103,7 @@ def everything(columns: Columns, start: int, stop: int) -> Run:
     kind = columns.column(events.KIND)[start:stop]
     rest = start + np.flatnonzero(~SILENT_KINDS[kind])
     none = NO_QUEUES
-    return Run(rest, none, NO_ROWS.message, none, none, none, NONE_PLACED, NONE_TAKEN)
+    return Run(rest, none, NO_ROWS.message, {}, NONE_PLACED, NONE_TAKEN)
 
 
 class _Items(NamedTuple):
@@ -144,11 +142,11 @@ def classify(columns: Columns, start: int, stop: int, flying: Callable[[int, int
     first = np.zeros(groups, np.intp)
     first[group[::-1]] = np.arange(len(group))[::-1]
     first_kind, last_kind = items.kind[first], items.kind[last]
-    is_new = plain & (first_kind == events.ROUTED)
+    is_new = plain & NEW_KINDS[first_kind]
     ends = plain & END_KINDS[last_kind]
-    stays = is_new & ((last_kind == events.ROUTED) | (last_kind == events.RETURNED))
-    taken = ends & (first_kind == events.DELIVERED)
-    for number in np.flatnonzero(ends & (first == last) & UNSEEN_ENDS[last_kind]).tolist():
+    stays = is_new & READY_KINDS[last_kind]
+    taken = ends & TAKING_KINDS[first_kind]
+    for number in np.flatnonzero(ends & (first == last) & UNNAMED_ENDS[last_kind]).tolist():
         item = first[number]
         taken[number] = not flying(int(items.queue[item]), int(items.message[item]))
     plain = (is_new & ends) | stays | taken
@@ -157,18 +155,13 @@ def classify(columns: Columns, start: int, stop: int, flying: Callable[[int, int
     rest = ~SILENT_KINDS[columns.column(events.KIND)[start:stop]]
     rest[items.at] &= ~plain[group]
     added = first[is_new & plain]
-    ended = {
-        kind: items.queue[last[ends & plain & (last_kind == kind)]]
-        for kind in (events.ACKNOWLEDGED, events.DEAD_LETTERED, events.EXPIRED)
-    }
+    ended = {kind: items.queue[last[ends & plain & (last_kind == kind)]] for kind in COUNTED_ENDS}
     stays &= plain
     return Run(
         start + np.flatnonzero(rest),
         items.queue[added],
         items.message[added],
-        ended[events.ACKNOWLEDGED],
-        ended[events.DEAD_LETTERED],
-        ended[events.EXPIRED],
+        ended,
         _placed(columns, start, items, first[stays], last[stays]),
         _taken(columns, start, items, first[taken & plain]),
     )

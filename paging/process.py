@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from daybook.errors import DaybookError
 from daybook.paging.children import child_command
 from daybook.paging.judging import DEADLY
 from daybook.paging.messages import Damaged, Durable, Ended, Indexed, Line, Said, Trouble
@@ -23,7 +24,7 @@ SILENT_SECONDS: Final = 60.0
 """How long a start waits for an indexer that says nothing."""
 
 
-class IndexerFailed(Exception):
+class IndexerFailed(DaybookError):
     """The indexer ended; the text says why, `index` whether its tables are what is wrong.
 
     `corrupt` says that it is the journal: it was read, and is damaged.
@@ -35,7 +36,7 @@ class IndexerFailed(Exception):
         self.corrupt: Final = corrupt
 
 
-class IndexerStuck(Exception):
+class IndexerStuck(DaybookError):
     """The indexer runs and does not get on: its disk is full, or hangs. It goes on when it can."""
 
 

@@ -4,11 +4,21 @@ A record is a msgpack array; fields are only ever added at its end, with a defau
 where records are kept.
 """
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from daybook.engine.definitions import Detail, SharedTexts, definition_in, values_beyond
+from daybook.engine.definitions import (
+    AddressDefinition,
+    Detail,
+    QueueDefinition,
+    SharedTexts,
+    definition_in,
+    values_beyond,
+    with_changes,
+)
 from daybook.engine.events import MESSAGE_FLAGS, REDELIVERED
 from daybook.engine.message import HELD_LEVEL, Entry, Message, message_without_content
 from daybook.engine.queues import Queue
@@ -184,12 +194,29 @@ def definition_of(
     kind: type[_D], record: AddressRecord | QueueRecord, texts: SharedTexts, name: str = ""
 ) -> _D:
     """Return the definition that a record has; see `definition_in`. Raises IndexDamaged."""
-    found = msgspec.structs.asdict(record)
-    named = {name: found[name] for name in kind.__struct_fields__ if name in found}
-    try:
-        return definition_in(kind, msgspec.convert(named | record.more, kind), texts, name)
-    except msgspec.ValidationError as error:
-        raise IndexDamaged(f"the index is damaged: {record.name} is defined so: {error}") from error
+    found = kind(*_OWN_ATTRIBUTES[kind](record))
+    if record.more:
+        try:
+            later = msgspec.convert(record.more, kind)
+        except msgspec.ValidationError as error:
+            text = f"the index is damaged: '{record.name}' is defined so: {error}"
+            raise IndexDamaged(text) from error
+        known = [field for field in kind.__struct_fields__ if field in record.more]
+        found = with_changes(found, later, tuple(known))
+    return definition_in(kind, found, texts, name)
+
+
+def _own_attributes(kind: type[Detail], record: type[msgspec.Struct]) -> Callable[[Any], Any]:
+    """How to read off a record the first attributes of a definition, which it has as fields."""
+    return attrgetter(
+        *(name for name in kind.__struct_fields__ if name in record.__struct_fields__)
+    )
+
+
+_OWN_ATTRIBUTES: Final = {
+    AddressDefinition: _own_attributes(AddressDefinition, AddressRecord),
+    QueueDefinition: _own_attributes(QueueDefinition, QueueRecord),
+}
 
 
 def connection_record(connection: Connection) -> ConnectionRecord:

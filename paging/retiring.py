@@ -19,6 +19,7 @@ import msgspec
 
 from daybook.engine.queues import StoreError
 from daybook.journal.archive.archive import Archive
+from daybook.journal.data_directory import BASE, INDEX, JOURNAL
 from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.errors import JournalError
 from daybook.journal.format import segment_first_lsn
@@ -29,7 +30,6 @@ from daybook.paging.children import child_command
 from daybook.paging.surveying import Survey
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
 
-BASE: Final = "base"
 FIND: Final = "find"
 WEIGH: Final = "weigh"
 RETIRE: Final = "retire"
@@ -51,7 +51,7 @@ def retire(data: Path, last_lsn: int, archive_url: str) -> int:
     Return how much does. Raises JournalError, StoreError, BaseDamaged, IndexDamaged,
     IndexUnwritable and OSError.
     """
-    disk = RealDisk(data / "journal")
+    disk = RealDisk(data / JOURNAL)
     data_id = data_id_of(disk)
     with closing(Survey.of(data, last_lsn)) as survey:
         left = survey.count()
@@ -59,7 +59,7 @@ def retire(data: Path, last_lsn: int, archive_url: str) -> int:
         return left
     archive = Archive(archive_url) if archive_url else None
     note = keep(
-        disk, archive, data / BASE, data / "index", data_id, last_lsn, now=time.time_ns() // 1000
+        disk, archive, data / BASE, data / INDEX, data_id, last_lsn, now=time.time_ns() // 1000
     )
     if note:
         print(note, file=sys.stderr)

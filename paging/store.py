@@ -36,10 +36,11 @@ from daybook.engine.message import (
 )
 from daybook.engine.queues import PAST_ALL, Due, Loaded, Queue, StoreDamaged, StoreError, Window
 from daybook.engine.state import State
+from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import Disk, RealDisk
 from daybook.paging.carrying import located
 from daybook.paging.checked import IndexDamaged, Transaction
-from daybook.paging.clustering import CLUSTERS_DIRECTORY, ranges_of
+from daybook.paging.clustering import ranges_of
 from daybook.paging.clusters import ClusterReader
 from daybook.paging.content import CACHE_BYTES, Content, ContentReader, DecodedCache
 from daybook.paging.layout import LAYOUT
@@ -114,9 +115,8 @@ class IndexStore:
         self.content: Final = ContentReader(disk, LAYOUT, self.locate, cache=cache)
         with self._reading() as txn:
             data_id = tables.data_id(txn)
-        self._clusters: Final = ClusterReader(
-            RealDisk(tables.path / CLUSTERS_DIRECTORY), data_id, cache
-        )
+        clusters = RealDisk(tables.path / CLUSTERS_DIRECTORY)
+        self._clusters: Final = ClusterReader(clusters, data_id, cache)
         self.refresh(0)
 
     @property

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from daybook.journal.data_directory import TABLES
 from daybook.paging.checked import IndexDamaged
 from daybook.paging.tables import (
     ADDRESSES,
@@ -30,7 +31,6 @@ from daybook.paging.tables import (
     CLUSTERS,
     CONNECTIONS,
     CONSUMERS,
-    DATA_FILE,
     EXPIRING,
     EXPIRING_KEY,
     FLIGHT_KEY,
@@ -125,7 +125,7 @@ class _Nodes(NamedTuple):
 
 def check_structure(directory: Path) -> None:
     """Raise IndexDamaged if LMDB should not look at the tables in a directory; also OSError."""
-    path = directory / DATA_FILE
+    path = directory / TABLES
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         _File(descriptor).check()
@@ -154,14 +154,14 @@ class _File:
             raise _Wrong("its meta pages do not agree")
         if (self._last + 1) * self._page_bytes > self._bytes:
             wanted = (self._last + 1) * self._page_bytes
-            raise _Wrong(f"{DATA_FILE} has {self._bytes} bytes of {wanted}")
+            raise _Wrong(f"{TABLES} has {self._bytes} bytes of {wanted}")
         self._used: Final = np.zeros(self._last + 1, np.bool_)
         self._used[:FIRST_PAGE] = True
 
     def _meta(self, number: int, offset: int) -> tuple[Any, ...]:
         data = os.pread(self._descriptor, HEADER_BYTES + META.size, offset)
         if len(data) < HEADER_BYTES + META.size:
-            raise _Wrong(f"{DATA_FILE} has {self._bytes} bytes")
+            raise _Wrong(f"{TABLES} has {self._bytes} bytes")
         found = META.unpack_from(data, HEADER_BYTES)
         flags = int.from_bytes(data[10:12], "little")
         if flags != META_PAGE or found[0] != MAGIC or found[1] != VERSION:
@@ -287,7 +287,7 @@ class _File:
                 count = min(READ_BYTES_MAX // size, stop - part)
                 data = os.pread(self._descriptor, count * size, int(ascending[part]) * size)
                 if len(data) != count * size:
-                    raise _Wrong(f"{DATA_FILE} is shorter than it was")
+                    raise _Wrong(f"{TABLES} is shorter than it was")
                 pages[order[part : part + count]] = np.frombuffer(data, np.uint8).reshape(-1, size)
         return pages
 

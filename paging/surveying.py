@@ -26,6 +26,7 @@ from daybook.engine.events import (
 )
 from daybook.engine.message import HELD_LEVEL, MESSAGE_OVERHEAD_BYTES
 from daybook.engine.queues import StoreError
+from daybook.journal.data_directory import INDEX, JOURNAL
 from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.format import Damage, segment_first_lsn
 from daybook.journal.segment import first_lsn_of, open_segment, segment_names
@@ -96,7 +97,7 @@ class Survey:
     @classmethod
     def of(cls, data: Path, last_lsn: int) -> "Survey":
         """Open the index and the journal of a data directory. Raises IndexDamaged."""
-        return cls(RealDisk(data / "journal"), open_for_reading(data / "index"), last_lsn)
+        return cls(RealDisk(data / JOURNAL), open_for_reading(data / INDEX), last_lsn)
 
     def close(self) -> None:
         """Close both."""

@@ -17,6 +17,8 @@ from typing import Final, TypeVar
 
 import lmdb
 
+from daybook.errors import DaybookError
+from daybook.journal.data_directory import TABLES, TABLES_LOCK
 from daybook.journal.disk import sync_directory
 from daybook.journal.spares import OUT_OF_DESCRIPTORS, SPARES
 from daybook.paging.checked import IndexDamaged as IndexDamaged  # noqa: PLC0414 (for who opens tables)
@@ -25,10 +27,8 @@ from daybook.paging.checked import Table, Transaction
 FORMAT: Final = 2
 """Number of the format of keys and values; an index of another one is made anew."""
 
-LOCK_FILE: Final = "lock.mdb"
 LOCK_FILE_BYTES: Final = 8192
 """What LMDB takes for 126 readers."""
-DATA_FILE: Final = "data.mdb"
 MAP_BYTES_MIN: Final = 16 * 1024 * 1024
 """Size of a new map; it doubles when a transaction does not fit."""
 
@@ -111,7 +111,7 @@ _DAMAGE: Final = (
 )
 
 
-class IndexUnwritable(Exception):
+class IndexUnwritable(DaybookError):
     """The index cannot be written now: the disk is full or read-only. What is committed stays."""
 
 
@@ -251,7 +251,7 @@ class Tables:
 
     def _extend(self) -> None:
         """Make the file as long as LMDB takes it for: pages at its end may never be written."""
-        file = self.path / DATA_FILE
+        file = self.path / TABLES
         wanted = (int(self._env.info()["last_pgno"]) + 1) * self._page_bytes()
         if file.stat().st_size < wanted:
             with file.open("r+b") as opened:
@@ -291,7 +291,7 @@ def open_for_writing(path: Path, data_id: bytes) -> Tables:
     """
     with translated(path):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        is_new = not (path / DATA_FILE).exists()
+        is_new = not (path / TABLES).exists()
         tables = Tables(path, _environment(path, readonly=False), readonly=False)
         if is_new:
             # Commits sync the file, and not its name: a power cut could take the whole index.
@@ -310,11 +310,11 @@ def open_for_reading(path: Path, data_id: bytes | None = None) -> Tables:
 
     Raises IndexDamaged (also if there are none) and IndexUnwritable.
     """
-    file = path / DATA_FILE
+    file = path / TABLES
     if not file.exists():
         raise IndexDamaged(f"there is no index in {path}")
     if not file.is_file() or not file.stat().st_size:
-        raise IndexDamaged(f"the index in {path} is damaged: {DATA_FILE} is no file with tables")
+        raise IndexDamaged(f"the index in {path} is damaged: {TABLES} is no file with tables")
     with translated(path):
         tables = Tables(path, _environment(path, readonly=True), readonly=True)
     try:
@@ -327,7 +327,7 @@ def open_for_reading(path: Path, data_id: bytes | None = None) -> Tables:
 
 
 def _environment(path: Path, *, readonly: bool) -> lmdb.Environment:
-    file = path / DATA_FILE
+    file = path / TABLES
     size = file.stat().st_size if file.exists() else 0
     map_bytes = MAP_BYTES_MIN
     while map_bytes < 2 * size:
@@ -342,7 +342,7 @@ def _environment(path: Path, *, readonly: bool) -> lmdb.Environment:
         if length < wanted:
             # Looking at what is missing would end the process.
             raise IndexDamaged(
-                f"the index in {path} is damaged: {DATA_FILE} has {length} bytes of {wanted}"
+                f"the index in {path} is damaged: {TABLES} has {length} bytes of {wanted}"
             )
     except BaseException:
         env.close()
@@ -352,7 +352,7 @@ def _environment(path: Path, *, readonly: bool) -> lmdb.Environment:
 
 def _reserve_lock(path: Path) -> None:
     """Give LMDB's file of locks its room. It is mapped: without room, whoever looks at it dies."""
-    descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path / TABLES_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(descriptor, 0, LOCK_FILE_BYTES)
     finally:

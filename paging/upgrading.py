@@ -16,12 +16,12 @@ from typing import Final
 import lmdb
 from crc32c import crc32c
 
+from daybook.journal.data_directory import TABLES
 from daybook.paging.checked import CRC_BYTES, IndexDamaged, Transaction
 from daybook.paging.tables import (
     ADDRESSES,
     CONNECTIONS,
     CONSUMERS,
-    DATA_FILE,
     DATA_ID_KEY,
     FLIGHTS,
     FORMAT_KEY,
@@ -54,7 +54,7 @@ def upgrade(directory: Path) -> bool:
 
     All others stay as they are. Raises IndexDamaged and IndexUnwritable.
     """
-    old, new = directory / DATA_FILE, directory / "upgraded"
+    old, new = directory / TABLES, directory / "upgraded"
     with translated(directory):
         size = max(2 * old.stat().st_size, MAP_BYTES_MIN)
         env = lmdb.open(
@@ -70,7 +70,7 @@ def upgrade(directory: Path) -> bool:
                 _rewrite(new, data_id, {name: _rows(env, txn, name) for name in NAMES})
         finally:
             env.close()
-        (new / DATA_FILE).replace(old)
+        (new / TABLES).replace(old)
         shutil.rmtree(new)
     return True
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from daybook.engine import events
+from daybook.engine.kinds import OF_TWO_MESSAGES
 from daybook.journal.block import Block, BlockCodec
 from daybook.journal.disk import Disk
 from daybook.journal.errors import Corruption
@@ -45,7 +46,7 @@ PROCESSORS: Final = min(4, len(os.sched_getaffinity(0)))
 
 KINDS: Final = 256
 _FAMILY: Final = np.zeros(KINDS, bool)
-_FAMILY[[events.ROUTED, events.DEAD_LETTERED, events.EXPIRED]] = True
+_FAMILY[sorted(OF_TWO_MESSAGES)] = True
 """Kinds whose `related` is a message, too: the one it was made from, or went on as."""
 
 

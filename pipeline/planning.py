@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daybook.client.control import is_running
-from daybook.engine import events
+from daybook.engine import events, kinds
 from daybook.engine.events import KIND, MESSAGE, TIME, Row
 from daybook.history.beginning import beginning
 from daybook.history.names import Names
@@ -55,14 +55,7 @@ GAP_BYTES: Final = 1 << 16
 ENTRY: Final = np.dtype(
     [(name, {"Q": "<u8", "I": "<u4", "q": "<i8"}[code]) for name, code in FOOTER_ENTRY_FIELDS]
 )
-NAMING: Final = kinds_mask(
-    frozenset(
-        {
-            events.ADDRESS_CREATED, events.ADDRESS_UPDATED,
-            events.QUEUE_CREATED, events.QUEUE_UPDATED,
-        }
-    )
-)  # fmt: skip
+NAMING: Final = kinds_mask(kinds.NAMING)
 """Kinds that say what addresses and queues are called."""
 
 ALL_QUEUES: Final = (1 << 64) - 1

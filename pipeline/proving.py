@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from daybook.journal.archive.manifest import describe, encode_manifest
 from daybook.journal.archive.store import LocalStore, Store
+from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.errors import ArchiveError, JournalError
 from daybook.journal.format import Damage, SegmentHeader, manifest_name
@@ -37,7 +38,6 @@ from daybook.pipeline.parquet.archive import (
 )
 from daybook.pipeline.planning import Source
 from daybook.pipeline.proof import Proof, Rebuilder, RebuiltBlock, decode_proof, zstd_version
-from daybook.recovery.directory import JOURNAL
 
 BATCH_ROWS: Final = 1 << 16
 

@@ -27,6 +27,7 @@ from daybook.client.stomp import (
     StompError,
     encode,
 )
+from daybook.errors import DaybookError
 
 ROWS_MAX: Final = 1000
 BYTES_MAX: Final = 8 << 20
@@ -59,7 +60,7 @@ Told = Callable[[str], None]
 RoutingType = Literal["", "anycast", "multicast"]
 
 
-class PublishError(Exception):
+class PublishError(DaybookError):
     """The broker refused, or could not be reached in time; the text says which and why."""
 
 

@@ -12,11 +12,12 @@ from typing import Final
 import msgspec
 
 from daybook.engine.events import BY_NAME
+from daybook.errors import DaybookError
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class SelectionError(ValueError):
+class SelectionError(DaybookError, ValueError):
     """An option makes no sense; the text says which, and what would be right."""
 
 

@@ -12,6 +12,19 @@ from typing import Final
 
 import msgspec
 
+from daybook.engine import life
+from daybook.engine.events import BY_NUMBER
+from daybook.engine.kinds import (
+    ENDING_A_DELIVERY,
+    ENTERING,
+    LEAVING,
+    OF_ENTRIES,
+    OF_TWO_MESSAGES,
+    about,
+    changing,
+    names,
+    outcome,
+)
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.planning import make_plan
 from daybook.pipeline.schema import ALL_COLUMNS
@@ -25,15 +38,15 @@ MILESTONE_COLUMNS: Final = (
     "detail",
 )  # fmt: skip
 """Columns of `milestones`: those of `events` of these names."""
-MILESTONE_KINDS: Final = (
-    "BrokerStarted", "BrokerStopped", "AddressCreated", "AddressUpdated", "AddressDeleted",
-    "QueueCreated", "QueueUpdated", "QueueDeleted", "QueuePaused", "QueueResumed",
-)  # fmt: skip
+MILESTONE_KINDS: Final = names(about(life.BROKER, life.ADDRESS, life.QUEUE))
 
 _LAST_LSN: Final = (1 << 63) - 1
-_SETTLING: Final = ("Acknowledged", "DeadLettered", "Expired", "Removed")
+_SETTLING: Final = names(LEAVING)
 """Kinds of events with which an entry leaves its queue."""
-_OF_ENTRIES: Final = ("Routed", "Delivered", "Returned", "Held", "Released", *_SETTLING)
+_OF_ENTRIES: Final = names(OF_ENTRIES)
+_AFTER_ROUTED: Final = names(OF_ENTRIES - ENTERING)
+_MADE_INTO_OTHERS: Final = names(LEAVING & OF_TWO_MESSAGES)
+_QUEUE_NAMING: Final = names(changing({life.QUEUE}, {life.BEGINS, life.CHANGES}))
 
 
 class ViewColumn(msgspec.Struct, frozen=True):
@@ -59,8 +72,15 @@ class View(msgspec.Struct, frozen=True):
     kinds: tuple[str, ...] = ()
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(f"'{word}'" for word in words)
+
+
+def _outcomes(column: str, kinds: Iterable[int]) -> str:
+    """Branches of a CASE that say what the kind in a column did to an entry."""
+    return " ".join(
+        f"WHEN {column} = '{BY_NUMBER[kind].name}' THEN '{outcome(kind)}'" for kind in sorted(kinds)
+    )
 
 
 def _columns(table: str) -> tuple[ViewColumn, ...]:
@@ -118,7 +138,7 @@ gathered AS (
     min(reason) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_reason,
     min(lsn) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_lsn,
     min(time) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_at,
-    max(related) FILTER (WHERE kind IN ('DeadLettered', 'Expired')) AS successor{gathered}
+    max(related) FILTER (WHERE kind IN ({_listed(_MADE_INTO_OTHERS)})) AS successor{gathered}
   FROM touched GROUP BY message, queue
 ),
 placed AS (
@@ -137,10 +157,7 @@ placed AS (
 SELECT message, placed.queue, coalesce(made_id, nullif(seen_id, 0)) AS queue_id, placed.address,
   routed_at, priority, persistent, sender, made_from, deliveries, returns, first_delivered_at,
   last_delivered_at,
-  CASE WHEN end_kind = 'Acknowledged' THEN 'acknowledged'
-    WHEN end_kind = 'DeadLettered' THEN 'dead-lettered'
-    WHEN end_kind = 'Expired' THEN 'expired'
-    WHEN end_kind = 'Removed' THEN 'removed'
+  CASE {_outcomes("end_kind", LEAVING)}
     WHEN dropped_lsn IS NOT NULL THEN 'dropped'
     WHEN is_out THEN 'in flight' WHEN is_held THEN 'held' ELSE 'ready' END AS state,
   CASE WHEN dropped_lsn IS NOT NULL THEN 'restart' ELSE end_reason END AS reason,
@@ -190,12 +207,12 @@ followed AS (
     lead(reason) OVER (PARTITION BY message, queue ORDER BY lsn) AS next_reason,
     lead(lsn) OVER (PARTITION BY message, queue ORDER BY lsn) AS next_lsn,
     lead(time) OVER (PARTITION BY message, queue ORDER BY lsn) AS next_time
-  FROM events WHERE kind IN ({_listed(name for name in _OF_ENTRIES if name != "Routed")})
+  FROM events WHERE kind IN ({_listed(_AFTER_ROUTED)})
 ),
 delivered AS (
   SELECT followed.*,
     CASE WHEN restarts.last_lsn > lsn
-      AND coalesce(next_kind, '') NOT IN ('Acknowledged', 'Returned')
+      AND coalesce(next_kind, '') NOT IN ({_listed(names(ENDING_A_DELIVERY))})
       THEN list_min(list_filter(restarts.lsns, lambda started: started > lsn))
       END AS restart_lsn
   FROM followed CROSS JOIN restarts WHERE kind = 'Delivered'
@@ -215,11 +232,7 @@ SELECT lsn AS delivered_lsn, time AS delivered_at, message, queue, queue_id, add
   connection, delivery_count, priority, persistent,
   CASE WHEN cut_off THEN 'returned at restart'
     WHEN next_kind IS NULL THEN 'in flight'
-    WHEN next_kind = 'Acknowledged' THEN 'acknowledged'
-    WHEN next_kind = 'Returned' THEN 'returned'
-    WHEN next_kind = 'DeadLettered' THEN 'dead-lettered'
-    WHEN next_kind = 'Expired' THEN 'expired'
-    WHEN next_kind = 'Removed' THEN 'removed' ELSE 'unknown' END AS outcome,
+    {_outcomes("next_kind", LEAVING | ENDING_A_DELIVERY)} ELSE 'unknown' END AS outcome,
   CASE WHEN cut_off THEN 'restart' ELSE next_reason END AS reason,
   ended_lsn, ended_at,
   CAST(date_diff('microsecond', time, ended_at) AS DOUBLE) / 1000.0 AS duration_ms
@@ -230,8 +243,8 @@ WITH {_RESTARTS},
 {_MADE},
 latest AS (
   SELECT queue_id,
-    max_by(address, lsn) FILTER (WHERE kind IN ('QueueCreated', 'QueueUpdated')) AS address,
-    max_by(detail, lsn) FILTER (WHERE kind IN ('QueueCreated', 'QueueUpdated')) AS detail,
+    max_by(address, lsn) FILTER (WHERE kind IN ({_listed(_QUEUE_NAMING)})) AS address,
+    max_by(detail, lsn) FILTER (WHERE kind IN ({_listed(_QUEUE_NAMING)})) AS detail,
     min(lsn) FILTER (WHERE kind = 'QueueDeleted') AS deleted_lsn,
     min(time) FILTER (WHERE kind = 'QueueDeleted') AS deleted_at,
     max(lsn) FILTER (WHERE kind = 'QueuePaused') AS paused_lsn,
@@ -371,7 +384,7 @@ duration_ms     milliseconds from delivery to end
         "lsn", "time", "kind", "reason", "address", "queue", "queue_id", "message", "consumer",
         "connection", "delivery_count", "priority", "persistent",
     ),
-    tuple(name for name in _OF_ENTRIES if name != "Routed"),
+    _AFTER_ROUTED,
 )  # fmt: skip
 QUEUES: Final = View(
     "queues",

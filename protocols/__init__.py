@@ -1,5 +1,10 @@
 """One folder a protocol: sans-IO sessions that turn bytes into commands and effects into bytes.
 
+- `port`: what a protocol offers the server, and what it needs of the engine and of the server
+- `registry`: which protocol an acceptor speaks, by its scheme
+- `stomp`: STOMP 1.0, 1.1 and 1.2
+- `probe`: HTTP for supervisors and monitoring: `/live`, `/ready`, `/metrics`
+
 No protocol imports another, and none knows sockets, clocks or files.
 
 Modules:

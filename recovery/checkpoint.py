@@ -15,6 +15,7 @@ from daybook.engine import events
 from daybook.engine.events import KIND
 from daybook.engine.queues import PAST_ALL, StoreError
 from daybook.engine.state import State
+from daybook.journal.data_directory import BASE, INDEX, TABLES
 from daybook.journal.disk import Disk
 from daybook.journal.reader import read_blocks
 from daybook.journal.segment import first_lsn_of, segment_names
@@ -22,12 +23,10 @@ from daybook.paging.base import BaseDamaged, describe, restore
 from daybook.paging.judging import check_apart, judge
 from daybook.paging.layout import LAYOUT
 from daybook.paging.process import IndexerFailed, IndexerProcess, IndexerStuck
-from daybook.paging.retiring import BASE
 from daybook.paging.store import IndexStore
 from daybook.paging.structure import check_structure
 from daybook.paging.tables import (
     BLOCKS,
-    DATA_FILE,
     ID_KEY,
     IndexDamaged,
     IndexUnwritable,
@@ -36,7 +35,6 @@ from daybook.paging.tables import (
 )
 from daybook.recovery.last_words import LastWords
 
-INDEX: Final = "index"
 CATCH_UP_EVENTS: Final = 200_000
 """How many events a start folds itself; for more it waits for the indexer, which is faster."""
 
@@ -70,7 +68,7 @@ def suspect(path: Path, journal: Path, words: LastWords, notice: Notice) -> str:
     nothing to be said. Deletes nothing: the start may yet be refused. Raises IndexUnwritable and
     OSError if it cannot be read.
     """
-    file = path / INDEX / DATA_FILE
+    file = path / INDEX / TABLES
     if not file.is_file():
         return ""
     try:

@@ -18,6 +18,8 @@ from typing import Final, NamedTuple
 from daybook.engine.invariants import check
 from daybook.engine.queues import StoreError
 from daybook.engine.state import State
+from daybook.errors import DaybookError
+from daybook.journal.data_directory import DATA_ID, INDEX, JOURNAL
 from daybook.journal.disk import Disk, RealDisk, sync_directory
 from daybook.journal.errors import Locked
 from daybook.journal.journal import SEGMENT_BYTES, Journal
@@ -31,25 +33,17 @@ from daybook.paging.ownership import owning_index
 from daybook.paging.process import IndexerFailed, IndexerProcess
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import IndexUnwritable
-from daybook.recovery.checkpoint import (
-    INDEX,
-    Checkpoint,
-    known_durable_lsn,
-    load_checkpoint,
-    suspect,
-)
+from daybook.recovery.checkpoint import Checkpoint, known_durable_lsn, load_checkpoint, suspect
 from daybook.recovery.fold import FoldError, fold_block
 from daybook.recovery.last_words import LastWords, Watch, last_words
 from daybook.recovery.strangers import named, strangers
 
-JOURNAL: Final = "journal"
-DATA_ID: Final = "data-id"
 LOCK_WAIT_SECONDS: Final = 5.0
 INDEX_WAIT_SECONDS: Final = 20.0
 """How long a start waits for a killed broker's indexer, which ends unless its disk hangs."""
 
 
-class RecoveryError(Exception):
+class RecoveryError(DaybookError):
     """A data directory cannot be opened; the text says what, where and what to do."""
 
 
@@ -67,36 +61,6 @@ class Recovered(NamedTuple):
     indexed: int = 0
     store: IndexStore | None = None
     indexer: IndexerProcess | None = None
-
-
-def recover(
-    disk: Disk,
-    *,
-    data_id: bytes,
-    segment_bytes: int = SEGMENT_BYTES,
-    device_block_bytes: int = 0,
-    clock: Callable[[], float] = perf_counter,
-    progress: Callable[[int, int], None] | None = None,
-) -> Recovered:
-    """Open or create the journal on a disk and fold all of it.
-
-    `data_id` (16 bytes) is used if the journal is created. `progress` is called with events done
-    and events in all. Raises JournalError and RecoveryError.
-    """
-    journal, repair = open_journal(
-        disk,
-        data_id=data_id,
-        segment_bytes=segment_bytes,
-        device_block_bytes=device_block_bytes,
-        clock=clock,
-    )
-    state = State()
-    try:
-        events = fold_journal(disk, journal.durable_lsn, state, progress)
-    except BaseException:
-        journal.close()
-        raise
-    return Recovered(journal, state, repair, events, created=repair is None)
 
 
 def open_journal(

@@ -10,10 +10,11 @@ from typing import cast
 from daybook.engine.apply import APPLY, MisfitError
 from daybook.engine.events import BY_NUMBER, COLUMNS, Row
 from daybook.engine.state import State
+from daybook.errors import DaybookError
 from daybook.journal.block import Block
 
 
-class FoldError(Exception):
+class FoldError(DaybookError):
     """An event does not fit the state, or is of a kind that this version does not know."""
 
 

@@ -15,7 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-LAST_WORDS: Final = "last-words"
+from daybook.journal.data_directory import LAST_WORDS
+
 ROOM_BYTES: Final = 4096
 
 # The first byte: whether the index was found sound after such words, and has not served since.

@@ -7,16 +7,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from daybook.engine.state import State
+from daybook.journal.data_directory import BASE, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import NoJournal
 from daybook.journal.reader import read_blocks
 from daybook.journal.segment import data_id_of, first_lsn_of
 from daybook.paging.base import restore
 from daybook.paging.layout import LAYOUT
-from daybook.paging.retiring import BASE
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import open_for_reading
-from daybook.recovery.directory import JOURNAL
 from daybook.recovery.fold import fold
 
 
@@ -47,7 +46,7 @@ def _read_from_base(directory: Path, disk: RealDisk, to_lsn: int | None) -> tupl
     """The same where retention took segments away: entries before are not in memory."""
     data_id = data_id_of(disk)
     with TemporaryDirectory(prefix="daybook-read-") as folder:
-        index = Path(folder) / "index"
+        index = Path(folder) / INDEX
         first = restore(directory / BASE, data_id, index, first_lsn_of(disk))
         if to_lsn is not None and to_lsn < first:
             raise NoJournal(

@@ -8,14 +8,13 @@ must have nothing in it but what a first start finds there for good reason.
 from pathlib import Path
 from typing import Final
 
+from daybook.journal.data_directory import CONFIG, INDEX_LOCK, JOURNAL, LAST_WORDS, LOCK, USERS
 from daybook.journal.disk import RealDisk
-from daybook.journal.lock import LOCK_NAME
 from daybook.journal.segment import segment_names
-from daybook.recovery.last_words import LAST_WORDS
 
 FIRST: Final = frozenset(
     {
-        LOCK_NAME, LAST_WORDS, "journal", "index-lock", "users.toml", "broker.toml",
+        LOCK, LAST_WORDS, JOURNAL, INDEX_LOCK, USERS, CONFIG,
         "lost+found", ".snapshot", ".keep", ".gitkeep",
     }
 )  # fmt: skip

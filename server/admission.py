@@ -172,11 +172,11 @@ class Admission:
 
     def status(self) -> dict[str, object]:
         """What `daybook status` shows."""
-        return {
-            "connections_refused": self.refused,
-            "connections_dismissed": self.dismissed,
-            **self.descriptors.status(),
-        }
+        return {**self.counts(), **self.descriptors.status()}
+
+    def counts(self) -> dict[str, object]:
+        """How many were not let in, and how many made room."""
+        return {"connections_refused": self.refused, "connections_dismissed": self.dismissed}
 
 
 def network_of(address: str) -> str:

@@ -16,16 +16,26 @@ import msgspec
 from daybook.engine import settings
 from daybook.engine.definitions import QueueDefinition
 from daybook.engine.settings import Matches
+from daybook.errors import DaybookError
 from daybook.journal.archive.place import overlap
 from daybook.journal.archive.store import without_password
-from daybook.protocols.stomp.options import StompOptions
+from daybook.journal.data_directory import USERS
+from daybook.protocols.port import Value
+from daybook.protocols.registry import OFFERS
 from daybook.server import kinds, options
-from daybook.server.acceptor_options import ACCEPTOR
-from daybook.server.config_source import Block, Given, Source, literal, read_file, read_flags
-from daybook.server.kinds import Invalid, Value
+from daybook.server.acceptor_options import COMMON, TABLES
+from daybook.server.config_source import (
+    Block,
+    Given,
+    Source,
+    literal,
+    protocol_of,
+    read_file,
+    read_flags,
+)
+from daybook.server.kinds import Invalid
 from daybook.server.option import Option, unknown
 
-USERS_FILE: Final = "users.toml"
 UNSET: Final = msgspec.UNSET
 DEFAULT_MATCH: Final = "#"
 DEFAULT_SETTINGS: Final[dict[str, settings.Value]] = {
@@ -36,7 +46,7 @@ DEFAULT_SETTINGS: Final[dict[str, settings.Value]] = {
 """In force for every address unless the file has a match "#" of its own."""
 
 
-class ConfigError(Exception):
+class ConfigError(DaybookError):
     """The configuration is wrong; the text lists every problem, one a line, ready to be shown."""
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -98,31 +108,15 @@ class JournalConfig(msgspec.Struct, frozen=True):
 
 
 class AcceptorConfig(msgspec.Struct, frozen=True):
-    """One [[acceptor]]; sizes in bytes, durations in milliseconds."""
+    """One [[acceptor]]; durations in milliseconds. `options` are those of its protocol, by key."""
 
     name: str
     protocol: str
     host: str
     port: int
     max_connections: int
-    buffer_size: int
-    connect_timeout: int
-    body_timeout: int
     tcp_keepalive: int
-    die_delay: int
-    heart_beat_send: int
-    heart_beat_receive: int
-    max_headers: int
-    max_header_length: int
-    max_frame_head: int
-    max_data_length: int
-    min_large_message_size: int
-    max_early_data: int
-    max_subscriptions: int
-    default_persistent: bool
-    queue_prefix: str
-    topic_prefix: str
-    hosts: tuple[str, ...]
+    options: dict[str, Value]
 
 
 class AddressConfig(msgspec.Struct, frozen=True):
@@ -208,7 +202,7 @@ class _Builder:
         self.check_pending(source.sections["journal"], sections["journal"])
         broker = BrokerConfig(**sections["broker"])
         data = self.absolute(broker.data_directory)
-        users_file = self.absolute(broker.users_file or str(data / USERS_FILE))
+        users_file = self.absolute(broker.users_file or str(data / USERS))
         broker = msgspec.structs.replace(
             broker, data_directory=str(data), users_file=str(users_file)
         )
@@ -275,24 +269,24 @@ class _Builder:
     def acceptors(self, blocks: Sequence[Block]) -> tuple[AcceptorConfig, ...]:
         built: list[AcceptorConfig] = []
         before = len(self.problems)
-        rows = [self.values(block, ACCEPTOR, "acceptor.") for block in blocks]
+        rows = [self.values(block, TABLES[protocol_of(block)], "acceptor.") for block in blocks]
         names = {row["name"] for row in rows}
         for block, row in zip(blocks, rows, strict=True):
             row["host"], row["port"] = kinds.split_listen(row.pop("listen"))
             if not row["name"]:
                 row["name"] = _free_name(row["protocol"], names)
                 names.add(row["name"])
-            built.append(AcceptorConfig(**row))
-            self.check_stomp(block, built[-1])
+            built.append(_acceptor(row))
+            self.check_protocol(block, built[-1])
         if len(self.problems) == before:
             self.unique(blocks, [acceptor.name for acceptor in built], "acceptor.name")
             self.unique_endpoints(blocks, built)
         return tuple(built)
 
-    def check_stomp(self, block: Block, acceptor: AcceptorConfig) -> None:
+    def check_protocol(self, block: Block, acceptor: AcceptorConfig) -> None:
         """Ask the protocol whether the values, right one by one, also go together."""
         try:
-            stomp_options(acceptor)
+            OFFERS[acceptor.protocol].check(acceptor.options)
         except ValueError as error:
             self.problem(block.where, f"acceptor {acceptor.name!r}: {error}")
 
@@ -384,6 +378,10 @@ def _field(key: str) -> str:
     return key.replace("-", "_")
 
 
+def _key(field: str) -> str:
+    return field.replace("_", "-")
+
+
 def _free_name(protocol: str, taken: set[str]) -> str:
     name, number = protocol, 2
     while name in taken:
@@ -411,26 +409,12 @@ def show(value: object) -> str:
     return msgspec.json.encode(value, enc_hook=str).decode()
 
 
-def stomp_options(acceptor: AcceptorConfig) -> StompOptions:
-    """The part of an acceptor's configuration that its STOMP sessions need."""
-    return StompOptions(
-        max_header_length=acceptor.max_header_length,
-        max_headers=acceptor.max_headers,
-        max_frame_head=acceptor.max_frame_head,
-        max_data_length=acceptor.max_data_length,
-        min_large_message_size=acceptor.min_large_message_size,
-        max_early_data=acceptor.max_early_data,
-        max_subscriptions=acceptor.max_subscriptions,
-        body_timeout_ms=acceptor.body_timeout,
-        die_delay_ms=acceptor.die_delay,
-        connect_timeout_ms=acceptor.connect_timeout,
-        heart_beat_send_ms=acceptor.heart_beat_send,
-        heart_beat_receive_ms=acceptor.heart_beat_receive,
-        default_persistent=acceptor.default_persistent,
-        hosts=acceptor.hosts,
-        queue_prefix=acceptor.queue_prefix,
-        topic_prefix=acceptor.topic_prefix,
-        room=acceptor.buffer_size,
+def _acceptor(row: Mapping[str, Any]) -> AcceptorConfig:
+    """An acceptor of its values by field name: those of its protocol are known by their keys."""
+    common = {_field(key) for key in COMMON} | {"host", "port"}
+    own = {_key(field): value for field, value in row.items() if field not in common}
+    return AcceptorConfig(
+        **{field: value for field, value in row.items() if field in common}, options=own
     )
 
 
@@ -448,7 +432,7 @@ def effective(old: Config, new: Config) -> Config:
         broker=_renew(old.broker, new.broker, options.BROKER),
         journal=_renew(old.journal, new.journal, options.JOURNAL),
         acceptors=tuple(
-            _renew(acceptor, renewed.get(acceptor.name, acceptor), ACCEPTOR)
+            _renew_acceptor(acceptor, renewed.get(acceptor.name, acceptor))
             for acceptor in old.acceptors
         ),
         address_settings=new.address_settings,
@@ -466,6 +450,14 @@ def _renew(old: Section, new: Section, table: Sequence[Option]) -> Section:
     return msgspec.structs.replace(old, **{name: getattr(new, name) for name in live})
 
 
+def _renew_acceptor(old: AcceptorConfig, new: AcceptorConfig) -> AcceptorConfig:
+    """What is in force of an acceptor: the options of its protocol are live, which one is not."""
+    if old.protocol != new.protocol:
+        return old
+    table = [option for option in TABLES[old.protocol] if option.name in COMMON]
+    return msgspec.structs.replace(_renew(old, new, table), options=new.options)
+
+
 def changes(old: Config, new: Config) -> tuple[list[str], list[str]]:
     """What a reload changes, in words: (what `effective` puts in force, what needs a restart)."""
     applied = effective(old, new)
@@ -474,23 +466,25 @@ def changes(old: Config, new: Config) -> tuple[list[str], list[str]]:
 
 def _groups(config: Config) -> dict[str, dict[str, object]]:
     """All values by group (a section or one element of an array) and key."""
-    named: dict[str, msgspec.Struct] = {
-        "broker": config.broker,
-        "journal": config.journal,
-        "log": config.log,
-    }
-    named |= {f"acceptor {acceptor.name}": acceptor for acceptor in config.acceptors}
-    named |= {f"address {address.name}": address for address in config.addresses}
-    named |= {f"queue {queue.name}": queue.definition for queue in config.queues}
     flat: dict[str, dict[str, object]] = {
-        name: {key.replace("_", "-"): value for key, value in msgspec.structs.asdict(one).items()}
-        for name, one in named.items()
+        "broker": _by_key(config.broker),
+        "journal": _by_key(config.journal),
+        "log": _by_key(config.log),
     }
+    for acceptor in config.acceptors:
+        common = _by_key(acceptor)
+        del common["options"]
+        flat[f"acceptor {acceptor.name}"] = common | acceptor.options
+    flat |= {f"address {address.name}": _by_key(address) for address in config.addresses}
     for queue in config.queues:
-        flat[f"queue {queue.name}"]["address"] = queue.address
+        flat[f"queue {queue.name}"] = _by_key(queue.definition) | {"address": queue.address}
     for match, values in config.address_settings.items():
         flat[f"address-setting {match}"] = dict(values)
     return flat
+
+
+def _by_key(section: msgspec.Struct) -> dict[str, object]:
+    return {_key(field): value for field, value in msgspec.structs.asdict(section).items()}
 
 
 def _shown(key: str, value: object) -> str:

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from daybook.protocols.registry import DEFAULT
+from daybook.server.acceptor_options import TABLES
 from daybook.server.option import unknown
 from daybook.server.options import ARRAYS, SECTIONS
 from daybook.server.toml_source import Place, TomlError, TomlSource, read_toml
@@ -103,7 +105,7 @@ def read_flags(
         protocol, separator, endpoint = text.partition("://")
         if not separator:
             problems.append(
-                f"{where}: it must be PROTOCOL://HOST:PORT, like stomp://127.0.0.1:61613"
+                f"{where}: it must be PROTOCOL://HOST:PORT, like {DEFAULT.scheme}://{DEFAULT.listen}"
             )
             continue
         values = {"protocol": Given(protocol, where), "listen": Given(endpoint, where)}
@@ -130,8 +132,7 @@ def _override(source: Source, text: str, problems: list[str]) -> None:
         else:
             source.sections[section or "broker"].values[key] = given
     elif section == "acceptor":
-        for block in source.arrays["acceptor"]:
-            block.values[key] = given
+        _override_acceptors(source.arrays["acceptor"], key, given)
     elif section.startswith(f"{SETTINGS}."):
         _settings_of(source, section.removeprefix(f"{SETTINGS}."), where).values[key] = given
     elif section == SETTINGS:
@@ -141,6 +142,24 @@ def _override(source: Source, text: str, problems: list[str]) -> None:
     else:
         sections = (*SECTIONS, "acceptor", SETTINGS)
         problems.append(f"{where}: {unknown('section', section.split('.')[0], sections)}")
+
+
+def protocol_of(block: Block) -> str:
+    """The protocol of an acceptor, if there is one of that name, else the default."""
+    given = block.values.get("protocol")
+    value = given.value if given is not None else None
+    return value if isinstance(value, str) and value in TABLES else DEFAULT.scheme
+
+
+def _override_acceptors(blocks: list[Block], key: str, given: Given) -> None:
+    """Set a key of every acceptor whose protocol has it; of all, if that is of none of them."""
+    known = [
+        block
+        for block in blocks
+        if any(option.name == key for option in TABLES[protocol_of(block)])
+    ]
+    for block in known or blocks:
+        block.values[key] = given
 
 
 def _elsewhere(key: str) -> str:

@@ -8,16 +8,24 @@ and a few; each change costs O(log n) on average.
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
-from typing import Final
-
-from daybook.server.peer import Peer
+from typing import Final, Generic, Protocol, TypeVar
 
 STALE_MIN: Final = 64
 """So few entries that no longer count are not worth a new heap."""
 
 
-class Deadlines:
-    """The next deadline of each peer, in microseconds; `Peer.deadline` says which one counts."""
+class Waiting(Protocol):
+    """Whose deadlines are kept; `deadline` is the one that counts, 0 for none."""
+
+    deadline: int
+    closed: bool
+
+
+Peer = TypeVar("Peer", bound=Waiting)
+
+
+class Deadlines(Generic[Peer]):
+    """The next deadline of each peer, in microseconds; its `deadline` is the one that counts."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Peer]] = []

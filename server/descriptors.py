@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from daybook.errors import DaybookError
 from daybook.journal.spares import SPARES
 
 RESERVE: Final = 192
@@ -29,16 +30,20 @@ CONNECTIONS_MIN: Final = 16
 """A limit that leaves fewer connections than this is refused at a start."""
 
 
-class TooFewDescriptors(Exception):
+class TooFewDescriptors(DaybookError):
     """The limit of open files is too low to serve; the text says what to do."""
 
 
 class Descriptors:
-    """The descriptors of this process. `configured` answers the `max-connections` in force."""
+    """The descriptors of this process. `configured` answers the `max-connections` in force, and
+    `uncounted` how many connections there may be beside these."""
 
-    def __init__(self, configured: Callable[[], int]) -> None:
+    def __init__(
+        self, configured: Callable[[], int], uncounted: Callable[[], int] = lambda: 0
+    ) -> None:
         """Raise the soft limit to the hard one and hold spares. Raises TooFewDescriptors."""
         self._configured: Final = configured
+        self._uncounted: Final = uncounted
         self.limit: Final = _raise_limit()
         if self.limit < RESERVE + CONNECTIONS_MIN:
             raise TooFewDescriptors(
@@ -51,7 +56,11 @@ class Descriptors:
     @property
     def connections_max(self) -> int:
         """How many connections the broker accepts: as configured, and as descriptors allow."""
-        return min(self._configured(), self.limit - RESERVE)
+        return min(self._configured(), self._left())
+
+    def _left(self) -> int:
+        """How many descriptors files and uncounted connections leave to the others."""
+        return max(CONNECTIONS_MIN, self.limit - RESERVE - self._uncounted())
 
     @property
     def is_short(self) -> bool:
@@ -63,12 +72,13 @@ class Descriptors:
 
     def advice(self) -> str:
         """What to do about connections that the limit takes away; empty if it takes none."""
-        if self._configured() <= self.limit - RESERVE:
+        if self._configured() <= self._left():
             return ""
+        wanted = self._configured() + RESERVE + self._uncounted()
         return (
             f"max-connections is {self._configured()}, but the limit of {self.limit} open files"
             f" leaves room for {self.connections_max}: raise the hard limit to"
-            f" {self._configured() + RESERVE} (`ulimit -Hn`, LimitNOFILE= of systemd)"
+            f" {wanted} (`ulimit -Hn`, LimitNOFILE= of systemd)"
         )
 
     def status(self) -> dict[str, object]:

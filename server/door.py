@@ -31,11 +31,15 @@ class Door:
         users: Users,
         loop: Loop,
         clock: Callable[[], int],
+        uncounted: Callable[[], int],
     ) -> None:
-        """Raise the limit of open files, and say what it allows. Raises TooFewDescriptors."""
+        """Raise the limit of open files, and say what it allows. Raises TooFewDescriptors.
+
+        `uncounted` is how many connections there may be that admission does not count.
+        """
         self._config: Final = config
         self._users: Final = users
-        descriptors = Descriptors(lambda: config().max_connections)
+        descriptors = Descriptors(lambda: config().max_connections, uncounted)
         if advice := descriptors.advice():
             log.warning("fewer connections than configured", why=advice)
         self._hashing: Final = ThreadPoolExecutor(HASHERS, thread_name_prefix="passcodes")

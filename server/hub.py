@@ -82,7 +82,7 @@ class Hub:
         # Peers with bodies that can go on, in turn, and those whose session ends with them.
         self._streaming: dict[Peer, None] = {}
         self._finishing: dict[Peer, None] = {}
-        self._deadlines: Final = Deadlines()
+        self._deadlines: Final[Deadlines[Peer]] = Deadlines()
         self._next_expiry = clock() + options.expiry_scan_us
         self._last_event = clock()
         self._marked_lsn = -1

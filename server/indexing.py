@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 
 from daybook.engine.commands import Checkpoint
 from daybook.engine.queues import StoreError
+from daybook.journal.data_directory import INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.paging.messages import Ended, Indexed, Trouble
 from daybook.paging.process import IndexerFailed, IndexerProcess
@@ -29,8 +30,6 @@ from daybook.paging.tables import (
     open_for_reading,
     open_for_writing,
 )
-from daybook.recovery.checkpoint import INDEX
-from daybook.recovery.directory import JOURNAL
 from daybook.recovery.last_words import distrust, trust
 from daybook.server import logs
 from daybook.server.hub import Hub

@@ -5,14 +5,13 @@ Must never know which keys there are, nor where a value was written.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
 from daybook.engine.definitions import Attribute
 from daybook.engine.settings import check_address
-
-Value: TypeAlias = str | int | bool | tuple[str, ...]
+from daybook.protocols.port import Count, Duration, Flag, Range, Size, Text, Value
 
 SIZE_UNITS: Final = {
     "": 1, "B": 1,
@@ -247,5 +246,17 @@ LISTEN: Final = Kind("string", _parse_listen, text=True)
 NAME: Final = text('a name without spaces, like "broker-1"', r"[^\s\x00-\x1f\x7f]+")
 PATH: Final = text("the path of a file or folder", r"[^\x00]+")
 PATH_OR_EMPTY: Final = text("the path of a file", r"[^\x00]*")
-PREFIX: Final = text('a prefix of destinations, like "/queue/"', r"\S+")
 GIB: Final = SIZE_UNITS["GiB"]
+
+
+def kind_within(wanted: Range) -> Kind:
+    """The type of an option that a protocol describes."""
+    if isinstance(wanted, Count):
+        return count(wanted.least, wanted.most)
+    if isinstance(wanted, Size):
+        return size(wanted.least, wanted.most)
+    if isinstance(wanted, Duration):
+        return duration(wanted.least_ms)
+    if isinstance(wanted, Text):
+        return text(wanted.wanted, wanted.pattern)
+    return FLAG if isinstance(wanted, Flag) else TEXTS

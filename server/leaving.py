@@ -18,6 +18,8 @@ import msgspec
 
 from daybook.engine.carrying import large_before
 from daybook.engine.message import Message
+from daybook.errors import DaybookError
+from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.pins import lowest_pinned_lsn
 from daybook.journal.retention import SegmentTable, choose, remove_unpinned
@@ -27,7 +29,6 @@ from daybook.paging.layout import LAYOUT
 from daybook.paging.retiring import FIND, RETIRE, WEIGH, command
 from daybook.paging.store import IndexStore
 from daybook.paging.surveying import Place, Weight
-from daybook.recovery.directory import JOURNAL
 from daybook.server import logs
 from daybook.server.hub import Hub
 from daybook.server.supervision import Fatal
@@ -47,7 +48,7 @@ _places: Final = msgspec.json.Decoder(list[Place])
 _weights: Final = msgspec.json.Decoder(list[Weight])
 
 
-class StepError(Exception):
+class StepError(DaybookError):
     """A step cannot be carried out; the text says why."""
 
 

@@ -8,17 +8,19 @@ moment.
 import asyncio
 import contextlib
 import socket
+from itertools import islice
 from typing import Final, cast
 
 from daybook.journal.spares import OUT_OF_DESCRIPTORS
-from daybook.protocols.stomp import Session
+from daybook.protocols.registry import OFFERS
 from daybook.server.admission import Admission
-from daybook.server.config import AcceptorConfig, stomp_options
+from daybook.server.config import AcceptorConfig
+from daybook.server.entrances import Entrance, Entrances, Guest, House
 from daybook.server.error_frames import ErrorFrames
+from daybook.server.figures import AcceptorFigures
 from daybook.server.hangups import Hangups
-from daybook.server.hub import Hub
 from daybook.server.logs import logger
-from daybook.server.peer import WRITE_HIGH_BYTES, Peer
+from daybook.server.peer import WRITE_HIGH_BYTES
 
 READ_BYTES: Final = 64 * 1024
 """Most bytes taken from a socket at once: after each such piece others get their turn, and the
@@ -34,7 +36,11 @@ BACKLOG: Final = 1024
 """How many connections the kernel holds until they are accepted."""
 
 ACCEPTS_AT_ONCE: Final = 64
-"""How many connections are accepted before others have their turn."""
+"""How many connections are accepted before others have their turn; only one where the oldest makes
+room for the newest, so that it is asked what it wants before it goes."""
+
+ANSWERED_AMONG: Final = 64
+"""Among how many of the oldest connections one is looked for that got an answer."""
 
 KEEPALIVE_PROBES: Final = 6
 """How often the kernel asks a silent peer before it gives it up."""
@@ -51,16 +57,14 @@ class Acceptor:
     no descriptors left, and could not ask before it has made a transport.
     """
 
-    def __init__(
-        self, hub: Hub, config: AcceptorConfig, server_name: str, admission: Admission
-    ) -> None:
+    def __init__(self, entrances: Entrances, config: AcceptorConfig, admission: Admission) -> None:
         self.config = config
-        self.hub: Final = hub
         self.admission: Final = admission
         self.error_frames: Final = ErrorFrames(config.name)
-        self.connections: Final[set[Connection]] = set()
-        self.stomp = stomp_options(config)
-        self.server_name: Final = server_name
+        # Oldest first.
+        self.connections: Final[dict[Connection, None]] = {}
+        self.entrance: Entrance = entrances.make(config)
+        self._entrances: Final = entrances
         # One buffer for all: it is emptied before the next read, whoever that is for.
         self.buffer: Final = memoryview(bytearray(READ_BYTES))
         self.early_buffer: Final = self.buffer[:EARLY_READ_BYTES]
@@ -101,7 +105,7 @@ class Acceptor:
 
     def _accept(self, listener: socket.socket) -> None:
         """Accept what waits at a socket, up to a limit."""
-        for _ in range(ACCEPTS_AT_ONCE):
+        for _ in range(ACCEPTS_AT_ONCE if self.entrance.logs_in else 1):
             if self.admission.descriptors.is_short:
                 self._run_out("files needed the descriptors in reserve")
                 return
@@ -130,15 +134,16 @@ class Acceptor:
         refusal = self.refusal(host)
         if refusal:
             self.admission.note_refusal(host, refusal)
-            _dismiss(accepted, refusal)
+            _dismiss(accepted, self.explain(refusal))
             return
         accepted.setblocking(False)
         with contextlib.suppress(OSError):
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _keep_alive(accepted, self.config.tcp_keepalive)
         connection = Connection(self, host, port)
-        self.connections.add(connection)
-        self.admission.add(connection, host)
+        self.connections[connection] = None
+        if self.entrance.logs_in:
+            self.admission.add(connection, host)
         task = self._loop.create_task(self._open(connection, accepted))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
@@ -154,8 +159,9 @@ class Acceptor:
     def forget(self, connection: "Connection") -> None:
         """Count a connection no more; its socket is closed."""
         if connection in self.connections:
-            self.connections.discard(connection)
-            self.admission.remove(connection, connection.host)
+            del self.connections[connection]
+            if self.entrance.logs_in:
+                self.admission.remove(connection, connection.host)
 
     @property
     def port(self) -> int:
@@ -163,6 +169,11 @@ class Acceptor:
         if not self._sockets:
             return self.config.port
         return int(self._sockets[0].getsockname()[1])
+
+    @property
+    def figures(self) -> AcceptorFigures:
+        """What it says of itself."""
+        return AcceptorFigures(self.config.name, self.config.protocol, len(self.connections))
 
     @property
     def url(self) -> str:
@@ -173,16 +184,35 @@ class Acceptor:
     def configure(self, config: AcceptorConfig) -> None:
         """Put a changed configuration in force for connections to come."""
         self.config = config
-        self.stomp = stomp_options(config)
+        self.entrance = self._entrances.make(config)
 
     def refusal(self, host: str) -> str:
-        """Say why no more connections are taken now; empty if they are."""
+        """Say why no more connections are taken now; empty if they are.
+
+        Where nobody logs in, the newest has as much right to be here as the oldest, which is
+        closed for it: so nobody is kept out by connections that ask for nothing. Those that got an
+        answer go first, so that whoever connects to ask one thing hears it.
+        """
+        if not self.entrance.logs_in:
+            while len(self.connections) >= self.config.max_connections:
+                oldest = list(islice(self.connections, ANSWERED_AMONG))
+                answered = (connection for connection in oldest if connection.was_answered)
+                self._displace(next(answered, oldest[0]))
+            return ""
         refusal = self.admission.refusal(host)
         if refusal:
             return refusal
         if len(self.connections) >= self.config.max_connections:
             return f"acceptor {self.config.name} has reached max-connections"
         return ""
+
+    def _displace(self, connection: "Connection") -> None:
+        self.forget(connection)
+        connection.abort()
+
+    def explain(self, why: str) -> bytes:
+        """Say in bytes of the protocol why a connection is not taken, or is closed."""
+        return OFFERS[self.config.protocol].refusal(why)
 
     def stop(self) -> None:
         """Listen no more; connections stay."""
@@ -205,12 +235,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, acceptor: Acceptor, host: str, port: int) -> None:
         self._acceptor: Final = acceptor
-        self._hub: Final = acceptor.hub
+        self._entrance: Final = acceptor.entrance
+        self._house: Final[House] = acceptor.entrance.house
         self.host: Final = host
         self._port: Final = port
         self._transport: asyncio.Transport | None = None
-        self._peer: Peer | None = None
+        self._peer: Guest | None = None
         self._dismissed = ""
+        self._is_unwanted = False
         self._watched = -1
         self._early_buffer: Final = acceptor.early_buffer
         self._buffer: Final = acceptor.buffer
@@ -230,30 +262,40 @@ class Connection(asyncio.BufferedProtocol):
         """Whether nobody logged in on it, and no login is being checked."""
         return self._peer is None or self._peer.is_stranger
 
+    @property
+    def was_answered(self) -> bool:
+        """Whether it was sent anything."""
+        return self._peer is not None and self._peer.was_answered
+
     def dismiss(self, why: str) -> None:
         """Tell the peer why, and close; as soon as there is a transport."""
         if self._transport is None:
             self._dismissed = why
             return
         if self._peer is not None and not self._peer.session.closing:
-            self.write(_error(why))
+            self.write(self._acceptor.explain(why))
         self.close(0)
+
+    def abort(self) -> None:
+        """Close at once, without a word; as soon as there is a transport."""
+        self._is_unwanted = True
+        if self._transport is not None:
+            self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A peer connected."""
         self._transport = cast(asyncio.Transport, transport)
         name = f"{self.host}:{self._port}"
-        acceptor = self._acceptor
-        # Less than the room of the connection: the hub must hear when a buffer has drained that was
-        # full enough to stop deliveries.
-        high = min(WRITE_HIGH_BYTES, acceptor.stomp.room // 2)
+        # Less than the room of the connection: its house must hear when a buffer has drained that
+        # was full enough to stop what is sent.
+        high = min(WRITE_HIGH_BYTES, self._entrance.room // 2)
         self._transport.set_write_buffer_limits(high, high // 4)
-        session = Session(self._hub.broker, acceptor.stomp, name, acceptor.server_name)
-        peer = Peer(session, self, name, acceptor.config.name, acceptor.stomp.room)
-        peer.is_loopback = self.host.startswith(_LOOPBACK)
-        self._peer = peer
-        log.debug("connected", peer=name, acceptor=acceptor.config.name)
-        self._hub.opened(peer)
+        is_loopback = self.host.startswith(_LOOPBACK)
+        peer = self._peer = self._entrance.guest(self, name, is_loopback=is_loopback)
+        log.debug("connected", peer=name, acceptor=self._acceptor.config.name)
+        self._house.opened(peer)
+        if self._is_unwanted:
+            self.abort()
         if self._dismissed:
             self.dismiss(self._dismissed)
 
@@ -265,12 +307,12 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes came."""
         if self._peer is not None:
-            self._hub.received(self._peer, bytes(self._buffer[:nbytes]))
+            self._house.received(self._peer, bytes(self._buffer[:nbytes]))
 
     def resume_writing(self) -> None:
         """The write buffer has room again."""
         if self._peer is not None:
-            self._hub.drained(self._peer)
+            self._house.drained(self._peer)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is closed."""
@@ -279,7 +321,7 @@ class Connection(asyncio.BufferedProtocol):
         peer, self._peer = self._peer, None
         if peer is not None:
             log.debug("disconnected", peer=peer.name, error=str(exc) if exc else None)
-            self._hub.lost(peer)
+            self._house.lost(peer)
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
@@ -366,15 +408,11 @@ def _keep_alive(accepted: socket.socket, idle_ms: int) -> None:
     accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
 
 
-def _error(why: str) -> bytes:
-    return f"ERROR\nmessage:{why}\ncontent-type:text/plain\n\n{why}; try again later\n\0".encode()
-
-
-def _dismiss(accepted: socket.socket, why: str) -> None:
+def _dismiss(accepted: socket.socket, why: bytes) -> None:
     """Tell a peer why it is not let in, as far as it can be told at once, and close."""
     with accepted, contextlib.suppress(OSError):
         accepted.setblocking(False)
-        accepted.send(_error(why))
+        accepted.send(why)
         accepted.shutdown(socket.SHUT_WR)
         # What came and is not read would make the kernel take back what was said.
         accepted.recv(READ_BYTES)

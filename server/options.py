@@ -10,7 +10,7 @@ from typing import Final
 from daybook.engine.definitions import ANYCAST, MULTICAST, QUEUE_ATTRIBUTES
 from daybook.engine.settings import BLOCK, DROP, FAIL
 from daybook.journal.format import DEVICE_BLOCKS
-from daybook.server.acceptor_options import ACCEPTOR
+from daybook.server.acceptor_options import ANY
 from daybook.server.kinds import (
     ADDRESS,
     ADDRESS_OR_EMPTY,
@@ -415,8 +415,9 @@ SECTIONS: Final[dict[str, tuple[Option, ...]]] = {"broker": BROKER, "journal": J
 """Written [NAME], at most once; the keys of [broker] may also stand at the top of the file."""
 
 ARRAYS: Final[dict[str, tuple[Option, ...]]] = {
-    "acceptor": ACCEPTOR,
+    "acceptor": ANY,
     "address": ADDRESS_TABLE,
     "queue": QUEUE_TABLE,
 }
-"""Written [[NAME]], as often as needed. [[address-setting]] is one more, see `engine.settings`."""
+"""Written [[NAME]], as often as needed. [[address-setting]] is one more, see `engine.settings`. The
+keys of an acceptor depend on its protocol, see `server.acceptor_options`."""

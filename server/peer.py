@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
-from daybook.protocols.stomp import Session
-from daybook.protocols.stomp.bodies import Body
+from daybook.protocols.port import Body, MessagingSession
 from daybook.server.outbox import Generation
 
 WRITE_HIGH_BYTES: Final = 256 * 1024
@@ -112,7 +111,7 @@ class Peer:
     )
 
     def __init__(
-        self, session: Session, transport: Transport, name: str, acceptor: str, room: int
+        self, session: MessagingSession, transport: Transport, name: str, acceptor: str, room: int
     ) -> None:
         self.session = session
         self.transport = transport
@@ -168,6 +167,11 @@ class Peer:
     def is_stranger(self) -> bool:
         """Whether nobody logged in here, and no login is being checked."""
         return not self.connection and (not self.login_begun or self.session.closing)
+
+    @property
+    def was_answered(self) -> bool:
+        """Whether it was sent anything: it is not before its login."""
+        return not self.is_stranger
 
     @property
     def has_bodies(self) -> bool:

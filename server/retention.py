@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from daybook.engine.queues import StoreError
 from daybook.journal.archive.store import without_password
+from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
 from daybook.journal.format import segment_first_lsn
@@ -20,7 +21,6 @@ from daybook.journal.retention import Limits, SegmentTable
 from daybook.journal.segment import segment_names
 from daybook.paging.leaving import Rounds
 from daybook.paging.store import IndexStore
-from daybook.recovery.directory import JOURNAL
 from daybook.server import logs
 from daybook.server.config import JournalConfig
 from daybook.server.hub import Hub
@@ -68,6 +68,11 @@ class Retention:
     def is_wanted(self) -> bool:
         """Whether there is any limit."""
         return bool(self.config.retention_max_age or self.config.retention_max_bytes)
+
+    @property
+    def trouble(self) -> str:
+        """Why retention cannot go on; empty if it can, or is not wanted."""
+        return self._trouble if self.is_wanted else ""
 
     def status(self) -> dict[str, Any]:
         """For `daybook status`."""

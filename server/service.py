@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import uvloop
 
-from daybook.client.control import SOCKET_NAME
 from daybook.engine import settings, unreadable
 from daybook.engine.broker import Broker
 from daybook.engine.commands import (
@@ -31,21 +30,25 @@ from daybook.engine.core import Options
 from daybook.engine.queues import ContentError, StoreError
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings import FAIL
+from daybook.errors import DaybookError
+from daybook.journal.data_directory import CONTROL_SOCKET, JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.errors import DiskFull, JournalError
+from daybook.journal.errors import JournalError
 from daybook.journal.trust import limit_blocks
 from daybook.paging.content import ContentReader
 from daybook.paging.layout import LAYOUT
-from daybook.recovery.directory import JOURNAL, RecoveryError
+from daybook.protocols.registry import OFFERS
+from daybook.recovery.directory import RecoveryError
 from daybook.recovery.last_words import distrust
 from daybook.recovery.starting import start_after
 from daybook.server import logs
 from daybook.server.config import Config, ConfigError, changes, check_archive, effective
 from daybook.server.control import ControlServer
 from daybook.server.descriptors import TooFewDescriptors
-from daybook.server.disk_space import DiskSpace
+from daybook.server.disk_watch import DiskWatch
 from daybook.server.door import Door
 from daybook.server.ending import Ending
+from daybook.server.entrances import Entrances
 from daybook.server.guard import Guard
 from daybook.server.hub import Hub
 from daybook.server.hub_options import hub_options
@@ -54,8 +57,10 @@ from daybook.server.journaling import Journaling, look_at_lock
 from daybook.server.listeners import Acceptor
 from daybook.server.memory_limits import engine_options
 from daybook.server.notifying import READY, STOPPING, Notifier
+from daybook.server.onlookers import Onlookers
 from daybook.server.options import STOP
 from daybook.server.retention import Retention
+from daybook.server.sight import BrokerSight, Phase
 from daybook.server.supervision import Supervisor
 from daybook.server.users import Users, UsersError
 from daybook.server.version import VERSION
@@ -82,7 +87,7 @@ FAILED: Final = 1
 log = logs.logger("service")
 
 
-class StartError(Exception):
+class StartError(DaybookError):
     """The broker cannot start; the text says why and what to do."""
 
 
@@ -127,10 +132,7 @@ class Service:
         self._reload: Final = reload
         self._directory: Final = journaling.directory
         self._writer: Final = journaling.writer
-        self._space: Final = DiskSpace(self._directory.path)
-        # Why the disk is full: because the journal got no segment, and all in all; empty if not.
-        self._no_segment = ""
-        self._full_because = ""
+        self._journal: Final = RealDisk(self._directory.path / JOURNAL)
         self._is_slow = False
         # The block that is to become durable next, and since when.
         self._waiting = 0, 0.0
@@ -149,7 +151,9 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._unexpected)
         self.users = self._load_users()
-        self.door = Door(lambda: self.config.broker, self.users, self._loop, _now)
+        self.door = Door(
+            lambda: self.config.broker, self.users, self._loop, _now, self._onlookers_max
+        )
         self._build()
         try:
             await self._start()
@@ -176,13 +180,21 @@ class Service:
             schedule=self._schedule_turn,
             authenticate=self.door.logins.begin,
         )
-        self.hub.chunks = ContentReader(
-            RealDisk(self._directory.path / JOURNAL), LAYOUT, cache_bytes=CHUNK_CACHE_BYTES
-        )
+        self.hub.chunks = ContentReader(self._journal, LAYOUT, cache_bytes=CHUNK_CACHE_BYTES)
         self.hub.on_notice = log.warning
         self.hub.refusals.is_known = self.users.has
         self.hub.turns.meter = time.thread_time_ns
+        self.disk = DiskWatch(self._directory.path, self.hub, lambda: self.config.broker)
         self._listen_to_writer()
+        self.sight = BrokerSight(
+            self.hub,
+            clock=_now,
+            stats=self._writer.stats,
+            vitals=self.vitals,
+            numbers=self._numbers,
+            acceptors=lambda: [acceptor.figures for acceptor in self._acceptors],
+        )
+        self.onlookers = Onlookers(self.sight, clock=_now, schedule=self._schedule_step)
         self.indexing = Indexing(
             self.hub,
             self._loop,
@@ -210,17 +222,23 @@ class Service:
     async def _start(self) -> None:
         # Before the start is decided: a port that is taken leaves nothing in the journal.
         await self._bind()
+        # Whoever looks on sees a start, too.
+        for acceptor in self._acceptors:
+            if not acceptor.entrance.logs_in:
+                await acceptor.start()
         await self._prepare()
         if self._stop.is_set():
             return
-        self._control = ControlServer(self.hub, self._directory.path / SOCKET_NAME)
+        self._control = ControlServer(self.hub, self._directory.path / CONTROL_SOCKET)
         self.hub.extra_status = self.status
         await self._control.start()
-        self._judge_disk()
+        self.disk.scan()
         for acceptor in self._acceptors:
-            await acceptor.start()
+            if acceptor.entrance.logs_in:
+                await acceptor.start()
         self._begin_background_work(self._control)
         self._handle_signals()
+        self.sight.phase = Phase.SERVING
         urls = " ".join(acceptor.url for acceptor in self._acceptors)
         print(f"ready {urls}", flush=True)
         self._notifier.say(READY, f"STATUS=ready {urls}")
@@ -236,7 +254,7 @@ class Service:
         # What a tick had half done must not be written.
         repeat("ticks", lambda: TICK_SECONDS, self._tick, fatal=(Exception,))
         repeat("indexing", lambda: TICK_SECONDS, self._tick_index, fatal=(StoreError,))
-        repeat("disk scan", lambda: self.config.broker.disk_scan_period / 1000, self._judge_disk)
+        repeat("disk scan", lambda: self.config.broker.disk_scan_period / 1000, self.disk.scan)
         repeat("control socket", lambda: CONTROL_SECONDS, control.look)
         repeat("lock", lambda: CONTROL_SECONDS, lambda: look_at_lock(self._directory))
         run("retention", self.retention.run)
@@ -245,8 +263,8 @@ class Service:
         writer = self._writer
         writer.on_durable = self.hub.durable
         writer.on_failure = self._failed
-        writer.on_disk_full = self._disk_full
-        writer.on_disk_free = self._disk_free
+        writer.on_disk_full = self.disk.no_segment
+        writer.on_disk_free = self.disk.has_segment
         writer.watch = self._watch_writer
         self._loop.add_reader(writer.fileno(), writer.receive)
 
@@ -259,14 +277,23 @@ class Service:
     def _schedule_turn(self) -> None:
         self._loop.call_soon(self.hub.turn)
 
+    def _schedule_step(self) -> None:
+        self._loop.call_soon(self.onlookers.step)
+
+    def _onlookers_max(self) -> int:
+        """How many connections may look on: they are not counted with the others."""
+        return sum(
+            config.max_connections
+            for config in self.config.acceptors
+            if OFFERS[config.protocol].messaging is None
+        )
+
     def _options(self) -> Options:
         return engine_options(self.config.broker)
 
     async def _prepare(self) -> None:
         """Decide the start and what the configuration asks for, and wait until that is durable."""
-        start = start_after(
-            self._directory.recovered, RealDisk(self._directory.path / JOURNAL), VERSION
-        )
+        start = start_after(self._directory.recovered, self._journal, VERSION)
         self._begun = True
         await self._carry_out(start)
         await self._apply_configuration()
@@ -300,15 +327,15 @@ class Service:
                 raise StartError(f"the configuration cannot be put in force: {result.text}")
 
     async def _bind(self) -> None:
-        name = f"daybook/{VERSION}"
+        entrances = Entrances(self.hub, self.onlookers, f"daybook/{VERSION}")
         for config in self.config.acceptors:
-            acceptor = Acceptor(self.hub, config, name, self.door.admission)
+            acceptor = Acceptor(entrances, config, self.door.admission)
             try:
                 await acceptor.bind()
             except OSError as error:
                 raise StartError(
                     f"cannot listen on {config.host}:{config.port}: {error.strerror or error}; "
-                    "choose another address with --listen stomp://HOST:PORT"
+                    f"choose another address with --listen {config.protocol}://HOST:PORT"
                 ) from error
             self._acceptors.append(acceptor)
 
@@ -321,9 +348,12 @@ class Service:
                 "the clock was set; messages that expire go by the new time", seconds=step / 1e6
             )
             self.hub.clock_stepped(step)
+            self.onlookers.clock_stepped(step)
         self._guard.beat()
         self._judge_writer()
         self.hub.tick()
+        self.onlookers.tick()
+        self.sight.tick()
         self.door.tick()
         for acceptor in self._acceptors:
             acceptor.tick()
@@ -361,14 +391,15 @@ class Service:
         if number == signal.SIGHUP:
             self._reload_configuration()
             return
+        self.sight.phase = Phase.STOPPING
         log.info("stopping", signal=signal.Signals(number).name)
         self._stop.set()
 
     def _what_is_given_up(self) -> str:
         """What a stop that is broken off leaves behind; asked in another thread."""
         durable, decided = self.hub.outbox.durable_lsn, self.broker.lsn
-        if self._full_because and durable < decided:
-            return f"its disk is full: {self._full_because}"
+        if self.disk.full_because and durable < decided:
+            return f"its disk is full: {self.disk.full_because}"
         if durable >= decided:
             return "everything is durable; something does not end: see what hangs"
         return (
@@ -435,39 +466,6 @@ class Service:
         self._exit_code = FAILED
         self._stop.set()
 
-    def _disk_full(self, full: DiskFull) -> None:
-        self._no_segment = str(full)
-        self._judge_disk()
-
-    def _disk_free(self) -> None:
-        self._no_segment = ""
-        self._judge_disk()
-
-    def _judge_disk(self) -> None:
-        """Tell the hub whether the disk is full: by its limits, or because no segment fits."""
-        broker = self.config.broker
-        wrong = self._space.judge(
-            max_disk_usage=broker.max_disk_usage, min_disk_free=broker.min_disk_free
-        )
-        why = self._no_segment or wrong
-        if bool(why) == bool(self._full_because):
-            self._full_because = why
-            return
-        self._full_because = why
-        if why:
-            log.error(
-                "the disk is full: no messages are taken until there is room",
-                why=why,
-                policy=broker.disk_full_policy,
-            )
-            told = f" ({wrong})" if wrong else ""
-            self.hub.disk_full(
-                f"the broker's disk is full{told}, so it takes no messages; consumers can go on"
-            )
-        else:
-            log.info("there is room on the disk again")
-            self.hub.disk_full("")
-
     def _reload_configuration(self) -> None:
         before = self.users.snapshot()
         try:
@@ -490,7 +488,7 @@ class Service:
         logs.set_level(self.config.log.level)
         self.broker.configure(self._options())
         self.hub.configure(hub_options(self.config))
-        self._judge_disk()
+        self.disk.judge()
         self.indexing.checkpoint_us = self.config.journal.checkpoint_period * 1000
         self.indexing.timeout_us = self.config.broker.indexer_timeout * 1000
         self._guard.stop_seconds = self.config.broker.stop_timeout / 1000
@@ -522,18 +520,42 @@ class Service:
                 }
                 for acceptor in self._acceptors
             ],
-            "durability_trouble": NOT_DURABLE if self._is_slow else "",
+            **self.vitals(),
             "sync_ms_last": round(stats.sync_seconds_last * 1000, 3),
             "sync_ms_average": round(stats.sync_seconds_average * 1000, 3),
             "sync_ms_max": round(stats.sync_seconds_max * 1000, 3),
             "blocks_written": stats.blocks,
-            "disk_full": self._full_because,
-            "queues_unreadable": unreadable.describe(self.broker),
-            "disk_free_bytes": self._space.space.free if self._space.space else None,
+            "disk_free_bytes": self.disk.free_bytes,
             **self.door.status(),
             **self.indexing.status(),
             **self.retention.status(),
             "background": self._supervisor.status(),
+        }
+
+    def vitals(self) -> dict[str, Any]:
+        """The part of the status that health is judged by; little work."""
+        broker = self.broker
+        held = "the index is behind, or cannot go on" if broker.held else ""
+        return {
+            "durability_trouble": NOT_DURABLE if self._is_slow else "",
+            "disk_full": self.disk.full_because,
+            "queues_unreadable": unreadable.describe(broker),
+            "max_unindexed_bytes": self.hub.options.max_unindexed_bytes,
+            **self.indexing.status(),
+            "retention_trouble": self.retention.trouble,
+            "background": self._supervisor.status(),
+            "senders_held": held or ("memory is full" if broker.memory_full else ""),
+        }
+
+    def _numbers(self) -> dict[str, Any]:
+        """The part of the status that figures are read from; little work."""
+        return {
+            "uptime_seconds": time.time() - self._started,
+            "disk_free_bytes": self.disk.free_bytes,
+            "journal_segments": self.disk.segments,
+            **self.door.admission.counts(),
+            **self.door.logins.status(),
+            **self.indexing.status(),
         }
 
     # ---- the end
@@ -542,8 +564,11 @@ class Service:
         """Stop cleanly if that is still possible, and let go of everything."""
         self._guard.count_down()
         self._notifier.say(STOPPING)
+        self.sight.phase = Phase.STOPPING
         for acceptor in self._acceptors:
-            acceptor.stop()
+            # Whoever looks on may see the end, too.
+            if acceptor.entrance.logs_in:
+                acceptor.stop()
         if self._control is not None:
             await self._control.close()
         stopping = self._loop.create_task(self._supervisor.stop())
@@ -552,6 +577,8 @@ class Service:
             self._exit_code = FAILED
         elif self._ending.has_stopped:
             log.info("stopped", lsn=self.broker.lsn)
+        for acceptor in self._acceptors:
+            acceptor.stop()
         self.door.close()
 
 

@@ -11,6 +11,8 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from daybook.errors import DaybookError
+
 Place: TypeAlias = tuple[str | int, ...]
 """Where a value stands: keys and positions in arrays, from the top of the document."""
 
@@ -24,7 +26,7 @@ _MULTILINE_BASIC: Final = re.compile(r'"""(?:[^\\]|\\.)*?"""(?:"{0,2})', re.DOTA
 _MULTILINE_LITERAL: Final = re.compile(r"'''.*?'''(?:'{0,2})", re.DOTALL)
 
 
-class TomlError(Exception):
+class TomlError(DaybookError):
     """The file cannot be read or is not TOML; the text names the file and, if known, the line."""
 
 

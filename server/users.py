@@ -22,6 +22,7 @@ from typing import Final
 import argon2
 import msgspec
 
+from daybook.errors import DaybookError
 from daybook.server.toml_source import TomlError, TomlMissing, TomlSource, read_toml
 
 GUEST: Final = "guest"
@@ -43,7 +44,7 @@ _HASHER: Final = argon2.PasswordHasher(
 )
 
 
-class UsersError(Exception):
+class UsersError(DaybookError):
     """The users file or a change to it is wrong; the text says what and where, and what to do."""
 
 

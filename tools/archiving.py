@@ -10,10 +10,10 @@ import msgspec
 
 from daybook.journal.archive.archive import Archive, ArchiveReport
 from daybook.journal.archive.manifest import ArchiveEntry
+from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import ArchiveError
 from daybook.journal.pins import Pin
-from daybook.recovery.directory import JOURNAL
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.opening import opened, opened_archive, used_bytes
 from daybook.tools.printing import adding_up, progress, show_json, show_table

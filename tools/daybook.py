@@ -7,17 +7,17 @@ from typing import Final
 
 import click
 
+from daybook.journal.data_directory import CONFIG
 from daybook.tools.failures import Commands, Failure
 from daybook.tools.failures import run as run_cli
 from daybook.tools.paths import DIRECTORY, PathThatIsNamed
 from daybook.tools.version_option import version_option
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-CONFIG_NAME: Final = "broker.toml"
 DATA_NAME: Final = "data"
 CONFIG_SOURCES: Final = (
-    Path(__file__).resolve().parent.parent / "etc" / CONFIG_NAME,
-    Path(sys.prefix) / "share" / "daybook" / CONFIG_NAME,
+    Path(__file__).resolve().parent.parent / "etc" / CONFIG,
+    Path(sys.prefix) / "share" / "daybook" / CONFIG,
 )
 """Where the default configuration is in a checkout, and where an installation puts it."""
 
@@ -55,8 +55,9 @@ def cli() -> None:
     help="Data directory, whatever the configuration says; also $DAYBOOK_DATA. Default: ./data.",
 )  # fmt: skip
 @click.option(
-    "--listen", multiple=True, metavar="stomp://HOST:PORT",
-    help="Listen here instead of where the configuration says; may be repeated.",
+    "--listen", multiple=True, metavar="PROTOCOL://HOST:PORT",
+    help="Listen here instead of where the configuration says; may be repeated. PROTOCOL is stomp "
+    "for clients, http for supervisors and Prometheus.",
 )  # fmt: skip
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE",
@@ -90,7 +91,7 @@ def init(directory: Path) -> None:
 
     Nothing that exists is overwritten.
     """
-    config_file = directory / CONFIG_NAME
+    config_file = directory / CONFIG
     directory.mkdir(parents=True, exist_ok=True)
     text = default_configuration(directory / DATA_NAME)
     try:

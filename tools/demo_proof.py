@@ -7,18 +7,14 @@ from typing import Any, NamedTuple
 from daybook.engine import events
 from daybook.engine.events import DELIVERY_COUNT, KIND, MESSAGE
 from daybook.engine.headers import first
+from daybook.engine.kinds import OF_ENTRIES
 from daybook.history.scan import Event, events_of
 from daybook.journal.reader import read_blocks
 from daybook.paging.layout import LAYOUT
 from daybook.recovery.readonly import journal_disk
 from daybook.tools.demo_clients import Ledger, Order
 
-KINDS = frozenset(
-    {
-        events.BROKER_STARTED, events.ROUTED, events.DELIVERED, events.ACKNOWLEDGED,
-        events.RETURNED, events.DEAD_LETTERED,
-    }
-)  # fmt: skip
+KINDS = OF_ENTRIES | {events.BROKER_STARTED}
 
 
 class Row(NamedTuple):

@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from daybook.errors import DaybookError
 from daybook.journal.trust import BYTES_MAX, VARIABLE, limit_blocks
 from daybook.tools.entry import EXIT_INTERRUPTED
 
@@ -75,11 +76,10 @@ def _as_failure(ctx: click.Context, error: Exception) -> click.ClickException | 
     """What to say of an error; None for mistakes of our own code."""
     # Slow to import, and nobody needs them before something fails.
     from daybook.server.config import ConfigError  # noqa: PLC0415
-    from daybook.tools.sentences import SENTENCES  # noqa: PLC0415
 
     if isinstance(error, ConfigError):
         return _bad_use(ctx, str(error))
-    if isinstance(error, SENTENCES):
+    if isinstance(error, DaybookError):
         return Failure(str(error))
     if isinstance(error, OSError):
         if error.errno == errno.EPIPE:

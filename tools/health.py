@@ -17,19 +17,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-import msgspec
 
 from daybook.client.control import ControlError, ask
 from daybook.server import views
+from daybook.server.health import Problem, problems
 from daybook.tools.administration import data_option, heading, json_option, look, show_rows
-from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.failures import Failure
 from daybook.tools.printing import show_json, show_json_pretty, show_table
 
-EXIT_NOT_RUNNING: Final = 3
-EXIT_INDEX: Final = 4
-EXIT_DISK: Final = 5
-BEHIND_SHARE: Final = 0.5
-"""The index is behind when it lacks so much of what it may (max-unindexed-bytes)."""
 CODES: Final = (
     "\b\nExit codes: 0 nothing is wrong, 1 something is, or it does not answer, "
     "3 no broker runs,\n4 the index is behind or cannot be written, 5 the disk is full."
@@ -43,43 +38,6 @@ TROUBLED_COLUMNS: Final = ("name", "failures", "next_try_seconds", "trouble")
 NUMBERS_THAT_NAME: Final = ("pid", "lsn", "durable_lsn", "indexed_lsn", "history_from_lsn",
                             "indexer_pid")  # fmt: skip
 """Fields of the status that are often copied into a command, and so have no separators."""
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """Something that is wrong: the exit code for it, and a sentence."""
-
-    code: int
-    text: str
-
-
-def problems(status: dict[str, Any]) -> list[Problem]:
-    """What is wrong with a broker by its status (that of the control socket)."""
-    if not status.get("running", True):
-        return [Problem(EXIT_NOT_RUNNING, "no broker runs")]
-    found = []
-    if status.get("disk_full"):
-        found.append(Problem(EXIT_DISK, f"the disk is full: {status['disk_full']}"))
-    if status.get("durability_trouble"):
-        found.append(Problem(EXIT_WRONG, status["durability_trouble"]))
-    if status.get("index_trouble"):
-        found.append(Problem(EXIT_INDEX, f"the index: {status['index_trouble']}"))
-    if status.get("journal_damage"):
-        found.append(Problem(EXIT_WRONG, f"the journal is damaged: {status['journal_damage']}"))
-    found += [
-        Problem(EXIT_WRONG, f"queue {each['queue']} cannot be read: {each['why']}")
-        for each in status.get("queues_unreadable", [])
-    ]
-    behind = status.get("unindexed_bytes", 0)
-    if behind > BEHIND_SHARE * status.get("max_unindexed_bytes", behind or 1):
-        found.append(Problem(EXIT_INDEX, f"the index is behind by {behind:,} bytes of the journal"))
-    if status.get("retention_trouble"):
-        found.append(Problem(EXIT_WRONG, f"retention: {status['retention_trouble']}"))
-    found += [
-        Problem(EXIT_WRONG, f"{each['name']}: {each['trouble']}")
-        for each in status.get("background", [])
-        if each["trouble"]
-    ]
-    return found
 
 
 def _leave(ctx: click.Context, found: list[Problem]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from daybook.journal.data_directory import INDEX, JOURNAL
 from daybook.journal.disk import Disk
 from daybook.paging.checked import IndexDamaged
 from daybook.paging.checking import check
@@ -82,7 +83,7 @@ def copied_index(data: Path) -> Iterator[IndexCopy]:
             except IndexDamaged as error:
                 wrong = str(error)
                 break
-            wrong = check_apart(path, data / "journal").replace(str(path), str(data / "index"))
+            wrong = check_apart(path, data / JOURNAL).replace(str(path), str(data / INDEX))
             if not wrong or not is_written:
                 break
         lsn = 0

@@ -23,8 +23,9 @@ from daybook.engine.events import (
     TIME,
     Row,
 )
+from daybook.engine.kinds import TOPOLOGY
 from daybook.history.names import Names
-from daybook.history.scan import TOPOLOGY, Event, events_of, kinds_mask, wanted_blocks
+from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
 from daybook.journal.block import Block, queue_bit
 from daybook.journal.disk import Disk
 from daybook.journal.format import FooterEntry

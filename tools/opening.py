@@ -6,6 +6,7 @@ from typing import Any, Final
 import click
 
 from daybook.journal.archive.archive import Archive
+from daybook.journal.data_directory import ARCHIVE, CONFIG
 from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.errors import ArchiveError, NoJournal
 from daybook.journal.pins import Pin
@@ -13,10 +14,6 @@ from daybook.journal.segment import first_lsn_of, segment_names
 from daybook.recovery.readonly import journal_disk
 from daybook.server.toml_source import TomlError, read_toml
 
-ARCHIVE_NAME: Final = "archive"
-"""Folder of the archive in a data directory, if nothing names another."""
-
-CONFIG_NAME: Final = "broker.toml"
 CONFIG_SECTION: Final = "journal"
 CONFIG_KEY: Final = "archive-directory"
 
@@ -40,7 +37,7 @@ def opened_archive(path: Path, url: str | None, config_file: Path | None) -> Arc
     """
     if url is not None and not url:
         raise click.UsageError("the URL of the archive is empty; leave it out, or name one")
-    return Archive(url or _configured(path, config_file) or str(path / ARCHIVE_NAME))
+    return Archive(url or _configured(path, config_file) or str(path / ARCHIVE))
 
 
 def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk, Pin, int]:
@@ -65,7 +62,7 @@ def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk
 
 def _configured(path: Path, config_file: Path | None) -> str:
     """What the configuration file says, "" if it says nothing or there is none."""
-    beside = path.absolute().parent / CONFIG_NAME
+    beside = path.absolute().parent / CONFIG
     file = config_file or beside
     if config_file is None and not beside.is_file():
         return ""

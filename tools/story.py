@@ -29,6 +29,7 @@ from daybook.engine.events import (
     Row,
 )
 from daybook.engine.headers import as_dict
+from daybook.engine.kinds import WITH_CHUNKS
 from daybook.engine.message import DEFAULT_PRIORITY
 from daybook.history.names import Names
 from daybook.history.scan import Event
@@ -36,14 +37,6 @@ from daybook.tools.texts import body_fields, moment, printable
 
 TOLD_APART: Final = frozenset({"queues", "chunks", "body_bytes"})
 """Fields of details that have words of their own."""
-
-OF_AN_EVENT: Final = {
-    events.CARRIED: "written again from event",
-    events.SEGMENTS_REMOVED: "history up to event",
-    events.CHECKPOINT: "of the state at event",
-    events.DUPLICATE_ID_RECORDED: "of the message routed by event",
-}
-"""Kinds whose `related` is an event and no other message, and what that event is to them."""
 
 NAMED_BY_COLUMNS: Final = frozenset({"name", "host", "owner", "user", "peer", "subscription"})
 """Fields of details that the phrases of the columns have said already."""
@@ -124,10 +117,9 @@ def _places(row: Row, detail: dict[str, Any], names: Names) -> list[str]:
         parts.append(f"address '{names.address(row[ADDRESS])}'")
     if who(row, names):
         parts.append(who(row, names))
-    if row[RELATED] and row[KIND] == events.CHUNK_RECEIVED:
-        parts.append(f"after chunk {row[RELATED]}")
-    elif row[RELATED] and row[KIND] in OF_AN_EVENT:
-        parts.append(f"{OF_AN_EVENT[row[KIND]]} {row[RELATED]}")
+    known = events.BY_NUMBER.get(row[KIND])
+    if row[RELATED] and known is not None and known.related:
+        parts.append(f"{known.related} {row[RELATED]}")
     elif row[RELATED]:
         origin = row[RELATED] < row[MESSAGE]
         parts.append(f"{'made from' if origin else 'went on as'} message {row[RELATED]}")
@@ -137,7 +129,7 @@ def _places(row: Row, detail: dict[str, Any], names: Names) -> list[str]:
 def _extras(row: Row, event: Event, detail: dict[str, Any]) -> list[str]:
     """What the heaps say: sizes, and the fields of the detail."""
     parts = []
-    if row[KIND] in (events.ROUTED, events.CARRIED):
+    if row[KIND] in WITH_CHUNKS:
         body_bytes = detail.get("body_bytes", event.body_bytes)
         parts.append(f"{len(event.headers) + body_bytes} bytes")
         if detail.get("chunks"):

@@ -6,17 +6,15 @@ from typing import Any, cast
 
 from daybook.engine import events
 from daybook.engine.events import KIND, QUEUE
+from daybook.engine.kinds import OF_ENTRIES, TOPOLOGY
 from daybook.history.names import Names
-from daybook.history.scan import TOPOLOGY, events_of
+from daybook.history.scan import events_of
 from daybook.journal.block import Block
 from daybook.journal.disk import Disk
 from daybook.journal.reader import read_blocks
 from daybook.paging.layout import LAYOUT
 
-QUEUE_KINDS = (
-    events.ROUTED, events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED, events.DEAD_LETTERED,
-    events.EXPIRED, events.REMOVED, events.HELD, events.RELEASED,
-)  # fmt: skip
+QUEUE_KINDS = tuple(sorted(OF_ENTRIES))
 """Kinds that are counted for each queue, in the order of the columns."""
 
 

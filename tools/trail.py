@@ -12,23 +12,22 @@ from typing import Any, Final, NamedTuple, cast
 from daybook.engine import events
 from daybook.engine.apply import apply
 from daybook.engine.events import CONNECTION, KIND, MESSAGE, QUEUE, REASON, RELATED, Row
+from daybook.engine.kinds import LEAVING, TOPOLOGY
 from daybook.engine.state import State
+from daybook.errors import DaybookError
 from daybook.history.beginning import Beginning, beginning, what_is_missing
 from daybook.history.names import Names
-from daybook.history.scan import TOPOLOGY, Event, event_at, events_of, kinds_mask, wanted_blocks
+from daybook.history.scan import Event, event_at, events_of, kinds_mask, wanted_blocks
 from daybook.journal.disk import Disk
 from daybook.journal.format import FooterEntry
 from daybook.journal.segment import first_lsn_of
 from daybook.tools.story import as_object, kind_name, reason_name, sentence
 
 TRANSACTION_ENDS: Final = frozenset({events.TRANSACTION_COMMITTED})
-LEFT: Final = frozenset({events.ACKNOWLEDGED, events.DEAD_LETTERED, events.EXPIRED, events.REMOVED})
-"""Kinds by which a message leaves a queue for good."""
-
 ALWAYS_MATTER: Final = kinds_mask(TOPOLOGY | TRANSACTION_ENDS)
 
 
-class NoSuchMessageError(Exception):
+class NoSuchMessageError(DaybookError):
     """There is no message of this id; the text says what is there instead."""
 
 
@@ -243,7 +242,7 @@ class _Teller:
 
     def _departures(self, message: int) -> Iterator[str]:
         for (each, queue_id), event in self.last.items():
-            if each == message and event.row[KIND] in LEFT:
+            if each == message and event.row[KIND] in LEAVING:
                 reason = reason_name(event.row[REASON])
                 yield (
                     f"left queue '{self.names.queue(queue_id)}' with event {event.lsn}: "

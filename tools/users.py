@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from daybook.journal.data_directory import USERS
 from daybook.tools.administration import data_option, json_option
 from daybook.tools.failures import Commands, Failure
 from daybook.tools.paths import PathThatIsNamed
@@ -33,10 +34,9 @@ def _users(data: Path, users_file: Path | None) -> "Users":
             "users file with --users-file"
         )
     # Hashing is slow to import.
-    from daybook.server.config import USERS_FILE  # noqa: PLC0415
     from daybook.server.users import Users  # noqa: PLC0415
 
-    return Users.load(users_file if users_file is not None else data / USERS_FILE)
+    return Users.load(users_file if users_file is not None else data / USERS)
 
 
 def _can_ask() -> bool:

@@ -16,12 +16,14 @@ import msgspec
 from daybook.engine import events
 from daybook.engine.events import KIND, RELATED, Row
 from daybook.engine.invariants import check
+from daybook.engine.kinds import WITH_DIGEST
+from daybook.journal.data_directory import BASE_DESCRIPTION
 from daybook.journal.disk import Disk
 from daybook.journal.errors import Corruption
 from daybook.journal.reader import read_blocks
 from daybook.journal.segment import data_id_of
 from daybook.journal.verify import Fault, Report, verify
-from daybook.paging.base import DESCRIPTION, BaseDamaged, restore
+from daybook.paging.base import BaseDamaged, restore
 from daybook.paging.batches import batches
 from daybook.paging.index import Index
 from daybook.paging.layout import LAYOUT
@@ -80,7 +82,7 @@ def verify_data(
     if first > 1 and verdict.report.archived:
         # Fetched from an archive: nothing is missing that should be there.
         return verdict
-    known = base if first > 1 and base is not None and (base / DESCRIPTION).exists() else None
+    known = base if first > 1 and base is not None and (base / BASE_DESCRIPTION).exists() else None
     if first > 1 and known is None:
         verdict.wrong.append(
             f"the journal begins at LSN {first}: its beginning, LSN 1 to {first - 1}, is missing; "
@@ -158,7 +160,7 @@ def _recorded(disk: Disk, last_lsn: int) -> dict[int, list[_Recorded]]:
     found: dict[int, list[_Recorded]] = {}
     for block in read_blocks(disk, LAYOUT, to_lsn=last_lsn):
         kinds = set() if block.is_mark else set(block.columns()[KIND])
-        if not kinds & {events.CHECKPOINT, events.BROKER_STOPPED}:
+        if kinds.isdisjoint(WITH_DIGEST):
             continue
         for event in block.events():
             lsn, row, detail, _, _ = cast(tuple[int, Row, bytes, bytes, bytes], event)

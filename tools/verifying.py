@@ -8,8 +8,8 @@ from typing import Any
 import click
 import msgspec
 
+from daybook.journal.data_directory import BASE
 from daybook.journal.segment import data_id_of
-from daybook.paging.retiring import BASE
 from daybook.recovery.directory import why_foreign
 from daybook.tools.failures import EXIT_WRONG
 from daybook.tools.index_verification import copied_index

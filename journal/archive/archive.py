@@ -31,14 +31,10 @@ from daybook.journal.archive.manifest import (
 )
 from daybook.journal.archive.ranges import RangedDisk
 from daybook.journal.archive.store import CHUNK_BYTES, LocalStore, Store, open_store, reason_of
+from daybook.journal.data_directory import MANIFEST_SUFFIX
 from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.errors import ArchiveError, Corruption, JournalError
-from daybook.journal.format import (
-    MANIFEST_SUFFIX,
-    Damage,
-    manifest_name,
-    segment_first_lsn,
-)
+from daybook.journal.format import Damage, manifest_name, segment_first_lsn
 from daybook.journal.segment import open_segment, segment_names
 from daybook.journal.verify import Report, verify, verify_segment
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from daybook.journal.data_directory import BASE, INDEX, JOURNAL
+
 LOCAL_PREFIXES: Final = ("file://", "local://", "file:", "local:")
 
 
@@ -33,7 +35,7 @@ def overlap(url: str, data: Path) -> str:
     folder = local_folder(url) if url else None
     if folder is None:
         return ""
-    kept = [data, *(data / name for name in ("journal", "base", "index"))]
+    kept = [data, *(data / name for name in (JOURNAL, BASE, INDEX))]
     found = ""
     if any(_is_same(folder, each) for each in kept):
         found = "is"

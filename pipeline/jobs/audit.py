@@ -42,18 +42,15 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from daybook.engine import events
+from daybook.engine.kinds import ENTERING, LEAVING, TOPOLOGY, outcome
+from daybook.engine.life import IN_FLIGHT, READY, WAITING
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.audit_judge import (
     DROPPED,
-    HELD,
-    IN_FLIGHT,
-    READY,
     EntryEvent,
     judge,
 )
 from daybook.pipeline.jobs.audit_lives import (
-    LIFE_KINDS,
     Bounds,
     Fault,
     Group,
@@ -87,11 +84,6 @@ FAULTS_MOST: Final = 100_000
 """Faults that are kept; more are counted only."""
 LSNS_MOST: Final = 10
 """LSNs that one fault lists."""
-COUNTED: Final = {
-    events.ROUTED: "routed", events.ACKNOWLEDGED: "acknowledged",
-    events.DEAD_LETTERED: "dead_lettered", events.EXPIRED: "expired", events.REMOVED: "removed",
-}  # fmt: skip
-
 Told = Callable[[str], None]
 _Key = tuple[int, int, int]
 
@@ -120,6 +112,15 @@ class Account(msgspec.Struct):
 
 
 NUMBERS: Final = tuple(Account.__struct_fields__[3:])
+
+
+def _number_of(kind: int) -> str:
+    """The number of an account that a kind counts for; `removed` has what has none of its own."""
+    word = outcome(kind, "_")
+    return word if word in NUMBERS else "removed"
+
+
+COUNTED: Final = {kind: _number_of(kind) for kind in ENTERING | LEAVING}
 
 
 class Audit(msgspec.Struct):
@@ -238,7 +239,7 @@ class _Auditor:
                 self._lives.learn(event)
         transactions = Transactions(self._lives)
         for row in self._rows(LIVES):
-            if row["kind_id"] in LIFE_KINDS:
+            if row["kind_id"] in TOPOLOGY:
                 self._lives.learn(life_event(row))
             else:
                 self._gather(transactions.take(row))
@@ -286,7 +287,7 @@ class _Auditor:
             verdict = judge(self._lives, span.last, story)
             account = self._account_of(story[0].queue)
             account.opening += verdict.opening
-            account.ready += verdict.place in (READY, HELD)
+            account.ready += verdict.place in (READY, WAITING)
             account.in_flight += verdict.place == IN_FLIGHT
             account.dropped += verdict.place == DROPPED
             self._gather(verdict.faults)

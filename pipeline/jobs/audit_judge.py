@@ -11,30 +11,16 @@ from typing import Final, NamedTuple
 from daybook.engine import events
 from daybook.engine.core import DELIVERY_COUNT_MAX
 from daybook.engine.events import BY_NUMBER, REASONS
+from daybook.engine.kinds import LEAVING, LIVES, outcome
+from daybook.engine.life import GONE, IN_FLIGHT, NOWHERE, READY, WAITING
 from daybook.pipeline.jobs.audit_lives import NEVER, Fault, Lives
 
-NOWHERE: Final = "nowhere"
-READY: Final = "ready"
-IN_FLIGHT: Final = "in flight"
-HELD: Final = "held"
 UNKNOWN: Final = "unknown"
 """Where an entry is that is older than what is audited, until an event shows it."""
 
 SETTLED: Final = "settled"
 DROPPED: Final = "dropped by a restart"
 LOST: Final = "lost"
-
-LEAVING: Final = {
-    events.ACKNOWLEDGED: "acknowledged", events.DEAD_LETTERED: "dead-lettered",
-    events.EXPIRED: "expired", events.REMOVED: "removed",
-}  # fmt: skip
-FROM_FLIGHT: Final = frozenset({events.ACKNOWLEDGED, events.RETURNED, events.DEAD_LETTERED})
-"""Kinds that end a delivery."""
-
-FROM_HELD: Final = frozenset(
-    {events.RELEASED, events.DEAD_LETTERED, events.EXPIRED, events.REMOVED}
-)
-"""Kinds that can follow while a message is set aside."""
 
 ANY_COUNT: Final = -1
 
@@ -100,7 +86,7 @@ class _Judge:
     def _until(self, lsn: int) -> None:
         """What happened to the entry without an event of its own, up to an event."""
         queue = self.lives.queues.get(self.queue)
-        while self.place in (READY, IN_FLIGHT, HELD, UNKNOWN):
+        while self.place in (READY, IN_FLIGHT, WAITING, UNKNOWN):
             restart = self.lives.restart_after(self.lsn)
             deleted = queue.ends if queue is not None and queue.deleted else NEVER
             # An event of a queue that had gone is told by itself.
@@ -131,7 +117,7 @@ class _Judge:
         if not self.persistent or (queue is not None and not queue.durable):
             self.place = DROPPED
             self.left = f"dropped by the restart (event {lsn})"
-        elif self.place != HELD:
+        elif self.place != WAITING:
             self.place = READY
 
     def _lost(self, lsn: int, why: str) -> None:
@@ -154,22 +140,27 @@ class _Judge:
             return "settled-twice" if twice else "after-settlement", f"it was {self.left} before"
         if place in (UNKNOWN, LOST):
             return None
-        if kind == events.DELIVERED and place == IN_FLIGHT:
-            why = f"it was in flight to consumer {self.consumer} since event {self.delivered}"
-            return "delivered-twice", why
-        if kind == events.EXPIRED and place == IN_FLIGHT:
-            return "expired-in-flight", f"it was in flight to consumer {self.consumer}"
-        if kind in FROM_FLIGHT and place == READY:
-            return "not-delivered", "it was not in flight"
-        if place == HELD and kind not in FROM_HELD:
-            return "not-ready", "it was held"
-        if kind == events.HELD and place == IN_FLIGHT:
-            return "not-ready", f"it was in flight to consumer {self.consumer}"
-        if kind == events.RELEASED and place != HELD:
-            return "not-held", f"it was {place}"
+        if place not in LIVES[kind].before:
+            return self._misplaced(kind)
         if event.consumer and place == IN_FLIGHT and event.consumer != self.consumer:
             return "wrong-consumer", f"it was delivered to consumer {self.consumer}"
         return self._wrong_count(event)
+
+    def _misplaced(self, kind: int) -> tuple[str, str]:
+        """What is wrong with an event that cannot happen where the entry is."""
+        life, place = LIVES[kind], self.place
+        if place == WAITING:
+            return "not-ready", "it was held"
+        if life.before == (WAITING,):
+            return "not-held", f"it was {place}"
+        if place == READY:
+            return "not-delivered", "it was not in flight"
+        where = f"it was in flight to consumer {self.consumer}"
+        if life.after == IN_FLIGHT:
+            return "delivered-twice", f"{where} since event {self.delivered}"
+        if life.after == GONE:
+            return f"{outcome(kind)}-in-flight", where
+        return "not-ready", where
 
     def _wrong_routed(self, event: EntryEvent) -> tuple[str, str] | None:
         if self.place != NOWHERE:
@@ -209,9 +200,9 @@ class _Judge:
         self.lsn, self.count, self.persistent = event.lsn, event.delivery_count, event.persistent
         if kind in LEAVING:
             self.place = SETTLED
-            self.left = f"{LEAVING[kind]} by event {event.lsn}"
-        elif kind == events.DELIVERED:
-            self.place, self.delivered = IN_FLIGHT, event.lsn
+            self.left = f"{outcome(kind)} by event {event.lsn}"
+            return
+        self.place = LIVES[kind].after
+        if self.place == IN_FLIGHT:
+            self.delivered = event.lsn
             self.consumer, self.connection = event.consumer, event.connection
-        else:
-            self.place = HELD if kind == events.HELD else READY

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from daybook.engine import events
+from daybook.engine import events, life
+from daybook.engine.kinds import NAMING, changing, names
 from daybook.history.beginning import beginning
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.selection import Selection
@@ -20,16 +21,11 @@ from daybook.pipeline.selection import Selection
 NEVER: Final = 1 << 62
 """An LSN behind all others: the end of what has none."""
 
-LIFE_KINDS: Final = (
-    events.BROKER_STARTED, events.CONNECTION_OPENED, events.CONNECTION_CLOSED,
-    events.CONSUMER_ATTACHED, events.CONSUMER_DETACHED, events.ADDRESS_CREATED,
-    events.ADDRESS_UPDATED, events.QUEUE_CREATED, events.QUEUE_UPDATED, events.QUEUE_DELETED,
-)  # fmt: skip
 LIFE_COLUMNS: Final = (
     "lsn", "kind_id", "address_id", "queue_id", "consumer", "connection", "detail",
 )  # fmt: skip
-NAMING_KINDS: Final = ("AddressCreated", "AddressUpdated", "QueueCreated", "QueueUpdated")
-"""Kinds that matter also when they are older than the span."""
+ADDRESS_NAMING: Final = changing({life.ADDRESS}, {life.BEGINS, life.CHANGES})
+QUEUE_NAMING: Final = changing({life.QUEUE}, {life.BEGINS, life.CHANGES})
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -48,7 +44,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class LifeEvent(NamedTuple):
-    """An event of one of LIFE_KINDS, with its detail as JSON."""
+    """An event of one of TOPOLOGY, with its detail as JSON."""
 
     lsn: int
     kind: int
@@ -101,10 +97,10 @@ class Lives:
     def learn(self, event: LifeEvent) -> None:
         """Take in the next event; LSN 0 is for what was there before all history."""
         kind = event.kind
-        if kind in (events.ADDRESS_CREATED, events.ADDRESS_UPDATED):
+        if kind in ADDRESS_NAMING:
             detail = msgspec.json.decode(event.detail or "{}", type=events.AddressDetail)
             self.addresses[event.address] = detail.name
-        elif kind in (events.QUEUE_CREATED, events.QUEUE_UPDATED):
+        elif kind in QUEUE_NAMING:
             self._queue_named(event)
         elif event.lsn < self.first:
             return
@@ -309,7 +305,7 @@ def older_events(engine: Engine, history: History, first: int = NEVER) -> Iterat
     if source.directory:
         for event in beginning(Path(source.directory), source.disk()).events:
             yield _as_life(event.row, event.detail)
-    older = Selection(kinds=NAMING_KINDS, to_lsn=first - 1)
+    older = Selection(kinds=names(NAMING), to_lsn=first - 1)
     engine.load("older", history, LIFE_COLUMNS, older)
     for batch in engine.stream("SELECT * FROM older ORDER BY lsn"):
         yield from map(life_event, batch.to_pylist())

@@ -3,20 +3,16 @@
 Only what DuckDB and Spark both understand after translation. Must never know who runs it.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from daybook.engine import events
-from daybook.pipeline.jobs.audit_lives import LIFE_KINDS
-
-ENTRY_KINDS: Final = (
-    events.ROUTED, events.DELIVERED, events.ACKNOWLEDGED, events.RETURNED, events.DEAD_LETTERED,
-    events.EXPIRED, events.REMOVED, events.HELD, events.RELEASED,
-)  # fmt: skip
-"""Kinds that happen to entries; Routed may happen to several at once."""
+from daybook.engine.kinds import IN_TRANSACTIONS, OF_ENTRIES, OF_TWO_MESSAGES, TOPOLOGY
 
 
-def _listed(kinds: tuple[int, ...]) -> str:
-    return ", ".join(str(kind) for kind in kinds)
+def listed(kinds: Iterable[int]) -> str:
+    """Return the numbers of kinds as a list for SQL."""
+    return ", ".join(str(kind) for kind in sorted(kinds))
 
 
 SPAN: Final = "SELECT min(lsn) AS first, max(lsn) AS last, count(*) AS events FROM audited"
@@ -27,8 +23,8 @@ SELECT min(lsn) AS first, max(lsn) AS last, min(time) AS begins, max(time) AS en
 
 LIVES: Final = f"""
 SELECT lsn, kind_id, address_id, queue_id, message, consumer, connection, detail FROM audited
-WHERE kind_id IN ({_listed((*LIFE_KINDS, events.TRANSACTION_COMMITTED))})
-    OR (kind_id IN ({events.ROUTED}, {events.DROPPED}) AND detail LIKE '%"transaction":%')
+WHERE kind_id IN ({listed({*TOPOLOGY, events.TRANSACTION_COMMITTED})})
+    OR (kind_id IN ({listed(IN_TRANSACTIONS)}) AND detail LIKE '%"transaction":%')
 ORDER BY lsn
 """
 """What tells who was there, and what is of transactions."""
@@ -56,7 +52,7 @@ CROSS JOIN UNNEST(
         nullif(regexp_extract(detail, '"queues":\\[([0-9,]*)\\]', 1), ''), ','
     ) END
 ) AS listed(each_queue)
-WHERE kind_id IN ({_listed(ENTRY_KINDS)})
+WHERE kind_id IN ({listed(OF_ENTRIES)})
 """
 
 
@@ -165,7 +161,7 @@ FROM (
         CASE WHEN kind_id = {events.ROUTED} THEN 1 ELSE 0 END AS made
     FROM audited
     WHERE related <> 0
-        AND kind_id IN ({events.ROUTED}, {events.DEAD_LETTERED}, {events.EXPIRED})
+        AND kind_id IN ({listed(OF_TWO_MESSAGES)})
 ) AS sides
 GROUP BY copy, origin
 HAVING sum(departure) = 0 OR sum(made) = 0

@@ -25,7 +25,8 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from daybook.engine import events
+from daybook.engine import events, life
+from daybook.engine.kinds import changing, names
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.audit_lives import NEVER, Lives, older_events
 from daybook.pipeline.jobs.latency_spread import Spread
@@ -53,7 +54,7 @@ POISON_MOST: Final = 10_000
 SLOW_ACKNOWLEDGED: Final = 10
 """A consumer with fewer acknowledgements says nothing about its speed."""
 AROUND_COLUMNS: Final = ("lsn", "kind_id", "consumer", "connection", "detail")
-AROUND_KINDS: Final = ("BrokerStarted", "ConnectionOpened", "ConsumerAttached")
+AROUND_KINDS: Final = names(changing({life.BROKER, life.CONNECTION, life.CONSUMER}, {life.BEGINS}))
 MS: Final = 1000
 
 Row = dict[str, Any]

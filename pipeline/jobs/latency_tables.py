@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from daybook.engine import events
+from daybook.engine.kinds import OF_ENTRIES, names
 from daybook.pipeline.jobs.audit_tables import entry_events
 from daybook.pipeline.jobs.latency_spread import bucket
 from daybook.pipeline.schema import TIME_TYPE
@@ -17,7 +18,7 @@ DELIVERED_TO_ACKNOWLEDGED: Final = "delivered to acknowledged"
 ROUTED_TO_ACKNOWLEDGED: Final = "routed to acknowledged"
 MEASURES: Final = (ROUTED_TO_DELIVERED, DELIVERED_TO_ACKNOWLEDGED, ROUTED_TO_ACKNOWLEDGED)
 
-KINDS: Final = ("Routed", "Delivered", "Acknowledged", "Returned", "DeadLettered", "Expired")
+KINDS: Final = names(OF_ENTRIES)
 COLUMNS: Final = (
     "lsn", "time", "kind_id", "reason_id", "queue_id", "message", "consumer", "related",
     "delivery_count", "persistent", "detail",

@@ -14,8 +14,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from daybook.engine import events
+from daybook.engine import events, life
+from daybook.engine.kinds import LEAVING, OF_TWO_MESSAGES, STAYING, changing, names
 from daybook.pipeline.engines import Engine, History
+from daybook.pipeline.jobs.audit_tables import listed
 from daybook.pipeline.schema import TIME_TYPE
 from daybook.pipeline.selection import Selection, SelectionError
 
@@ -39,14 +41,11 @@ EVENT_COLUMNS: Final = (
     "consumer", "connection", "related", "delivery_count", "persistent", "detail",
 )  # fmt: skip
 AROUND_COLUMNS: Final = ("lsn", "time", "kind_id", "queue_id", "connection", "detail")
-AROUND_KINDS: Final = ("BrokerStarted", "ConnectionOpened", "QueueCreated")
-LEAVING: Final = frozenset(
-    {events.ACKNOWLEDGED, events.DEAD_LETTERED, events.EXPIRED, events.REMOVED}
-)
+AROUND_KINDS: Final = names(changing({life.BROKER, life.CONNECTION, life.QUEUE}, {life.BEGINS}))
 
 LINKS: Final = f"""
 SELECT DISTINCT message, related FROM {{table}}
-WHERE kind_id IN ({events.ROUTED}, {events.DEAD_LETTERED}, {events.EXPIRED}) AND related <> 0
+WHERE kind_id IN ({listed(OF_TWO_MESSAGES)}) AND related <> 0
 """
 Row = dict[str, Any]
 Told = Callable[[str], None]
@@ -234,7 +233,7 @@ class _Family:
                 self._places[message, number] = row
         elif kind in LEAVING:
             self._places.pop((message, queue), None)
-        elif kind in (events.DELIVERED, events.RETURNED, events.HELD, events.RELEASED):
+        elif kind in STAYING:
             self._names[queue] = (row["queues"] or [f"#{queue}"])[0]
             self._places[message, queue] = row
 

@@ -17,7 +17,7 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from daybook.engine import events
+from daybook.engine.kinds import OF_TWO_MESSAGES, names
 from daybook.journal.errors import ArchiveError
 from daybook.journal.format import segment_first_lsn
 from daybook.journal.segment import open_segment, segment_names
@@ -38,9 +38,7 @@ from daybook.pipeline.selection import EVERYTHING, Selection
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-FAMILY: Final = tuple(
-    events.BY_NUMBER[kind].name for kind in (events.ROUTED, events.DEAD_LETTERED, events.EXPIRED)
-)
+FAMILY: Final = names(OF_TWO_MESSAGES)
 """Kinds whose `related` is a message, too."""
 _FILTERED: Final = frozenset(
     {"lsn", "kind", "address", "queue", "queues", "message", "related", "time"}

@@ -74,7 +74,7 @@ class JournalReader(DataSourceReader):
         if not isinstance(partition, SplitPartition):
             return
         options = self._options
-        disk = options.source.disk()
+        disk = options.source.disk_of(partition.split)
         batches = read_split(disk, partition.split, options.selection, options.columns, self._names)
         self._hold.renew()
         for batch in batches:

@@ -18,6 +18,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from daybook.errors import DaybookError
 from daybook.pipeline.schema import ALL_COLUMNS, LSN, arrow_schema
 from daybook.pipeline.schema import BY_NAME as COLUMNS
 from daybook.pipeline.selection import EPOCH, Selection
@@ -41,7 +42,7 @@ _CLOSED_OFF: Final = "file system operations are disabled by configuration"
 _CANDIDATES: Final = re.compile(r"\n\tCandidate functions:\n(?:\t.*\n?)*")
 
 
-class SqlError(Exception):
+class SqlError(DaybookError):
     """A question that cannot be answered; the text says why, and where it is wrong."""
 
 

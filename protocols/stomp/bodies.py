@@ -1,9 +1,9 @@
-"""Bodies that are not whole in memory: one that comes in pieces, and the place of one that goes.
+"""Bodies that are not whole in memory: those that come in pieces.
 
 Must never know what becomes of a body.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from daybook.engine.commands import Send
 from daybook.protocols.stomp.errors import StompError
@@ -13,19 +13,6 @@ from daybook.protocols.stomp.sending import SendPlan
 
 CHUNK_BYTES: Final = 64 * 1024
 """Length of a chunk of a large body, but for the last one, unless large begins below that."""
-
-
-class Body(NamedTuple):
-    """The body of a large message in the output: after `at` bytes of it, `size` bytes of chunks.
-
-    `message` is whose body it is, and `consumer` who gets it.
-    """
-
-    at: int
-    chunks: tuple[int, ...]
-    size: int
-    message: int = 0
-    consumer: int = 0
 
 
 class Gathering:

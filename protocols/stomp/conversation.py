@@ -10,9 +10,9 @@ from daybook.engine.commands import CloseConnection, Command, OpenConnection
 from daybook.engine.events import DISCONNECTED, LIMIT, PROTOCOL_ERROR, TIMEOUT
 from daybook.engine.outcomes import Outcome
 from daybook.engine.refusals import Refusal
+from daybook.protocols.port import Body, BrokerPort, DeliveredMessage
 from daybook.protocols.stomp import states
 from daybook.protocols.stomp.actions import ACTIONS, not_now
-from daybook.protocols.stomp.bodies import Body
 from daybook.protocols.stomp.errors import (
     StompError,
     never_connected,
@@ -33,7 +33,6 @@ from daybook.protocols.stomp.frames import (
 from daybook.protocols.stomp.handshake import Handshake
 from daybook.protocols.stomp.heart_beats import HeartBeats
 from daybook.protocols.stomp.options import StompOptions
-from daybook.protocols.stomp.ports import BrokerPort, DeliveredMessage
 from daybook.protocols.stomp.subscription import Subscription
 from daybook.protocols.stomp.versions import TEXTS, V10, V12, escape
 

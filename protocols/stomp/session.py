@@ -13,6 +13,7 @@ from typing import Final
 from daybook.engine.commands import Acknowledge, Chunk, Send
 from daybook.engine.events import AUTHENTICATION, PROTOCOL_ERROR
 from daybook.engine.refusals import Code, Refusal
+from daybook.protocols.port import BrokerPort
 from daybook.protocols.stomp import states
 from daybook.protocols.stomp.actions import MESSAGE_ID_DIGITS_MAX, not_now, unknown_delivery
 from daybook.protocols.stomp.bodies import Gathering
@@ -27,7 +28,6 @@ from daybook.protocols.stomp.frames import (
     wrong_length,
 )
 from daybook.protocols.stomp.options import StompOptions
-from daybook.protocols.stomp.ports import BrokerPort
 from daybook.protocols.stomp.sending import Planner, SendPlan
 from daybook.protocols.stomp.versions import V10, V12
 

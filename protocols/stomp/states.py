@@ -10,7 +10,6 @@ NEW: Final = "new"
 AUTHENTICATING: Final = "authenticating"
 CONNECTED: Final = "connected"
 CLOSED: Final = "closed"
-STATES: Final = (NEW, AUTHENTICATING, CONNECTED, CLOSED)
 
 CLIENT_COMMANDS: Final = (
     "CONNECT", "STOMP", "SEND", "SUBSCRIBE", "UNSUBSCRIBE", "ACK", "NACK",

@@ -5,7 +5,7 @@ Must never know queues or decide anything: a delivery that arrives here was deci
 
 from typing import TYPE_CHECKING, Final
 
-from daybook.protocols.stomp.ports import DeliveredMessage
+from daybook.protocols.port import DeliveredMessage
 from daybook.protocols.stomp.subscribing import AUTO, CLIENT, SubscribeRequest
 from daybook.protocols.stomp.versions import V10, V12, escape, express
 

@@ -9,9 +9,8 @@ from typing import Final
 
 from daybook.engine.invariants import check
 from daybook.engine.state import State
+from daybook.journal.data_directory import BASE, JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.paging.retiring import BASE
-from daybook.recovery.directory import JOURNAL
 from daybook.recovery.readonly import read_state
 from daybook.tools.verification import verify_data
 from tests.crash.clients import Connect, Delivery, Receipt

@@ -10,21 +10,21 @@ import sys
 from pathlib import Path
 
 from daybook.engine.digest import digest
+from daybook.journal.data_directory import DATA_ID, JOURNAL, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.paging.checked import IndexDamaged
 from daybook.paging.checking import check
 from daybook.paging.judging import judge
 from daybook.paging.store import IndexStore
 from daybook.paging.structure import check_structure
-from daybook.paging.tables import DATA_FILE, open_for_reading
-from daybook.recovery.directory import DATA_ID, JOURNAL
+from daybook.paging.tables import open_for_reading
 
 
 def verdict(index: Path, data: Path) -> dict[str, str | int]:
     """What a start makes of an index: why it is refused, or its LSN and digest."""
     data_id = bytes.fromhex((data / DATA_ID).read_text("ascii"))
     disk = RealDisk(data / JOURNAL)
-    if not (index / DATA_FILE).is_file():
+    if not (index / TABLES).is_file():
         return {"refused": "there is none"}
     try:
         check_structure(index)

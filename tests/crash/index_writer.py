@@ -8,12 +8,11 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+from daybook.journal.data_directory import DATA_ID, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.reader import read_blocks
 from daybook.paging.index import Index
 from daybook.paging.layout import LAYOUT
-from daybook.recovery.checkpoint import INDEX
-from daybook.recovery.directory import DATA_ID, JOURNAL
 
 
 def main(data: Path, at_once: int) -> None:

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from daybook.engine.state import State
+from daybook.journal.data_directory import INDEX, TABLES
 from daybook.paging.checking import check
-from daybook.paging.tables import DATA_FILE
-from daybook.recovery.checkpoint import INDEX
 from tests.crash.campaign import KILL_AFTER_SECONDS, KILL_IN_START_SECONDS, SETTINGS, Campaign
 from tests.crash.clients import Connect
 from tests.crash.workload import DRAINING, FILLING, LARGE_STAFF, Staff, Worker
@@ -74,7 +73,7 @@ class PagedCampaign(Campaign):
     def index_time(self) -> int:
         """When the index was written last; 0 if there is none."""
         with suppress(FileNotFoundError):
-            return (self.broker.directory / INDEX / DATA_FILE).stat().st_mtime_ns
+            return (self.broker.directory / INDEX / TABLES).stat().st_mtime_ns
         return 0
 
     def kill_indexer(self) -> None:
@@ -113,7 +112,7 @@ class PagedCampaign(Campaign):
 
     def check_index(self, directory: Path) -> None:
         """What the crash left of the index is sound, and the journal is at least as far."""
-        if not (directory / INDEX / DATA_FILE).exists():
+        if not (directory / INDEX / TABLES).exists():
             return
         lsn = check(directory / INDEX)
         assert lsn <= self.last_lsn, f"the index is at {lsn}, the journal at {self.last_lsn}"

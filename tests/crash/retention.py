@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from daybook.journal.archive.archive import Archive
+from daybook.journal.data_directory import BASE, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.format import segment_first_lsn
 from daybook.journal.segment import segment_names
-from daybook.paging.retiring import BASE
-from daybook.recovery.checkpoint import INDEX
-from daybook.recovery.directory import JOURNAL
 from daybook.tools.verification import verify_data
 from tests.crash.campaign import KILL_AFTER_SECONDS
 from tests.crash.clients import Connect

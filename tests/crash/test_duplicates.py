@@ -13,9 +13,8 @@ from typing import Final
 
 import pytest
 
+from daybook.journal.data_directory import BASE, JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.paging.retiring import BASE
-from daybook.recovery.directory import JOURNAL
 from daybook.tools.verification import verify_data
 from tests.crash.campaign import CONFIG, KILL_AFTER_SECONDS, SETTINGS
 from tests.interop.wire import Closed, Frame, Wire, frame

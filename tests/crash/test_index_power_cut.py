@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from bench.preload import NoCompiler, compile_library
-from daybook.recovery.checkpoint import INDEX
+from daybook.journal.data_directory import INDEX
 from tests.crash.power import SOURCE, SYNC, SYNC_FOLDER, SYNCED_WRITE
 from tests.crash.recording import Recording
 from tests.support.histories import some_history, write_history

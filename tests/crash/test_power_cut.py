@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from bench.preload import NoCompiler, compile_library
+from daybook.journal.data_directory import DATA_ID, INDEX, JOURNAL, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.paging.judging import check_apart, judge
-from daybook.paging.tables import DATA_FILE
-from daybook.recovery.checkpoint import INDEX
-from daybook.recovery.directory import DATA_ID, JOURNAL
 from tests.crash.campaign import Campaign
 from tests.crash.clients import Connect, Receipt, StompPy
 from tests.crash.paged import PagedCampaign
@@ -90,7 +88,7 @@ class PagedPowerCuts(PagedCampaign, PowerCuts):
 
     def check_index(self, directory: Path) -> None:
         index, disk = directory / INDEX, RealDisk(directory / JOURNAL)
-        wrong = check_apart(index) if (index / DATA_FILE).exists() else ""
+        wrong = check_apart(index) if (index / TABLES).exists() else ""
         if not wrong:
             super().check_index(directory)
             return

@@ -5,12 +5,11 @@ must be the same. Run `python -m tests.fuzz.stomp --seconds N`; a failure prints
 repeats it with `--seed`.
 """
 
-import argparse
 import random
 import sys
-import time
 import traceback
 
+from tests.fuzz.running import search
 from tests.unit.protocols.stomp.streams import BROKEN, CONNECTS, FRAMES, cut, run
 
 
@@ -74,27 +73,5 @@ def check(seed: int) -> str:
     return ""
 
 
-def main() -> int:
-    """Fuzz until the time is up or something is found; the exit code says which."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=10.0, help="how long to search")
-    parser.add_argument("--seed", type=int, help="check this one seed only")
-    arguments = parser.parse_args()
-    if arguments.seed is not None:
-        problem = check(arguments.seed)
-        print(problem or f"seed {arguments.seed}: fine")
-        return 1 if problem else 0
-    first = seed = random.SystemRandom().randrange(1 << 48)
-    until = time.monotonic() + arguments.seconds
-    while time.monotonic() < until:
-        problem = check(seed)
-        if problem:
-            print(f"seed {seed}: {problem}")
-            return 1
-        seed += 1
-    print(f"stomp: {seed - first} streams from seed {first} on, nothing found")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(search("stomp", check, __doc__ or ""))

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.reader import read_blocks
 from daybook.paging.layout import LAYOUT
-from daybook.recovery.directory import JOURNAL
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess
 

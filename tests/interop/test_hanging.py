@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from daybook.tools.health import problems
+from daybook.server.health import problems
 from tests.interop.test_index_damage import status
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for

@@ -21,12 +21,11 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from daybook.journal.data_directory import INDEX, JOURNAL, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.paging.checked import Transaction
 from daybook.paging.structure import LEAF
-from daybook.paging.tables import DATA_FILE, PAGES, open_for_writing
-from daybook.recovery.checkpoint import INDEX
-from daybook.recovery.directory import JOURNAL
+from daybook.paging.tables import PAGES, open_for_writing
 from daybook.recovery.readonly import read_state
 from daybook.tools.verification import verify_data
 from tests.interop.wire import Closed, Wire, frame
@@ -186,7 +185,7 @@ def broker(directory: Path, tmp_path: Path) -> Iterator[BrokerProcess]:
 
 def index_file(broker: BrokerProcess) -> Path:
     """The file with the tables."""
-    return broker.directory / INDEX / DATA_FILE
+    return broker.directory / INDEX / TABLES
 
 
 # ---- what befalls the files of a broker that is stopped

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daybook.recovery.directory import JOURNAL
+from daybook.journal.data_directory import JOURNAL
 from tests.interop.test_hanging import indexer_of, stopped
 from tests.interop.test_index_damage import check_log, index_file, status
 from tests.interop.wire import Wire

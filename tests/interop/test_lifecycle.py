@@ -13,13 +13,13 @@ import pytest
 from crc32c import crc32c
 
 from bench.preload import NoCompiler, compile_library
-from daybook.client.control import SOCKET_NAME, ask
+from daybook.client.control import ask
 from daybook.engine.events import BY_NUMBER
+from daybook.journal.data_directory import CONTROL_SOCKET, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.format import SEGMENT_CRC_OFFSET, peek_segment_header_bytes
 from daybook.journal.reader import read_blocks
 from daybook.paging.layout import LAYOUT
-from daybook.recovery.directory import JOURNAL
 from daybook.recovery.readonly import read_state
 from daybook.tools.verification import verify_data
 from tests.crash.power import SOURCE
@@ -397,8 +397,8 @@ def test_background_work_shows_in_the_status(tmp_path: Path) -> None:
         names = {"ticks", "indexing", "disk scan", "control socket", "retention", "lock"}
         assert found == dict.fromkeys(names, "")
         # Somebody cleaned up: without its socket nobody could ask how the broker is doing.
-        (broker.data / SOCKET_NAME).unlink()
-        wait_for((broker.data / SOCKET_NAME).is_socket, "the socket")
+        (broker.data / CONTROL_SOCKET).unlink()
+        wait_for((broker.data / CONTROL_SOCKET).is_socket, "the socket")
         assert ask(broker.data, {"do": "status"})
         assert broker.stop() == 0
         assert "the control socket is gone" in broker.log_text()

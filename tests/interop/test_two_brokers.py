@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from daybook.journal.lock import LOCK_NAME, holder_pid
-from daybook.paging.ownership import INDEX_LOCK, owning_index
+from daybook.journal.data_directory import INDEX_LOCK, LOCK
+from daybook.journal.lock import holder_pid
+from daybook.paging.ownership import owning_index
 from tests.interop.test_hanging import stopped
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
@@ -21,7 +22,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield process.start()
 
 
-@pytest.mark.parametrize("removed", [(), (LOCK_NAME,), (LOCK_NAME, INDEX_LOCK)])
+@pytest.mark.parametrize("removed", [(), (LOCK,), (LOCK, INDEX_LOCK)])
 def test_a_second_broker_is_refused(broker: BrokerProcess, removed: tuple[str, ...]) -> None:
     for name in removed:
         (broker.directory / name).unlink()

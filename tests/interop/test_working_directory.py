@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daybook.recovery.checkpoint import INDEX
-from daybook.recovery.directory import JOURNAL
+from daybook.journal.data_directory import INDEX, JOURNAL
 from tests.interop.test_index_damage import index_file, send, status
 from tests.support.process import BrokerProcess, wait_for
 

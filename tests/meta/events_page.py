@@ -30,6 +30,14 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     return lines
 
 
+def meaning(event: events.EventType) -> str:
+    """Return what an event does to an entry, or to the thing that it is about."""
+    if event.life is not None:
+        before = " or ".join(event.life.before)
+        return f"an entry {event.life.word}: {before} → {event.life.after}"
+    return f"{event.subject} {event.change}".strip()
+
+
 def draw() -> str:
     """Return the page."""
     columns = [
@@ -41,6 +49,7 @@ def draw() -> str:
             str(event.number),
             f"`{event.name}`",
             event.doc,
+            meaning(event),
             ", ".join(f"`{name}`" for name in event.columns),
             ", ".join(f"`{name}`" for name in event.detail.__struct_fields__)
             if event.detail
@@ -61,7 +70,11 @@ def draw() -> str:
             "",
             "## Kinds",
             "",
-            *table(("number", "kind", "what it says", "columns", "detail"), kinds),
+            *table(("number", "kind", "what it says", "what it does", "columns", "detail"), kinds),
+            "",
+            "The fourth column is the life of an entry, a queue's reference to a message: where it",
+            "is before and after the event. For other kinds it says what begins, changes or ends.",
+            "An event that finds its entry elsewhere is a fault, which the audit names.",
             "",
             "Every event has `kind` and `time`. `Routed` has the headers and body of the message,",
             "unless its flags say that they were not journaled.",

@@ -88,6 +88,10 @@ PLANTED = [
     ("pipeline", "import daybook.tools", LAYERS),
     ("server", "import daybook.pipeline", LAYERS),
     ("history", "import daybook.client", LAYERS),
+    ("server", "import daybook.protocols.stomp", "The server knows no single protocol"),
+    ("server", "import daybook.protocols.probe.session", "The server knows no single protocol"),
+    ("protocols/probe", "import daybook.protocols.stomp", "No protocol knows another"),
+    ("protocols/probe", "import socket", RUNS_NOTHING),
     ("pipeline", "import asyncio", "Only the server runs an event loop"),
 ]
 
@@ -112,6 +116,21 @@ def test_a_protocol_that_imports_another_is_reported(tmp_path: Path) -> None:
     code, report = lint_imports(tmp_path)
     assert code == 1, report
     assert "No protocol knows another BROKEN" in report
+
+
+def test_the_port_and_the_registry_are_no_protocols(tmp_path: Path) -> None:
+    skeleton(tmp_path)
+    protocols = tmp_path / "protocols"
+    (protocols / "port.py").write_text("")
+    (protocols / "registry.py").write_text(
+        "import daybook.protocols.port\nimport daybook.protocols.stomp.planted\n"
+    )
+    (protocols / "stomp" / "planted.py").write_text("import daybook.protocols.port\n")
+    (tmp_path / "server" / "planted.py").write_text(
+        "import daybook.protocols.port\nimport daybook.protocols.registry\n"
+    )
+    code, report = lint_imports(tmp_path)
+    assert code == 0, report
 
 
 BANNED = [

@@ -11,8 +11,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from daybook.journal.archive.archive import Archive
+from daybook.journal.data_directory import JOURNAL, LOCK
 from daybook.journal.disk import RealDisk
-from daybook.journal.lock import LOCK_NAME
 from daybook.journal.pins import NO_PIN, lowest_pinned_lsn
 from daybook.journal.segment import segment_names
 from daybook.pipeline.decoding import read_plan
@@ -20,7 +20,6 @@ from daybook.pipeline.planning import Source, make_plan
 from daybook.pipeline.schema import ALL_COLUMNS, PLAIN_COLUMNS, arrow_schema
 from daybook.pipeline.selection import SelectionError, from_options
 from daybook.pipeline.spark.datasource import JournalReader, JournalSource
-from daybook.recovery.directory import JOURNAL
 from tests.support.growing import Growing
 from tests.support.histories import some_history, write_history
 
@@ -297,7 +296,7 @@ def test_what_is_read_is_held(tmp_path: Path) -> None:
     data = write_history(tmp_path / "data", some_history(9, 200), segment_bytes=1 << 14)
     assert lowest_pinned_lsn(data) == NO_PIN
     # Only where a broker was ever served is there anybody who removes segments.
-    (data / LOCK_NAME).touch()
+    (data / LOCK).touch()
     reader = reader_of(data, "lsn", lsn="500..", splitBytes="1000")
     held = lowest_pinned_lsn(data)
     assert 1 < held <= 500

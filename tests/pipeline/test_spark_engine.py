@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from daybook.journal.data_directory import JOURNAL
 from daybook.journal.errors import JournalError
 from daybook.pipeline import views
 from daybook.pipeline.duck import DuckEngine
@@ -23,7 +24,6 @@ from daybook.pipeline.spark.engine import SparkEngine
 from daybook.pipeline.spark.engine import views as make_views
 from daybook.pipeline.spark.failures import sentence
 from daybook.pipeline.spark.session import SparkError, why
-from daybook.recovery.directory import JOURNAL
 from tests.support.growing import Growing
 from tests.support.histories import some_history, write_history
 

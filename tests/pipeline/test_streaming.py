@@ -11,8 +11,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from daybook.journal.archive.archive import Archive
+from daybook.journal.data_directory import LOCK
 from daybook.journal.errors import JournalError
-from daybook.journal.lock import LOCK_NAME
 from daybook.journal.pins import NO_PIN, lowest_pinned_lsn
 from daybook.journal.segment import segment_names
 from daybook.pipeline.schema import arrow_schema
@@ -164,7 +164,7 @@ def test_the_checkpoint_of_another_journal_is_told(journal: Growing) -> None:
 
 
 def test_what_is_to_come_next_is_held(journal: Growing) -> None:
-    (journal.directory / LOCK_NAME).touch()
+    (journal.directory / LOCK).touch()
     reader = reader_of(journal.directory)
     assert lowest_pinned_lsn(journal.directory) == NO_PIN
     assert reader.initialOffset() == {"lsn": 1}

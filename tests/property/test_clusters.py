@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from daybook.engine.digest import digest
 from daybook.engine.message import DEFAULT_PRIORITY
 from daybook.engine.queues import Queue, Window
+from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.journal import Journal
 from daybook.journal.reader import read_blocks
 from daybook.paging import clustering, clusters, fold
 from daybook.paging.checking import check
-from daybook.paging.clustering import CLUSTERS_DIRECTORY, ranges_of
+from daybook.paging.clustering import ranges_of
 from daybook.paging.index import Index
 from daybook.paging.layout import LAYOUT
 from daybook.paging.store import IndexStore

@@ -21,16 +21,16 @@ import pytest
 
 from daybook.engine.digest import digest
 from daybook.engine.queues import StoreError
+from daybook.journal.data_directory import BASE_DESCRIPTION, CLUSTERS_DIRECTORY, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.paging import clustering
-from daybook.paging.base import DESCRIPTION, BaseDamaged, restore
+from daybook.paging.base import BaseDamaged, restore
 from daybook.paging.batches import batches
-from daybook.paging.clustering import CLUSTERS_DIRECTORY
 from daybook.paging.index import Index
 from daybook.paging.judging import DEADLY, check_apart, judge
 from daybook.paging.store import IndexStore
 from daybook.paging.structure import check_structure
-from daybook.paging.tables import DATA_FILE, IndexDamaged, open_for_reading
+from daybook.paging.tables import IndexDamaged, open_for_reading
 from tests.support.leaving import Leaving
 from tests.support.queued import entries_of
 from tests.support.scenario import RETENTION, Step, play
@@ -205,7 +205,7 @@ def test_a_flipped_bit_in_the_index(sound: Sound, tmp_path: Path, part: int) -> 
     came: dict[int, int] = {}
     for number in range(DAMAGES // 4):
         data = copied(sound, tmp_path / str(number))
-        file = data / "index" / DATA_FILE
+        file = data / "index" / TABLES
         page = chance.randrange(file.stat().st_size // PAGE_BYTES)
         # Half of them in what is the structure: the heads of pages, and their nodes.
         stop = page * PAGE_BYTES + chance.choice((64, PAGE_BYTES))
@@ -241,11 +241,11 @@ def test_a_flipped_bit_in_the_base(sound: Sound, tmp_path: Path) -> None:
         data = copied(sound, tmp_path / str(number))
         shutil.rmtree(data / "index")
         (tables,) = (data / "base").glob("*.mdb")
-        file = tables if number % 2 else data / "base" / DESCRIPTION
+        file = tables if number % 2 else data / "base" / BASE_DESCRIPTION
         bit = flip(file, chance, 0, file.stat().st_size)
         code = in_a_process(lambda data=data: begin_anew(sound, data))  # type: ignore[misc]
         assert code in (RIGHT, REFUSED), f"DAYBOOK_SEED={FIRST} {number}: bit {bit} of {file.name}"
-        assert code == REFUSED or file.name == DESCRIPTION
+        assert code == REFUSED or file.name == BASE_DESCRIPTION
         refused += code == REFUSED
     assert refused >= DAMAGES // 4
 

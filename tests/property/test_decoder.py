@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from daybook.engine.events import REASONS
 from daybook.engine.headers import as_dict
+from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.reader import read_blocks
 from daybook.journal.verify import verify
@@ -24,7 +25,6 @@ from daybook.pipeline.decoding import read_plan, read_split
 from daybook.pipeline.planning import Plan, Source, make_plan
 from daybook.pipeline.schema import ALL_COLUMNS, NAMED_COLUMNS, arrow_schema
 from daybook.pipeline.selection import Selection
-from daybook.recovery.directory import JOURNAL
 from tests.support.histories import some_history, write_history
 from tests.support.older import write_as_before
 from tests.support.scenario import play, steps

@@ -18,10 +18,11 @@ from daybook.engine.commands import Start
 from daybook.engine.digest import digest
 from daybook.engine.state import State
 from daybook.journal.archive.archive import Archive
+from daybook.journal.data_directory import DATA_ID
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
 from daybook.journal.segment import segment_names
-from daybook.recovery.directory import DATA_ID, RecoveryError, open_directory
+from daybook.recovery.directory import RecoveryError, open_directory
 from daybook.recovery.readonly import read_state
 from daybook.server.users import CannotCheck, Users, UsersError
 from tests.support.leaving import Leaving

@@ -24,13 +24,13 @@ from daybook.engine.commands import Checkpoint
 from daybook.engine.digest import digest
 from daybook.engine.queues import StoreError
 from daybook.engine.state import State
+from daybook.journal.data_directory import BASE
 from daybook.journal.disk import Disk
 from daybook.journal.reader import read_blocks
 from daybook.journal.segment import first_lsn_of
 from daybook.paging.base import restore
 from daybook.paging.index import Index
 from daybook.paging.layout import LAYOUT
-from daybook.paging.retiring import BASE
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import Tables
 from daybook.recovery.checkpoint import must_catch_up

@@ -20,7 +20,7 @@ from daybook.engine.queues import StoreError
 from daybook.journal.errors import DiskFull, JournalError, JournalFailed
 from daybook.paging.leaving import Rounds
 from daybook.protocols.stomp.options import StompOptions
-from daybook.recovery.directory import Recovered, recover
+from daybook.recovery.directory import Recovered
 from daybook.server.ports import HubOptions
 from tests.simulation.checkers import Judge
 from tests.simulation.clients import DEAD_LETTERS, MORE_QUEUES, QUEUES, Client
@@ -37,6 +37,7 @@ from tests.simulation.paging import SimulatedIndex
 from tests.simulation.retention import SimulatedRetention
 from tests.simulation.violation import Violation
 from tests.simulation.writer import SteppedWriter
+from tests.support.recovering import recover
 
 DATA_ID = bytes(range(16))
 TICK_US = 100_000

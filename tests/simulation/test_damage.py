@@ -10,9 +10,10 @@ from daybook.journal.errors import JournalError
 from daybook.journal.reader import read_blocks
 from daybook.journal.verify import verify
 from daybook.paging.layout import LAYOUT
-from daybook.recovery.directory import RecoveryError, recover
+from daybook.recovery.directory import RecoveryError
 from tests.simulation.disk import FaultyDisk
 from tests.simulation.simulation import DATA_ID, Simulation
+from tests.support.recovering import recover
 
 SEEDS = range(6)
 FLIPS = 60

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
 from daybook.journal.segment import segment_names
 from daybook.paging.layout import LAYOUT
-from daybook.recovery.directory import DATA_ID, JOURNAL
 from tests.support.histories import HISTORY_ID, batch_of
 from tests.support.world import Event
 

@@ -13,10 +13,10 @@ from daybook.engine.events import ROW_STRUCT
 from daybook.engine.headers import build
 from daybook.engine.settings import Matches
 from daybook.journal.batch import Batch
+from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.journal import Journal
 from daybook.paging.layout import LAYOUT
-from daybook.recovery.directory import DATA_ID, JOURNAL
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, Event, World
 

@@ -13,11 +13,11 @@ from daybook.engine.message import PRIORITIES, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.state import State
 from daybook.journal.batch import Batch
+from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.format import segment_first_lsn
 from daybook.journal.journal import Journal
 from daybook.journal.reader import read_blocks
-from daybook.paging.clustering import CLUSTERS_DIRECTORY
 from daybook.paging.clusters import Gathered, write_cluster
 from daybook.paging.layout import LAYOUT
 from daybook.paging.pages import encode, rows_of

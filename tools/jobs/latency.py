@@ -3,12 +3,14 @@
 A summary on the terminal; all tables, and pictures of them, in a directory.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import pyarrow as pa
 
+from daybook.journal.extras import install_command
 from daybook.pipeline.jobs.latency import POISON_DELIVERIES, latency
 from daybook.pipeline.jobs.latency_tables import SCHEMAS
 from daybook.tools.failures import Failure, describe
@@ -16,6 +18,7 @@ from daybook.tools.jobs.options import engine_of, job_of, job_options
 from daybook.tools.jobs.output import working, write_file
 from daybook.tools.printing import show_table
 
+Draw = Callable[[dict[str, pa.Table], Path], list[Path]]
 ROWS_SHOWN: Final = 8
 _SPREAD: Final = ("count", "p50_ms", "p90_ms", "p99_ms", "max_ms")
 SUMMARY: Final = (
@@ -79,12 +82,13 @@ def command(
     hour.
     """
     job = job_of(flags)
+    draw = _drawing() if out is not None and plots else None
     with working("latency") as told, engine_of(job) as engine:
         tables = latency(
             engine, job.history, job.selection, poison_deliveries=poison_deliveries, told=told
         )
     if out is not None:
-        _write(tables, out, format_, plots=plots)
+        _write(tables, out, format_, draw)
     if not tables["hot_spots"].num_rows:
         click.echo("there is no message in this span, so there is nothing to measure", err=True)
         return
@@ -92,19 +96,29 @@ def command(
         _show(tables[name], title, columns)
 
 
-def _write(tables: dict[str, pa.Table], out: Path, format_: str, *, plots: bool) -> None:
+def _drawing() -> Draw:
+    """Return what draws pictures; before the job, which may take long, not after it."""
+    try:
+        # Imported late: it takes a second, and not everybody wants pictures.
+        from daybook.pipeline.jobs.latency_plots import draw  # noqa: PLC0415
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "matplotlib":
+            raise
+        raise Failure(
+            f"pictures need matplotlib; install it with: {install_command('plots')}, or leave "
+            "them out with --no-plots"
+        ) from error
+    return draw
+
+
+def _write(tables: dict[str, pa.Table], out: Path, format_: str, draw: Draw | None) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Failure(describe(error)) from error
     for name, table in tables.items():
         write_file(out / f"{name}.{format_}", SCHEMAS[name], table.to_batches(), format_)
-    drawn = 0
-    if plots:
-        # Imported late: it takes a second, and not everybody wants pictures.
-        from daybook.pipeline.jobs.latency_plots import draw  # noqa: PLC0415
-
-        drawn = len(draw(tables, out))
+    drawn = len(draw(tables, out)) if draw is not None else 0
     click.echo(f"{out}: {len(tables)} tables, {drawn} pictures", err=True)
 
 

@@ -437,9 +437,9 @@ def test_an_old_event_that_gave_an_attempt_back_means_what_it_meant(world: World
         for event in world.journal
     ]
     (entry,) = fold(journal).queue_by_name["q"].entries.values()
-    assert not entry.was_delivered
+    assert (entry.redelivered, entry.delivery_count) == (False, 0)
     (flagged,) = fold(world.journal).queue_by_name["q"].entries.values()
-    assert flagged.was_delivered
+    assert (flagged.redelivered, flagged.delivery_count) == (True, 0)
     assert entry_hash(1, flagged) != entry_hash(1, entry)
     flagged.redelivered = False
     assert entry_hash(1, flagged) == entry_hash(1, entry)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from daybook.journal.data_directory import LOCK
 from daybook.journal.errors import Locked
-from daybook.journal.lock import LOCK_NAME, DirectoryLock, holder_pid
+from daybook.journal.lock import DirectoryLock, holder_pid
 
 
 def test_a_second_holder_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
@@ -46,9 +47,9 @@ def test_a_killed_holder_leaves_no_lock(tmp_path: Path) -> None:
 
 def test_what_is_no_pid_is_no_pid(tmp_path: Path) -> None:
     assert holder_pid(tmp_path) == 0
-    (tmp_path / LOCK_NAME).write_bytes(b"\xff\xfe")
+    (tmp_path / LOCK).write_bytes(b"\xff\xfe")
     assert holder_pid(tmp_path) == 0
-    (tmp_path / LOCK_NAME).write_text("nobody")
+    (tmp_path / LOCK).write_text("nobody")
     assert holder_pid(tmp_path) == 0
 
 
@@ -57,7 +58,7 @@ def test_a_file_that_was_removed_lets_nobody_in(tmp_path: Path) -> None:
     folder.mkdir()
     with DirectoryLock(tmp_path) as first:
         first.hold(folder)
-        (tmp_path / LOCK_NAME).unlink()
+        (tmp_path / LOCK).unlink()
         second = DirectoryLock(tmp_path)
         with pytest.raises(Locked, match=f"process {os.getpid()}"):
             second.hold(folder)
@@ -73,7 +74,7 @@ def test_a_file_that_was_removed_lets_nobody_in(tmp_path: Path) -> None:
 
 def test_whoever_tries_does_not_keep_the_file_from_its_holder(tmp_path: Path) -> None:
     first = DirectoryLock(tmp_path)
-    (tmp_path / LOCK_NAME).unlink()
+    (tmp_path / LOCK).unlink()
     second = DirectoryLock(tmp_path)
     assert not first.renew()
     second.release()

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from daybook.journal.lock import LOCK_NAME
+from daybook.journal.data_directory import LOCK
 from daybook.journal.pins import (
     LEASE_US_MAX,
     NO_PIN,
-    PINS_NAME,
+    PINS,
     Lease,
     Pin,
     holding_off_pins,
@@ -41,12 +41,12 @@ SECOND = 1_000_000
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A data directory that a broker has served."""
-    (tmp_path / LOCK_NAME).touch()
+    (tmp_path / LOCK).touch()
     return tmp_path
 
 
 def pin_files(data: Path) -> list[str]:
-    return sorted(path.name for path in (data / PINS_NAME).iterdir())
+    return sorted(path.name for path in (data / PINS).iterdir())
 
 
 def test_the_lowest_pin_counts(data: Path) -> None:
@@ -108,8 +108,8 @@ def test_a_killed_holder_holds_nothing(data: Path) -> None:
 
 
 def test_what_a_killed_process_of_the_same_pid_left_is_no_obstacle(data: Path) -> None:
-    (data / PINS_NAME).mkdir()
-    (data / PINS_NAME / f"{5:020d}-{os.getpid()}-0.pin").touch()
+    (data / PINS).mkdir()
+    (data / PINS / f"{5:020d}-{os.getpid()}-0.pin").touch()
     with Pin(data, 5) as pin:
         assert pin.held
         assert lowest_pinned_lsn(data) == 5
@@ -117,9 +117,9 @@ def test_what_a_killed_process_of_the_same_pid_left_is_no_obstacle(data: Path) -
 
 
 def test_files_of_other_names_are_left_alone(data: Path) -> None:
-    (data / PINS_NAME).mkdir()
+    (data / PINS).mkdir()
     for name in ("notes", "5-1-0.pin", f"{5:020d}-1-0.txt"):
-        (data / PINS_NAME / name).touch()
+        (data / PINS / name).touch()
     assert lowest_pinned_lsn(data) == NO_PIN
     assert len(pin_files(data)) == 3
 
@@ -132,11 +132,11 @@ def test_nothing_is_written_where_no_broker_ever_was(tmp_path: Path) -> None:
 
 def test_who_may_not_write_reads_without_a_pin(data: Path) -> None:
     # A file where the folder should be refuses everybody, the administrator too.
-    (data / PINS_NAME).write_bytes(b"")
+    (data / PINS).write_bytes(b"")
     with Pin(data) as pin:
         assert not pin.held
         pin.advance(5)
-    with pytest.raises(OSError, match=PINS_NAME):
+    with pytest.raises(OSError, match=PINS):
         lowest_pinned_lsn(data)
 
 
@@ -225,7 +225,7 @@ def test_no_lease_where_nothing_is_removed_or_may_be_written(data: Path, tmp_pat
     (tmp_path / "elsewhere").mkdir()
     assert not Lease(tmp_path / "elsewhere", "job1").take(10, NOW)
     assert list((tmp_path / "elsewhere").iterdir()) == []
-    (data / PINS_NAME).write_bytes(b"")
+    (data / PINS).write_bytes(b"")
     lease = Lease(data, "job1")
     assert not lease.take(10, NOW)
     assert not lease.renew(NOW)
@@ -236,11 +236,11 @@ def test_no_lease_where_nothing_is_removed_or_may_be_written(data: Path, tmp_pat
 def test_a_link_in_place_of_the_folder_leads_nowhere(data: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir(mode=0o711)
-    (data / PINS_NAME).symlink_to(other)
+    (data / PINS).symlink_to(other)
     with Pin(data, 7) as pin:
         assert not pin.held
     assert not Lease(data, "mine").take(7, NOW)
-    with pytest.raises(OSError, match=PINS_NAME):
+    with pytest.raises(OSError, match=PINS):
         lowest_pinned_lsn(data)
     assert list(other.iterdir()) == []
     assert other.stat().st_mode & 0o777 == 0o711
@@ -250,10 +250,10 @@ def test_links_in_the_folder_are_no_pins(data: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.touch(mode=0o644)
     with Pin(data, 9):
-        (data / PINS_NAME / f"{7:020d}-1-0.pin").symlink_to(victim)
+        (data / PINS / f"{7:020d}-1-0.pin").symlink_to(victim)
         assert lowest_pinned_lsn(data) == 9
     assert victim.exists()
-    os.mkfifo(data / PINS_NAME / f"{8:020d}-1-0.pin")
+    os.mkfifo(data / PINS / f"{8:020d}-1-0.pin")
     assert lowest_pinned_lsn(data) == NO_PIN
 
 
@@ -261,12 +261,12 @@ def test_links_in_the_folder_are_no_pins(data: Path, tmp_path: Path) -> None:
 def test_what_root_makes_belongs_to_the_owner_of_the_data(data: Path) -> None:
     os.chown(data, 12345, 12346)
     with Pin(data, 7) as pin:
-        for path in (data / PINS_NAME, pin.path):
+        for path in (data / PINS, pin.path):
             assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
-        assert (data / PINS_NAME).stat().st_mode & 0o777 == 0o700
+        assert (data / PINS).stat().st_mode & 0o777 == 0o700
         assert pin.path.stat().st_mode & 0o777 == 0o600
     Lease(data, "mine").take(7, NOW)
-    (lease,) = (data / PINS_NAME).iterdir()
+    (lease,) = (data / PINS).iterdir()
     assert lease.stat().st_uid == 12345
 
 
@@ -276,7 +276,7 @@ def test_modes_do_not_depend_on_the_umask(data: Path, umask: int) -> None:
     try:
         with Pin(data, 7) as pin:
             assert pin.held
-            assert (data / PINS_NAME).stat().st_mode & 0o777 == 0o700
+            assert (data / PINS).stat().st_mode & 0o777 == 0o700
             assert pin.path.stat().st_mode & 0o777 == 0o600
     finally:
         os.umask(before)

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from daybook.journal.data_directory import LOCK
 from daybook.journal.disk import MemoryDisk, RealDisk
 from daybook.journal.errors import Corruption, JournalError
 from daybook.journal.format import segment_first_lsn, segment_name
-from daybook.journal.lock import LOCK_NAME
 from daybook.journal.pins import Pin, holding_off_pins
 from daybook.journal.reader import read_blocks
 from daybook.journal.retention import (
@@ -20,7 +20,6 @@ from daybook.journal.retention import (
     SealedSegment,
     SegmentTable,
     choose,
-    live_bytes_of,
     remove,
     remove_unpinned,
     sealed_segments,
@@ -33,6 +32,11 @@ from tests.suites.journal_rows import LAYOUT, append_some, create, read_all, reo
 
 NOW = 1_000_000_000
 MS = 1000
+
+
+def live_bytes_of(disk: MemoryDisk) -> int:
+    """Size of all segments."""
+    return sum(disk.open(name).size() for name in segment_names(disk))
 
 
 def segments(*sizes: tuple[int, int, int]) -> list[SealedSegment]:
@@ -218,7 +222,7 @@ def test_removing_again_is_no_mistake(disk: MemoryDisk) -> None:
 
 
 def test_what_a_reader_holds_stays(tmp_path: Path) -> None:
-    (tmp_path / LOCK_NAME).touch()
+    (tmp_path / LOCK).touch()
     disk = RealDisk(tmp_path / "journal")
     disk.create()
     append_some(create(disk), 40, count=20)

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from daybook.journal.archive.archive import Archive
-from daybook.paging.base import DESCRIPTION, Base, BaseDamaged, advance, describe, restore
+from daybook.journal.data_directory import BASE_DESCRIPTION
+from daybook.paging.base import Base, BaseDamaged, advance, describe, restore
 from daybook.paging.index import Index
 from daybook.paging.retiring import retire
 from daybook.paging.tables import BLOCKS, ID_KEY, IndexDamaged
@@ -68,7 +69,7 @@ def test_damage_is_found(leaving: Leaving, tmp_path: Path) -> None:
 def test_a_description_that_is_none(
     leaving: Leaving, tmp_path: Path, content: bytes | None, says: str
 ) -> None:
-    path = base_of(leaving) / DESCRIPTION
+    path = base_of(leaving) / BASE_DESCRIPTION
     if content is None:
         path.unlink()
     else:
@@ -120,7 +121,7 @@ def test_nothing_is_archived_while_something_is_left(leaving: Leaving) -> None:
 
 def test_any_flipped_bit_of_the_description_is_found(leaving: Leaving) -> None:
     """Or retention would let segments leave that the base does not have."""
-    path = base_of(leaving) / DESCRIPTION
+    path = base_of(leaving) / BASE_DESCRIPTION
     sound, known = path.read_bytes(), describe(base_of(leaving), DATA_ID)
     harmless = 0
     for bit in range(8 * len(sound)):
@@ -146,7 +147,7 @@ def test_a_description_of_another_event_is_refused(leaving: Leaving, tmp_path: P
     base = base_of(leaving)
     known = describe(base, DATA_ID)
     assert known is not None
-    path = base / DESCRIPTION
+    path = base / BASE_DESCRIPTION
     text, other = path.read_text(), f"{known.lsn + 5:020d}.mdb"
     (base / known.file).rename(base / other)
     path.write_text(
@@ -201,7 +202,7 @@ def test_what_is_published_is_on_disk_before(
             synced[found.stat().st_ino] = found.read_bytes()
 
     def note_replace(path: Path, target: Path) -> Path:
-        if target.name == DESCRIPTION:
+        if target.name == BASE_DESCRIPTION:
             told = msgspec.json.decode(path.read_bytes(), type=Base)
             copy = target.with_name(told.file)
             assert synced[path.stat().st_ino] == path.read_bytes()
@@ -215,4 +216,6 @@ def test_what_is_published_is_on_disk_before(
     monkeypatch.setattr(Path, "replace", note_replace)
     assert leaving.round(1)
     assert published == [leaving.removed_lsn]
-    assert any(DESCRIPTION in names for names in folders), "and then the description's own name"
+    assert any(BASE_DESCRIPTION in names for names in folders), (
+        "and then the description's own name"
+    )

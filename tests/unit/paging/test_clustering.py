@@ -11,13 +11,14 @@ from daybook.engine.digest import digest
 from daybook.engine.message import DEFAULT_PRIORITY
 from daybook.engine.queues import Queue, Window
 from daybook.journal.block import Block
+from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.journal import Journal
 from daybook.journal.reader import read_blocks
 from daybook.paging import clustering, tables
 from daybook.paging.checked import Transaction
 from daybook.paging.checking import check
-from daybook.paging.clustering import CLUSTERS_DIRECTORY, known_of, ranges_of
+from daybook.paging.clustering import known_of, ranges_of
 from daybook.paging.clusters import Range, write_cluster
 from daybook.paging.index import Index
 from daybook.paging.layout import LAYOUT

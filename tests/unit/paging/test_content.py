@@ -17,7 +17,7 @@ from daybook.journal.format import segment_first_lsn, segment_name
 from daybook.journal.journal import Journal
 from daybook.journal.reader import read_blocks
 from daybook.journal.segment import open_segment, segment_names
-from daybook.paging.content import FILES_MAX, ContentReader, Event
+from daybook.paging.content import FILES_MAX, ContentReader, DecodedCache, Event
 from daybook.paging.layout import LAYOUT
 
 SEGMENT_BYTES = 8192
@@ -231,25 +231,27 @@ def test_what_stays_is_not_read_again(written: Written) -> None:
 
 
 def test_what_stays_is_bounded(written: Written) -> None:
-    reader = ContentReader(written.disk, LAYOUT, cache_bytes=20_000)
+    cache = DecodedCache(20_000)
+    reader = ContentReader(written.disk, LAYOUT, cache=cache)
     for _ in range(2):
         for lsn in range(1, written.last + 1):
             written.check(reader, [lsn])
-            assert reader.cached_bytes <= 20_000
+            assert cache.bytes <= 20_000
 
 
 def test_a_block_larger_than_what_may_stay_stays_alone() -> None:
     written = Written(body_bytes=1000)
     written.append(3)
     written.append(100)
-    reader = ContentReader(written.disk, LAYOUT, cache_bytes=1000)
+    cache = DecodedCache(1000)
+    reader = ContentReader(written.disk, LAYOUT, cache=cache)
     written.check(reader, [1, 2, 4])
-    large = reader.cached_bytes
+    large = cache.bytes
     assert large > 1000
     written.check(reader, list(range(4, written.last)))
-    assert reader.cached_bytes == large
+    assert cache.bytes == large
     written.check(reader, [1])
-    assert reader.cached_bytes < large
+    assert cache.bytes < large
 
 
 def test_few_files_are_open() -> None:

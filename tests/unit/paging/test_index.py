@@ -16,6 +16,7 @@ from daybook.engine import events
 from daybook.engine.digest import digest
 from daybook.engine.state import State
 from daybook.journal.block import Block
+from daybook.journal.data_directory import TABLES
 from daybook.paging import index as module
 from daybook.paging import tables as tables_module
 from daybook.paging.checking import check
@@ -23,7 +24,6 @@ from daybook.paging.index import Index
 from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
-    DATA_FILE,
     ID_KEY,
     IndexDamaged,
     IndexUnwritable,
@@ -152,7 +152,7 @@ def test_a_map_that_is_too_small_grows_and_the_batch_is_folded_again(tmp_path: P
         index.advance(blocks[1:])
     assert index.digest() == digest(world.state)
     index.close()
-    assert (tmp_path / DATA_FILE).stat().st_size > 128 * 1024
+    assert (tmp_path / TABLES).stat().st_size > 128 * 1024
     assert check(tmp_path) == len(world.journal)
 
 
@@ -172,7 +172,7 @@ def test_a_full_disk_leaves_what_is_committed_and_is_tried_again(tmp_path: Path)
     index = Index(tmp_path, DATA_ID)
     index.advance(blocks[:1])
     before = index.digest()
-    with no_file_above((tmp_path / DATA_FILE).stat().st_size):
+    with no_file_above((tmp_path / TABLES).stat().st_size):
         for _ in range(2):
             with pytest.raises(IndexUnwritable, match=r"cannot be used: .*large"):
                 index.advance(blocks[1:])
@@ -185,7 +185,7 @@ def test_a_full_disk_leaves_what_is_committed_and_is_tried_again(tmp_path: Path)
 
 
 def test_an_index_that_cannot_be_created(tmp_path: Path) -> None:
-    (tmp_path / DATA_FILE).mkdir()
+    (tmp_path / TABLES).mkdir()
     with pytest.raises(IndexUnwritable, match="directory"):
         Index(tmp_path, DATA_ID)
 
@@ -264,7 +264,7 @@ def test_the_file_is_as_long_as_its_last_page(tmp_path: Path) -> None:
     """Or what LMDB never wrote would be taken for a file that was cut."""
     tables = open_for_writing(tmp_path, DATA_ID)
     info = tables._env.info()
-    os.truncate(tmp_path / DATA_FILE, info["last_pgno"] * 4096)
+    os.truncate(tmp_path / TABLES, info["last_pgno"] * 4096)
     tables.write(lambda txn: None)
-    assert (tmp_path / DATA_FILE).stat().st_size == (info["last_pgno"] + 1) * 4096
+    assert (tmp_path / TABLES).stat().st_size == (info["last_pgno"] + 1) * 4096
     tables.close()

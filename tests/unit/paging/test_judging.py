@@ -11,6 +11,7 @@ import pytest
 
 from daybook.engine.events import ROW_STRUCT
 from daybook.journal.batch import Batch
+from daybook.journal.data_directory import TABLES
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.format import segment_first_lsn
 from daybook.journal.journal import Journal
@@ -20,7 +21,7 @@ from daybook.paging import judging
 from daybook.paging.index import Index
 from daybook.paging.judging import check_apart, judge
 from daybook.paging.layout import LAYOUT
-from daybook.paging.tables import DATA_FILE, IndexUnwritable, open_for_writing
+from daybook.paging.tables import IndexUnwritable, open_for_writing
 from tests.support.world import Event, World
 
 DATA_ID = bytes(range(16))
@@ -121,7 +122,7 @@ def test_an_index_that_ends_where_the_journal_begins(tmp_path: Path) -> None:
 
 
 def test_damage_is_an_answer(tmp_path: Path) -> None:
-    (tmp_path / DATA_FILE).write_bytes(b"nonsense" * 4096)
+    (tmp_path / TABLES).write_bytes(b"nonsense" * 4096)
     usable, _, why = judge(tmp_path, DATA_ID, MemoryDisk())
     assert not usable
     assert "is damaged" in why
@@ -130,8 +131,8 @@ def test_damage_is_an_answer(tmp_path: Path) -> None:
 def test_a_process_apart_says_what_is_wrong(tmp_path: Path) -> None:
     index_of(tmp_path, journal_of(events_of(60)))
     assert check_apart(tmp_path) == ""
-    os.truncate(tmp_path / DATA_FILE, 8192)
-    assert f"{DATA_FILE} has 8192 bytes of" in check_apart(tmp_path)
+    os.truncate(tmp_path / TABLES, 8192)
+    assert f"{TABLES} has 8192 bytes of" in check_apart(tmp_path)
 
 
 def test_a_process_apart_may_die(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,9 +164,9 @@ DAMAGE = """
 import os, random, shutil, sys
 from pathlib import Path
 from daybook.paging import checking
-from daybook.paging.tables import DATA_FILE
+from daybook.journal.data_directory import TABLES
 made, copy, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-whole = (made / DATA_FILE).read_bytes()
+whole = (made / TABLES).read_bytes()
 draw = random.Random(seed)
 for number in range(40):
     data = bytearray(whole)
@@ -182,7 +183,7 @@ for number in range(40):
         data[start : start + 4096] = data[other : other + 4096]
     shutil.rmtree(copy, ignore_errors=True)
     copy.mkdir()
-    (copy / DATA_FILE).write_bytes(data)
+    (copy / TABLES).write_bytes(data)
     child = os.fork()
     if not child:
         code = 99

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from daybook.journal.data_directory import TABLES
 from daybook.paging import structure
 from daybook.paging.checked import Transaction
 from daybook.paging.structure import check_structure
 from daybook.paging.tables import (
     CARRIED,
-    DATA_FILE,
     EXPIRING,
     EXPIRING_KEY,
     ID_KEY,
@@ -146,7 +146,7 @@ DAMAGES: dict[str, tuple[Callable[[bytearray], None], str]] = {
 @pytest.mark.parametrize("what", DAMAGES)
 def test_damage_is_named(tables: Tables, tmp_path: Path, what: str) -> None:
     tables.close()
-    file = tmp_path / DATA_FILE
+    file = tmp_path / TABLES
     content = bytearray(file.read_bytes())
     damage, expected = DAMAGES[what]
     damage(content)
@@ -157,7 +157,7 @@ def test_damage_is_named(tables: Tables, tmp_path: Path, what: str) -> None:
 
 def test_swapped_pages_are_found(tables: Tables, tmp_path: Path) -> None:
     tables.close()
-    file = tmp_path / DATA_FILE
+    file = tmp_path / TABLES
     before = file.read_bytes()
     content = bytearray(before)
     for number in range(0, 60, 5):
@@ -174,9 +174,9 @@ def test_swapped_pages_are_found(tables: Tables, tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [0, 100, 4096, 9000, 40_960])
 def test_a_file_that_was_cut_is_found(tables: Tables, tmp_path: Path, size: int) -> None:
     tables.close()
-    file = tmp_path / DATA_FILE
+    file = tmp_path / TABLES
     file.write_bytes(file.read_bytes()[:size])
-    with pytest.raises(IndexDamaged, match=f"{DATA_FILE} has {size} bytes"):
+    with pytest.raises(IndexDamaged, match=f"{TABLES} has {size} bytes"):
         check_structure(tmp_path)
 
 
@@ -185,7 +185,7 @@ def test_a_flipped_bit_in_a_branch_key_hides_no_row(tables: Tables, tmp_path: Pa
     with tables.read() as txn:
         keys = [key for key, _ in txn.rows(tables.db(EXPIRING))]
     tables.close()
-    file = tmp_path / DATA_FILE
+    file = tmp_path / TABLES
     content = file.read_bytes()
     refused = 0
     for number in range(2):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from daybook.journal.data_directory import TABLES
 from daybook.paging import tables as module
 from daybook.paging.checked import Transaction
 from daybook.paging.tables import (
-    DATA_FILE,
     DATA_ID_KEY,
     FORMAT_KEY,
     META,
@@ -86,7 +86,7 @@ def test_a_map_that_is_full_grows_and_the_work_is_done_again(tmp_path: Path) -> 
     assert tables.write(work) == 2
     with tables.read() as txn:
         assert txn.count(tables.db(PAGES)) == 6000
-    assert (tmp_path / DATA_FILE).stat().st_size > module.MAP_BYTES_MIN
+    assert (tmp_path / TABLES).stat().st_size > module.MAP_BYTES_MIN
     tables.close()
     # Opened again the map is large enough from the start.
     tables = open_for_writing(tmp_path, DATA_ID)
@@ -128,11 +128,11 @@ def test_tables_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_a_file_without_tables(tmp_path: Path) -> None:
-    (tmp_path / DATA_FILE).touch()
+    (tmp_path / TABLES).touch()
     with pytest.raises(IndexDamaged, match="is no file with tables"):
         open_for_reading(tmp_path)
-    (tmp_path / DATA_FILE).unlink()
-    (tmp_path / DATA_FILE).mkdir()
+    (tmp_path / TABLES).unlink()
+    (tmp_path / TABLES).mkdir()
     with pytest.raises(IndexDamaged, match="is no file with tables"):
         open_for_reading(tmp_path)
 
@@ -189,7 +189,7 @@ def read_position(path: Path) -> None:
 
 
 def test_a_file_that_is_no_environment(tmp_path: Path) -> None:
-    (tmp_path / DATA_FILE).write_bytes(b"nonsense" * 2000)
+    (tmp_path / TABLES).write_bytes(b"nonsense" * 2000)
     for opened in (open_for_reading, open_for_writing):
         with pytest.raises(IndexDamaged, match="is damaged"):
             opened(tmp_path, DATA_ID)
@@ -197,8 +197,8 @@ def test_a_file_that_is_no_environment(tmp_path: Path) -> None:
 
 def test_a_file_that_was_cut(tmp_path: Path) -> None:
     open_for_writing(tmp_path, DATA_ID).close()
-    size = (tmp_path / DATA_FILE).stat().st_size
-    os.truncate(tmp_path / DATA_FILE, size - 4096)
+    size = (tmp_path / TABLES).stat().st_size
+    os.truncate(tmp_path / TABLES, size - 4096)
     with pytest.raises(IndexDamaged, match=rf"has {size - 4096} bytes of {size}"):
         open_for_writing(tmp_path, DATA_ID)
 

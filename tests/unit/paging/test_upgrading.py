@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import zstandard
 
+from daybook.journal.data_directory import TABLES
 from daybook.journal.disk import RealDisk
 from daybook.paging.base import restore
 from daybook.paging.batches import batches
@@ -18,7 +19,6 @@ from daybook.paging.judging import judge
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import (
     CARRIED,
-    DATA_FILE,
     EXPIRING,
     LARGE,
     NAMES,
@@ -57,7 +57,7 @@ def test_the_index_is_not_believed(data: Path) -> None:
 def test_an_index_from_the_base_is_the_state_of_all_events(data: Path) -> None:
     disk, made = RealDisk(data / "journal"), data / "made"
     assert restore(data / "base", DATA_ID, made, FIRST_LSN) == EXPECTED["removed_lsn"]
-    assert sorted(path.name for path in made.iterdir()) == [DATA_FILE, "lock.mdb"]
+    assert sorted(path.name for path in made.iterdir()) == [TABLES, "lock.mdb"]
     tables = open_for_reading(made, DATA_ID)
     with closing(tables), tables.read() as txn:
         assert all(txn.count(tables.db(name)) for name in (CARRIED, EXPIRING, LARGE, PAGES))
@@ -94,9 +94,9 @@ def contents_of(store: IndexStore) -> dict[str, str]:
 
 def test_tables_of_today_stay_as_they_are(data: Path) -> None:
     restore(data / "base", DATA_ID, data / "made", FIRST_LSN)
-    before = (data / "made" / DATA_FILE).read_bytes()
+    before = (data / "made" / TABLES).read_bytes()
     assert not upgrade(data / "made")
-    assert (data / "made" / DATA_FILE).read_bytes() == before
+    assert (data / "made" / TABLES).read_bytes() == before
 
 
 def test_a_damaged_row_is_not_made_sound(data: Path) -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from daybook.journal.data_directory import LOCK
 from daybook.journal.disk import RealDisk
-from daybook.journal.lock import LOCK_NAME
-from daybook.journal.pins import NO_PIN, PINS_NAME, lowest_pinned_lsn
+from daybook.journal.pins import NO_PIN, PINS, lowest_pinned_lsn
 from daybook.journal.retention import remove_unpinned, sealed_segments
 from daybook.journal.segment import segment_names
 from daybook.pipeline.decoding import read_plan
@@ -20,7 +20,7 @@ from tests.support.histories import some_history, write_history
 def data(tmp_path: Path) -> Path:
     """A data directory that a broker has served."""
     found = write_history(tmp_path, some_history(3, 300), segment_bytes=8192)
-    (found / LOCK_NAME).touch()
+    (found / LOCK).touch()
     return found
 
 
@@ -51,7 +51,7 @@ def test_only_what_is_selected_is_held(data: Path) -> None:
 
 
 def test_reading_goes_on_where_no_pin_can_be_made(data: Path) -> None:
-    (data / PINS_NAME).write_bytes(b"")
+    (data / PINS).write_bytes(b"")
     with reading(Source(str(data)), names=False) as plan:
         assert sum(batch.num_rows for batch in read_plan(plan, ["lsn"])) == plan.last_lsn
 

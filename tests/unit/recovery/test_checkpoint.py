@@ -5,19 +5,14 @@ from pathlib import Path
 import pytest
 
 from daybook.engine.state import State
+from daybook.journal.data_directory import INDEX, TABLES
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.format import segment_name
 from daybook.paging.base import BaseDamaged
 from daybook.paging.judging import Judgement
-from daybook.paging.tables import DATA_FILE, IndexDamaged, Tables, open_for_writing
+from daybook.paging.tables import IndexDamaged, Tables, open_for_writing
 from daybook.recovery import checkpoint
-from daybook.recovery.checkpoint import (
-    INDEX,
-    Checkpoint,
-    known_durable_lsn,
-    load_checkpoint,
-    suspect,
-)
+from daybook.recovery.checkpoint import Checkpoint, known_durable_lsn, load_checkpoint, suspect
 from daybook.recovery.last_words import LastWords
 
 DATA_ID = bytes(range(16))
@@ -50,7 +45,7 @@ def test_a_sound_index_is_not_read_in_full(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_page_that_is_none_is_found_before_anybody_looks(tmp_path: Path) -> None:
     make_index(tmp_path)
-    file = tmp_path / INDEX / DATA_FILE
+    file = tmp_path / INDEX / TABLES
     with file.open("r+b") as opened:
         opened.seek(2 * 4096)
         opened.write(bytes(file.stat().st_size - 2 * 4096))

@@ -17,9 +17,10 @@ from daybook.paging.layout import LAYOUT
 from daybook.paging.process import IndexerProcess, IndexerStuck
 from daybook.recovery import checkpoint
 from daybook.recovery import directory as opening
-from daybook.recovery.directory import RecoveryError, open_directory, recover
+from daybook.recovery.directory import RecoveryError, open_directory
 from daybook.recovery.fold import FoldError, fold, fold_block
 from daybook.recovery.readonly import read_state
+from tests.support.recovering import recover
 
 NOW = 1_700_000_000_000_000
 

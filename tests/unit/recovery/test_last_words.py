@@ -7,15 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from daybook.recovery.last_words import (
-    LAST_WORDS,
-    ROOM_BYTES,
-    LastWords,
-    Watch,
-    distrust,
-    last_words,
-    trust,
-)
+from daybook.journal.data_directory import LAST_WORDS
+from daybook.recovery.last_words import ROOM_BYTES, LastWords, Watch, distrust, last_words, trust
 from tests.meta.tree import ROOT
 
 NOTHING = LastWords("")

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from daybook.recovery.directory import DATA_ID, JOURNAL, RecoveryError, open_directory
+from daybook.journal.data_directory import DATA_ID, JOURNAL
+from daybook.recovery.directory import RecoveryError, open_directory
 from daybook.recovery.strangers import strangers
 
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine import settings
-from daybook.protocols.stomp.options import StompOptions
 from daybook.server import options
 from daybook.server.config import (
     Config,
@@ -19,8 +18,6 @@ from daybook.server.config import (
     default_of,
     effective,
     load,
-    show,
-    stomp_options,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -113,44 +110,18 @@ def test_the_defaults() -> None:
     }
 
 
-def test_the_defaults_of_an_acceptor_are_those_of_its_protocol() -> None:
-    assert stomp_options(load().acceptors[0]) == StompOptions()
-
-
-def test_an_acceptor_tells_its_protocol_everything() -> None:
-    flags = ["max-headers=2", "max-header-length=100", "max-frame-head=2KiB", "die-delay=1s"]
-    flags += [
-        "max-data-length=3",
-        "min-large-message-size=2KiB",
-        "max-early-data=4KiB",
-        "max-subscriptions=5",
-    ]
-    flags += ["connect-timeout=6s", "body-timeout=5s", "heart-beat-send=7", "heart-beat-receive=8"]
-    flags += ['hosts=["h"]']
-    flags += ["default-persistent=false", "queue-prefix=q/", "topic-prefix=t/", "buffer-size=9KiB"]
-    config = load(None, [f"acceptor.{flag}" for flag in flags])
-    given = msgspec.structs.asdict(stomp_options(config.acceptors[0]))
-    same = {
-        name
-        for name, value in msgspec.structs.asdict(StompOptions()).items()
-        if given[name] == value
-    }
-    assert same == {"heart_beat_grace", "dsub_prefix"}
-
-
 def test_every_default_of_the_tables_is_valid_and_has_a_field() -> None:
     config = load()
     structs = {
         "broker": config.broker,
         "journal": config.journal,
         "log": config.log,
-        "acceptor": config.acceptors[0],
     }
     for name, struct in structs.items():
         fields = msgspec.structs.asdict(struct)
         for option in TABLES[name]:
             made = ("listen", "users-file", "data-directory")
-            if option.name not in made and (name, option.name) != ("acceptor", "name"):
+            if option.name not in made:
                 assert fields[option.name.replace("-", "_")] == default_of(option)
 
 
@@ -204,8 +175,8 @@ format = "json"
         ("stomp-2", "0.0.0.0", 61614),
         ("third", "broker.example.org", 61613),
     ]
-    assert config.acceptors[1].hosts == ("a", "b")
-    assert config.acceptors[1].heart_beat_send == 120_000
+    assert config.acceptors[1].options["hosts"] == ("a", "b")
+    assert config.acceptors[1].options["heart-beat-send"] == 120_000
     assert config.address_settings["orders.#"] == {"max-delivery-attempts": 3}
     assert config.address_settings["#"]["dead-letter-address"] == "DLQ"
     assert config.addresses[0].routing_types == ("multicast", "anycast")
@@ -292,7 +263,7 @@ def test_a_match_of_everything_in_the_file_stands_as_it_is_written(write: Writer
         ("[[acceptor]]\ntls-key = 'x'", "FILE:2: unknown key 'acceptor.tls-key'"),
         (
             "[[acceptor]]\nprotocol = 'mqtt'",
-            'FILE:2: acceptor.protocol is "mqtt"; it must be "stomp"',
+            'FILE:2: acceptor.protocol is "mqtt"; it must be one of "stomp", "http"',
         ),
         (
             "[[acceptor]]\n[[acceptor]]\n",
@@ -408,7 +379,10 @@ def test_flags_set_keys_of_all_acceptors_and_of_one_match() -> None:
         ],
         ["stomp://localhost:1", "stomp://[::1]:2"],
     )
-    assert [(one.host, one.port, one.max_headers, one.hosts) for one in config.acceptors] == [
+    assert [
+        (one.host, one.port, one.options["max-headers"], one.options["hosts"])
+        for one in config.acceptors
+    ] == [
         ("localhost", 1, 3, ("a",)),
         ("::1", 2, 3, ("a",)),
     ]
@@ -419,7 +393,7 @@ def test_flags_set_keys_of_all_acceptors_and_of_one_match() -> None:
 
 def test_listen_replaces_the_acceptors_of_the_file(write: Writer) -> None:
     config = write.load("[[acceptor]]\nname = 'x'\nmax-headers = 5\n", listen=("stomp://h:1",))
-    assert [(one.name, one.host, one.max_headers) for one in config.acceptors] == [
+    assert [(one.name, one.host, one.options["max-headers"]) for one in config.acceptors] == [
         ("stomp", "h", 1000)
     ]
 
@@ -479,7 +453,7 @@ def test_what_is_wrong_in_a_flag_is_said(flag: str, problem: str) -> None:
     ("flag", "problem"),
     [
         ("127.0.0.1:1", "it must be PROTOCOL://HOST:PORT"),
-        ("amqp://h:1", 'acceptor.protocol is "amqp"; it must be "stomp"'),
+        ("amqp://h:1", 'acceptor.protocol is "amqp"; it must be one of "stomp", "http"'),
         ("stomp://h", 'acceptor.listen is "h"; it must be "HOST:PORT"'),
         ("stomp://::1:5", 'acceptor.listen is "::1:5"; it must be "HOST:PORT"'),
     ],
@@ -526,31 +500,6 @@ def test_a_reload_takes_what_is_live_and_names_what_is_not(write: Writer) -> Non
     assert running.broker.name == "daybook"
     assert running.acceptors[0].port == 61613
     assert changes(running, new) == ([], needs_restart)
-
-
-def rows() -> list[str]:
-    """The rows that docs/configuration.md must have, from the tables."""
-    made = []
-    for name, table in TABLES.items():
-        made.append(f"[[{name}]]" if name in options.ARRAYS else f"[{name}]")
-        for option in table:
-            default = "required" if option.required else f"`{show(option.default)}`"
-            cells = [f"`{option.name}`", option.kind.name, default]
-            cells += ["at once" if option.live else "restart", option.doc]
-            made.append(f"| {' | '.join(cells)} |")
-    made.append("[[address-setting]]")
-    names = {str: "string", int: "number", bool: "true or false"}
-    for key in settings.KEYS:
-        kind = "size" if key.is_size else names[key.type]
-        cells = [f"`{key.name}`", kind, f"`{show(key.default)}`", "at once", key.doc]
-        made.append(f"| {' | '.join(cells)} |")
-    return made
-
-
-def test_the_documentation_has_exactly_the_keys_of_the_tables() -> None:
-    text = (ROOT / "docs" / "configuration.md").read_text()
-    found = re.findall(r"^(?:## `(\[+[a-z-]+\]+)`.*|(\| `[a-z-]+` \|.*\|))$", text, re.MULTILINE)
-    assert [heading or row for heading, row in found] == rows()
 
 
 _pieces = st.sampled_from(

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.client.control import SOCKET_NAME
 from daybook.engine import commands
 from daybook.engine.broker import Broker
 from daybook.engine.headers import build
@@ -22,6 +21,7 @@ from daybook.engine.message import Message
 from daybook.engine.queues import StoreError
 from daybook.engine.refusals import Refusal
 from daybook.engine.state import State
+from daybook.journal.data_directory import CONTROL_SOCKET
 from daybook.server import views
 from daybook.server.control import CLIENTS_MAX, REQUEST_BYTES_MAX, ControlServer
 from tests.support.topology import create_queue
@@ -92,9 +92,9 @@ class Running:
 @contextlib.asynccontextmanager
 async def running(folder: Path) -> AsyncIterator[Running]:
     hub = FakeHub()
-    server = ControlServer(hub, folder / SOCKET_NAME)
+    server = ControlServer(hub, folder / CONTROL_SOCKET)
     await server.start()
-    made = Running(hub, folder / SOCKET_NAME)
+    made = Running(hub, folder / CONTROL_SOCKET)
     made.reader, made.writer = await made.connect()
     try:
         yield made
@@ -406,7 +406,7 @@ def test_a_page_ends_early_when_bodies_are_large(tmp_path: Path) -> None:
 
 def test_the_socket_is_the_owners_alone_and_replaces_a_stale_one(tmp_path: Path) -> None:
     stale = socket.socket(socket.AF_UNIX)
-    stale.bind(str(tmp_path / SOCKET_NAME))
+    stale.bind(str(tmp_path / CONTROL_SOCKET))
     stale.close()
 
     async def scenario() -> None:
@@ -415,7 +415,7 @@ def test_the_socket_is_the_owners_alone_and_replaces_a_stale_one(tmp_path: Path)
             mode = made.path.stat().st_mode
             assert stat.S_ISSOCK(mode)
             assert stat.S_IMODE(mode) == 0o600
-        assert not (tmp_path / SOCKET_NAME).exists()
+        assert not (tmp_path / CONTROL_SOCKET).exists()
 
     asyncio.run(scenario())
 
@@ -428,14 +428,14 @@ def test_the_path_may_be_longer_than_a_sockets_path(
     monkeypatch.chdir(folder)
 
     async def scenario() -> None:
-        server = ControlServer(FakeHub(), folder / SOCKET_NAME)
+        server = ControlServer(FakeHub(), folder / CONTROL_SOCKET)
         await server.start()
-        reader, writer = await asyncio.open_unix_connection(SOCKET_NAME)
+        reader, writer = await asyncio.open_unix_connection(CONTROL_SOCKET)
         writer.write(b'{"do": "status"}\n')
         assert b"result" in await reader.readline()
         writer.close()
         await server.close()
-        assert not (folder / SOCKET_NAME).exists()
+        assert not (folder / CONTROL_SOCKET).exists()
 
     asyncio.run(scenario())
 

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from daybook.journal.data_directory import LAST_WORDS
 from daybook.paging.messages import Ended, Indexed, Trouble
 from daybook.paging.process import IndexerFailed
-from daybook.recovery.last_words import LAST_WORDS, last_words
+from daybook.recovery.last_words import last_words
 from daybook.server import indexing
 from daybook.server.indexing import RESTART_US, SILENT_US, TRUSTED_US, URGENT_BYTES, Indexing
 

@@ -1,6 +1,7 @@
 """Acceptors on real sockets of this machine, with a hub that only remembers."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +14,12 @@ from daybook.journal.spares import SPARES
 from daybook.server.admission import Admission, Limits
 from daybook.server.config import AcceptorConfig, load
 from daybook.server.descriptors import Descriptors
+from daybook.server.entrances import Entrances
 from daybook.server.listeners import WRITE_HIGH_BYTES, Acceptor, Connection
+from daybook.server.onlookers import Onlookers
 from daybook.server.peer import Peer
+
+NO_SIGHT: Any = None
 
 
 class RememberingHub:
@@ -59,7 +64,11 @@ async def until(condition: Any) -> None:
 async def listen(hub: Any, config: AcceptorConfig, *, is_full: bool = False) -> Acceptor:
     descriptors = Descriptors(lambda: 0 if is_full else 100)
     admission = Admission(descriptors, lambda: Limits(-1, 100, 100), lambda: 1)
-    acceptor = Acceptor(hub, config, "test", admission)
+    acceptor = Acceptor(
+        Entrances(hub, Onlookers(NO_SIGHT, clock=lambda: 1, schedule=lambda: None), "test"),
+        config,
+        admission,
+    )
     await acceptor.bind()
     await acceptor.start()
     assert acceptor.url == f"stomp://127.0.0.1:{acceptor.port}"
@@ -102,6 +111,79 @@ def test_too_many_are_told_so(most: int, is_full: bool) -> None:
     asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
+class Unready:
+    """What those who look on see of a broker that starts."""
+
+    def ending(self) -> str:
+        return ""
+
+    def unready(self) -> str:
+        return "starting"
+
+
+async def watched(**values: Any) -> Acceptor:
+    config = load(None, [], ["http://127.0.0.1:0"]).acceptors[0]
+    config = msgspec.structs.replace(config, **values)
+    loop = asyncio.get_running_loop()
+    onlookers: Onlookers
+    sight: Any = Unready()
+    onlookers = Onlookers(
+        sight, clock=lambda: 1_000_000, schedule=lambda: loop.call_soon(onlookers.step)
+    )
+    # Admission has room for nobody: those who look on are not counted there.
+    admission = Admission(Descriptors(lambda: 0), lambda: Limits(1, 1, 1), lambda: 1)
+    hub: Any = RememberingHub()
+    acceptor = Acceptor(Entrances(hub, onlookers, "test"), config, admission)
+    await acceptor.bind()
+    await acceptor.start()
+    assert not acceptor.entrance.logs_in
+    return acceptor
+
+
+READY = b"GET /ready HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+def test_who_looks_on_is_answered_although_nobody_else_may_connect() -> None:
+    async def scenario() -> None:
+        acceptor = await watched()
+        reader, writer = await asyncio.open_connection("127.0.0.1", acceptor.port)
+        for _ in range(3):
+            writer.write(READY)
+            assert await reader.readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
+            assert (await reader.readuntil(b"starting\n")).startswith(b"content-type: text/plain")
+        assert acceptor.figures == ("http", "http", 1)
+        writer.close()
+        await until(lambda: not acceptor.connections)
+        acceptor.stop()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+def test_the_oldest_who_looks_on_makes_room_for_the_newest() -> None:
+    async def scenario() -> None:
+        acceptor = await watched(max_connections=2)
+        ends = []
+        for number in range(5):
+            ends.append(await asyncio.open_connection("127.0.0.1", acceptor.port))
+            await until(lambda number=number: len(acceptor.connections) == min(number + 1, 2))
+            ends[-1][1].write(READY)
+            assert (await ends[-1][0].readline()).startswith(b"HTTP/1.1 503")
+        for reader, _ in ends[:3]:
+            rest = b""
+            with contextlib.suppress(ConnectionError):
+                rest = await reader.read()
+            assert rest.endswith(b"starting\n") or not rest
+        ends[4][1].write(READY)
+        await ends[4][0].readuntil(b"starting\n")
+        assert b"HTTP/1.1 503" in await ends[4][0].readuntil(b"starting\n")
+        for _, writer in ends:
+            writer.close()
+        acceptor.close_all()
+        acceptor.stop()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
 def test_reading_stops_while_it_is_paused() -> None:
     async def scenario() -> None:
         hub = RememberingHub()
@@ -135,7 +217,9 @@ def test_a_buffer_that_fills_the_room_tells_when_it_has_drained(room: int) -> No
 
     async def scenario() -> None:
         hub = RememberingHub()
-        acceptor = await listen(hub, configuration(buffer_size=room))
+        acceptor = await listen(
+            hub, configuration(options={**configuration().options, "buffer-size": room})
+        )
         reader, writer = await asyncio.open_connection("127.0.0.1", acceptor.port)
         await until(lambda: hub.peers)
         connection = hub.peers[0].transport

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from daybook.engine.broker import Broker
 from daybook.engine.state import State
+from daybook.protocols.port import Body
 from daybook.protocols.stomp import Session, StompOptions
-from daybook.protocols.stomp.bodies import Body
 from daybook.server.outbox import Outbox
 from daybook.server.peer import CHUNKS_AT_ONCE, WRITE_HIGH_BYTES, Peer
 

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from daybook.journal.archive.archive import Archive
+from daybook.journal.data_directory import LOCK
 from daybook.journal.disk import RealDisk
 from daybook.journal.format import manifest_name
-from daybook.journal.lock import LOCK_NAME
-from daybook.journal.pins import PINS_NAME, Pin, lowest_pinned_lsn
+from daybook.journal.pins import PINS, Pin, lowest_pinned_lsn
 from daybook.journal.reader import read_blocks
 from daybook.journal.retention import remove, remove_unpinned, sealed_segments
 from daybook.journal.segment import segment_names
@@ -251,17 +251,17 @@ def test_a_part_is_fetched_and_says_where_it_begins(data: Path, tmp_path: Path) 
 
 def test_readers_of_a_served_directory_pin_it_and_let_go(data: Path) -> None:
     journal("stat", data)
-    assert not (data / PINS_NAME).exists()
-    (data / LOCK_NAME).touch()
+    assert not (data / PINS).exists()
+    (data / LOCK).touch()
     for command in ("stat", "verify", "inspect"):
         assert journal(command, data, "--with-archive").exit_code == 0
-        assert list((data / PINS_NAME).iterdir()) == []
+        assert list((data / PINS).iterdir()) == []
     assert journal("archive", "verify", data).exit_code == 0
-    assert list((data / PINS_NAME).iterdir()) == []
+    assert list((data / PINS).iterdir()) == []
 
 
 def test_who_follows_lets_go_of_what_was_read(data: Path) -> None:
-    (data / LOCK_NAME).touch()
+    (data / LOCK).touch()
     disk = RealDisk(data / "journal")
     newest = int(segment_names(disk)[-1].removesuffix(".seg"))
     with Pin(data) as pin:
@@ -275,7 +275,7 @@ def test_who_follows_lets_go_of_what_was_read(data: Path) -> None:
 
 @pytest.mark.parametrize("proven", [False, True])
 def test_who_follows_is_never_overtaken_by_retention(tmp_path: Path, proven: bool) -> None:
-    (tmp_path / LOCK_NAME).touch()
+    (tmp_path / LOCK).touch()
     disk = RealDisk(tmp_path / "journal")
     disk.create()
     writer = create(disk)

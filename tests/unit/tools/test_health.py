@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from daybook.tools.health import EXIT_DISK, EXIT_INDEX, EXIT_NOT_RUNNING, problems
+from daybook.server.health import EXIT_DISK, EXIT_INDEX, EXIT_NOT_RUNNING, problems
 
 WELL: dict[str, Any] = {
     "running": True, "disk_full": "", "index_trouble": "", "unindexed_bytes": 100,

@@ -131,6 +131,28 @@ def test_a_package_that_is_missing(
             assert install_command("spark") in result.output
 
 
+def test_pictures_without_their_extra_are_refused_before_the_job(
+    monkeypatch: pytest.MonkeyPatch, data: Path, tmp_path: Path
+) -> None:
+    imported = builtins.__import__
+
+    def lacking(name: str, *others: Any, **more: Any) -> Any:
+        if name.startswith(("matplotlib", "daybook.pipeline.jobs.latency_plots")):
+            raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
+        return imported(name, *others, **more)
+
+    monkeypatch.setattr(builtins, "__import__", lacking)
+    words = ["pipeline", "latency", "--data", str(data), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 1
+    assert "pictures need matplotlib; install it with: " in result.output
+    assert "--no-plots" in result.output
+    assert not (tmp_path / "out").exists()
+    result = CliRunner().invoke(cli, [*words, "--no-plots"])
+    assert result.exit_code == 0, result.output
+    assert "0 pictures" in result.output
+
+
 @pytest.mark.parametrize("job", ["audit", "latency", "trail"])
 def test_a_job_needs_a_history(job: str) -> None:
     result = pipeline(job)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from daybook.protocols.registry import OFFERS
 from daybook.server import service
 from daybook.server.config import Config
 from daybook.tools.daybook import cli
@@ -39,3 +40,10 @@ def test_the_environment_says_where_the_data_is(served: list[str], tmp_path: Pat
         )
         assert result.exit_code == 0, result.output
     assert served == [there] * 4
+
+
+def test_the_help_names_every_protocol() -> None:
+    shown = CliRunner().invoke(cli, ["serve", "--help"]).output
+    assert "PROTOCOL://HOST:PORT" in shown
+    for scheme in OFFERS:
+        assert f"{scheme} for " in " ".join(shown.split())

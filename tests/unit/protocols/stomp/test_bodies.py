@@ -4,7 +4,8 @@ import pytest
 
 from daybook.engine.commands import Chunk, CloseConnection, Command, Send
 from daybook.engine.refusals import Code
-from daybook.protocols.stomp.bodies import CHUNK_BYTES, Body
+from daybook.protocols.port import Body
+from daybook.protocols.stomp.bodies import CHUNK_BYTES
 from daybook.protocols.stomp.options import StompOptions
 from tests.unit.protocols.stomp.fakes import NOW, SECOND, FakeMessage, Peer, connected, frame
 

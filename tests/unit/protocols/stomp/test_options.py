@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from daybook.protocols.stomp import conversation
+from daybook.protocols.stomp.offer import OFFER
 from daybook.protocols.stomp.options import StompOptions, key
-from daybook.server.acceptor_options import ACCEPTOR
 
 ROOT = Path(__file__).parents[4]
 
@@ -50,8 +50,7 @@ def test_values_that_cannot_work_name_their_key(values: dict[str, object], key: 
 
 def acceptor_keys() -> dict[str, object]:
     """Keys of [[acceptor]] that are about STOMP, with their defaults as the file spells them."""
-    fields = {key(name) for name in StompOptions.__struct_fields__}
-    return {option.name: option.default for option in ACCEPTOR if option.name in fields}
+    return {option.name: option.default for option in OFFER.options}
 
 
 def test_every_option_is_a_key_of_the_configuration_but_two() -> None:

@@ -1,0 +1,98 @@
+"""Sets of kinds of events, each derived from the table in `engine.events`.
+
+Whoever needs a set of kinds takes it from here or derives it likewise, so that a new kind is in
+all sets where it belongs once its row in the table says what it does (ADR 31). Must never name a
+kind.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from daybook.engine.events import BY_NUMBER, EVENT_TYPES, EventType
+from daybook.engine.life import (
+    ADDRESS,
+    BEGINS,
+    BROKER,
+    CHANGES,
+    CONNECTION,
+    CONSUMER,
+    ENDS,
+    GONE,
+    IN_FLIGHT,
+    NOWHERE,
+    QUEUE,
+    WAITING,
+    Life,
+)
+
+LIVES: Final[dict[int, Life]] = {
+    event.number: event.life for event in EVENT_TYPES if event.life is not None
+}
+"""What each kind does to an entry, for the kinds that are about entries."""
+
+COUNTERS: Final[dict[int, str]] = {
+    event.number: event.counter for event in EVENT_TYPES if event.counter
+}
+"""The counter of a queue that each kind moves, for the kinds that move one."""
+
+
+def _where(holds: Callable[[EventType], bool]) -> frozenset[int]:
+    return frozenset(event.number for event in EVENT_TYPES if holds(event))
+
+
+def _moving(holds: Callable[[Life], bool]) -> frozenset[int]:
+    return frozenset(number for number, life in LIVES.items() if holds(life))
+
+
+def changing(subjects: Iterable[str], changes: Iterable[str]) -> frozenset[int]:
+    """Return the kinds by which one of these things begins, changes or ends."""
+    subjects, changes = frozenset(subjects), frozenset(changes)
+    return _where(lambda event: event.subject in subjects and event.change in changes)
+
+
+def about(*subjects: str) -> frozenset[int]:
+    """Return the kinds that are about these things."""
+    return _where(lambda event: event.subject in subjects)
+
+
+OF_ENTRIES: Final = frozenset(LIVES)
+"""Kinds that move entries of one queue, which the row names; one that enters may enter several."""
+ENTERING: Final = _moving(lambda life: NOWHERE in life.before)
+TAKING: Final = _moving(lambda life: life.after == IN_FLIGHT)
+LEAVING: Final = _moving(lambda life: life.after == GONE)
+STAYING: Final = OF_ENTRIES - ENTERING - LEAVING
+"""Kinds before and after which the entry is in its queue."""
+WITHOUT_WAITING: Final = _moving(lambda life: WAITING not in life.before and life.after != WAITING)
+ENDING_A_DELIVERY: Final = _moving(lambda life: life.before == (IN_FLIGHT,))
+"""Kinds that can only follow a delivery, and end it."""
+ENDING_UNNAMED: Final = LEAVING - _where(lambda event: "consumer" in event.columns)
+"""Kinds by which an entry leaves that may be in flight, and whose rows do not name the consumer."""
+OF_TWO_MESSAGES: Final = OF_ENTRIES & _where(lambda event: "related" in event.columns)
+"""Kinds whose `related` is a message, too: the one it was made from, or the one made of it."""
+
+TOPOLOGY: Final = changing({BROKER, CONNECTION, CONSUMER, ADDRESS, QUEUE}, {BEGINS, CHANGES, ENDS})
+"""Kinds that say what ids stand for, and from when to when."""
+NAMING: Final = changing({ADDRESS, QUEUE}, {BEGINS, CHANGES})
+"""Kinds that say what addresses and queues are called."""
+MOVING_QUEUES: Final = changing({QUEUE}, {CHANGES, ENDS}) | changing({BROKER}, {BEGINS})
+"""Kinds that do something to all entries of a queue, or of all queues."""
+
+WITH_CHUNKS: Final = _where(lambda event: event.has_field("chunks"))
+"""Kinds that have the content of a message, and say where the body is if it is large."""
+IN_TRANSACTIONS: Final = _where(
+    lambda event: event.has_field("transaction") and not event.has_field("events")
+)
+"""Kinds that say in which transaction a message came."""
+WITH_DIGEST: Final = _where(lambda event: event.has_field("digest"))
+"""Kinds that record the digest of a state."""
+
+
+def names(kinds: Iterable[int]) -> tuple[str, ...]:
+    """Return the names of kinds, in the order of their numbers."""
+    return tuple(BY_NUMBER[kind].name for kind in sorted(kinds))
+
+
+def outcome(kind: int, joint: str = "-") -> str:
+    """Return the name of a kind as a word for what it did to an entry, like `dead-lettered`."""
+    return joint.join(re.findall("[A-Z][a-z]*", BY_NUMBER[kind].name)).lower()

@@ -1,0 +1,49 @@
+"""What an event can do to an entry, and to the things that ids stand for: words for the table.
+
+An entry is in one place at a time, and each kind of event that is about entries moves it from one
+place to another. `engine.events` gives every kind its move; `engine.kinds` derives the sets of
+kinds. Must never know which kinds there are.
+"""
+
+from typing import Final
+
+import msgspec
+
+# Places of an entry, as seen by its queue.
+NOWHERE: Final = "nowhere"
+READY: Final = "ready"
+IN_FLIGHT: Final = "in flight"
+WAITING: Final = "held"
+GONE: Final = "gone"
+
+# Things that ids stand for, and the broker itself.
+BROKER: Final = "broker"
+CONNECTION: Final = "connection"
+CONSUMER: Final = "consumer"
+ADDRESS: Final = "address"
+QUEUE: Final = "queue"
+
+# What an event does to such a thing.
+BEGINS: Final = "begins"
+CHANGES: Final = "changes"
+ENDS: Final = "ends"
+
+
+class Life(msgspec.Struct, frozen=True):
+    """A move of an entry: in words, the places it may be in before, and the place after."""
+
+    word: str
+    before: tuple[str, ...]
+    after: str
+
+
+ENTERS: Final = Life("enters", (NOWHERE,), READY)
+IS_TAKEN: Final = Life("is taken", (READY,), IN_FLIGHT)
+RETURNS: Final = Life("returns", (IN_FLIGHT,), READY)
+WAITS: Final = Life("waits", (READY,), WAITING)
+BECOMES_READY: Final = Life("becomes ready again", (WAITING,), READY)
+
+
+def leaves(*before: str) -> Life:
+    """Return the move out of a queue for good, from one of these places."""
+    return Life("leaves", before, GONE)

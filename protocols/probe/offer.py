@@ -1,0 +1,63 @@
+"""The probe as the registry has it. Must never know where the values of options come from.
+
+What speaks HTTP and renders figures is imported when an acceptor asks for it, so that command lines
+do not wait for it.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from daybook.protocols.port import Count, Duration, Offer, ProtocolOption, Size, Value, Watching
+
+OPTIONS: Final = (
+    ProtocolOption(
+        "max-queues",
+        Count(0, 100_000),
+        1_000,
+        "Queues, and addresses, that have metrics of their own; the others are summed up as one.",
+    ),
+    ProtocolOption(
+        "max-request-head",
+        Size(1 << 10, 1 << 20),
+        "8KiB",
+        "Length of the request line and the headers of a request together.",
+    ),
+    ProtocolOption(
+        "request-timeout",
+        Duration(100),
+        10_000,
+        "How long a peer may take to send a request.",
+    ),
+    ProtocolOption(
+        "idle-timeout",
+        Duration(100),
+        90_000,
+        "How long a connection stays open without a request.",
+    ),
+)
+
+
+def watching(values: Mapping[str, Value]) -> Watching:
+    """The sessions of an acceptor with these options."""
+    from daybook.protocols.probe.session import Probe  # noqa: PLC0415
+
+    return Probe(values)
+
+
+def refusal(why: str) -> bytes:
+    """Say in an answer why a connection is not taken."""
+    body = f"{why}\n".encode()
+    return b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: %d\r\n%b\r\n%b" % (
+        len(body), b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n", body,
+    )  # fmt: skip
+
+
+OFFER: Final = Offer(
+    scheme="http",
+    name="HTTP",
+    listen="127.0.0.1:8161",
+    connections=64,
+    options=OPTIONS,
+    refusal=refusal,
+    watching=watching,
+)

@@ -1,0 +1,256 @@
+"""A session of the probe: requests of HTTP/1.1 in, answers out.
+
+Sans-IO: it must never know sockets, clocks, tasks or disks. Taking bytes only keeps them; what they
+ask for is done by `proceed`, a few requests or a slice of figures at a time, so that a peer that
+asks for much waits for all others. Whatever comes ends in answers or in one that refuses,
+never in an exception. What a peer may keep here is a head of `max-request-head` and one read.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from typing import Final
+
+import h11
+
+from daybook.protocols.port import Sight, Value
+from daybook.protocols.probe.exposition import Exposition, content_type
+
+REQUESTS_AT_ONCE: Final = 4
+"""How many requests are answered before others have their turn."""
+ERROR_DELAY_MS: Final = 250
+"""How long a connection stays open after a refusal, so that the client can read it."""
+US_PER_MS: Final = 1000
+
+PLAIN: Final = "text/plain; charset=utf-8"
+PATHS: Final = ("/live", "/ready", "/metrics")
+_METHODS: Final = (b"GET", b"HEAD")
+_REASONS: Final = {
+    200: b"OK",
+    400: b"Bad Request",
+    404: b"Not Found",
+    405: b"Method Not Allowed",
+    408: b"Request Timeout",
+    413: b"Content Too Large",
+    431: b"Request Header Fields Too Large",
+    501: b"Not Implemented",
+    503: b"Service Unavailable",
+}
+_DATE_MAX_US: Final = 253_402_300_799_000_000
+"""The end of the year 9999."""
+
+
+class Probe:
+    """The sessions of an acceptor with these options."""
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        self._names_max: Final = _number(values, "max-queues")
+        self.head_max: Final = _number(values, "max-request-head")
+        self.request_us: Final = _number(values, "request-timeout") * US_PER_MS
+        self.idle_us: Final = _number(values, "idle-timeout") * US_PER_MS
+        self._exposition: Exposition | None = None
+
+    def session(self, sight: Sight) -> "Session":
+        """Make the session of a connection; all of them share what is rendered."""
+        if self._exposition is None:
+            self._exposition = Exposition(sight, self._names_max)
+        return Session(self, sight, self._exposition)
+
+
+def _number(values: Mapping[str, Value], key: str) -> int:
+    value = values[key]
+    assert isinstance(value, int)
+    return value
+
+
+class Session:
+    """One connection's conversation; see `protocols.port` for what its owner does."""
+
+    def __init__(self, options: Probe, sight: Sight, exposition: Exposition) -> None:
+        self.out: list[bytes] = []
+        self.has_more = False
+        self.closing = False
+        self.close_delay_ms = 0
+        self.error = ""
+        self.next_deadline = 0
+        self._options: Final = options
+        self._sight: Final = sight
+        self._exposition: Final = exposition
+        self._http: Final = h11.Connection(h11.SERVER, max_incomplete_event_size=options.head_max)
+        self._request: h11.Request | None = None
+        # The format of figures that are being rendered for this peer, if they are.
+        self._form = ""
+        self._has_begun = False
+
+    def receive(self, data: bytes, now: int) -> None:
+        """Take bytes of the peer, cut anywhere; after the end of the session they are ignored."""
+        if self.closing or not data:
+            return
+        self._http.receive_data(data)
+        self.has_more = True
+        if not self._has_begun:
+            self._begin(now)
+
+    def _begin(self, now: int) -> None:
+        """The time for a request begins, whatever else comes of it."""
+        self._has_begun = True
+        self.next_deadline = now + self._options.request_us
+
+    def proceed(self, now: int) -> None:
+        """Answer a few requests, or render a slice of what one asked for."""
+        self.has_more = False
+        if self.closing:
+            return
+        try:
+            self._answer_some(now)
+        except h11.RemoteProtocolError as error:
+            self._refuse(error.error_status_hint, "this is no request that can be answered", now)
+
+    def _answer_some(self, now: int) -> None:
+        answered = 0
+        while not self.closing:
+            if self._form:
+                text = self._exposition.text(self._form, now)
+                if text is None:
+                    self.has_more = True
+                    return
+                form, self._form = self._form, ""
+                self._send(200, text, now, form)
+                # What is long is taken by the peer before the next one.
+                answered = REQUESTS_AT_ONCE
+                continue
+            if answered >= REQUESTS_AT_ONCE:
+                self.has_more = bool(self._http.trailing_data[0])
+                self._rest(now)
+                return
+            before = len(self._http.trailing_data[0])
+            event = self._http.next_event()
+            if isinstance(event, h11.Request):
+                self._request = event
+                # h11 looks only at the length of what is not whole.
+                if before - len(self._http.trailing_data[0]) > self._options.head_max:
+                    self._refuse(431, "the request is too long", now)
+                elif _has_body(event):
+                    self._refuse(413, "requests have no body here", now)
+            elif isinstance(event, h11.EndOfMessage):
+                self._answer(now)
+                answered += 1
+            elif isinstance(event, h11.ConnectionClosed):
+                self._end(0)
+            elif event is h11.NEED_DATA:
+                self._rest(now)
+                return
+
+    def _rest(self, now: int) -> None:
+        """Wait for the peer: for the rest of a request that has begun, or for another."""
+        if self._request is None and not self._http.trailing_data[0]:
+            self._has_begun = False
+            self.next_deadline = now + self._options.idle_us
+
+    def _answer(self, now: int) -> None:
+        request = self._request
+        assert request is not None
+        path = _path(request.target)
+        if path not in PATHS:
+            self._send(404, f"there are {', '.join(PATHS)}\n".encode(), now)
+        elif request.method not in _METHODS:
+            self._send(405, b"only GET and HEAD are possible\n", now, more=[("allow", "GET, HEAD")])
+        elif path == "/metrics":
+            accept = [value for name, value in request.headers if name == b"accept"]
+            self._form = content_type(b",".join(accept).decode("latin-1"))
+        elif path == "/live":
+            self._say("live", self._sight.ending(), now)
+        else:
+            self._say("ready", self._sight.unready(), now)
+
+    def _say(self, what: str, why_not: str, now: int) -> None:
+        if why_not:
+            self._send(503, f"not {what}: {why_not}\n".encode(), now)
+        else:
+            self._send(200, f"{what}\n".encode(), now)
+
+    def _send(
+        self,
+        status: int,
+        body: bytes,
+        now: int,
+        form: str = PLAIN,
+        more: list[tuple[str, str]] | None = None,
+    ) -> None:
+        """Answer the request, and be ready for the next one unless the connection ends with it."""
+        http = self._http
+        headers = [
+            ("content-type", form),
+            ("content-length", str(len(body))),
+            ("cache-control", "no-store"),
+            *_date(now),
+            *(more or ()),
+        ]
+        head = h11.Response(status_code=status, headers=headers, reason=_REASONS.get(status, b""))
+        self._say_event(head)
+        if self._request is None or self._request.method != b"HEAD":
+            self._say_event(h11.Data(data=body))
+        self._say_event(h11.EndOfMessage())
+        self._request = None
+        if http.our_state is h11.DONE and http.their_state is h11.DONE:
+            http.start_next_cycle()
+            self._begin(now)
+        else:
+            self._end(0)
+
+    def _say_event(self, event: h11.Event) -> None:
+        said = self._http.send(event)
+        if said:
+            self.out.append(said)
+
+    def _refuse(self, status: int, why: str, now: int) -> None:
+        """Answer that a request cannot be answered, if it is not too late for that; and end."""
+        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self._send(status, f"{why}\n".encode(), now, more=[("connection", "close")])
+        self._end(ERROR_DELAY_MS)
+
+    def _end(self, delay_ms: int) -> None:
+        self.closing = True
+        self.has_more = False
+        self.close_delay_ms = max(self.close_delay_ms, delay_ms)
+        self.next_deadline = 0
+
+    def tick(self, now: int) -> None:
+        """Give a peer up that takes too long."""
+        if self.closing:
+            return
+        if not self.next_deadline:
+            self._begin(now)
+            self._has_begun = False
+        elif now >= self.next_deadline:
+            if self._has_begun and not self._form:
+                self._refuse(408, "the request took too long", now)
+            self._end(0)
+
+    def clock_stepped(self, step: int, now: int) -> None:
+        """The clock was set: what is left of the peer's time stays the same."""
+        if self.next_deadline:
+            self.next_deadline += step
+
+
+def _has_body(request: h11.Request) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0"))
+        for name, value in request.headers
+    )
+
+
+def _path(target: bytes) -> str:
+    """The path of a request's target, which may be a whole URL, without its query."""
+    path = target.partition(b"?")[0].decode("latin-1")
+    if path.lower().startswith("http://"):
+        return "/" + path[len("http://") :].partition("/")[2]
+    return path
+
+
+def _date(now: int) -> list[tuple[str, str]]:
+    """The header Date, for times that have one."""
+    if not 0 <= now <= _DATE_MAX_US:
+        return []
+    moment = datetime.fromtimestamp(now // 1_000_000, UTC)
+    return [("date", format_datetime(moment, usegmt=True))]

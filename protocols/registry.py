@@ -1,0 +1,19 @@
+"""The registry: which protocol an acceptor speaks, by its scheme. Adding one is a line here.
+
+The first is what acceptors speak unless they say otherwise.
+"""
+
+from typing import Final
+
+from daybook.protocols.port import Offer
+from daybook.protocols.probe.offer import OFFER as PROBE
+from daybook.protocols.stomp.offer import OFFER as STOMP
+
+OFFERS: Final[dict[str, Offer]] = {
+    offer.scheme: offer
+    for offer in (
+        STOMP,
+        PROBE,
+    )
+}
+DEFAULT: Final[Offer] = next(iter(OFFERS.values()))

@@ -1,0 +1,141 @@
+"""STOMP as the registry has it. Must never know where the values of options come from."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from daybook.protocols.port import (
+    BrokerPort,
+    Count,
+    Duration,
+    Flag,
+    Offer,
+    ProtocolOption,
+    Size,
+    Text,
+    Texts,
+    Value,
+)
+from daybook.protocols.stomp.options import StompOptions, key
+from daybook.protocols.stomp.session import Session
+
+_GIB: Final = 1 << 30
+_PREFIX: Final = Text('a prefix of destinations, like "/queue/"', r"\S+")
+
+OPTIONS: Final = (
+    ProtocolOption(
+        "buffer-size",
+        Size(4 << 10, _GIB),
+        "1MiB",
+        "Deliveries that may be on their way to one connection; a peer that does not read "
+        "holds at most this.",
+    ),
+    ProtocolOption("connect-timeout", Duration(100), 10_000, "How long a peer may take to log in."),
+    ProtocolOption(
+        "body-timeout",
+        Duration(0),
+        60_000,
+        "How long a peer may take for the next 64 KiB of a body that it has begun to send, before "
+        "its connection is closed; 0: for ever.",
+    ),
+    ProtocolOption(
+        "die-delay",
+        Duration(0),
+        250,
+        "How long a connection stays open after an ERROR, so that the client can read it.",
+    ),
+    ProtocolOption(
+        "heart-beat-send",
+        Duration(0),
+        1_000,
+        "The shortest interval at which the broker offers heart-beats; 0: none.",
+    ),
+    ProtocolOption(
+        "heart-beat-receive",
+        Duration(0),
+        10_000,
+        "The shortest interval at which the broker asks for heart-beats; 0: none.",
+    ),
+    ProtocolOption("max-headers", Count(1, 1_000_000), 1_000, "Headers in a frame."),
+    ProtocolOption(
+        "max-header-length", Size(64, 64 << 20), "10KiB", "Length of one header, name and value."
+    ),
+    ProtocolOption(
+        "max-frame-head",
+        Size(1 << 10, _GIB),
+        "1MiB",
+        "Length of command and headers of a frame together.",
+    ),
+    ProtocolOption(
+        "max-data-length",
+        Size(0, 4 * _GIB),
+        "100MiB",
+        "Length of the body of a frame; 4GiB is the most.",
+    ),
+    ProtocolOption(
+        "min-large-message-size",
+        Size(1 << 10, 4 * _GIB),
+        "100KiB",
+        "A longer body is large: it goes through the journal in chunks, and is never whole in "
+        "memory.",
+    ),
+    ProtocolOption(
+        "max-early-data",
+        Size(1 << 10, _GIB),
+        "16KiB",
+        "What the broker holds of a peer that has not logged in: an unfinished CONNECT, and what"
+        " follows it.",
+    ),
+    ProtocolOption(
+        "max-subscriptions", Count(1, 10_000_000), 10_000, "Subscriptions of one connection."
+    ),
+    ProtocolOption(
+        "default-persistent",
+        Flag(),
+        True,
+        "Whether a message is persistent whose sender does not say.",
+    ),
+    ProtocolOption(
+        "queue-prefix", _PREFIX, "/queue/", "Prefix of destinations that are anycast."
+    ),
+    ProtocolOption(
+        "topic-prefix", _PREFIX, "/topic/", "Prefix of destinations that are multicast."
+    ),
+    ProtocolOption(
+        "hosts", Texts(), [], "Virtual host names that clients may ask for; empty: any."
+    ),
+)  # fmt: skip
+
+
+class Stomp:
+    """The sessions of an acceptor."""
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        """Raise ValueError if the values do not go together."""
+        fields = [each.name for each in msgspec.structs.fields(StompOptions)]
+        given: dict[str, Any] = {
+            field: values[key(field)] for field in fields if key(field) in values
+        }
+        self.options: Final = StompOptions(**given)
+        self.room = self.options.room
+
+    def session(self, broker: BrokerPort, peer: str, server_name: str) -> Session:
+        """Make the session of a connection."""
+        return Session(broker, self.options, peer, server_name)
+
+
+def refusal(why: str) -> bytes:
+    """Say in an ERROR frame why a connection is not taken."""
+    return f"ERROR\nmessage:{why}\ncontent-type:text/plain\n\n{why}; try again later\n\0".encode()
+
+
+OFFER: Final = Offer(
+    scheme="stomp",
+    name="STOMP",
+    listen="127.0.0.1:61613",
+    connections=10_000,
+    options=OPTIONS,
+    refusal=refusal,
+    messaging=Stomp,
+)

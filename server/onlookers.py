@@ -1,0 +1,157 @@
+"""Those who look on: connections of protocols that see the broker and decide nothing (ADR 30).
+
+They do not go through the hub: what they are told waits for no disk, and they are answered while
+the broker starts, stops, or waits for a disk that hangs. All of their work is done in steps, two at
+most a turn of the event loop, so however many they are and whatever they
+ask for, they cost each turn of the event loop a few milliseconds at most. A peer is not read
+while it waits for its step, nor while it does not take what it was sent.
+
+Must never know sockets, nor what is looked at.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from daybook.protocols.port import Session, Sight
+from daybook.server.deadlines import Deadlines
+from daybook.server.peer import Transport
+
+ROOM_BYTES: Final = 64 * 1024
+"""Bytes on their way to a peer above which it gets no more."""
+
+
+class Onlooker:
+    """State of one connection."""
+
+    __slots__ = (
+        "closed", "closing", "deadline", "is_paused", "name", "session", "transport",
+        "was_answered",
+    )  # fmt: skip
+
+    connection = 0
+    is_stranger = True
+
+    def __init__(self, session: Session, transport: Transport, name: str) -> None:
+        self.session = session
+        self.transport = transport
+        self.name = name
+        self.deadline = 0
+        self.is_paused = False
+        self.was_answered = False
+        self.closing = False
+        self.closed = False
+
+
+class Onlookers:
+    """All connections that look on. `schedule` must call `step` soon; `clock` has microseconds."""
+
+    room: Final = ROOM_BYTES
+
+    def __init__(
+        self, sight: Sight, *, clock: Callable[[], int], schedule: Callable[[], None]
+    ) -> None:
+        self.sight: Final = sight
+        self.peers: Final[set[Onlooker]] = set()
+        self._clock: Final = clock
+        self._schedule: Final = schedule
+        self._is_scheduled = False
+        # Who asked something and has not had a step since is not behind those that need many: so a
+        # short question beside many long ones is answered soon.
+        self._asking: Final[dict[Onlooker, None]] = {}
+        self._waiting: Final[dict[Onlooker, None]] = {}
+        self._deadlines: Final[Deadlines[Onlooker]] = Deadlines()
+
+    def opened(self, peer: Onlooker) -> None:
+        """A peer connected."""
+        self.peers.add(peer)
+        peer.session.tick(self._clock())
+        self._after(peer)
+
+    def received(self, peer: Onlooker, data: bytes) -> None:
+        """Bytes came from a peer."""
+        if not peer.closed and not peer.closing:
+            peer.session.receive(data, self._clock())
+            if peer not in self._waiting:
+                self._asking[peer] = None
+            self._after(peer)
+
+    def drained(self, peer: Onlooker) -> None:
+        """The transport of a peer, which was full, has room again."""
+        if not peer.closed and not peer.closing:
+            self._after(peer)
+
+    def lost(self, peer: Onlooker) -> None:
+        """The connection of a peer is gone."""
+        peer.closed = True
+        self.peers.discard(peer)
+        self._forget(peer)
+
+    def step(self) -> None:
+        """Have one of the peers that asked go on, and one of those that need more steps."""
+        self._is_scheduled = False
+        peers = [next(iter(line)) for line in (self._waiting, self._asking) if line]
+        for peer in peers:
+            self._waiting.pop(peer, None)
+            self._asking.pop(peer, None)
+            peer.session.proceed(self._clock())
+            self._after(peer)
+        if self._asking or self._waiting:
+            self._soon()
+
+    def tick(self) -> None:
+        """Do what time asks for; about ten times a second."""
+        now = self._clock()
+        for peer in self._deadlines.due(now):
+            peer.session.tick(now)
+            self._after(peer)
+
+    def clock_stepped(self, step: int) -> None:
+        """The clock was set by so many microseconds: deadlines move along."""
+        now = self._clock()
+        for peer in list(self.peers):
+            peer.session.clock_stepped(step, now)
+            self._after(peer)
+
+    def _after(self, peer: Onlooker) -> None:
+        """See to what a session wants after it was called."""
+        session = peer.session
+        out, session.out = session.out, []
+        for part in out:
+            peer.transport.write(part)
+            peer.was_answered = True
+        if peer.closing:
+            return
+        if session.closing:
+            peer.closing = True
+            self._forget(peer)
+            peer.transport.close(session.close_delay_ms)
+            return
+        is_full = peer.transport.buffered() > ROOM_BYTES
+        if is_full or not session.has_more:
+            self._asking.pop(peer, None)
+        elif peer not in self._asking:
+            self._waiting[peer] = None
+        if self._asking or self._waiting:
+            self._soon()
+        self._read(peer, not session.has_more and not is_full)
+        if session.next_deadline != peer.deadline:
+            self._deadlines.set(peer, session.next_deadline)
+
+    def _forget(self, peer: Onlooker) -> None:
+        self._deadlines.forget(peer)
+        self._asking.pop(peer, None)
+        self._waiting.pop(peer, None)
+
+    def _read(self, peer: Onlooker, wanted: bool) -> None:
+        if wanted == peer.is_paused:
+            peer.is_paused = not wanted
+            if wanted:
+                peer.transport.resume_reading()
+            else:
+                peer.transport.pause_reading()
+                peer.transport.notice_end()
+
+    def _soon(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._schedule()

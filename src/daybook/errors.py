@@ -1,0 +1,51 @@
+"""The base of all errors that people see: their text says what happened, where, and what to do.
+
+The command lines catch this one class, print the text and exit with a code; whatever else reaches
+them is a mistake of ours. Each error is defined in the module that raises it:
+
+    DaybookError                    errors
+        ControlError                client.control
+        StompError                  client.stomp
+            Refused                 client.stomp
+        MisfitError                 engine.apply
+        StoreError                  engine.queues
+            ContentError            engine.queues
+            StoreDamaged            engine.queues
+        JournalError                journal.errors
+            ArchiveError            journal.errors
+            Corruption              journal.errors
+            DiskFull                journal.errors
+            JournalFailed           journal.errors
+            Locked                  journal.errors
+            NewerFormat             journal.errors
+            NoJournal               journal.errors
+            WrongLayout             journal.errors
+            SparkError              pipeline.spark.session
+        Damage                      journal.format
+        UnknownVersion              journal.format
+        BaseDamaged                 paging.base
+        IndexDamaged                paging.checked
+        IndexerFailed               paging.process
+        IndexerStuck                paging.process
+        IndexUnwritable             paging.tables
+        PublishError                pipeline.publishing
+        SelectionError              pipeline.selection
+            SchemaError             pipeline.schema
+        SqlError                    pipeline.sql.planning
+        RecoveryError               recovery.directory
+        FoldError                   recovery.fold
+        ConfigError                 server.config
+        TooFewDescriptors           server.descriptors
+        StepError                   server.leaving
+        StartError                  server.service
+        TomlError                   server.toml_source
+            TomlMissing             server.toml_source
+        UsersError                  server.users
+        NoSuchMessageError          tools.trail
+
+Must never know any room: every room may import this module.
+"""
+
+
+class DaybookError(Exception):
+    """Something that a person has to know or to set right; the text is a sentence for them."""

@@ -1,0 +1,41 @@
+"""The table of metrics in docs/monitoring.md, drawn from `server.figures`.
+
+`make map` (python -m tests.meta.metrics_page) draws it anew; a test compares.
+"""
+
+from daybook.server.figures import FAMILIES
+from tests.meta import tree
+from tests.meta.events_page import table
+
+PAGE = tree.ROOT / "docs" / "monitoring.md"
+BEGIN = "<!-- metrics: drawn by make map -->"
+END = "<!-- end of metrics -->"
+
+
+def draw() -> str:
+    """Return the part of the page."""
+    rows = [
+        (
+            f"`{family.name}`",
+            family.kind,
+            ", ".join(f"`{label}`" for label in family.labels),
+            family.help,
+        )
+        for family in FAMILIES
+    ]
+    return "\n".join(["", *table(("metric", "type", "labels", "meaning"), rows), ""])
+
+
+def part(page: str) -> str:
+    """Return what a page has between the marks."""
+    return page.partition(BEGIN)[2].partition(END)[0]
+
+
+def main() -> None:
+    """Draw the part anew."""
+    page = PAGE.read_text("utf-8")
+    PAGE.write_text(page.replace(BEGIN + part(page) + END, BEGIN + draw() + END), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
