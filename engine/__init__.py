@@ -35,8 +35,11 @@ Modules:
 - `in_flight`: Finding deliveries in flight without a walk over all of them. Derived and volatile.
 - `invariants`: What is true of every state that the journal can lead to; checked after a fold,
   before serving.
+- `kinds`: Sets of kinds of events, each derived from the table in `engine.events`.
 - `level`: A level: the entries of a queue that are delivered in the order of their positions (ADR
   33).
+- `life`: What an event can do to an entry, and to the things that ids stand for: words for the
+  table.
 - `limits`: Deciding what happens when an address, the broker or the disk is full (ADR 10).
 - `line`: Who waits for room, by the address that they wait for: first come, first served.
 - `message`: What lies in a queue: a message, which never changes, and an entry, a queue's reference

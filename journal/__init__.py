@@ -28,6 +28,8 @@ Modules:
 - `batch`: What the journal stores in one go: rows, and the byte strings that belong to them.
 - `block`: A block: the rows and byte strings of one batch, as two compressed frames behind a
   header.
+- `data_directory`: What the files and folders of a data directory are called: each name stands
+  here, and only here.
 - `disk`: The journal's only way to files: the Disk protocol, a real one and one in memory.
 - `errors`: What can be wrong with a journal, each with what, where, and what would be right.
 - `extras`: The command that installs what an extra of Daybook brings, wherever Daybook came from.

@@ -2,7 +2,7 @@
 
 Modules:
 
-- `acceptor_options`: The table of keys of an [[acceptor]]: name, type, default, and meaning of
+- `acceptor_options`: The tables of keys of an [[acceptor]]: name, type, default, and meaning of
   each.
 - `admission`: Who may connect: how many sockets there are, from where, and how many have not logged
   in.
@@ -19,15 +19,20 @@ Modules:
 - `descriptors`: Descriptors of the broker's process: how many there are, and how many of them are
   for files.
 - `disk_space`: How full the disk of the data directory is, and whether that is too full.
+- `disk_watch`: Watching the disk of the data directory: is it full, by its limits or because no
+  segment fits?
 - `door`: The door of the broker: all that stands between a peer that connects and a user's
   connection.
 - `ending`: The end of a broker: what was decided becomes durable, if that is still possible, and
   all ends.
+- `entrances`: Where the connections of an acceptor lead: to the hub, or to those who look on.
 - `error_frames`: Logging the ERROR frames that end connections: who got which, without drowning the
   log.
+- `figures`: The figures of a broker: what each is called, what it means, and where it is read.
 - `guard`: The guard: a thread that takes the signals of a serving broker, and that nothing can hold
   up.
 - `hangups`: Noticing that peers are gone of whom nothing is read.
+- `health`: What is wrong with a broker, and whether that keeps it from taking messages.
 - `hub`: The hub: where sessions, engine, outbox and journal writer meet. No asyncio, no sockets, no
   threads.
 - `hub_options`: What the configuration says to the hub. Must never know which hub, or when.
@@ -51,6 +56,8 @@ Modules:
   engine.
 - `notifying`: Telling systemd how the broker is: ready, stopping, alive (`sd_notify(3)`,
   `Type=notify`).
+- `onlookers`: Those who look on: connections of protocols that see the broker and decide nothing
+  (ADR 30).
 - `option`: A row of the tables of configuration keys, and what to say of a key that is in none.
 - `options`: The tables of configuration keys: section, name, type, default, and meaning of each.
 - `outbox`: The outbox: bytes wait here until what they speak of is durable (promise P1).
@@ -61,6 +68,8 @@ Modules:
 - `retention`: Retention: history leaves the live set by whole segments, and nothing that is queued
   with it.
 - `service`: The broker as a process: start, serve, reload, stop.
+- `sight`: What the server shows those who look on: whether it lives, whether it is ready, and
+  figures.
 - `slow_consumers`: Consumers that are slower than the settings of their address want them: found,
   told of, ended.
 - `supervision`: Supervision of background work: nothing that the server does by itself ends in

@@ -42,8 +42,6 @@ Modules:
 - `pipeline_demo`: The demo of the pipeline: history of a broker that was killed twice, asked in
   every way.
 - `printing`: Tables and progress bars on a terminal, plain text otherwise, JSON for programs.
-- `sentences`: Errors whose text says what, where, and what would be right: people get the text
-  alone.
 - `sql`: The command `journal sql`.
 - `story`: Telling an event: as a line for people, as an object for programs.
 - `terminal_tables`: Tables on a terminal: as wide as it is, with fewer columns, or a card for each

@@ -3,8 +3,7 @@
 Modules:
 
 - `actions`: What each command but SEND and CONNECT does, in all versions.
-- `bodies`: Bodies that are not whole in memory: one that comes in pieces, and the place of one that
-  goes.
+- `bodies`: Bodies that are not whole in memory: those that come in pieces.
 - `conversation`: The conversation of a connection: login, commands, time and the end. Not how input
   is cut.
 - `destinations`: Names of destinations: what a `destination` header means to the broker.
@@ -15,8 +14,8 @@ Modules:
 - `handshake`: CONNECT and STOMP: what the two sides agree on before anything else.
 - `heart_beats`: When to be heard and when to give up a silent peer. Must never know a clock: time
   is passed in.
+- `offer`: STOMP as the registry has it. Must never know where the values of options come from.
 - `options`: What an acceptor configures about STOMP. Must never know where the values come from.
-- `ports`: What a session needs of the engine, and no more. Must never know how it is done.
 - `sending`: What SEND means: a plan prepared from its head, which serves every frame with the same
   head.
 - `session`: A STOMP session: bytes of one connection in, commands to the broker, bytes out.

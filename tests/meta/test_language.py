@@ -6,14 +6,14 @@ from tests.meta import language, tree
 
 LEFT = {
     "client": 0,
-    "engine": 55,
+    "engine": 56,
     "history": 4,
     "journal": 22,
     "paging": 47,
     "pipeline": 75,
-    "protocols": 8,
+    "protocols": 10,
     "recovery": 12,
-    "server": 88,
+    "server": 100,
     "tools": 13,
     "pages": 14,
 }

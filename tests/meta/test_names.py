@@ -15,6 +15,10 @@ FOREIGN = frozenset({
     "AWS_ACCESS_KEY_ID", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_SECRET_ACCESS_KEY",
     "AbortMultipartUpload", "DeleteObject", "GetObject", "ListBucket", "PutObject",
     "Trigger.AvailableNow", "VACUUM", "df.write", "df.writeStream",
+    # Kubernetes, and an event kind that a decision imagines.
+    "Discarded", "discarded", "startupProbe",
+    # A fault whose name is put together from two words.
+    "expired-in-flight",
     # The operating system.
     "dmesg", "nobarrier", "tmpfs",
     # Types of numbers on disk.
