@@ -1,28 +1,47 @@
-# Each target makes the virtual environment that it needs. `make` alone lists the targets.
+# Each target installs what it needs and no more, once. `make` alone lists the targets.
 #
 # PYTHON is the interpreter that the environment is made from, 3.11 or newer. Packages are
 # fetched as pip is configured on this machine.
 
 PYTHON ?= python3
+ROOMS := client engine history journal paging pipeline protocols recovery server tools
+SOURCES := pyproject.toml setup.py README.md LICENSE $(wildcard etc/* src/*/*.py) \
+  $(foreach room,$(ROOMS),$(wildcard $(room)/*.py $(room)/*/*.py))
+
+# The environment, and a stamp for each set of packages that was installed into it.
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.daybook-installed
+MADE := $(VENV)/.made
+BROKER := $(VENV)/.broker
+DEMO := $(VENV)/.demo
+PIPELINE := $(VENV)/.pipeline
+TEST := $(VENV)/.test
+LINT := $(VENV)/.lint
+
+# The environment of the compiled wheel.
 COMPILED := .venv-compiled
-COMPILED_STAMP := $(COMPILED)/.daybook-installed
-ROOMS := client engine history journal paging pipeline protocols recovery server tools
+COMPILED_MADE := $(COMPILED)/.made
+COMPILED_BROKER := $(COMPILED)/.broker
+COMPILED_TEST := $(COMPILED)/.test
 
 FUZZERS := $(patsubst tests/fuzz/%.py,tests.fuzz.%,$(filter-out %/__init__.py %/running.py,$(wildcard tests/fuzz/*.py)))
 
-# Arguments that are handed on.
+# Arguments that are passed on.
 ARGS ?=
 COMPILE ?=
 PYTEST_ARGS ?=
-JOBS ?= 0
+JOBS ?= 2
 BENCH_ARGS ?=
 SEED ?=
 STEPS ?= 2000
 SECONDS ?= 60
 TIMES ?= 10
+
+# With COMPILE=1 `serve` and `bench` use the compiled wheel; with COMPILE=0 `wheel` is pure Python.
+COMPILING := $(filter 1,$(COMPILE))
+WHEEL := dist/.$(if $(filter 0,$(COMPILE)),pure,compiled)
+RUNNING := $(if $(COMPILING),$(COMPILED),$(VENV))
+RUNNING_BROKER := $(if $(COMPILING),$(COMPILED_BROKER),$(BROKER))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -40,77 +59,103 @@ check-python:
 	@"$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "make: '$(PYTHON)' cannot make virtual environments; install its venv module (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 
-$(STAMP): pyproject.toml setup.py | check-python
-	"$(PYTHON)" -m venv $(VENV)
+$(MADE) $(COMPILED_MADE): | check-python
+	"$(PYTHON)" -m venv $(@D)
+	@touch $@
+
+$(BROKER): pyproject.toml setup.py $(MADE)
+	DAYBOOK_COMPILE=0 $(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(DEMO): pyproject.toml setup.py $(MADE)
+	DAYBOOK_COMPILE=0 $(BIN)/python -m pip install --quiet --editable '.[demo]'
+	@touch $(BROKER) $@
+
+$(PIPELINE): pyproject.toml setup.py $(MADE)
+	DAYBOOK_COMPILE=0 $(BIN)/python -m pip install --quiet --editable '.[demo,plots,spark]'
+	@touch $(BROKER) $(DEMO) $@
+
+# Dependency groups are known to pip since 25.1.
+$(TEST): pyproject.toml setup.py $(MADE)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	DAYBOOK_COMPILE=0 $(BIN)/python -m pip install --quiet --editable . --group test --group lint
+	DAYBOOK_COMPILE=0 $(BIN)/python -m pip install --quiet --editable '.[all]' --group test
+	@touch $(BROKER) $(DEMO) $(PIPELINE) $@
+
+# mypy reads the types of what the tests import.
+$(LINT): $(TEST)
+	$(BIN)/python -m pip install --quiet --group lint
 	@touch $@
 
-SOURCES := $(foreach room,$(ROOMS),$(wildcard $(room)/*.py $(room)/*/*.py))
+dist/.compiled dist/.pure: $(SOURCES) | $(MADE)
+	rm -rf build dist/*.whl dist/.compiled dist/.pure
+	DAYBOOK_COMPILE=$(if $(filter %/.pure,$@),0,1) $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	rm -rf build
+	@touch $@
 
-$(COMPILED_STAMP): pyproject.toml setup.py $(SOURCES) | check-python
-	"$(PYTHON)" -m venv $(COMPILED)
+# The version stays the same from build to build, so pip must be made to replace it.
+$(COMPILED_BROKER): dist/.compiled $(COMPILED_MADE)
+	$(COMPILED)/bin/python -m pip install --quiet dist/*.whl
+	$(COMPILED)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	@touch $@
+
+$(COMPILED_TEST): pyproject.toml $(COMPILED_BROKER)
 	$(COMPILED)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	rm -rf build
-	DAYBOOK_COMPILE=1 $(COMPILED)/bin/python -m pip install --quiet --force-reinstall . --group test
-	rm -rf build
+	$(COMPILED)/bin/python -m pip install --quiet "$$(echo dist/*.whl)[all]" --group test
 	@touch $@
 
-venv: $(STAMP) ## make the virtual environment .venv with everything below
+venv: $(LINT) ## make the virtual environment .venv with everything below
 
-demo: $(STAMP) ## kill a broker twice under load and prove that nothing was lost
+demo: $(DEMO) ## kill a broker twice under load and prove that nothing was lost
 	$(BIN)/python -P -m daybook.tools.demo $(ARGS)
 
-pipeline-demo: $(STAMP) ## ask the history of a broker that was killed with SQL, jobs and Spark
+pipeline-demo: $(PIPELINE) ## ask the history of a broker that was killed with SQL, jobs and Spark
 	$(BIN)/python -P -m daybook.tools.pipeline_demo $(ARGS)
 
-serve: $(STAMP) ## run a broker in the foreground (ARGS="--data DIR --listen stomp://127.0.0.1:61613")
-	$(BIN)/daybook serve $(ARGS)
+serve: $(RUNNING_BROKER) ## run a broker (ARGS="--data DIR --listen stomp://127.0.0.1:61613"; COMPILE=1 for the compiled build)
+	$(RUNNING)/bin/daybook serve $(ARGS)
 
-test: $(STAMP) ## run the test suite, JOBS=n for as many at a time (PYTEST_ARGS="-k name -x")
+test: $(TEST) ## run the test suite, two files at a time or JOBS=n (PYTEST_ARGS="-k name -x")
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
-test-compiled: $(COMPILED_STAMP) ## run the tests of the rooms against the compiled build
+test-compiled: $(COMPILED_TEST) ## run the tests of the rooms against the compiled build
 	$(COMPILED)/bin/python -m pytest -p no:cacheprovider $(PYTEST_ARGS) tests/unit tests/property
 
-lint: $(STAMP) ## check style, types, layers and spelling
+lint: $(LINT) ## check style, types, layers and spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/codespell *.md docs etc $(ROOMS) bench
 
-format: $(STAMP) ## format the sources
+format: $(LINT) ## format the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-map: $(STAMP) ## draw the map of modules, docs/events.md and the tree of errors anew
+map: $(TEST) ## redraw what the pages take from the sources: the map of modules, events, columns
 	$(BIN)/python -m tests.meta.rooms_map
 	$(BIN)/python -m tests.meta.events_page
 	$(BIN)/python -m tests.meta.schema_page
 	$(BIN)/python -m tests.meta.errors_tree
 	$(BIN)/python -m tests.meta.metrics_page
 
-bench: $(STAMP) $(if $(filter 1,$(COMPILE)),$(COMPILED_STAMP)) ## measure (COMPILE=1 for the compiled build; BENCH_ARGS="...")
-	$(BIN)/python -m bench.run $(if $(filter 1,$(COMPILE)),--python $(abspath $(COMPILED)/bin/python)) $(BENCH_ARGS)
+bench: $(TEST) $(if $(COMPILING),$(COMPILED_BROKER)) ## measure (COMPILE=1 for the compiled build; BENCH_ARGS="...")
+	$(BIN)/python -m bench.run $(if $(COMPILING),--python $(abspath $(COMPILED)/bin/python)) $(BENCH_ARGS)
 
-sim: $(STAMP) ## simulate the whole broker with faults (SEED=n STEPS=m)
+sim: $(TEST) ## simulate the whole broker with faults (SEED=n STEPS=m)
 	$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED)) --steps $(STEPS)
 
-attack: $(STAMP) ## attack brokers beside an honest client, longer than `make test` (TIMES=n)
+attack: $(TEST) ## attack brokers beside an honest client, longer than `make test` (TIMES=n)
 	DAYBOOK_ATTACK=$(TIMES) $(BIN)/python -m pytest $(PYTEST_ARGS) tests/attack
 
-fuzz: $(STAMP) ## feed each parser with anything (SECONDS=n for each, SEED=n to repeat)
+fuzz: $(TEST) ## feed each parser with anything (SECONDS=n for each, SEED=n to repeat)
 	@set -e; for target in $(FUZZERS); do \
 	  echo "$(BIN)/python -m $$target"; \
 	  $(BIN)/python -m $$target --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)); \
 	done
 
-wheel: $(STAMP) ## build dist/*.whl (DAYBOOK_COMPILE=1 compiles the hot modules)
-	rm -rf build
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+wheel: $(WHEEL) ## build dist/*.whl with the hot modules compiled, if anything changed (COMPILE=0: pure Python)
 
-build-compiled: $(COMPILED_STAMP) ## install the compiled broker into .venv-compiled
+build-compiled: $(COMPILED_BROKER) ## install the compiled broker into .venv-compiled
 
 clean: ## remove what was built and measured, and the virtual environments
 	rm -rf build dist $(VENV) $(COMPILED) demo-data *.egg-info

@@ -14,7 +14,13 @@ from setuptools import setup
 
 ROOT = Path(__file__).resolve().parent
 PACKAGE = ROOT / "src" / "daybook"
-HOT = ("errors.py", "engine/*.py", "journal/*.py", "paging/*.py", "protocols/stomp/*.py")
+HOT = (
+    "errors.py",
+    "engine/**/*.py",
+    "journal/**/*.py",
+    "paging/**/*.py",
+    "protocols/stomp/**/*.py",
+)
 COLD = {
     "__init__.py",  # a table of contents gains nothing
 }

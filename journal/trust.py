@@ -6,7 +6,7 @@ rightly or not, so the tools refuse what is larger than anything that a broker w
 configured. Who has larger transactions (`max-transaction-bytes`) says so in the environment.
 """
 
-from typing import Final
+from typing import ClassVar, Final
 
 VARIABLE: Final = "DAYBOOK_BLOCK_BYTES_MAX"
 BYTES_MAX: Final = 512 * 1024 * 1024
@@ -16,7 +16,7 @@ BYTES_MAX: Final = 512 * 1024 * 1024
 class _Limit:
     """The limit of this process; None for none."""
 
-    bytes_max: int | None = None
+    bytes_max: ClassVar[int | None] = None
 
 
 def limit_blocks(bytes_max: int | None) -> None:

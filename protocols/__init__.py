@@ -6,4 +6,12 @@
 - `probe`: HTTP for supervisors and monitoring: `/live`, `/ready`, `/metrics`
 
 No protocol imports another, and none knows sockets, clocks or files.
+
+Modules:
+
+- `port`: The port between the server and its protocols: what each offers the other, and no more.
+- `probe`: HTTP/1.1 for supervisors and monitoring: `GET /live`, `GET /ready` and `GET /metrics`.
+- `registry`: The registry: which protocol an acceptor speaks, by its scheme. Adding one is a line
+  here.
+- `stomp`: STOMP 1.0, 1.1 and 1.2: sessions without input and output.
 """

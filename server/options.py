@@ -251,17 +251,17 @@ BROKER: Final = (
         "disk-full-policy",
         choice(*DISK_FULL_POLICIES),
         "BLOCK",
-        "What happens to messages when the disk is full. BLOCK: nothing more is read from who sends"
-        " them, until there is room; FAIL: who sends them gets an error; DROP: they are dropped,"
-        " and the sender is not told. Consumers go on.",
+        "What happens to messages when the disk is full. BLOCK: the broker stops reading from"
+        " producers until there is room; FAIL: producers get an error; DROP: messages are dropped,"
+        " and producers get no error. Consumers continue.",
         live=True,
     ),
     Option(
         "max-unindexed-bytes",
         size(1 << 20, 64 * GIB),
         "32MiB",
-        "Events on disk that are not in the index yet, above which who sends is held until the"
-        " index has caught up. Consumers go on.",
+        "Events on disk that are not in the index yet, above which producers are held until the"
+        " index has caught up. Consumers continue.",
         live=True,
     ),
     Option(
@@ -276,8 +276,8 @@ BROKER: Final = (
         "journal-damage-policy",
         choice(FAIL, STOP),
         FAIL,
-        "What happens when the journal is found damaged while the broker runs. FAIL: who sends gets"
-        " an error, consumers go on and drain what can be read; STOP: the broker stops.",
+        "What happens when the journal is found damaged while the broker runs. FAIL: producers"
+        " get an error, consumers continue and drain what can be read; STOP: the broker stops.",
         live=True,
     ),
     Option(
@@ -285,7 +285,7 @@ BROKER: Final = (
         duration(1_000),
         30_000,
         "How long a stop by SIGTERM or SIGINT may take, whatever hangs. What is not durable then is"
-        " given up, and nobody was told of it.",
+        " given up; no client was told of it.",
         live=True,
     ),
 )

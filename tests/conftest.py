@@ -5,6 +5,7 @@ default) is quick. No profile has a deadline: tests never depend on how fast the
 """
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -18,3 +19,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.environ else "dev"))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Shells start background jobs like that; tests that interrupt programs would never end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)

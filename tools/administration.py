@@ -1,13 +1,12 @@
-"""Commands about the broker of a data directory: queues, addresses, browse, users, ...
+"""Commands about the broker of a data directory: queues, addresses, browse, settings.
 
 They ask the running broker over its control socket. When none runs, what only reads is answered
 from a fold of the journal, and says so on standard error.
 """
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -15,15 +14,14 @@ import msgspec
 from daybook.client.control import ControlError, ask
 from daybook.engine.definitions import QUEUE_ATTRIBUTES, Attribute, QueueDefinition
 from daybook.engine.refusals import Refusal
-from daybook.engine.state import State
-from daybook.journal.data_directory import USERS
-from daybook.recovery.readonly import read_state
 from daybook.server import views
-from daybook.server.users import Users
 from daybook.tools.failures import Commands, Failure
-from daybook.tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, opened
+from daybook.tools.paths import DATA_DEFAULT, DIRECTORY
 from daybook.tools.printing import show_json, show_json_pretty, show_table
-from daybook.tools.story import moment
+from daybook.tools.texts import moment
+
+if TYPE_CHECKING:
+    from daybook.engine.state import State
 
 data_option = click.option(
     "--data", envvar="DAYBOOK_DATA", type=DIRECTORY, default=DATA_DEFAULT,
@@ -57,9 +55,9 @@ def _attribute_option(attribute: Attribute) -> Callable[[Callable[..., Any]], Ca
 
 
 if_missing_option = click.option(
-    "--if-missing", is_flag=True, help="It is fine if there is the same already."
+    "--if-missing", is_flag=True, help="Succeed if the same exists already."
 )
-force_option = click.option("--force", is_flag=True, help="Also with what it holds.")
+force_option = click.option("--force", is_flag=True, help="Delete it together with its contents.")
 QUEUE_COLUMNS: Final = (
     "queue", "address", "ready", "held", "in_flight", "consumers", "added", "acknowledged",
     "paused",
@@ -84,12 +82,16 @@ def _request(data: Path, request: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def look(
-    data: Path, request: dict[str, Any], offline: Callable[[State], dict[str, Any] | Refusal]
+    data: Path, request: dict[str, Any], offline: Callable[["State"], dict[str, Any] | Refusal]
 ) -> dict[str, Any]:
     """Ask the running broker, else the journal."""
     answer = _request(data, request)
     if answer is not None:
         return answer
+    # Slow to import, and not needed where a broker runs.
+    from daybook.recovery.readonly import read_state  # noqa: PLC0415
+    from daybook.tools.opening import opened  # noqa: PLC0415
+
     opened(data)
     state, lsn = read_state(data)
     click.echo(f"broker is not running; state at LSN {lsn}", err=True)
@@ -117,7 +119,7 @@ def look_at_all(
 
 
 def change(data: Path, done: str, as_json: bool, **request: Any) -> None:
-    """Have the running broker change something, and say that it is done.
+    """Ask the running broker for a change, and say that it is done.
 
     In `done`, `{removed}` or `{released}` is where it says of how many messages that is.
     """
@@ -308,7 +310,7 @@ def address_delete(name: str, force: bool, data: Path, as_json: bool) -> None:
 @data_option
 @json_option
 def address_clear_id_cache(name: str, data: Path, as_json: bool) -> None:
-    """Have an address forget the duplicate ids of the messages that it had."""
+    """Clear the duplicate ids that an address remembers."""
     change(
         data, f"address '{name}' has forgotten all duplicate ids", as_json, do="clear-id-cache",
         address=name,
@@ -344,14 +346,14 @@ def settings(name: str, data: Path, as_json: bool) -> None:
     "--offset",
     type=click.IntRange(0, views.OFFSET_MAX),
     default=0,
-    help="Pass over so many messages.",
+    help="Skip this many messages.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(1, views.PAGE_MAX),
     default=views.PAGE_DEFAULT,
     show_default=True,
-    help="Show so many messages.",
+    help="Show this many messages.",
 )
 @data_option
 @json_option
@@ -378,81 +380,10 @@ def browse(name: str, offset: int, limit: int, data: Path, as_json: bool) -> Non
     )  # fmt: skip
     if answer["next_offset"] is not None:
         left = answer["in_queue"] - answer["next_offset"]
-        click.echo(f"{left:,} more; go on with --offset {answer['next_offset']}", err=True)
+        click.echo(f"{left:,} more; continue with --offset {answer['next_offset']}", err=True)
 
 
 def _preview(row: dict[str, Any]) -> str:
     text = str(row.get("body", f"base64 {row.get('body_base64')}"))
     text = "".join(each if each.isprintable() else "\N{MIDDLE DOT}" for each in text[:61])
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-@click.group(cls=Commands)
-def user() -> None:
-    """Who may log in. A running broker takes changes over on SIGHUP."""
-
-
-users_option = click.option(
-    "--users-file", type=PathThatIsNamed(dir_okay=False, path_type=Path),
-    help="Another file than users.toml in the data directory.",
-)  # fmt: skip
-
-
-def _users(data: Path, users_file: Path | None) -> Users:
-    if users_file is None and not data.is_dir():
-        raise Failure(
-            f"{data} is not a directory; name the broker's data directory with --data, or its "
-            "users file with --users-file"
-        )
-    return Users.load(users_file if users_file is not None else data / USERS)
-
-
-def _can_ask() -> bool:
-    return sys.stdin.isatty()
-
-
-@user.command("add")
-@click.argument("login")
-@click.option("--passcode-stdin", is_flag=True, help="Read the passcode from standard input.")
-@users_option
-@data_option
-def user_add(login: str, passcode_stdin: bool, users_file: Path | None, data: Path) -> None:
-    """Add a user; asks for the passcode, which is never taken from the command line."""
-    users = _users(data, users_file)
-    if passcode_stdin:
-        passcode = sys.stdin.readline().rstrip("\r\n")
-    elif _can_ask():
-        passcode = click.prompt("Passcode", hide_input=True, confirmation_prompt=True)
-    else:
-        raise click.UsageError(
-            "standard input is no terminal, so the passcode cannot be asked for; to have it read "
-            "from there, say --passcode-stdin"
-        )
-    users.add(login, passcode)
-    click.echo(f"added user '{login}' to {users.path}; a running broker reads it on SIGHUP")
-
-
-@user.command("list")
-@users_option
-@data_option
-@json_option
-def user_list(users_file: Path | None, data: Path, as_json: bool) -> None:
-    """List all logins."""
-    logins = _users(data, users_file).logins()
-    if as_json:
-        show_json(logins)
-    elif logins:
-        click.echo("\n".join(logins))
-    else:
-        click.echo("there are no users; guest may log in from this machine", err=True)
-
-
-@user.command("remove")
-@click.argument("login")
-@users_option
-@data_option
-def user_remove(login: str, users_file: Path | None, data: Path) -> None:
-    """Remove a user."""
-    users = _users(data, users_file)
-    users.remove(login)
-    click.echo(f"removed user '{login}' from {users.path}; a running broker reads it on SIGHUP")

@@ -51,7 +51,7 @@ def connection() -> None:
 @data_option
 @json_option
 def connection_list(data: Path, as_json: bool) -> None:
-    """List who is logged in, and from where."""
+    """List logged-in clients and their addresses."""
     rows = _all(data, "connections")
     if as_json:
         show_json_pretty(rows)
@@ -70,7 +70,7 @@ def connection_close(
 ) -> None:
     """Close connections: by their numbers, of a user, from an address.
 
-    What is given must all be true of a connection. Its transactions are rolled back and its
+    A connection must match everything given. Its transactions are rolled back and its
     deliveries return to their queues; the client gets an ERROR frame.
     """
     if not ids and user is None and peer is None:
@@ -81,7 +81,7 @@ def connection_close(
         return
     count = answer["closed"]
     if not count:
-        raise Failure("no connection is like that; `daybook connection list` shows all")
+        raise Failure("no connection matches; `daybook connection list` shows all")
     click.echo(f"closed {count:,} connection{'s' * (count > 1)}")
 
 
@@ -94,7 +94,7 @@ def consumer() -> None:
 @data_option
 @json_option
 def consumer_list(data: Path, as_json: bool) -> None:
-    """List who takes from which queue."""
+    """List consumers and their queues."""
     rows = _all(data, "consumers")
     if as_json:
         show_json_pretty(rows)

@@ -8,12 +8,10 @@ from typing import Final
 import click
 
 from daybook.journal.data_directory import CONFIG
-from daybook.server.version import VERSION
-from daybook.tools import administration, connections, health, messages
 from daybook.tools.failures import Commands, Failure
 from daybook.tools.failures import run as run_cli
 from daybook.tools.paths import DIRECTORY, PathThatIsNamed
-from daybook.tools.pipeline import pipeline_group
+from daybook.tools.version_option import version_option
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 DATA_NAME: Final = "data"
@@ -24,8 +22,25 @@ CONFIG_SOURCES: Final = (
 """Where the default configuration is in a checkout, and where an installation puts it."""
 
 
-@click.group(cls=Commands, context_settings=CONTEXT)
-@click.version_option(VERSION, prog_name="daybook")
+PLACES: Final = {
+    "address": "daybook.tools.administration:address",
+    "browse": "daybook.tools.administration:browse",
+    "connection": "daybook.tools.connections:connection",
+    "consumer": "daybook.tools.connections:consumer",
+    "health": "daybook.tools.health:health",
+    "pipeline": "daybook.tools.pipeline:pipeline_group",
+    "queue": "daybook.tools.administration:queue",
+    "receive": "daybook.tools.messages:receive",
+    "send": "daybook.tools.messages:send",
+    "settings": "daybook.tools.administration:settings",
+    "status": "daybook.tools.health:status",
+    "user": "daybook.tools.users:user",
+}
+"""Where commands are that have a module of their own."""
+
+
+@click.group(cls=Commands, places=PLACES, context_settings=CONTEXT)
+@version_option
 def cli() -> None:
     """A durable message broker whose every decision is an event in an append-only journal."""
 
@@ -103,23 +118,6 @@ def default_configuration(data: Path) -> str:
             # A TOML string is a JSON string for every path that can be printed.
             lines[number] = f"data-directory = {json.dumps(str(data.resolve()))}\n"
     return "".join(lines)
-
-
-for command in (
-    health.status,
-    health.health,
-    administration.queue,
-    administration.address,
-    administration.settings,
-    administration.browse,
-    administration.user,
-    connections.connection,
-    connections.consumer,
-    messages.send,
-    messages.receive,
-    pipeline_group,
-):
-    cli.add_command(command)
 
 
 def main() -> None:

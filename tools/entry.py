@@ -1,7 +1,7 @@
 """The commands as they are installed: quiet about Ctrl-C from the first moment on.
 
-Loading the command line takes a good part of a second. Whoever interrupts it then has begun nothing
-and gets no traceback, but the exit code of an interrupt. Must never import anything slow itself.
+Loading a command can take a good part of a second. Interrupting it then stops nothing that has
+begun, so there is no traceback, only the exit code of an interrupt. Must import nothing slow.
 """
 
 import os
@@ -30,7 +30,7 @@ def journal() -> None:
 
 
 def _leave_quietly() -> None:
-    """Have SIGINT end the process at once, unless whoever started it has it ignored."""
+    """Make SIGINT end the process at once, unless it was started with SIGINT ignored."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
 

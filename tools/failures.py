@@ -8,17 +8,18 @@ are not caught here.
 
 import codecs
 import errno
+import importlib
 import io
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 import click
 
 from daybook.errors import DaybookError
 from daybook.journal.trust import BYTES_MAX, VARIABLE, limit_blocks
-from daybook.server.config import ConfigError
 from daybook.tools.entry import EXIT_INTERRUPTED
 
 _ESCAPES: Final = "daybook-escapes"
@@ -36,20 +37,56 @@ class Failure(click.ClickException):
 
 
 class Commands(click.Group):
-    """A group of commands that turns what disks, peers and configurations do into sentences."""
+    """A group of commands that turns errors of disks, peers and configurations into sentences.
+
+    Commands of `places` (name, and where the command is, as MODULE:NAME) are imported when they are
+    called or described: a command line starts without what its other commands need.
+    """
+
+    def __init__(self, *args: Any, places: Mapping[str, str] | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._places: Final = dict(places or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *self._places})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self._places and cmd_name not in self.commands:
+            module, _, name = self._places[cmd_name].partition(":")
+            try:
+                self.add_command(getattr(importlib.import_module(module), name), cmd_name)
+            except KeyboardInterrupt:
+                # Nothing has begun; click would print an empty line.
+                sys.exit(EXIT_INTERRUPTED)
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except ConfigError as error:
-            raise _bad_use(ctx, str(error)) from error
-        except DaybookError as error:
-            raise Failure(str(error)) from error
-        except OSError as error:
-            if error.errno == errno.EPIPE:
-                _close_stdout()
-                ctx.exit(0)
-            raise Failure(describe(error)) from error
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            failure = _as_failure(ctx, error)
+            if failure is None:
+                raise
+            raise failure from error
+
+
+def _as_failure(ctx: click.Context, error: Exception) -> click.ClickException | None:
+    """What to say of an error; None for mistakes of our own code."""
+    # Slow to import, and nobody needs them before something fails.
+    from daybook.server.config import ConfigError  # noqa: PLC0415
+
+    if isinstance(error, ConfigError):
+        return _bad_use(ctx, str(error))
+    if isinstance(error, DaybookError):
+        return Failure(str(error))
+    if isinstance(error, OSError):
+        if error.errno == errno.EPIPE:
+            _close_stdout()
+            ctx.exit(0)
+        return Failure(describe(error))
+    return None
 
 
 class Output(io.TextIOWrapper):
@@ -115,7 +152,7 @@ def _carry_out(group: click.Group, name: str) -> int:
 
 
 def _open_standard_files() -> None:
-    """Have what was closed by the caller lead nowhere.
+    """Open what the caller closed as /dev/null.
 
     Else the next file that is opened, a segment perhaps, would get the number of standard output.
     """
@@ -174,7 +211,7 @@ def _refused_output() -> str:
 
 
 def _close_stdout() -> None:
-    """Have what is still to be printed go nowhere, in silence."""
+    """Discard what is still to be printed, in silence."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

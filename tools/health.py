@@ -37,7 +37,7 @@ HOLDER_COLUMNS: Final = (
 TROUBLED_COLUMNS: Final = ("name", "failures", "next_try_seconds", "trouble")
 NUMBERS_THAT_NAME: Final = ("pid", "lsn", "durable_lsn", "indexed_lsn", "history_from_lsn",
                             "indexer_pid")  # fmt: skip
-"""Of the status: what somebody may copy into a command, so that it has no separators."""
+"""Fields of the status that are often copied into a command, and so have no separators."""
 
 
 def _leave(ctx: click.Context, found: list[Problem]) -> None:
@@ -49,7 +49,7 @@ def _leave(ctx: click.Context, found: list[Problem]) -> None:
 @json_option
 @click.pass_context
 def status(ctx: click.Context, data: Path, as_json: bool) -> None:
-    """How the broker is doing."""
+    """Show how the broker is doing."""
     answer = {"running": True} | look(data, {"do": "status"}, views.counts)
     found = problems(answer)
     if as_json:
@@ -109,7 +109,7 @@ def _show_connections(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> N
 @json_option
 @click.pass_context
 def health(ctx: click.Context, data: Path, as_json: bool) -> None:
-    """Say in a line whether the broker is well; for supervisors and monitoring."""
+    """Report in one line whether the broker is healthy; for supervisors and monitoring."""
     try:
         answer = ask(data, {"do": "status"})
     except ControlError as error:

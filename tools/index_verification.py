@@ -42,7 +42,7 @@ class IndexCopy:
             )
         return (
             f"the index ends with event {self.lsn}, before the journal begins ({first}): the next "
-            "start makes it anew"
+            "start rebuilds it"
         )
 
     def check_base(self, restored: Path) -> list[str]:

@@ -25,7 +25,7 @@ from daybook.client.stomp import (
 )
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.printing import show_json
-from daybook.tools.story import body_fields, printable
+from daybook.tools.texts import body_fields, printable
 
 WINDOW: Final = 1000
 """How many sends may wait for their receipts."""
@@ -74,7 +74,7 @@ url_option = click.option(
 )  # fmt: skip
 @click.option("--priority", type=click.IntRange(0, 9), help="0 to 9; the default is 4.")
 @click.option("--ttl", type=click.IntRange(1), metavar="MS", help="Milliseconds until it expires.")
-@click.option("--count", type=click.IntRange(1), default=1, help="Send it so many times.")
+@click.option("--count", type=click.IntRange(1), default=1, help="Number of times to send it.")
 @click.option(
     "--persistent/--not-persistent", default=None,
     help="Whether it must survive a restart; the broker's default is yes.",
@@ -253,7 +253,7 @@ def _send_all(
     default=WAIT_SECONDS,
     show_default=True,
     metavar="S",
-    help="Give up when no message came for so many seconds.",
+    help="Give up when no message arrives for this many seconds.",
 )
 @click.option(
     "--ack",
@@ -264,7 +264,7 @@ def _send_all(
     "what was under way at the end is lost.",
 )
 @click.option("--keep", is_flag=True, help="Do not acknowledge: the messages go back.")
-@click.option("--follow", is_flag=True, help="Go on until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Continue until Ctrl-C.")
 @click.option("--durable", metavar="NAME", help="As the durable subscription of this name.")
 @url_option
 @click.option("--json", "as_json", is_flag=True, help="Print one object a line.")
@@ -283,7 +283,7 @@ def receive(
 
     A long body is never whole in memory, except with --json.
 
-    Exit code 1 if fewer than --count came in time.
+    Exit code 1 if fewer than --count arrived in time.
     """  # fmt: skip
     if keep and ack == "auto":
         raise click.UsageError("--keep needs acknowledgements by the client; leave out --ack auto")
@@ -317,7 +317,7 @@ def receive(
         raise Failure(str(error)) from error
     if received < count and not follow:
         why = "before the interrupt" if interrupted else f"within {timeout:g} s"
-        click.echo(f"{received} of {count} messages came {why}", err=True)
+        click.echo(f"{received} of {count} messages arrived {why}", err=True)
         sys.exit(EXIT_WRONG)
 
 
@@ -326,7 +326,7 @@ def _show(frame: Frame, as_json: bool) -> None:
         told: dict[str, Any] = {"headers": frame.headers, "body_bytes": frame.content.size}
         show_json(told | body_fields(frame.body))
     elif sys.stdout.isatty():
-        # Whoever sent the body must not rule the terminal; elsewhere it is given as it is.
+        # A body must not control the terminal; elsewhere it is printed unchanged.
         decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
         for piece in frame.content.pieces():
             click.echo("\n".join(printable(each) for each in decode(piece).split("\n")), nl=False)

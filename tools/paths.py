@@ -5,11 +5,6 @@ from typing import Any, Final
 
 import click
 
-from daybook.journal.disk import RealDisk
-from daybook.journal.errors import NoJournal
-from daybook.journal.segment import segment_names
-from daybook.recovery.readonly import journal_disk
-
 DATA_DEFAULT: Final = Path("data")
 
 
@@ -36,15 +31,3 @@ def chosen(ctx: click.Context, directory: Path | None, data: Path | None) -> Pat
             f"the argument says {directory} and --data says {data}; name one data directory", ctx
         )
     return directory or data or DATA_DEFAULT
-
-
-def opened(path: Path) -> RealDisk:
-    """The disk of a data directory's journal, all of whose segments are files. Raises NoJournal."""
-    disk = journal_disk(path)
-    for name in segment_names(disk):
-        if not (disk.path / name).is_file():
-            raise NoJournal(
-                f"{disk.path / name} is no file, but has the name of a segment; move it away, and "
-                "restore the segment of that name from a backup if there was one"
-            )
-    return disk

@@ -7,6 +7,7 @@ installation has, and takes longer to import than other commands run.
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from daybook.journal.extras import install_command
 from daybook.pipeline.selection import SelectionError
@@ -15,8 +16,8 @@ from daybook.tools.failures import Failure
 JOBS: Final = {
     "archive": "Turn sealed segments into Parquet files that keep their proof.",
     "audit": "Account for every message: prove that nothing was lost, doubled or invented.",
-    "trail": "Tell all that happened to messages: thousands at once, with their families.",
-    "latency": "Tell how long messages take, where they come back, and who is slow.",
+    "trail": "Show all that happened to messages: thousands at once, with their families.",
+    "latency": "Show how long messages take, where they come back, and who is slow.",
     "replay": "Send messages of history to a broker again, each exactly once.",
 }
 """Name of each job, whose command is `command` in the module `tools.job_NAME`, and its help.
@@ -37,7 +38,7 @@ _ON_SPARK: Final = "daybook.tools.pipeline.on_spark"
 def needs_extra(error: ImportError, *, on_spark: bool = False) -> Failure:
     """What to say when a package is missing; raises the error again if it is none of ours.
 
-    Who asks for Spark is told the extra of Spark, which brings all else that a job needs.
+    Where Spark was asked for, it names the extra of Spark, which brings everything a job needs.
     """
     package = (error.name or "").partition(".")[0]
     extra = EXTRA.get(package)
@@ -49,7 +50,7 @@ def needs_extra(error: ImportError, *, on_spark: bool = False) -> Failure:
 
 
 def _command(name: str) -> click.Command:
-    """The command of a job. Written out, so that who reads imports sees that it is used."""
+    """The command of a job. Written out, so that tools that read imports see the use."""
     if name == "archive":
         from daybook.tools.jobs.archive import command  # noqa: PLC0415
     elif name == "audit":
@@ -85,6 +86,15 @@ class Jobs(click.Group):
             return _command(cmd_name)
         except ImportError as error:
             raise needs_extra(error, on_spark=ctx.meta.get(_ON_SPARK, False)) from error
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names of jobs without importing them."""
+        jobs = [
+            CompletionItem(name, help=text)
+            for name, text in sorted(JOBS.items())
+            if name.startswith(incomplete)
+        ]
+        return jobs + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the jobs without importing them."""

@@ -11,14 +11,8 @@ from typing import Any, Final
 
 import click
 import msgspec
-from rich.box import SIMPLE_HEAD
-from rich.console import Console, JustifyMethod
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
-from daybook.tools.layout import GAP, LINES_MOST, NARROW_GAP, fit, folded, shortened
-from daybook.tools.story import printable
+from daybook.tools.texts import printable
 
 PADDED_MOST: Final = 40
 """Plain text is not padded beyond this: one long name must not widen every line."""
@@ -37,6 +31,14 @@ def show_json(value: Any) -> None:
 def show_json_pretty(value: Any) -> None:
     """Print a value as indented JSON."""
     click.echo(for_output(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
+
+
+def dim_with_kind(text: str) -> str:
+    """A line of `journal inspect` or `journal trail`, on a terminal with the kind in colour."""
+    if not sys.stdout.isatty():
+        return text
+    head, kind, rest = text[:38], text[38:60], text[60:]
+    return click.style(head, dim=True) + click.style(kind, fg="cyan") + rest
 
 
 def for_output(text: str) -> str:
@@ -73,7 +75,9 @@ def show_table(
         for column in range(len(headings))
     ]
     if sys.stdout.isatty():
-        _show_on_terminal(headings, texts, numeric, title, optional)
+        from daybook.tools.terminal_tables import show_on_terminal  # noqa: PLC0415 (slow to import)
+
+        show_on_terminal(headings, texts, numeric, title, optional)
     else:
         _show_plain(headings, texts, numeric, title)
 
@@ -89,79 +93,6 @@ def shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.2f}"
     return printable(str(value))
-
-
-def _show_on_terminal(
-    headings: Sequence[str],
-    texts: list[list[str]],
-    numeric: list[bool],
-    title: str,
-    optional: Sequence[str],
-) -> None:
-    console = Console()
-    widths = fit(headings, texts, numeric, console.width)
-    if widths is not None:
-        _show_rich(console, headings, texts, numeric, title, widths)
-        return
-    kept = [at for at, heading in enumerate(headings) if heading not in optional]
-    fewer = [headings[at] for at in kept]
-    fewer_texts = [[row[at] for at in kept] for row in texts]
-    fewer_numeric = [numeric[at] for at in kept]
-    widths = fit(fewer, fewer_texts, fewer_numeric, console.width)
-    if widths is None:
-        _show_cards(console, headings, texts, title)
-        return
-    _show_rich(console, fewer, fewer_texts, fewer_numeric, title, widths)
-    click.echo(
-        f"not shown, because the terminal is narrow: {', '.join(optional)}; --json prints all",
-        err=True,
-    )
-
-
-def _show_rich(
-    console: Console,
-    headings: Sequence[str],
-    texts: list[list[str]],
-    numeric: list[bool],
-    title: str,
-    widths: list[int],
-) -> None:
-    roomy = sum(widths) + GAP * (len(widths) - 1) <= console.width
-    table = Table(
-        title=title or None,
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, (GAP if roomy else NARROW_GAP) - 1, 0, 0),
-    )
-    for heading, right, width in zip(headings, numeric, widths, strict=True):
-        justify: JustifyMethod = "right" if right else "left"
-        table.add_column(heading, justify=justify, overflow="fold", width=width)
-    for row in texts:
-        # Text, not markup: a queue may be called [bold].
-        cells = zip(row, widths, strict=True)
-        table.add_row(*[Text(shortened(text, LINES_MOST * width)) for text, width in cells])
-    console.print(table)
-
-
-def _show_cards(
-    console: Console, headings: Sequence[str], texts: list[list[str]], title: str
-) -> None:
-    """Each row as a paragraph of its own, a line for each column."""
-    if title:
-        console.print(Text(title, style="italic"))
-    margin = max(len(heading) for heading in headings) + GAP
-    room = max(console.width - margin, 1)
-    for position, row in enumerate(texts):
-        if position:
-            console.print()
-        for heading, text in zip(headings, row, strict=True):
-            first, *more = folded(text, room)
-            line = Text(heading.ljust(margin), style="bold").append(Text(first, style="not bold"))
-            for each in more:
-                line.append("\n" + " " * margin + each, style="not bold")
-            console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 
 def _show_plain(
@@ -183,7 +114,7 @@ def _show_plain(
 
 
 def adding_up(told: Callable[[int], None]) -> Callable[[int], None]:
-    """Make of who is told an amount done one who is told what came to it."""
+    """Turn a function that takes the amount done so far into one that takes each increment."""
     done = 0
 
     def advance(count: int) -> None:
@@ -196,10 +127,19 @@ def adding_up(told: Callable[[int], None]) -> Callable[[int], None]:
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error if that is a terminal; yields what is told the amount done."""
+    """Show a bar on standard error if it is a terminal; yield what takes the amount done."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
+    from rich.console import Console  # noqa: PLC0415 (slow to import)
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )  # fmt: skip
+
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     console = Console(stderr=True)
     # It goes when the work is done: a bar that stands at some percent would be a lie.

@@ -1,11 +1,9 @@
 """Telling an event: as a line for people, as an object for programs.
 
 Derived from the table of events: which columns a kind fills, what its reasons mean, what its detail
-holds. A kind that is added to the table is told without a change here.
+holds. A kind that is added to the table is shown without a change here.
 """
 
-from base64 import b64encode
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -35,21 +33,13 @@ from daybook.engine.kinds import WITH_CHUNKS
 from daybook.engine.message import DEFAULT_PRIORITY
 from daybook.history.names import Names
 from daybook.history.scan import Event
+from daybook.tools.texts import body_fields, moment, printable
 
 TOLD_APART: Final = frozenset({"queues", "chunks", "body_bytes"})
 """Fields of details that have words of their own."""
 
 NAMED_BY_COLUMNS: Final = frozenset({"name", "host", "owner", "user", "peer", "subscription"})
 """Fields of details that the phrases of the columns have said already."""
-
-
-def moment(microseconds: int) -> str:
-    """A time of the journal as text: UTC, to the microsecond."""
-    try:
-        when = datetime.fromtimestamp(microseconds // 1_000_000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return f"{microseconds}us"
-    return f"{when:%Y-%m-%d %H:%M:%S}.{microseconds % 1_000_000:06d}"
 
 
 def kind_name(kind: int) -> str:
@@ -99,16 +89,6 @@ def sentence(event: Event, names: Names) -> str:
     if reason:
         text = f"{text}: {reason}" if text else reason
     return printable(text)
-
-
-def printable(text: str) -> str:
-    """The text with escapes for what is no character: peers choose names, terminals obey them."""
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
-        for each in text
-    )
 
 
 def _because(row: Row) -> str:
@@ -215,11 +195,3 @@ def as_object(event: Event, names: Names) -> dict[str, Any]:
     if event.body is not None:
         told |= body_fields(event.body)
     return told
-
-
-def body_fields(body: bytes) -> dict[str, str]:
-    """A body as JSON can hold it: `body` if it is text, else `body_base64`."""
-    try:
-        return {"body": body.decode("utf-8")}
-    except UnicodeDecodeError:
-        return {"body_base64": b64encode(body).decode("ascii")}

@@ -27,7 +27,7 @@ class Totals:
         self._names = Names()
 
     def count(self, disk: Disk, progress: Callable[[int], None]) -> None:
-        """Count all events; `progress` is told the LSN reached."""
+        """Count all events; `progress` gets the LSN reached."""
         for block in read_blocks(disk, LAYOUT):
             if not block.is_mark:
                 self._count_block(block)

@@ -1,4 +1,4 @@
-"""Everything that ever happened to one message, and to those it was made from or went on as.
+"""Everything that ever happened to a message, to those it was made from, and to those it became.
 
 What it is told from is a state that only this family and the topology are folded into, with the
 engine's own `apply`: so what a restart did to a delivery in flight, and where the message is now,

@@ -62,7 +62,7 @@ def verify_data(
     base: Path | None = None,
     index: IndexCopy | None = None,
 ) -> Verdict:
-    """Verify a journal; `progress` is told the bytes checked and folded so far, twice their sum.
+    """Verify a journal; `progress` gets the bytes checked and folded so far, twice their sum.
 
     Messages that come and go are folded as sets, as the indexer does it; `one_by_one` has each
     event applied, which takes about ten times as long and must come to the same. `base` is the
@@ -117,7 +117,7 @@ def _fold(
     """Fold everything and compare every digest that was recorded, and the copy of the index.
 
     Entries are kept in an index of its own, so memory does not grow with the backlog. A running
-    broker goes on writing meanwhile: the fold ends where the bytes were checked.
+    broker keeps writing meanwhile: the fold ends where the bytes were checked.
     """
     last_lsn = verdict.report.last_lsn
     recorded = _recorded(disk, last_lsn)

@@ -1,7 +1,8 @@
 """Answering SQL questions about history in this process.
 
-| module | job |
-|---|---|
-| `planning` | what a question needs of history, before any of it is read |
-| `asking` | the answer |
+Modules:
+
+- `asking`: Answering questions about history in SQL, with only what they need of it read.
+- `planning`: What a question needs of history: which tables, columns and events, before any is
+  read.
 """

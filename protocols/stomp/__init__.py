@@ -1,20 +1,29 @@
 """STOMP 1.0, 1.1 and 1.2: sessions without input and output.
 
-- `session`: Session, one a connection: bytes in, commands to the broker, bytes out
-- `conversation`: its other half: commands, login, time, the end
-- `bodies`: bodies that are not whole in memory
-- `subscription`: Subscription, the receiver of deliveries: encodes MESSAGE
-- `options`: StompOptions, what an acceptor configures
-- `offer`: the line of the registry: scheme, options, sessions
-- `actions`: what the other commands do
-- `states`: the table of what each command does in each state
-- `handshake`: CONNECT and STOMP: version, host, heart-beats
-- `heart_beats`: when to be heard, when to give up
-- `sending`, `subscribing`: what SEND and SUBSCRIBE mean
-- `destinations`: names of destinations
-- `frames`: heads, header lines, limits
-- `versions`: what differs between the versions in header lines
-- `errors`: StompError, what becomes an ERROR frame
+Modules:
+
+- `actions`: What each command but SEND and CONNECT does, in all versions.
+- `bodies`: Bodies that are not whole in memory: those that come in pieces.
+- `conversation`: The conversation of a connection: login, commands, time and the end. Not how input
+  is cut.
+- `destinations`: Names of destinations: what a `destination` header means to the broker.
+- `errors`: What goes wrong in a session, and becomes an ERROR frame. Must never know a socket.
+- `foreign`: Headers that mean something to other brokers and nothing here: refused, never ignored.
+- `frames`: Frames as bytes: heads taken apart, limits of what a peer may send, frames that the
+  broker makes.
+- `handshake`: CONNECT and STOMP: what the two sides agree on before anything else.
+- `heart_beats`: When to be heard and when to give up a silent peer. Must never know a clock: time
+  is passed in.
+- `offer`: STOMP as the registry has it. Must never know where the values of options come from.
+- `options`: What an acceptor configures about STOMP. Must never know where the values come from.
+- `sending`: What SEND means: a plan prepared from its head, which serves every frame with the same
+  head.
+- `session`: A STOMP session: bytes of one connection in, commands to the broker, bytes out.
+- `states`: The life of a connection as one table: what each command does in each state.
+- `subscribing`: What SUBSCRIBE means. Must never know the session that it is sent on.
+- `subscription`: A subscription: what the broker hands deliveries to, and what turns them into
+  MESSAGE frames.
+- `versions`: What differs between STOMP 1.0, 1.1 and 1.2 in header lines.
 """
 
 from daybook.protocols.stomp.options import StompOptions

@@ -43,6 +43,25 @@ def test_the_map_of_modules_is_up_to_date() -> None:
     assert page == rooms_map.redrawn(page, rooms_map.draw(tree.ROOT)), "run `make map`"
 
 
+@pytest.mark.parametrize(
+    "init", rooms_map.packages_with_modules(tree.ROOT), ids=lambda path: path.parent.name
+)
+def test_a_package_lists_its_modules(init: Path) -> None:
+    source = init.read_text("utf-8")
+    assert source == rooms_map.with_contents(source, rooms_map.contents(init)), "run `make map`"
+
+
+def test_a_list_of_modules_that_is_not_true_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text('"""First."""\n')
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "__init__.py").write_text('"""A part."""\n')
+    init = tmp_path / "__init__.py"
+    init.write_text('"""A room.\n\nModules:\n\n- `gone`: What was.\n"""\n\nx = 1\n')
+    assert rooms_map.with_contents(init.read_text(), rooms_map.contents(init)) == (
+        '"""A room.\n\nModules:\n\n- `one`: First.\n- `part`: A part.\n"""\n\nx = 1\n'
+    )
+
+
 def test_the_map_shows_packages_and_modules(tmp_path: Path) -> None:
     packages = '[tool.setuptools]\npackages = ["daybook", "daybook.room", "daybook.room.part"]\n'
     (tmp_path / "pyproject.toml").write_text(packages)

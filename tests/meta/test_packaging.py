@@ -51,6 +51,30 @@ def test_no_source_imports_a_room_by_its_folder() -> None:
     assert not [path for path in everything if bare.search(path.read_text("utf-8"))]
 
 
+def extras() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = tree.project()["project"]["optional-dependencies"]
+    return found
+
+
+def test_the_extra_all_brings_each_other() -> None:
+    (named,) = extras()["all"]
+    others = re.search(r"\[(.*)\]", named)
+    assert others
+    assert sorted(others[1].split(",")) == sorted(extras().keys() - {"all"})
+
+
+def test_the_readme_lists_the_extras() -> None:
+    part = (
+        (tree.ROOT / "README.md").read_text("utf-8").partition("## Extras")[2].partition("\n## ")[0]
+    )
+    assert sorted(re.findall(r"^\| `([\w-]+)` \|", part, re.MULTILINE)) == sorted(extras())
+
+
+def test_tools_for_tests_are_not_asked_of_who_runs_a_broker() -> None:
+    needed = " ".join(tree.project()["project"]["dependencies"])
+    assert not [name for name in ("pytest", "mypy", "pyspark", "duckdb", "stomp") if name in needed]
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_the_console_scripts_start_from_anywhere(script: str) -> None:
     assert "Usage" in run(Path(sys.executable).with_name(script), "--help")

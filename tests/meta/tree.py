@@ -56,5 +56,8 @@ def entry_points(root: Path = ROOT) -> set[str]:
             started |= set(re.findall(r"python3? (?:-P )?-m ([\w.]+)", path.read_text("utf-8")))
     for path in sources(root, *rooms(root)):
         text = path.read_text("utf-8")
+        started |= set(
+            re.findall(r'"(daybook\.[\w.]+):\w+"', text)
+        )  # commands imported when called
         started |= set(re.findall(r'(?:"-m",\s+|child_command\()"([\w.]+)"', text))
     return started

@@ -1,5 +1,7 @@
 """Queues and addresses for tests, by their attributes in the order in which one says them."""
 
+from typing import Any
+
 from daybook.engine.commands import CreateQueue
 from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
 from daybook.engine.queues import Queue
@@ -8,7 +10,7 @@ from daybook.engine.state import HOST, Address
 
 def create_queue(
     name: str, address: str, routing_type: str = ANYCAST, durable: bool = True,
-    **attributes: str | int | bool,
+    **attributes: Any,
 ) -> CreateQueue:  # fmt: skip
     """The command that creates a queue."""
     return CreateQueue(
@@ -22,6 +24,6 @@ def new_address(number: int, name: str) -> Address:
     return Address(number, AddressDefinition(host=HOST, name=name))
 
 
-def new_queue(number: int, name: str, address: Address, **attributes: str | int | bool) -> Queue:
+def new_queue(number: int, name: str, address: Address, **attributes: Any) -> Queue:
     """A queue that is in no state."""
     return Queue(number, QueueDefinition(name=name, **attributes), address)

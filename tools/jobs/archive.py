@@ -39,7 +39,7 @@ FORMATS: Final = ("parquet", "delta")
 @click.option(
     "--verify",
     is_flag=True,
-    help="Prove what is archived; with --data also that the live journal goes on from it.",
+    help="Prove what is archived; with --data also that the live journal continues it.",
 )
 @click.option(
     "--restore",

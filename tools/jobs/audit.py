@@ -27,7 +27,7 @@ from daybook.tools.jobs.output import (
     write_file,
 )
 from daybook.tools.printing import show_json, show_table
-from daybook.tools.story import moment
+from daybook.tools.texts import moment
 
 FAULTS_SHOWN: Final = 20
 ELSEWHERE: Final = "name what has them: --archive URL of the segments that left, or --parquet DIR"
@@ -59,7 +59,7 @@ def command(ctx: click.Context, /, faults_file: str | None, **flags: Any) -> Non
 
     For each queue: what was there (opening) and what was routed must equal what was acknowledged,
     dead-lettered, expired, removed or dropped by a restart, and what is there at the end. Faults
-    are told with the events that show them. Exit code 1 if there are any, or if history does not
+    are shown with the events that show them. Exit code 1 if there are any, or if history does not
     have the span that was asked for.
     """
     output = output_of(flags)

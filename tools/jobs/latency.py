@@ -75,7 +75,7 @@ OPTIONAL: Final = (
 def command(
     out: Path | None, format_: str, *, plots: bool, poison_deliveries: int, **flags: Any
 ) -> None:
-    """Tell how long messages take, where they come back, what is poison, and who is slow.
+    """Show how long messages take, where they come back, what is poison, and who is slow.
 
     Percentiles are exact to three digits. Latencies go from routed to first delivered, from
     delivered to acknowledged, and from routed to acknowledged, by address, queue, consumer and

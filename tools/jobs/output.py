@@ -197,7 +197,7 @@ def _in_table(value: Any) -> Any:
 
 @contextmanager
 def working(label: str) -> Iterator[Callable[[str], None]]:
-    """Say on a terminal that work goes on; yields what is told what the work is now."""
+    """Show on a terminal that work continues; yields a function that names the current step."""
     if not sys.stderr.isatty():
         yield lambda now: None
         return

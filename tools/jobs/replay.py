@@ -1,6 +1,6 @@
 """`daybook pipeline replay`: messages of history are sent to a broker again, each exactly once.
 
-Exit code 1 if a message could not be put together; 130 after Ctrl-C, and the same command goes on.
+Exit code 1 if a message could not be put together; 130 after Ctrl-C; the same command resumes.
 """
 
 import os
@@ -33,7 +33,7 @@ from daybook.tools.jobs.options import Job, engine_of, job_of, job_options
 from daybook.tools.jobs.output import working
 from daybook.tools.messages import url_option
 from daybook.tools.printing import progress, show_json, show_table
-from daybook.tools.story import moment
+from daybook.tools.texts import moment
 
 HEADINGS: Final = (
     "address", "messages", "bytes", "not journaled", "first LSN", "last LSN", "from", "to",
@@ -61,7 +61,7 @@ OPTIONAL: Final = ("not journaled", "from", "to", "first LSN")
 )
 @click.option(
     "--id", "name", metavar="NAME",
-    help="Name of this replay. Named again it goes on where it was, or with what came since.",
+    help="Name of this replay. The same name resumes it, or continues with what was added since.",
 )  # fmt: skip
 @click.option(
     "--state", "state_path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
@@ -127,7 +127,7 @@ def _check_into(into: str) -> None:
 
 
 def _check_where(where: str) -> None:
-    """Ask an empty table first: what cannot be asked is told before history is read."""
+    """Query an empty table first: a bad question is reported before history is read."""
     condition = condition_of(where)
     with duckdb.connect() as connection:
         connection.register("events", arrow_schema(ALL_COLUMNS).empty_table())
@@ -165,7 +165,7 @@ def _state_file(flags: dict[str, Any]) -> tuple[StateFile, str]:
 
 
 def _state(file: StateFile, name: str, given: Request) -> State:
-    """The state to go on from, or a new one."""
+    """The state to resume from, or a new one."""
     state = file.load()
     if state is None:
         return State(name, given)

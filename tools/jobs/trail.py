@@ -31,7 +31,7 @@ _NUMBERS: Final = re.compile(r"[0-9]+(,[0-9]+)*")
 @job_options(spans=False)
 @output_options
 def command(ids: tuple[str, ...], sources: tuple[str, ...], **flags: Any) -> None:
-    """Tell all that happened to messages, and to what they were made from or went on as.
+    """Show all that happened to messages, to those they were made from, and to those they became.
 
     The id of a message is the LSN of its Routed event. One row is one event, and what a restart
     did to a message is a row, too; families are sorted by the message that they began with. Exit

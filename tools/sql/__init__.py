@@ -1,8 +1,11 @@
 """The command `journal sql`.
 
-| module | job |
-|---|---|
-| `command` | its options |
-| `running`, `output` | one question and its answer; imports Arrow and DuckDB |
-| `shell` | questions asked one after the other on a terminal |
+Modules:
+
+- `command`: The command `journal sql`: questions about history in SQL.
+- `output`: Writing the answer to a question: as a table for people, as CSV, JSON or Parquet for
+  programs.
+- `running`: Running `journal sql`: one question, or a shell. Imports Arrow and DuckDB.
+- `shell`: The shell of `journal sql`: asks for questions on a terminal, with history and
+  completion.
 """

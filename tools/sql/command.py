@@ -1,7 +1,7 @@
 """The command `journal sql`: questions about history in SQL.
 
-What it takes (Arrow, DuckDB) is imported when it is called: it is an extra of Daybook, and takes
-longer to import than other commands run.
+Arrow and DuckDB are imported when it is called: they are an extra of Daybook, and take longer to
+import than other commands run.
 """
 
 import re
@@ -11,11 +11,10 @@ from typing import Any, Final
 
 import click
 
-from daybook.journal.errors import ArchiveError
 from daybook.server.kinds import Invalid, size
-from daybook.tools.archive import data_option, history_options, opened_archive
 from daybook.tools.entry import EXIT_INTERRUPTED
-from daybook.tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, chosen, opened
+from daybook.tools.history_options import data_option, history_options
+from daybook.tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, chosen
 from daybook.tools.pipeline import needs_extra
 
 FORMATS: Final = ("table", "csv", "json", "jsonl", "parquet")
@@ -140,6 +139,10 @@ def _form(flags: dict[str, Any]) -> str:
 
 def _places(ctx: click.Context, directory: Path | None, flags: dict[str, Any]) -> tuple[str, str]:
     """Data directory and archive of segments, "" for none. Raises JournalError."""
+    # Slow to import.
+    from daybook.journal.errors import ArchiveError  # noqa: PLC0415
+    from daybook.tools.opening import opened, opened_archive  # noqa: PLC0415
+
     unnamed = directory is None and flags["data"] is None
     if flags["parquet"] and unnamed:
         return "", flags["url"] or ""
@@ -155,7 +158,7 @@ def _places(ctx: click.Context, directory: Path | None, flags: dict[str, Any]) -
         return str(path), ""
     archive = opened_archive(path, flags["url"], flags["config_file"])
     if flags["url"] and not archive.entries():
-        # To go on without it would answer from less than was asked for.
+        # Without it the answer would come from less history than was asked for.
         raise ArchiveError(archive.url, "no segment is archived here; is it the right place?")
     return "" if alone else str(path), archive.url
 
@@ -167,7 +170,9 @@ def _read(file: Path | None) -> str:
     if sys.stdin.isatty() and sys.stdout.isatty():
         return ""
     if sys.stdin.isatty():
-        raise click.UsageError("what is the question? journal sql 'SELECT ...', or --file FILE")
+        raise click.UsageError(
+            "no question was given; ask: journal sql 'SELECT ...', or --file FILE"
+        )
     text = sys.stdin.read()
     if not text.strip():
         raise click.UsageError("standard input is empty; write the question there, or name it")

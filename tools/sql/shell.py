@@ -138,7 +138,7 @@ class Shell:
         return True
 
     def ask(self, text: str) -> None:
-        """Answer a question; what is wrong is told, and the shell goes on."""
+        """Answer a question; report what is wrong and keep the shell running."""
         try:
             with self._asking.answer(text) as answer:
                 write(answer, self._form, self._output, self._limit)

@@ -16,7 +16,8 @@ from daybook.journal.pins import PINS, Pin, lowest_pinned_lsn
 from daybook.journal.reader import read_blocks
 from daybook.journal.retention import remove, remove_unpinned, sealed_segments
 from daybook.journal.segment import segment_names
-from daybook.tools.journal_cli import Following, cli
+from daybook.tools.inspecting import Following
+from daybook.tools.journal_cli import cli
 from tests.suites.journal_rows import append_some, create
 
 ENVIRONMENT: dict[str, str | None] = {"DAYBOOK_DATA": None, "DAYBOOK_ARCHIVE": None}

@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 from daybook.client.control import ControlError, ask, is_running
 from daybook.client.stomp import BODY_BYTES_IN_MEMORY, PIECE_BYTES, Frame, Received
 from daybook.server.config import load
-from daybook.tools import administration, messages
 from daybook.tools import daybook as module
+from daybook.tools import messages, users
 from daybook.tools.daybook import cli
 
 ROOT = Path(module.__file__).resolve().parent.parent
@@ -122,7 +122,7 @@ def test_a_queue_that_does_not_exist_and_a_directory_that_is_none(
 def test_users_are_added_listed_and_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(administration, "_can_ask", lambda: True)
+    monkeypatch.setattr(users, "_can_ask", lambda: True)
     flags = ("--data", tmp_path)
     assert "guest may log in" in run("user", "list", *flags).stderr
     added = run("user", "add", "alice", "--passcode-stdin", *flags, text="secret\n")
@@ -146,7 +146,7 @@ def test_users_are_added_listed_and_removed(
 
 def test_a_passcode_is_not_asked_from_a_pipe(tmp_path: Path) -> None:
     result = run("user", "add", "alice", "--data", tmp_path, text="secret\nsecret\n")
-    assert (result.exit_code, "say --passcode-stdin" in result.stderr) == (2, True)
+    assert (result.exit_code, "use --passcode-stdin" in result.stderr) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -271,7 +271,7 @@ def test_what_is_sent_is_received_once(broker: Served) -> None:
     assert got.output.splitlines() == ["one", "two\u00e4"]
     empty = broker.run("receive", "/queue/once", "--timeout", 0.05)
     assert empty.exit_code == 1
-    assert "0 of 1 messages came" in empty.stderr
+    assert "0 of 1 messages arrived" in empty.stderr
 
 
 def test_bodies_from_files_and_standard_input(broker: Served, tmp_path: Path) -> None:

@@ -28,13 +28,13 @@ daybook()
 """
 WHILE_WORKING = """
 import os, signal
-from daybook.tools import journal_cli
+from daybook.tools import verifying
 
 def interrupted(*arguments, **options):
     os.kill(os.getpid(), signal.SIGINT)
     signal.pause()
 
-journal_cli.verify_data = interrupted
+verifying.verify_data = interrupted
 from daybook.tools.entry import journal
 journal()
 """
@@ -67,9 +67,9 @@ def test_an_interrupt_while_loading_is_quiet() -> None:
 
 def test_an_ignored_interrupt_stays_ignored() -> None:
     code = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{WHILE_LOADING}"
-    done = python(code, "--version")
+    done = python(code, "status", "--help")
     assert done.returncode == 0
-    assert done.stdout.startswith(b"daybook, version")
+    assert done.stdout.startswith(b"Usage: daybook status")
 
 
 def test_an_interrupted_verify_is_no_damage(history: Any) -> None:

@@ -253,11 +253,6 @@ def test_a_missing_package_is_a_sentence(history: Any, monkeypatch: pytest.Monke
     assert "install it" in result.stderr
 
 
-def test_other_commands_do_not_wait_for_what_this_one_needs() -> None:
-    code = "import sys, tools.journal_cli; sys.exit('pyarrow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [

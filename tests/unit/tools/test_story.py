@@ -13,7 +13,8 @@ from daybook.engine import events
 from daybook.engine.events import COLUMNS, EVENT_TYPES, REASONS, EventType
 from daybook.history.names import Names
 from daybook.history.scan import Event
-from daybook.tools.story import as_object, line, moment, sentence
+from daybook.tools.story import as_object, line, sentence
+from daybook.tools.texts import moment
 from daybook.tools.times import parse_time
 
 LIMITS = {"B": 255, "H": 65_535, "I": 2**32 - 1, "Q": 2**64 - 1, "q": 2**63 - 1}

@@ -1,0 +1,126 @@
+"""Running `journal archive`: what an archive holds, proving it, and fetching from it."""
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from daybook.journal.archive.archive import Archive, ArchiveReport
+from daybook.journal.archive.manifest import ArchiveEntry
+from daybook.journal.data_directory import JOURNAL
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import ArchiveError
+from daybook.journal.pins import Pin
+from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.opening import opened, opened_archive, used_bytes
+from daybook.tools.printing import adding_up, progress, show_json, show_table
+from daybook.tools.texts import moment
+
+
+def list_segments(path: Path, flags: dict[str, Any]) -> None:
+    """Print the archived segments. Raises ArchiveError, click.UsageError."""
+    archive = opened_archive(path, flags["url"], flags["config_file"])
+    entries = archive.entries()
+    if not entries and not archive.exists():
+        raise ArchiveError(archive.url, "there is no archive here; name its place with --archive")
+    missing = gaps(entries)
+    if flags["as_json"]:
+        show_json({"url": archive.url, "segments": entries, "gaps": missing})
+    else:
+        _show_entries(archive, entries)
+        for first, last in missing:
+            click.secho(f"MISSING LSN {first} to {last}", fg="red")
+    if missing:
+        sys.exit(EXIT_WRONG)
+
+
+def verify(ctx: click.Context, path: Path, flags: dict[str, Any], *, with_live: bool) -> None:
+    """Verify the archive, and with `with_live` its seam to the live journal. Raises Failure."""
+    archive = opened_archive(path, flags["url"], flags["config_file"])
+    total = archive.segment_bytes()
+    live = None
+    if with_live:
+        ctx.with_resource(Pin(path))
+        live = opened(path)
+        total += used_bytes(live)
+    with progress("verifying", total) as told:
+        report = archive.verify(live, progress=adding_up(told))
+    if not report.archived and not report.faults:
+        raise Failure(f"{archive.url}: no segment is archived here")
+    if flags["as_json"]:
+        show_json(msgspec.to_builtins(report) | {"ok": report.ok})
+    else:
+        _show_report(report, with_live=with_live)
+    if not report.ok:
+        sys.exit(EXIT_WRONG)
+
+
+def fetch(path: Path, target: Path, flags: dict[str, Any]) -> None:
+    """Copy the segments that the flags name. Raises ArchiveError, click.UsageError."""
+    first, last = flags["from_lsn"], flags["to_lsn"]
+    archive = opened_archive(path, flags["url"], flags["config_file"])
+    wanted: dict[str, Any] = {
+        "names": flags["segments"] or None, "from_lsn": first, "to_lsn": last,
+    }  # fmt: skip
+    total = sum(entry.bytes for entry in archive.chosen(**wanted))
+    disk = RealDisk(target / JOURNAL)
+    disk.create()
+    with progress("fetching", total) as told:
+        entries = archive.fetch(disk, **wanted, progress=adding_up(told))
+    if flags["as_json"]:
+        show_json({"url": archive.url, "target": str(target), "segments": entries})
+    else:
+        click.echo(
+            f"fetched {len(entries)} segments, LSN {entries[0].first_lsn} to "
+            f"{entries[-1].last_lsn}, to {disk.path}"
+        )
+
+
+def gaps(entries: tuple[ArchiveEntry, ...]) -> list[tuple[int, int]]:
+    """First and last LSN of what is missing between archived segments."""
+    return [
+        (one.last_lsn + 1, other.first_lsn - 1)
+        for one, other in pairwise(entries)
+        if other.first_lsn > one.last_lsn + 1
+    ]
+
+
+def _show_entries(archive: Archive, entries: tuple[ArchiveEntry, ...]) -> None:
+    if not entries:
+        click.echo(f"no segment is archived in {archive.url}")
+        return
+    show_table(
+        ("first LSN", "last LSN", "bytes", "from (UTC)", "to (UTC)", "archived (UTC)"),
+        [
+            (
+                entry.first_lsn, entry.last_lsn, entry.bytes, moment(entry.time_min),
+                moment(entry.time_max), moment(entry.archived_at),
+            )
+            for entry in entries
+        ],
+        f"segments in {archive.url}, named by their first LSN",
+        optional=("archived (UTC)",),
+    )  # fmt: skip
+    total = sum(entry.bytes for entry in entries)
+    click.echo(f"\n{len(entries):,} segments, {total:,} bytes")
+
+
+def _show_report(report: ArchiveReport, *, with_live: bool) -> None:
+    click.echo(
+        f"{report.archived:,} segments, {report.archived_bytes:,} bytes, LSN {report.first_lsn} to "
+        f"{report.last_lsn} in {report.url}"
+    )
+    if with_live:
+        click.echo(f"followed into the live journal up to LSN {report.report.last_lsn}")
+    for name in report.unlisted:
+        click.echo(f"{name} has no manifest: archiving it was cut short; it will be tried again")
+    for fault in report.faults:
+        click.secho(
+            f"DAMAGED {fault.url}, offset {fault.offset} (LSN {fault.lsn}): {fault.what}", fg="red"
+        )
+    if report.ok:
+        click.echo(f"last hash {report.report.last_hash}")
+        click.secho("intact", fg="green")

@@ -1,0 +1,85 @@
+"""Running `journal stat`: sizes of the segments, events by kind, and what went through queues."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from daybook.journal.stat import JournalStat, stat
+from daybook.tools.opening import history
+from daybook.tools.printing import progress, show_json, show_table
+from daybook.tools.story import kind_name
+from daybook.tools.texts import moment
+from daybook.tools.totals import QUEUE_KINDS, Totals
+
+
+def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
+    """Count, and print the figures. Raises JournalError."""
+    disk, _, _ = history(ctx, path, flags)
+    figures = stat(disk)
+    totals = Totals()
+    with progress("counting", figures.segments[-1].last_lsn) as advance:
+        totals.count(disk, advance)
+    if flags["as_json"]:
+        show_json(_stat_object(figures, totals))
+    else:
+        _show_stat(figures, totals)
+
+
+def _span(figures: JournalStat) -> tuple[int, int]:
+    """Times of the first and the last event; zeros if there are none."""
+    with_events = [segment for segment in figures.segments if segment.events]
+    if not with_events:
+        return 0, 0
+    return (
+        min(segment.time_min for segment in with_events),
+        max(segment.time_max for segment in with_events),
+    )
+
+
+def _stat_object(figures: JournalStat, totals: Totals) -> dict[str, Any]:
+    first, last = _span(figures)
+    return {
+        "data_id": figures.data_id,
+        "segments": msgspec.to_builtins(figures.segments),
+        "events": figures.events,
+        "file_bytes": figures.file_bytes,
+        "raw_bytes": figures.raw_bytes,
+        "stored_bytes": figures.stored_bytes,
+        "ratio": figures.ratio,
+        "time_min": first,
+        "time_max": last,
+        "kinds": dict(totals.by_kind()),
+        "queues": totals.by_queue(),
+    }
+
+
+def _show_stat(figures: JournalStat, totals: Totals) -> None:
+    first, last = _span(figures)
+    show_table(
+        ("state", "first LSN", "last LSN", "blocks", "marks", "events", "bytes used"),
+        [
+            (
+                "sealed" if segment.sealed else "active", segment.first_lsn,
+                segment.last_lsn, segment.blocks, segment.marks, segment.events,
+                segment.used_bytes,
+            )
+            for segment in figures.segments
+        ],
+        "segments, named by their first LSN",
+    )  # fmt: skip
+    click.echo(
+        f"\n{figures.events:,} events, {figures.raw_bytes:,} bytes stored as "
+        f"{figures.stored_bytes:,} (ratio {figures.ratio:.2f})"
+    )
+    if first:
+        click.echo(f"from {moment(first)} to {moment(last)} UTC\n")
+    show_table(("kind", "events"), totals.by_kind(), "events by kind")
+    click.echo("")
+    headings = [kind_name(kind) for kind in QUEUE_KINDS]
+    show_table(
+        ("queue", *headings),
+        [(row["queue"], *[row[name] for name in headings]) for row in totals.by_queue()],
+        "queues",
+    )

@@ -1,0 +1,125 @@
+"""Running `journal inspect`: the events of a journal as a story, as far as they are durable."""
+
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from daybook.client.control import is_running
+from daybook.history.beginning import beginning
+from daybook.history.names import Names
+from daybook.history.scan import Event
+from daybook.journal.disk import Disk
+from daybook.journal.format import segment_first_lsn
+from daybook.journal.pins import Pin
+from daybook.journal.segment import segment_names
+from daybook.journal.stat import stat
+from daybook.paging.base import BaseDamaged
+from daybook.paging.tables import IndexDamaged
+from daybook.tools.failures import Failure
+from daybook.tools.inspection import Inspection, Question, parse_kinds
+from daybook.tools.opening import history
+from daybook.tools.printing import dim_with_kind, print_line
+from daybook.tools.story import as_object, line
+from daybook.tools.texts import moment, printable
+
+FOLLOW_SECONDS: Final = 0.1
+
+
+def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
+    """Print the events that the flags ask for. Raises Failure, click.UsageError, JournalError."""
+    question = _question(flags)
+    disk, pin, _ = history(ctx, path, flags)
+    inspection = Inspection(question, _known_before(path, disk))
+    follow = Following(disk, pin) if flags["follow"] else None
+    found = inspection.events(disk, proven=is_running(path), follow=follow)
+    told = 0
+    try:
+        for event in islice(found, flags["limit"]):
+            told += 1
+            print_line(_told(event, inspection.names, as_json=flags["as_json"]))
+            if event.body and not flags["as_json"]:
+                print_line(f"{'':10}{printable(event.body.decode('utf-8', 'backslashreplace'))}")
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+        return
+    if not told and inspection.unknown:
+        raise Failure(_never_was(inspection, question))
+    if not told:
+        _explain_silence(disk, question)
+
+
+def _known_before(path: Path, disk: Disk) -> tuple[Event, ...]:
+    """Return what ids stood for when the journal begins; report a damaged base."""
+    try:
+        return beginning(path, disk).events
+    except (BaseDamaged, IndexDamaged) as error:
+        click.echo(f"some names are missing: {error}", err=True)
+        return ()
+
+
+def _explain_silence(disk: Disk, question: Question) -> None:
+    """Say on standard error that there is nothing to show because the journal ends before."""
+    last = stat(disk).segments[-1].last_lsn
+    if question.from_lsn > last:
+        click.echo(
+            f"nothing to show: the journal ends at LSN {last}, before --from {question.from_lsn}",
+            err=True,
+        )
+
+
+def _told(event: Event, names: Names, *, as_json: bool) -> str:
+    if as_json:
+        return msgspec.json.encode(as_object(event, names)).decode()
+    return dim_with_kind(line(event, names))
+
+
+def _question(flags: dict[str, Any]) -> Question:
+    """The filters that the flags ask for; click.UsageError if they make no sense."""
+    try:
+        kinds = parse_kinds(flags["kinds"])
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    first, last = flags["from_lsn"] or 1, flags["to_lsn"]
+    if last is not None and last < first:
+        raise click.UsageError(f"--from {first} is behind --to {last}")
+    since, until = flags["since"], flags["until"]
+    if since is not None and until is not None and until < since:
+        raise click.UsageError(f"--since ({moment(since)}) is behind --until ({moment(until)})")
+    return Question(
+        first, last, since, until, flags["address"], flags["queue"], flags["message"] or 0,
+        kinds, flags["connection"] or 0, flags["bodies"],
+    )  # fmt: skip
+
+
+class Following:
+    """Waits at the end of the journal, and lets go of what was read."""
+
+    def __init__(self, disk: Disk, pin: Pin, seconds: float = FOLLOW_SECONDS) -> None:
+        self._disk: Final = disk
+        self._pin: Final = pin
+        self._seconds: Final = seconds
+        self._newest_lsn = 1
+
+    def __call__(self) -> bool:
+        """Wait a moment; return True, for there may be more to read."""
+        sys.stdout.flush()
+        # The end that was there at the last call has been read; the one of now perhaps not.
+        self._pin.advance(self._newest_lsn)
+        newest = segment_names(self._disk)[-1:]
+        self._newest_lsn = max((segment_first_lsn(name) or 1 for name in newest), default=1)
+        time.sleep(self._seconds)
+        return True
+
+
+def _never_was(inspection: Inspection, question: Question) -> str:
+    what = inspection.unknown
+    name = question.queue if what == "queue" else question.address
+    names = inspection.known(what)
+    shown = ", ".join(repr(each) for each in names[:10]) + (", ..." if len(names) > 10 else "")
+    return f"up to here there never was the {what} '{name}'; there were: {shown or 'none'}"

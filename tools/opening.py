@@ -1,0 +1,87 @@
+"""Opening what commands read: the live journal of a data directory, and its archive."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from daybook.journal.archive.archive import Archive
+from daybook.journal.data_directory import ARCHIVE, CONFIG
+from daybook.journal.disk import Disk, RealDisk
+from daybook.journal.errors import ArchiveError, NoJournal
+from daybook.journal.pins import Pin
+from daybook.journal.segment import first_lsn_of, segment_names
+from daybook.recovery.readonly import journal_disk
+from daybook.server.toml_source import TomlError, read_toml
+
+CONFIG_SECTION: Final = "journal"
+CONFIG_KEY: Final = "archive-directory"
+
+
+def opened(path: Path) -> RealDisk:
+    """The disk of a data directory's journal, all of whose segments are files. Raises NoJournal."""
+    disk = journal_disk(path)
+    for name in segment_names(disk):
+        if not (disk.path / name).is_file():
+            raise NoJournal(
+                f"{disk.path / name} is no file, but has the name of a segment; move it away, and "
+                "restore the segment of that name from a backup if there was one"
+            )
+    return disk
+
+
+def opened_archive(path: Path, url: str | None, config_file: Path | None) -> Archive:
+    """The archive of a data directory: as named, else as configured, else the folder in it.
+
+    Raises ArchiveError, click.UsageError.
+    """
+    if url is not None and not url:
+        raise click.UsageError("the URL of the archive is empty; leave it out, or name one")
+    return Archive(url or _configured(path, config_file) or str(path / ARCHIVE))
+
+
+def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk, Pin, int]:
+    """What a command reads: the live journal, behind the archive if one is asked for.
+
+    With it the pin that holds the live journal until the command ends, and the bytes that there
+    are to read. Raises JournalError and click.UsageError.
+    """
+    pin = ctx.with_resource(Pin(path))
+    live = opened(path)
+    total = used_bytes(live)
+    # The environment says where an archive is; that it is wanted must be said, for it may be large.
+    named = (ctx.get_parameter_source(name) for name in ("url", "config_file"))
+    if not flags["with_archive"] and click.core.ParameterSource.COMMANDLINE not in named:
+        return live, pin, total
+    archive = opened_archive(path, flags["url"], flags["config_file"])
+    if not archive.entries() and (flags["url"] or first_lsn_of(live) > 1):
+        # Without it the command would prove less than was asked for.
+        raise ArchiveError(archive.url, "no segment is archived here; is it the right place?")
+    return ctx.with_resource(archive.reading(live)), pin, total + archive.segment_bytes()
+
+
+def _configured(path: Path, config_file: Path | None) -> str:
+    """What the configuration file says, "" if it says nothing or there is none."""
+    beside = path.absolute().parent / CONFIG
+    file = config_file or beside
+    if config_file is None and not beside.is_file():
+        return ""
+    try:
+        source = read_toml(file)
+    except TomlError as error:
+        raise click.UsageError(str(error)) from error
+    section = source.data.get(CONFIG_SECTION, {})
+    value = section.get(CONFIG_KEY, "") if isinstance(section, dict) else ""
+    if not isinstance(value, str):
+        where = source.where((CONFIG_SECTION, CONFIG_KEY))
+        raise click.UsageError(f"{where}: {CONFIG_KEY} must be a directory or a URL, in quotes")
+    if config_file is not None and not value:
+        raise click.UsageError(
+            f"{file}: there is no {CONFIG_KEY} in [{CONFIG_SECTION}]; name it, or use --archive"
+        )
+    return value
+
+
+def used_bytes(disk: RealDisk) -> int:
+    """Bytes that there are to read; too much by what is reserved in the newest segment."""
+    return sum((disk.path / name).stat().st_size for name in segment_names(disk))

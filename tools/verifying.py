@@ -1,0 +1,75 @@
+"""Running `journal verify`: proving a data directory, and saying what is wrong with it."""
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from daybook.journal.data_directory import BASE
+from daybook.journal.segment import data_id_of
+from daybook.recovery.directory import why_foreign
+from daybook.tools.failures import EXIT_WRONG
+from daybook.tools.index_verification import copied_index
+from daybook.tools.opening import history
+from daybook.tools.printing import progress, show_json
+from daybook.tools.verification import Verdict, verify_data
+
+
+def run(
+    ctx: click.Context, path: Path, *, one_by_one: bool, with_index: bool, flags: dict[str, Any]
+) -> None:
+    """Verify, and exit with 1 if anything is wrong. Raises JournalError."""
+    with copied_index(path) if with_index else nullcontext() as index:
+        disk, _, total = history(ctx, path, flags)
+        with progress("verifying", 2 * total) as advance:
+            verdict = verify_data(
+                disk, advance, one_by_one=one_by_one, base=path / BASE, index=index
+            )
+    if verdict.report.ok and (foreign := why_foreign(path, data_id_of(disk).hex())):
+        verdict.wrong.append(foreign)
+    if flags["as_json"]:
+        show_json(msgspec.to_builtins(verdict) | {"ok": verdict.ok})
+    else:
+        _show_verdict(verdict)
+    if not verdict.ok:
+        sys.exit(EXIT_WRONG)
+
+
+def _show_verdict(verdict: Verdict) -> None:
+    report = verdict.report
+    click.echo(
+        f"{report.events:,} events (LSN {report.first_lsn} to {report.last_lsn}) in "
+        f"{report.blocks:,} blocks and {report.marks:,} marks of {report.segments} segments"
+    )
+    if report.tail is not None:
+        click.echo(
+            f"the last block is unfinished ({report.tail.segment}, offset {report.tail.offset}): "
+            "it is being written, or is a torn tail that the next start cuts"
+        )
+    for fault in report.faults:
+        click.secho(
+            f"DAMAGED {fault.segment}, offset {fault.offset} (LSN {fault.lsn}): {fault.what}",
+            fg="red",
+        )
+    for wrong in verdict.wrong:
+        click.secho(f"WRONG {wrong}", fg="red")
+    if verdict.ok and not verdict.folded_lsn and report.first_lsn > 1:
+        click.echo(
+            f"last hash {report.last_hash}; not folded: these segments come from an archive, and "
+            f"history before LSN {report.first_lsn} is not among them"
+        )
+        click.secho("intact", fg="green")
+    elif verdict.ok:
+        click.echo(f"last hash {report.last_hash}, digest of the state {verdict.digest}")
+        stops = verdict.digests_compared
+        click.echo(
+            f"digests at checkpoints and clean stops: {stops} compared, all equal"
+            if stops
+            else "no checkpoint or clean stop to compare a digest with"
+        )
+        if verdict.index_lsn is not None:
+            click.echo(f"the index at event {verdict.index_lsn} is what the journal comes to")
+        click.secho("intact", fg="green")
