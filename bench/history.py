@@ -15,6 +15,7 @@ from bench.frames import LoadError, make_body
 from daybook.engine import commands as c
 from daybook.engine.broker import Broker
 from daybook.engine.refusals import Refusal
+from daybook.engine.settlements import FAILED
 from daybook.engine.state import State
 from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk, RealFile
@@ -92,9 +93,9 @@ class Traffic:
         while len(self._flying) > IN_FLIGHT:
             consumer, message = self._flying.popleft()
             if message % POISONOUS == 0 or self._chance.random() < REJECTED:
-                self._do(c.Reject(consumer, message))
+                self._do(c.Settle(consumer, message, outcome=FAILED))
             else:
-                self._do(c.Acknowledge(consumer, message))
+                self._do(c.Settle(consumer, message))
         self._now += TURN_MICROSECONDS
         self._broker.dispatch(self._now)
         self._flying.extend((effect[0].id, effect[1].id) for effect in self._broker.effects)

@@ -19,7 +19,7 @@ import msgspec
 
 from bench.frames import LoadError
 from daybook.engine.broker import Broker
-from daybook.engine.commands import Acknowledge, Attach, Command, OpenConnection, Send
+from daybook.engine.commands import Attach, Command, OpenConnection, Send, Settle
 from daybook.engine.refusals import Refusal
 from daybook.engine.state import State
 from daybook.journal.data_directory import INDEX, TABLES
@@ -100,7 +100,7 @@ def pipe(history: History, messages: int) -> None:
         for _ in range(TURN_MESSAGES):
             history.send(connection, "orders")
         while len(flying) > IN_FLIGHT:
-            history.do(Acknowledge(*flying.pop(0)))
+            history.do(Settle(*flying.pop(0)))
         flying += history.turn()
 
 
@@ -130,7 +130,7 @@ def _drain(history: History, names: list[str]) -> None:
         history.do(Attach(connection, name, credit_messages=credit))
     while delivered := history.turn():
         for consumer, message in delivered:
-            history.do(Acknowledge(consumer, message))
+            history.do(Settle(consumer, message))
 
 
 def _make(directory: Path, messages: int) -> dict[str, tuple[Path, int, int]]:

@@ -60,6 +60,7 @@ Modules:
 - `scanning`: Looking into a level from a position on, without making resident what the store has.
 - `settings`: Address settings: the table of keys, the merge by specificity, and where a value came
   from.
+- `settlements`: How deliveries end, and what each end means for the message: the one table of both.
 - `settling`: Deciding how a delivery ends: acknowledged, returned, or dead-lettered.
 - `sizes`: How much the addresses hold that do not page, and what all queues have in memory.
 - `slices`: What goes on by itself, a slice at a time: connections that end, queues that are being

@@ -65,16 +65,10 @@ def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
     return routing.take_chunk(core, command)
 
 
-def _acknowledge(core: Core, command: commands.Acknowledge) -> int | Refusal:
+def _settle(core: Core, command: commands.Settle) -> int | Refusal:
     if command.transaction is not None:
         return transactions.add_settlement(core, command)
-    return settling.acknowledge(core, command)
-
-
-def _reject(core: Core, command: commands.Reject) -> int | Refusal:
-    if command.transaction is not None:
-        return transactions.add_settlement(core, command)
-    return settling.reject(core, command)
+    return settling.settle(core, command)
 
 
 def _expire_due(core: Core, command: commands.ExpireDue) -> int | Refusal:
@@ -85,8 +79,7 @@ def _expire_due(core: Core, command: commands.ExpireDue) -> int | Refusal:
 HANDLERS: Final[dict[type, Handler]] = {
     commands.Send: _send,
     commands.Chunk: _chunk,
-    commands.Acknowledge: _acknowledge,
-    commands.Reject: _reject,
+    commands.Settle: _settle,
     commands.Withhold: settling.withhold,
     commands.OpenConnection: connections.open_connection,
     commands.RefuseConnection: connections.refuse_connection,

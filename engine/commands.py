@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from daybook.engine.definitions import ANYCAST, QueueDefinition
+from daybook.engine.settlements import ACCEPTED, BY_SETTLEMENT
 
 
 class Command(msgspec.Struct, gc=False):
@@ -65,7 +66,7 @@ class Attach(Command, gc=True):
     queue named as the address (`routing_type` ANYCAST) or a temporary queue on the address
     (MULTICAST). `acknowledges` false means that a delivery counts as acknowledged when it is sent.
     Deliveries go on while one of the two credits, of messages and of bytes of bodies, is positive;
-    `is_metered` false means that they use up none. Both are given back by acks, and by `Credit`.
+    `credit_policy` says how it returns (`engine.settlements`); `Credit` always gives more.
     `receiver` is handed back in effects and means nothing to the engine.
     """
 
@@ -78,7 +79,7 @@ class Attach(Command, gc=True):
     filter: str = ""
     acknowledges: bool = True
     ack_mode: str = "client-individual"
-    is_metered: bool = True
+    credit_policy: int = BY_SETTLEMENT
     credit_messages: int = 655_360
     credit_bytes: int = 655_360
     receiver: Any = None
@@ -139,22 +140,15 @@ class Chunk(Command):
     previous: int = 0
 
 
-class Acknowledge(Command):
-    """Settle a delivery; `cumulative` also all deliveries of the consumer before it."""
+class Settle(Command):
+    """End a delivery with an outcome (`engine.settlements`); `cumulative` also all deliveries of
+    the consumer before it. In a transaction the outcome waits for the commit."""
 
     consumer: int
     message: int
     cumulative: bool = False
     transaction: str | None = None
-
-
-class Reject(Command):
-    """Give a delivery back as a failed attempt; `cumulative`: and all before it, as above."""
-
-    consumer: int
-    message: int
-    cumulative: bool = False
-    transaction: str | None = None
+    outcome: int = ACCEPTED
 
 
 class Begin(Command):

@@ -162,6 +162,8 @@ GLOBAL_MAX_MESSAGES: Final = 33
 DISK_FULL: Final = 34
 DUPLICATE: Final = 35
 UNREADABLE: Final = 36
+GIVEN_BACK: Final = 37
+REFUSED: Final = 38
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
@@ -207,6 +209,8 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
         "unreadable",
         "the broker could not read a body for this connection; no attempt counts",
     ),
+    GIVEN_BACK: ("given-back", "the consumer gave it back untried; the attempt does not count"),
+    REFUSED: ("refused", "the consumer will never take it: it is dead-lettered at once"),
 }
 
 

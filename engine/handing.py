@@ -53,7 +53,7 @@ def deliver(core: Core, entry: Entry, consumer: Consumer) -> None:
         delivery_count = DELIVERY_COUNT_MAX
     lsn = core.emit_delivered(entry, consumer, delivery_count)
     consumer.handed += 1
-    if consumer.is_metered:
+    if consumer.credit_policy:
         consumer.credit_messages -= 1
         consumer.credit_bytes -= message.body_bytes if message.chunks else len(message.body)
     connection = consumer.connection

@@ -6,11 +6,11 @@ a fixed part for each operation. Volatile: no part of the logical state. Must ne
 
 from typing import Final, TypeAlias
 
-from daybook.engine.commands import Acknowledge, Reject, Send
+from daybook.engine.commands import Send, Settle
 from daybook.engine.message import Entry
 from daybook.engine.state import Consumer
 
-Operation: TypeAlias = Send | Acknowledge | Reject
+Operation: TypeAlias = Send | Settle
 
 TRANSACTION_WEIGHT: Final = 1024
 """What an open transaction weighs in memory without any operation, in bytes."""

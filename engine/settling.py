@@ -1,16 +1,14 @@
 """Deciding how a delivery ends: acknowledged, returned, or dead-lettered.
 
-When a delivery counts as a failed attempt follows Artemis (fact sheet, section 5): a rejection and
-a lost connection count; a clean close gives the attempt back if the delivery was prefetched and
-never part of a transaction; a restart or shutdown of the broker counts, but does not use up the
-last attempt. The limit is checked when a message comes back, never at dispatch. Whatever the count
-does, a message that comes back is marked as redelivered (ADR 24).
+What each end means stands in `engine.settlements`. The limit of attempts is checked when a message
+comes back, never at dispatch. Whatever the count does, a message that comes back is marked as
+redelivered (ADR 24).
 """
 
 from typing import Final
 
 from daybook.engine import events
-from daybook.engine.commands import Acknowledge, Reject, Withhold
+from daybook.engine.commands import Settle, Withhold
 from daybook.engine.core import Core
 from daybook.engine.departing import dead_letter, hold, is_used_up
 from daybook.engine.events import BY_CONSUMER, PERSISTENT, REDELIVERED
@@ -19,29 +17,34 @@ from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import READY, Entry
 from daybook.engine.queues import ContentError
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
+from daybook.engine.settlements import (
+    ACCEPTED,
+    AT_ONCE,
+    ATTEMPTED,
+    BY_SETTLEMENT,
+    ENDS,
+    NEVER,
+    OUTCOMES,
+    USUAL,
+    WHEN_USED_UP,
+    End,
+)
 from daybook.engine.state import Connection, Consumer
 from daybook.engine.unreadable import try_later
 
-GIVES_BACK: Final = frozenset({events.CLOSED})
-"""Reasons for which a prefetched delivery does not count."""
-
-NEVER_COUNTS: Final = frozenset({events.UNREADABLE})
-"""Reasons that are the broker's own, for which no attempt counts."""
-
-NEVER_DEAD_LETTERS: Final = frozenset({events.SHUTDOWN, events.LIMIT, events.UNREADABLE})
-"""Reasons that say nothing about the message, so that it is not dead-lettered for them."""
-
-REJECT_UNITS: Final = 2
-"""What a rejection costs beside the command, in units of the budget: it may mean a copy."""
+RETURN_UNITS: Final = 2
+"""What a return costs beside the command, in units of the budget: it may mean a copy."""
 SETTLED_LEAST: Final = 50
 """How many deliveries a settlement ends at least before others have their turn."""
 LOOK_SHIFT: Final = 5
 """Looking through what is in flight costs one unit of the budget for 2 to this power."""
 
 
-def acknowledge(core: Core, command: Acknowledge) -> int | Refusal:
-    """Settle one delivery, or with it all before it."""
+def settle(core: Core, command: Settle) -> int | Refusal:
+    """End one delivery with an outcome, or with it all before it."""
     consumer = core.state.consumers.get(command.consumer)
+    if command.outcome != ACCEPTED:
+        return _return(core, command, consumer)
     if (
         consumer is None
         or command.cumulative
@@ -58,18 +61,20 @@ def acknowledge(core: Core, command: Acknowledge) -> int | Refusal:
     return acknowledge_entry(core, consumer.unacked[command.message])
 
 
-def reject(core: Core, command: Reject) -> int | Refusal:
-    """Take back one delivery as a failed attempt, or with it all before it."""
-    consumer = core.state.consumers.get(command.consumer)
+def _return(core: Core, command: Settle, consumer: Consumer | None) -> int | Refusal:
+    """End deliveries without success."""
+    if command.outcome not in OUTCOMES:
+        return Refusal(Code.INVALID, f"there is no outcome {command.outcome}")
     chosen = select(core, consumer, command, max(core.budget.left, SETTLED_LEAST))
     if isinstance(chosen, Refusal):
         return chosen
-    core.budget.spent += len(chosen) * REJECT_UNITS
-    return _settled(chosen, command, consumer, give_all_back(core, chosen, events.NACK))
+    core.budget.spent += len(chosen) * RETURN_UNITS
+    lsn = give_all_back(core, chosen, OUTCOMES[command.outcome])
+    return _settled(chosen, command, consumer, lsn)
 
 
 def _settled(
-    chosen: list[Entry], command: Acknowledge | Reject, consumer: Consumer | None, lsn: int
+    chosen: list[Entry], command: Settle, consumer: Consumer | None, lsn: int
 ) -> int | Refusal:
     """Answer a settlement, of which this turn did what is chosen."""
     assert consumer is not None
@@ -95,7 +100,7 @@ def withhold(core: Core, command: Withhold) -> int | Refusal:
 
 
 def select(
-    core: Core, consumer: Consumer | None, command: Acknowledge | Reject, most: int
+    core: Core, consumer: Consumer | None, command: Settle, most: int
 ) -> list[Entry] | Refusal:
     """Return the entries that a settlement is about, in order of delivery, or why it is refused.
 
@@ -176,7 +181,9 @@ def acknowledge_entry(core: Core, entry: Entry) -> int:
 
 
 def restore_credit(consumer: Consumer, entry: Entry) -> None:
-    """Give credit back for a delivery, once."""
+    """Give credit back for a delivery, once, if that is how it returns."""
+    if consumer.credit_policy != BY_SETTLEMENT:
+        return
     message = entry.message
     if consumer.credited and message.id in consumer.credited:
         consumer.credited.discard(message.id)
@@ -193,6 +200,7 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
     for.
     """
     gate = 0
+    end = ENDS.get(reason, USUAL)
     returning: list[Entry] = []
     sated: dict[int, Connection] = {}
     for entry in entries:
@@ -202,8 +210,11 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
             sated[consumer.connection_id] = consumer.connection
         restore_credit(consumer, entry)
         core.touch(consumer.queue)
-        count = _count_after(entry, reason)
-        if reason in NEVER_DEAD_LETTERS or not is_used_up(core, consumer.queue, count):
+        count = _count_after(entry, end)
+        is_lost = end.dead_letters == AT_ONCE or (
+            end.dead_letters == WHEN_USED_UP and is_used_up(core, consumer.queue, count)
+        )
+        if not is_lost:
             returning.append(entry)
             continue
         # In the order of delivery, which the dead letter address then keeps.
@@ -235,9 +246,10 @@ def _give_back(core: Core, entry: Entry, reason: int) -> int:
     assert consumer is not None
     queue = consumer.queue
     message = entry.message
+    count = _count_after(entry, ENDS.get(reason, USUAL))
     lsn = core.emit(
         (
-            events.RETURNED, reason, _count_after(entry, reason), queue.address.id, queue.id,
+            events.RETURNED, reason, count, queue.address.id, queue.id,
             message.priority, message.flags | REDELIVERED, message.id, consumer.id,
             consumer.connection_id, 0, core.now,
         )
@@ -246,11 +258,11 @@ def _give_back(core: Core, entry: Entry, reason: int) -> int:
     return lsn if message.flags & PERSISTENT else 0
 
 
-def _count_after(entry: Entry, reason: int) -> int:
+def _count_after(entry: Entry, end: End) -> int:
     consumer = entry.consumer
     assert consumer is not None
-    if reason in NEVER_COUNTS or (
-        reason in GIVES_BACK and entry.message.id not in consumer.attempted
+    if end.counts == NEVER or (
+        end.counts == ATTEMPTED and entry.message.id not in consumer.attempted
     ):
         return entry.delivery_count - 1
     return entry.delivery_count

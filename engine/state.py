@@ -14,6 +14,7 @@ from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import READY, Entry, Filter, Message
 from daybook.engine.queues import Due, Queue, Store, Window
 from daybook.engine.settings import Settings
+from daybook.engine.settlements import BY_SETTLEMENT
 
 HOST: Final = "default"
 """The one virtual host there is; part of the identity of every address."""
@@ -144,13 +145,13 @@ class Consumer:
         "connection_id",
         "credit_bytes",
         "credit_messages",
+        "credit_policy",
         "credited",
         "filter",
         "handed",
         "held",
         "id",
         "index",
-        "is_metered",
         "leaving",
         "matcher",
         "passed",
@@ -172,7 +173,7 @@ class Consumer:
         self.unacked: dict[int, Entry] = {}
         # Volatile.
         self.acknowledges = True
-        self.is_metered = True
+        self.credit_policy = BY_SETTLEMENT
         self.credit_messages = 0
         self.credit_bytes = 0
         self.matcher: Filter | None = None

@@ -87,7 +87,7 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     core.budget.spent += ATTACH_UNITS
     consumer = core.state.consumers[consumer_id]
     consumer.acknowledges = command.acknowledges
-    consumer.is_metered = command.is_metered
+    consumer.credit_policy = command.credit_policy
     consumer.credit_messages = command.credit_messages
     consumer.credit_bytes = command.credit_bytes
     consumer.matcher = matcher if own_filter else None

@@ -13,13 +13,12 @@ from typing import Final, TypeAlias
 
 from daybook.engine import duplicates, events, limits, quotas
 from daybook.engine.commands import (
-    Acknowledge,
     Begin,
     Commit,
     ExpireTransactions,
-    Reject,
     Rollback,
     Send,
+    Settle,
 )
 from daybook.engine.core import Core
 from daybook.engine.id_cache import key_of
@@ -33,6 +32,7 @@ from daybook.engine.open_transactions import (
 )
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.routing import check_send, queue_needed, send, target_of
+from daybook.engine.settlements import ACCEPTED, OUTCOMES
 from daybook.engine.settling import (
     acknowledge_entry,
     give_all_back,
@@ -130,7 +130,7 @@ def _too_many(core: Core, transaction: Transaction) -> Refusal:
     )
 
 
-def add_settlement(core: Core, command: Acknowledge | Reject) -> int | Refusal:
+def add_settlement(core: Core, command: Settle) -> int | Refusal:
     """Take a settlement into a transaction; its deliveries are held from here on."""
     consumer = core.state.consumers.get(command.consumer)
     if consumer is None:
@@ -154,7 +154,7 @@ def add_settlement(core: Core, command: Acknowledge | Reject) -> int | Refusal:
         hold_for(consumer, entry, transaction.name)
         consumer.attempted.add(entry.message.id)
         # Apollo: an acknowledgement in a transaction gives credit without consuming.
-        if isinstance(command, Acknowledge) and entry.message.id not in consumer.credited:
+        if command.outcome == ACCEPTED and entry.message.id not in consumer.credited:
             restore_credit(consumer, entry)
             consumer.credited.add(entry.message.id)
     transaction.settled[len(transaction.operations)] = (consumer, chosen)
@@ -286,11 +286,11 @@ def _carry_out(core: Core, transaction: Transaction, position: int, operation: O
             raise AssertionError(f"refused after it was checked: {answer.text}")
         return
     _, entries = transaction.settled[position]
-    if isinstance(operation, Acknowledge):
-        for entry in entries:
-            acknowledge_entry(core, entry)
+    if operation.outcome != ACCEPTED:
+        give_all_back(core, entries, OUTCOMES[operation.outcome])
         return
-    give_all_back(core, entries, events.NACK)
+    for entry in entries:
+        acknowledge_entry(core, entry)
 
 
 def first_chunk(core: Core) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from daybook.engine.commands import (
-    Acknowledge,
     Attach,
     Begin,
     CloseConnection,
@@ -16,11 +15,12 @@ from daybook.engine.commands import (
     Credit,
     DeleteSubscription,
     Detach,
-    Reject,
     Rollback,
+    Settle,
 )
 from daybook.engine.events import CLOSED
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.settlements import ACCEPTED, FAILED, UNMETERED
 from daybook.protocols.stomp import foreign, states
 from daybook.protocols.stomp.errors import StompError, Unfinished, UnknownDelivery, shortened
 from daybook.protocols.stomp.frames import Head, required, truth
@@ -57,7 +57,7 @@ def subscribe(session: "Conversation", head: Head, now: int) -> int:
     session.keys_bytes += subscription.keys_bytes
     if session.version == V10:
         session.by_consumer[answer] = subscription
-    if session.version == V12 and request.is_metered:
+    if session.version == V12 and request.credit_policy != UNMETERED:
         session.by_serial[b"%d" % subscription.serial] = subscription
     return answer
 
@@ -110,7 +110,7 @@ def settle(session: "Conversation", head: Head, now: int) -> int:
         found = _candidates(session, head, number)
     if not number.isascii() or not number.isdigit() or len(number) > MESSAGE_ID_DIGITS_MAX:
         raise unknown_delivery(head.command, shown, None)
-    kind = Acknowledge if head.command == "ACK" else Reject
+    outcome = ACCEPTED if head.command == "ACK" else FAILED
     refusal: Refusal | None = None
     for subscription in found:
         if not subscription.acknowledges:
@@ -118,7 +118,10 @@ def settle(session: "Conversation", head: Head, now: int) -> int:
                 return 0
             continue
         answer = session.handle(
-            kind(subscription.consumer, int(number), subscription.cumulative, transaction), now
+            Settle(
+                subscription.consumer, int(number), subscription.cumulative, transaction, outcome
+            ),
+            now,
         )
         if not isinstance(answer, Refusal):
             return answer

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from daybook.engine.commands import Acknowledge, Chunk, Send
+from daybook.engine.commands import Chunk, Send, Settle
 from daybook.engine.events import AUTHENTICATION, PROTOCOL_ERROR
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.port import BrokerPort
@@ -523,7 +523,7 @@ class Session(Conversation):
             if subscription is None or not subscription.acknowledges or not number.isdigit():
                 break
             answer = handle(
-                Acknowledge(subscription.consumer, int(number), subscription.cumulative, None), now
+                Settle(subscription.consumer, int(number), subscription.cumulative, None), now
             )
             if isinstance(answer, Refusal):
                 if answer.code is Code.UNFINISHED:

@@ -5,6 +5,7 @@ from typing import Final
 
 from daybook.engine.commands import Attach
 from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.settlements import BY_GRANT, BY_SETTLEMENT, UNMETERED
 from daybook.protocols.stomp import foreign
 from daybook.protocols.stomp.destinations import Target, resolve
 from daybook.protocols.stomp.errors import StompError, shortened
@@ -23,13 +24,13 @@ _DEFAULT_CREDIT_SIZE: Final = 65_536
 class SubscribeRequest:
     """A SUBSCRIBE understood; `key` is what `subscription_key` makes of it.
 
-    `is_metered` says whether deliveries use up credit: those that are acknowledged, and with
-    `ack:auto` those for which the client gave a credit.
+    Deliveries use up credit if they are acknowledged, which gives it back; with `ack:auto` only if
+    the client gave a credit, and then ACK alone gives it back.
     """
 
     __slots__ = (
-        "ack_mode", "credit_bytes", "credit_messages", "destination", "durable_name", "filter",
-        "id", "is_metered", "key", "target",
+        "ack_mode", "credit_bytes", "credit_messages", "credit_policy", "destination",
+        "durable_name", "filter", "id", "key", "target",
     )  # fmt: skip
 
     def __init__(self, head: Head, needs_id: bool, options: StompOptions) -> None:
@@ -54,7 +55,9 @@ class SubscribeRequest:
                 f"ack is {shortened(self.ack_mode)}", "write auto, client or client-individual"
             )
         self.filter: str = values.get("selector", "")
-        self.is_metered: bool = "credit" in values or self.ack_mode != AUTO
+        self.credit_policy: int = BY_SETTLEMENT
+        if self.ack_mode == AUTO:
+            self.credit_policy = BY_GRANT if "credit" in values else UNMETERED
         self.credit_messages, self.credit_bytes = _windows(values)
 
     def attach(self, connection: int, receiver: object) -> Attach:
@@ -70,7 +73,7 @@ class SubscribeRequest:
             filter=self.filter,
             acknowledges=self.ack_mode != AUTO,
             ack_mode=self.ack_mode,
-            is_metered=self.is_metered,
+            credit_policy=self.credit_policy,
             credit_messages=self.credit_messages,
             credit_bytes=self.credit_bytes,
             receiver=receiver,

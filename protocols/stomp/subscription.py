@@ -5,6 +5,7 @@ Must never know queues or decide anything: a delivery that arrives here was deci
 
 from typing import TYPE_CHECKING, Final
 
+from daybook.engine.settlements import BY_GRANT, UNMETERED
 from daybook.protocols.port import DeliveredMessage
 from daybook.protocols.stomp.subscribing import AUTO, CLIENT, SubscribeRequest
 from daybook.protocols.stomp.versions import V10, V12, escape, express
@@ -40,9 +41,7 @@ class Subscription:
         self.consumer: int = 0
         self.acknowledges: bool = request.ack_mode != AUTO
         self.cumulative: bool = request.ack_mode == CLIENT
-        self.owed: dict[int, int] | None = (
-            {} if request.is_metered and not self.acknowledges else None
-        )
+        self.owed: dict[int, int] | None = {} if request.credit_policy == BY_GRANT else None
         self.is_durable: bool = request.durable_name is not None
         self.is_open: bool = True
         self._is_plain: bool = version == V12
@@ -54,7 +53,7 @@ class Subscription:
             before += b"subscription:" + escape(request.id.encode(), version) + b"\n"
         self._before_id: bytes = before + b"message-id:"
         self._after_id: bytes = (
-            b"\nack:%d-" % serial if request.is_metered and version == V12 else b""
+            b"\nack:%d-" % serial if request.credit_policy != UNMETERED and version == V12 else b""
         )
         self._destination_line: bytes = (
             b"destination:" + escape(request.destination.encode(), version) + b"\n"

@@ -5,8 +5,9 @@
 
 from collections.abc import Sequence
 
-from daybook.engine import events
+from daybook.engine import events, life
 from tests.meta import tree
+from tests.support import transitions
 
 PAGE = tree.ROOT / "docs" / "events.md"
 
@@ -36,6 +37,22 @@ def meaning(event: events.EventType) -> str:
         before = " or ".join(event.life.before)
         return f"an entry {event.life.word}: {before} → {event.life.after}"
     return f"{event.subject} {event.change}".strip()
+
+
+def diagram() -> list[str]:
+    """Return the lines of a Mermaid diagram of all transitions, and the table of them."""
+    names = {place: place.replace(" ", "_") for place in transitions.PLACES}
+    arrows = ["stateDiagram-v2", f"    [*] --> {names[life.READY]}: Routed"]
+    rows = []
+    for (place, given), (after, kinds) in transitions.TRANSITIONS.items():
+        shown = ", ".join(events.BY_NUMBER[kind].name for kind in kinds)
+        arrows.append(f"    {names[place]} --> {names[after]}: {shown or 'BrokerStarted'}")
+        told = ", ".join(f"`{events.BY_NUMBER[kind].name}`" for kind in kinds)
+        rows.append((place, given, after, told or "none of its own: `BrokerStarted`"))
+    arrows = list(dict.fromkeys(arrows))
+    arrows.append(f"    {names[life.GONE]} --> [*]")
+    head = ("where it is", "what happens", "where it is then", "events")
+    return ["```mermaid", *arrows, "```", "", *table(head, rows)]
 
 
 def draw() -> str:
@@ -78,6 +95,13 @@ def draw() -> str:
             "",
             "Every event has `kind` and `time`. `Routed` has the headers and body of the message,",
             "unless its flags say that they were not journaled.",
+            "",
+            "## The life of an entry",
+            "",
+            "An entry is a queue's reference to a message. What is not listed changes nothing: it",
+            "is refused, or not about entries in that place. A test carries out every pair.",
+            "",
+            *diagram(),
             "",
             "## Reasons",
             "",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from daybook.engine import events
 from daybook.engine.apply import MisfitError
-from daybook.engine.commands import Acknowledge, Attach, CreateAddress, OpenConnection, Send
+from daybook.engine.commands import Attach, CreateAddress, OpenConnection, Send, Settle
 from daybook.engine.definitions import MULTICAST
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
@@ -264,7 +264,7 @@ def test_a_history_whose_beginning_left(tmp_path: Path) -> None:
     for _ in range(3):
         assert leaving.round(2)
     consumer = world.ok(Attach(connection, "orders"))
-    world.ok(Acknowledge(consumer, world.deliveries[-1].message))
+    world.ok(Settle(consumer, world.deliveries[-1].message))
     news = world.ok(Attach(connection, "news", credit_messages=1))
     world.ok(Send(connection, "news", b"", b"late"))
     world.restart()

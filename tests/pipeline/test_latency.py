@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybook.engine import events
-from daybook.engine.commands import Acknowledge, Attach, OpenConnection, Reject, Send
+from daybook.engine.commands import Attach, OpenConnection, Send, Settle
+from daybook.engine.settlements import FAILED
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs import latency as latency_job
@@ -136,16 +137,16 @@ class Shop:
         delivered = {each.consumer: each.message for each in self.world.deliveries}
         self.world.deliveries.clear()
         self.world.sleep(0.01)
-        self.world.ok(Acknowledge(self.quick, delivered[self.quick]))
+        self.world.ok(Settle(self.quick, delivered[self.quick]))
         self.world.sleep(0.99)
-        self.world.ok(Acknowledge(self.slow, delivered[self.slow]))
+        self.world.ok(Settle(self.slow, delivered[self.slow]))
 
     def poison(self) -> int:
         """A message that is rejected four times, and still there."""
         message = self.world.ok(Send(self.connection, "q", b"", b"poison"))
         for _ in range(4):
             delivery = self.world.deliveries[-1]
-            self.world.ok(Reject(delivery.consumer, delivery.message))
+            self.world.ok(Settle(delivery.consumer, delivery.message, outcome=FAILED))
         self.world.turn()
         return message
 
@@ -185,7 +186,7 @@ def test_a_delivery_that_a_restart_returned_is_no_latency(tmp_path: Path) -> Non
             world.sleep(100)
             world.restart()
     world.sleep(2)
-    world.ok(Acknowledge(consumer, message))
+    world.ok(Settle(consumer, message))
     tables = measured(write_history(tmp_path, world.journal))
     told = {row["measure"]: row["max_ms"] for row in tables["latency"].to_pylist()}
     assert told == {
@@ -206,9 +207,9 @@ def test_what_a_restart_returned_is_why_it_was_delivered_again(tmp_path: Path) -
                 world.ok(Send(connection, "q", b"", b"", persistent=persistent))
                 for persistent in (True, False, True)
             )
-            world.ok(Reject(consumer, rejected))
+            world.ok(Settle(consumer, rejected, outcome=FAILED))
         else:
-            world.ok(Acknowledge(consumer, first if attempt == 1 else rejected))
+            world.ok(Settle(consumer, first if attempt == 1 else rejected))
         world.turn()
         world.restart()
     tables = measured(write_history(tmp_path, world.journal))

@@ -14,7 +14,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from daybook.engine import events
 from daybook.engine.commands import (
-    Acknowledge,
     Attach,
     Begin,
     ChangeSettings,
@@ -26,16 +25,17 @@ from daybook.engine.commands import (
     ExpireDue,
     PauseQueue,
     PurgeQueue,
-    Reject,
     ReleaseHeld,
     ResumeQueue,
     RetryHeld,
     Rollback,
     Send,
+    Settle,
     Stop,
 )
 from daybook.engine.message import READY
 from daybook.engine.refusals import Refusal
+from daybook.engine.settlements import ACCEPTED, FAILED
 from tests.support.paged_world import PagedWorld
 from tests.support.world import SECOND, World
 
@@ -310,8 +310,8 @@ class DeliveryMachine(RuleBasedStateMachine):
         unacked = self.world.state.consumers[consumer].unacked.items()
         message = next(number for number, entry in unacked if entry.message.body == item.body)
         transaction = self.draw_transaction(data, peer["connection"])
-        kind = Acknowledge if ok else Reject
-        command = kind(consumer, message, cumulative, transaction)
+        outcome = ACCEPTED if ok else FAILED
+        command = Settle(consumer, message, cumulative, transaction, outcome)
         if item in peer["held"]:
             self.world.refused(command)
             return

@@ -12,6 +12,7 @@ from daybook.engine import definitions, events
 from daybook.engine.events import ROW_STRUCT
 from daybook.engine.headers import build
 from daybook.engine.settings import Matches
+from daybook.engine.settlements import BY_SETTLEMENT, FAILED, UNMETERED
 from daybook.journal.batch import Batch
 from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import MemoryDisk
@@ -196,11 +197,11 @@ class _Play:
     def acknowledge(self) -> None:
         if (found := self.settling()) is not None:
             cumulative = self.random.random() < 0.05
-            self.attempt(c.Acknowledge(*found, cumulative))
+            self.attempt(c.Settle(*found, cumulative))
 
     def reject(self) -> None:
         if (found := self.settling()) is not None:
-            self.attempt(c.Reject(*found))
+            self.attempt(c.Settle(*found, outcome=FAILED))
 
     def transact(self) -> None:
         connection = self.connection()
@@ -211,7 +212,7 @@ class _Play:
             self.attempt(command)
         found = self.settling()
         if found is not None:
-            self.attempt(c.Acknowledge(*found, False, "t"))
+            self.attempt(c.Settle(*found, False, "t"))
         end = c.Commit if self.random.random() < 0.7 else c.Rollback
         self.attempt(end(connection, "t"))
 
@@ -221,7 +222,7 @@ class _Play:
             c.Attach(
                 self.connection(), address, credit_messages=self.random.randrange(1, 40),
                 acknowledges=(acknowledges := self.random.random() < 0.7),
-                is_metered=acknowledges,
+                credit_policy=BY_SETTLEMENT if acknowledges else UNMETERED,
                 filter="kind=big" if self.random.random() < 0.2 else "",
             )
         )  # fmt: skip

@@ -14,6 +14,7 @@ from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.headers import build
 from daybook.engine.refusals import Refusal
 from daybook.engine.settings import Matches
+from daybook.engine.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, World
 
@@ -133,8 +134,9 @@ def _settle(world: World, x: int, y: int, z: int) -> c.Command:
     consumer = _consumer(world, x)
     found = world.state.consumers.get(consumer)
     transaction = _transaction(world, found.connection_id, z) if found is not None else None
-    kind = c.Acknowledge if y % 2 else c.Reject
-    return kind(consumer, _message(world, consumer, z), y % 3 == 0, transaction)
+    usual = ACCEPTED if y % 2 else FAILED
+    outcome = {12: RELEASED, 18: REJECTED}.get(y, usual)
+    return c.Settle(consumer, _message(world, consumer, z), y % 3 == 0, transaction, outcome)
 
 
 def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:

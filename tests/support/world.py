@@ -11,7 +11,6 @@ from daybook.engine import events
 from daybook.engine.apply import apply
 from daybook.engine.broker import Broker
 from daybook.engine.commands import (
-    Acknowledge,
     Attach,
     Begin,
     ChangeSettings,
@@ -22,10 +21,10 @@ from daybook.engine.commands import (
     Credit,
     Detach,
     OpenConnection,
-    Reject,
     RetryHeld,
     Rollback,
     Send,
+    Settle,
     Start,
 )
 from daybook.engine.core import Options
@@ -37,6 +36,7 @@ from daybook.engine.level import position_of
 from daybook.engine.message import READY, Entry, Message
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Refusal
+from daybook.engine.settlements import FAILED
 from daybook.engine.state import State
 from tests.support.filters import compile_filter
 
@@ -237,10 +237,10 @@ class World:
         return b"".join(self.journal[lsn - 1].body for lsn in message.chunks)
 
     def ack(self, consumer: int, message: int, **values: Any) -> int:
-        return self.ok(Acknowledge(consumer, message, **values))
+        return self.ok(Settle(consumer, message, **values))
 
     def nack(self, consumer: int, message: int, **values: Any) -> int:
-        return self.ok(Reject(consumer, message, **values))
+        return self.ok(Settle(consumer, message, **values, outcome=FAILED))
 
     def credit(self, consumer: int, messages: int = 0, size: int = 0) -> int:
         return self.ok(Credit(consumer, messages, size))

@@ -12,12 +12,13 @@ from daybook.engine.commands import (
     ChangeSettings,
     OpenConnection,
     PauseQueue,
-    Reject,
     ResumeQueue,
     Room,
     Send,
+    Settle,
 )
 from daybook.engine.definitions import MULTICAST
+from daybook.engine.settlements import FAILED, UNMETERED
 from daybook.engine.state import State
 from tests.support.topology import create_queue
 from tests.support.world import World
@@ -229,7 +230,9 @@ def test_who_does_not_acknowledge_has_it_acknowledged_before_it_leaves(
     worlds: Callable[..., World], before: bool
 ) -> None:
     world = worlds(persist_delivery_count_before_delivery=before)
-    world.attach(world.connect(), "q", acknowledges=False, is_metered=False, credit_messages=1)
+    world.attach(
+        world.connect(), "q", acknowledges=False, credit_policy=UNMETERED, credit_messages=1
+    )
     world.send("q", b"x")
     world.send("q", b"y")
     first, second = world.events_named("Acknowledged")
@@ -264,7 +267,7 @@ def test_the_count_stops_at_what_a_row_can_hold() -> None:
     consumer = broker.handle(Attach(connection, "q"), 1)
     for _ in range(3):
         broker.dispatch(1)
-        broker.handle(Reject(consumer, entry.message.id), 1)
+        broker.handle(Settle(consumer, entry.message.id, outcome=FAILED), 1)
     assert [count for _, _, count, _, _ in broker.effects] == [65_535] * 3
 
 

@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from daybook.engine import events
-from daybook.engine.commands import Acknowledge, PurgeQueue, Reject, Stop, Withhold
+from daybook.engine.commands import PurgeQueue, Settle, Stop, Withhold
 from daybook.engine.digest import entry_hash
 from daybook.engine.headers import as_dict
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.settlements import FAILED
 from tests.support.topology import create_queue
 from tests.support.world import Delivery, World, fold
 
@@ -27,11 +28,14 @@ def test_an_acknowledged_message_is_gone(world: World) -> None:
     answer = world.ack(consumer, second.message)
     assert answer == world.events_named("Acknowledged")[0].lsn
     assert world.bodies("q") == [b"0"]
-    refusal = world.refused(Acknowledge(consumer, second.message))
+    refusal = world.refused(Settle(consumer, second.message))
     assert refusal.code is Code.NOT_FOUND
-    assert world.refused(Acknowledge(12345, first.message)).code is Code.NOT_FOUND
-    assert world.refused(Reject(12345, first.message)).code is Code.NOT_FOUND
-    assert world.refused(Reject(consumer, second.message, cumulative=True)).code is Code.NOT_FOUND
+    assert world.refused(Settle(12345, first.message)).code is Code.NOT_FOUND
+    assert world.refused(Settle(12345, first.message, outcome=FAILED)).code is Code.NOT_FOUND
+    assert (
+        world.refused(Settle(consumer, second.message, cumulative=True, outcome=FAILED)).code
+        is Code.NOT_FOUND
+    )
     world.restart()
     assert world.bodies("q") == [b"0"]
 
@@ -39,7 +43,7 @@ def test_an_acknowledged_message_is_gone(world: World) -> None:
 def test_a_consumer_settles_only_what_it_has(world: World) -> None:
     connection, _, (first,) = deliver(world, 1)
     other = world.attach(connection, "q")
-    assert world.refused(Acknowledge(other, first.message)).code is Code.NOT_FOUND
+    assert world.refused(Settle(other, first.message)).code is Code.NOT_FOUND
 
 
 def test_cumulative_is_everything_delivered_before(world: World) -> None:

@@ -1,6 +1,5 @@
 """Long work in slices: what goes at once, what goes on, and that nothing of it gets lost."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from daybook.engine.definitions import MULTICAST
 from daybook.engine.digest import digest
 from daybook.engine.invariants import check
 from daybook.engine.refusals import UNFINISHED, Refusal
+from daybook.engine.settlements import ACCEPTED, FAILED
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import MANY, World, fold
@@ -283,16 +283,14 @@ def test_a_stop_finishes_what_is_being_closed(world: World) -> None:
     assert not world.broker.has_more
 
 
-@pytest.mark.parametrize("command", [c.Acknowledge, c.Reject])
-def test_a_cumulative_settlement_goes_on_where_it_stopped(
-    world: World, command: Callable[..., c.Command]
-) -> None:
+@pytest.mark.parametrize("outcome", [ACCEPTED, FAILED])
+def test_a_cumulative_settlement_goes_on_where_it_stopped(world: World, outcome: int) -> None:
     _, consumer = in_flight(world, 300)
     last = list(world.state.consumers[consumer].unacked)[249]
-    slices, lsn = until_done(world, command(consumer, last, cumulative=True))
+    slices, lsn = until_done(world, c.Settle(consumer, last, cumulative=True, outcome=outcome))
     assert slices > 3
     left = [b"%d" % number for number in range(250, 300)]
-    if command is c.Acknowledge:
+    if outcome == ACCEPTED:
         assert world.bodies("q") == left
     else:
         assert set(world.counts("q").values()) >= {1}
@@ -308,7 +306,7 @@ def test_a_receipt_waits_for_the_slices_before_the_last(world: World) -> None:
     world.credit(consumer, messages=60)
     last = list(world.state.consumers[consumer].unacked)[-1]
     answers = []
-    while (answer := limited(world, c.Acknowledge(consumer, last, True))) == UNFINISHED:
+    while (answer := limited(world, c.Settle(consumer, last, True))) == UNFINISHED:
         answers.append(world.broker.lsn)
     assert isinstance(answer, int)
     assert answer >= answers[0]
@@ -368,7 +366,7 @@ def test_a_transaction_has_no_more_entries_than_a_turn_takes() -> None:
     connection, consumer = in_flight(world, 20)
     ids = list(world.state.consumers[consumer].unacked)
     world.begin(connection)
-    command = c.Acknowledge(consumer, ids[10], True, "t")
+    command = c.Settle(consumer, ids[10], True, "t")
     assert "max-transaction-entries" in world.refused(command).text
     world.ack(consumer, ids[7], cumulative=True, transaction="t")
     world.send("a", b"", connection, transaction="t")

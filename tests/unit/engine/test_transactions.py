@@ -6,18 +6,18 @@ import pytest
 
 from daybook.engine import events
 from daybook.engine.commands import (
-    Acknowledge,
     Begin,
     Chunk,
     Commit,
     ExpireTransactions,
-    Reject,
     Rollback,
     Send,
+    Settle,
     Stop,
 )
 from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.settlements import FAILED, OUTCOMES
 from tests.support.topology import create_queue
 from tests.support.world import World
 
@@ -83,15 +83,13 @@ def test_abort_keeps_what_was_acknowledged_with_its_consumer(world: World) -> No
     assert world.bodies("q") == []
 
 
-@pytest.mark.parametrize("kind", [Acknowledge, Reject])
-def test_what_a_transaction_holds_cannot_be_settled_again(
-    world: World, kind: type[Acknowledge | Reject]
-) -> None:
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_what_a_transaction_holds_cannot_be_settled_again(world: World, outcome: int) -> None:
     connection, consumer, (first, second) = held(world, 2)
     world.ack(consumer, first, transaction="t")
     world.begin(connection, "u")
     for transaction in (None, "t", "u"):
-        refusal = world.refused(kind(consumer, first, transaction=transaction))
+        refusal = world.refused(Settle(consumer, first, transaction=transaction, outcome=outcome))
         assert refusal.code is Code.INVALID
         assert "'t'" in refusal.text
     # Cumulative settlements step over it.
@@ -186,10 +184,10 @@ def test_what_is_not_open_cannot_be_used(world: World) -> None:
     connection, consumer, (first,) = held(world, 1)
     for command in (
         Send(connection, "q", b"", b"", transaction="u"),
-        Acknowledge(consumer, first, transaction="u"),
-        Acknowledge(99, first, transaction="t"),
-        Acknowledge(consumer, 99, transaction="t"),
-        Reject(consumer, first, transaction=""),
+        Settle(consumer, first, transaction="u"),
+        Settle(99, first, transaction="t"),
+        Settle(consumer, 99, transaction="t"),
+        Settle(consumer, first, transaction="", outcome=FAILED),
         Commit(connection, "u"),
         Rollback(connection, "u"),
         Commit(99, "t"),
@@ -357,7 +355,7 @@ def test_a_transaction_that_stays_open_is_rolled_back(world: World) -> None:
     assert "transaction-timeout" in rolled_back.decoded.text
     # What it had settled is in flight as before and can be settled again.
     world.ack(consumer, first)
-    assert "300 seconds" in world.refused(Acknowledge(consumer, second, transaction="t")).text
+    assert "300 seconds" in world.refused(Settle(consumer, second, transaction="t")).text
     assert world.abort(connection) == 0
     assert world.refused(Rollback(connection, "t")).code is Code.NOT_FOUND
     world.commit(connection, "young")

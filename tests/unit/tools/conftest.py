@@ -9,6 +9,7 @@ from daybook.engine import commands
 from daybook.engine.broker import Broker
 from daybook.engine.headers import build
 from daybook.engine.refusals import Refusal
+from daybook.engine.settlements import FAILED
 from daybook.engine.state import State
 from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
@@ -87,10 +88,10 @@ def write_history(data: Path) -> History:
     ids["alice"], ids["bob"] = alice, bob
     ids["acknowledged"] = pen.send(alice, "orders", b"one")
     ids["consumer"] = pen.do(commands.Attach(bob, "orders", subscription="sub-1"))
-    pen.do(commands.Acknowledge(ids["consumer"], ids["acknowledged"]))
+    pen.do(commands.Settle(ids["consumer"], ids["acknowledged"]))
     ids["dead"] = pen.send(alice, "orders", b"two")
     for _ in range(2):
-        pen.do(commands.Reject(ids["consumer"], ids["dead"]))
+        pen.do(commands.Settle(ids["consumer"], ids["dead"], outcome=FAILED))
     ids["copy"] = max(id for queue in pen.broker.state.queues.values() for id in queue.entries)
     ids["several"] = pen.send(alice, "orders.copy", b"three", routing_type="multicast")
     pen.do(commands.Begin(alice, "tx-1"))

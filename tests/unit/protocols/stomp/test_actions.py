@@ -3,15 +3,15 @@
 import pytest
 
 from daybook.engine.commands import (
-    Acknowledge,
     Begin,
     Commit,
     DeleteSubscription,
     Detach,
-    Reject,
     Rollback,
+    Settle,
 )
 from daybook.engine.refusals import Code
+from daybook.engine.settlements import ACCEPTED, FAILED
 from tests.unit.protocols.stomp.fakes import FakeMessage, Peer, connected, frame
 
 
@@ -100,7 +100,7 @@ def test_a_durable_subscription_that_is_not_there() -> None:
 
 # ---------------------------------------------------------------- ACK and NACK
 
-KINDS = {"ACK": Acknowledge, "NACK": Reject}
+OUTCOMES = {"ACK": ACCEPTED, "NACK": FAILED}
 
 
 @pytest.mark.parametrize("command", ["ACK", "NACK"])
@@ -118,8 +118,8 @@ def test_settling(
     head += f"\ntransaction:{transaction}" if transaction else ""
     output = peer.send(frame(f"{command}\nreceipt:r\n{head}"))
     assert output == b"RECEIPT\nreceipt-id:r\n\n\0"
-    kind = KINDS[command]
-    assert peer.broker.of(kind) == [kind(consumer, 77, cumulative, transaction)]
+    outcome = OUTCOMES[command]
+    assert peer.broker.of(Settle) == [Settle(consumer, 77, cumulative, transaction, outcome)]
     assert peer.session.gate == peer.broker.lsn
 
 
@@ -127,7 +127,7 @@ def test_settling_in_1_0_by_message_id_alone() -> None:
     peer = subscribed(None, head="x:y")
     peer.send(frame("ACK\nmessage-id:77\ntransaction:t"))
     consumer = peer.subscribed().consumer
-    assert peer.broker.of(Acknowledge) == [Acknowledge(consumer, 77, False, "t")]
+    assert peer.broker.of(Settle) == [Settle(consumer, 77, False, "t")]
 
 
 def test_in_1_0_the_most_recent_delivery_wins() -> None:
@@ -138,7 +138,7 @@ def test_in_1_0_the_most_recent_delivery_wins() -> None:
     receivers[0].deliver(FakeMessage(77, b""), 1, False, 0)
     receivers[1].deliver(FakeMessage(77, b""), 1, False, 0)
     peer.send(frame("ACK\nmessage-id:77"))
-    assert [each.consumer for each in peer.broker.of(Acknowledge)] == [receivers[1].consumer]
+    assert [each.consumer for each in peer.broker.of(Settle)] == [receivers[1].consumer]
 
 
 def test_in_1_0_the_other_subscriptions_are_tried() -> None:
@@ -148,10 +148,10 @@ def test_in_1_0_the_other_subscriptions_are_tried() -> None:
     receivers = [each.receiver for each in peer.broker.commands]
     receivers[2].deliver(FakeMessage(78, b""), 1, False, 0)
     peer.taken()
-    peer.broker.refuse(Acknowledge, Code.NOT_FOUND, "not in flight")
+    peer.broker.refuse(Settle, Code.NOT_FOUND, "not in flight")
     output = peer.send(frame("ACK\nmessage-id:77\nreceipt:r"))
     assert output == b"RECEIPT\nreceipt-id:r\n\n\0"
-    tried = [each.consumer for each in peer.broker.of(Acknowledge)]
+    tried = [each.consumer for each in peer.broker.of(Settle)]
     assert tried == [receivers[2].consumer, receivers[0].consumer]
 
 
@@ -159,7 +159,7 @@ def test_in_1_0_the_subscription_may_be_named() -> None:
     peer = subscribed(None)
     peer.send(frame("SUBSCRIBE\nid:z\ndestination:/topic/a\nack:client"))
     peer.send(frame("ACK\nmessage-id:77\nsubscription:z"))
-    assert [each.consumer for each in peer.broker.of(Acknowledge)] == [peer.subscribed().consumer]
+    assert [each.consumer for each in peer.broker.of(Settle)] == [peer.subscribed().consumer]
 
 
 def test_an_unsubscribed_one_is_not_tried_in_1_0() -> None:
@@ -167,7 +167,7 @@ def test_an_unsubscribed_one_is_not_tried_in_1_0() -> None:
     peer.subscribed().deliver(FakeMessage(77, b""), 1, False, 0)
     peer.send(frame("UNSUBSCRIBE\nid:s"))
     assert b"no such delivery" in peer.send(frame("ACK\nmessage-id:77"))
-    assert peer.broker.of(Acknowledge) == []
+    assert peer.broker.of(Settle) == []
 
 
 @pytest.mark.parametrize("command", ["ACK", "NACK"])
@@ -191,13 +191,13 @@ def test_unknown_ids(command: str, version: str, head: str, named: str) -> None:
     assert output.startswith(f"ERROR\nmessage:{command} of ")
     assert named in output
     assert "\nreceipt-id:r\n" in output
-    assert peer.broker.of(KINDS[command]) == []
+    assert peer.broker.of(Settle) == []
 
 
 @pytest.mark.parametrize("receipt", ["", "\nreceipt:r"])
 def test_an_id_that_the_broker_does_not_know(receipt: str) -> None:
     peer = subscribed("1.2")
-    peer.broker.refuse(Acknowledge, Code.NOT_FOUND, "message 77 is not in flight")
+    peer.broker.refuse(Settle, Code.NOT_FOUND, "message 77 is not in flight")
     output = peer.send(frame(f"ACK\nid:1-77{receipt}"))
     assert output.startswith(b"ERROR\nmessage:ACK of '1-77'\\c no such delivery is in flight")
     assert (b"\nreceipt-id:r\n" in output) == bool(receipt)
@@ -205,7 +205,7 @@ def test_an_id_that_the_broker_does_not_know(receipt: str) -> None:
 
 def test_other_refusals_of_an_ack_are_told_as_they_are() -> None:
     peer = subscribed("1.2")
-    peer.broker.refuse(Acknowledge, Code.INVALID, "it is part of another transaction")
+    peer.broker.refuse(Settle, Code.INVALID, "it is part of another transaction")
     output = peer.send(frame("ACK\nid:1-77\ntransaction:t"))
     assert output.startswith(b"ERROR\nmessage:ACK of '1-77'\\c it is part of another transaction")
 
@@ -231,7 +231,7 @@ def test_missing_headers(version: str | None, head: str, missing: str) -> None:
 def test_an_auto_subscription_takes_no_acks(version: str | None, head: str) -> None:
     peer = subscribed(version, "auto")
     assert b"no such delivery is in flight" in peer.send(frame("ACK\n" + head))
-    assert peer.broker.of(Acknowledge) == []
+    assert peer.broker.of(Settle) == []
 
 
 def test_nack_does_not_exist_in_1_0() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybook.engine.commands import Acknowledge, Begin, Chunk, CloseConnection, Commit, Send
+from daybook.engine.commands import Begin, Chunk, CloseConnection, Commit, Send, Settle
 from daybook.engine.refusals import Code
 from daybook.protocols.stomp.options import StompOptions
 from tests.unit.protocols.stomp.fakes import SECOND, Peer, connected, frame
@@ -162,7 +162,7 @@ def test_the_end_of_a_blocked_session_drops_what_was_kept() -> None:
     assert len(peer.broker.of(CloseConnection)) == 1
     assert not peer.session.is_blocked
     assert proceed(peer) == b""
-    assert not peer.broker.of(Acknowledge)
+    assert not peer.broker.of(Settle)
 
 
 def test_who_is_not_blocked_has_nothing_to_go_on_with() -> None:

@@ -1,6 +1,6 @@
 """What one connection may ask of a turn: where a session stops, and what no longer costs a walk."""
 
-from daybook.engine.commands import Acknowledge, Send
+from daybook.engine.commands import Send, Settle
 from daybook.engine.refusals import Code
 from daybook.protocols.stomp.options import StompOptions
 from tests.unit.protocols.stomp.exchange import Exchange
@@ -43,14 +43,14 @@ def test_an_unfinished_command_is_given_again_before_all_that_follows() -> None:
     peer = connected()
     peer.send(frame("SUBSCRIBE\nid:s\ndestination:/queue/a\nack:client"))
     for _ in range(2):
-        peer.broker.refuse(Acknowledge, Code.UNFINISHED, "")
+        peer.broker.refuse(Settle, Code.UNFINISHED, "")
     output = peer.send(b"ACK\nid:1-7\nreceipt:r\n\n\0" + SEND % 1)
     assert (output, peer.session.has_more) == (b"", True)
     peer.session.proceed(peer.now)
     assert peer.session.has_more
     peer.session.proceed(peer.now)
     assert peer.taken() == b"RECEIPT\nreceipt-id:r\n\n\0"
-    assert len(peer.broker.of(Acknowledge)) == 3
+    assert len(peer.broker.of(Settle)) == 3
     assert len(peer.broker.of(Send)) == 1
 
 
@@ -63,7 +63,7 @@ def test_a_run_of_acks_goes_on_with_the_one_that_is_unfinished() -> None:
     for _ in range(5):
         peer.broker.budget.allow(1)
         peer.session.proceed(peer.now)
-    given = [command.message for command in peer.broker.of(Acknowledge)]  # type: ignore[attr-defined]
+    given = [command.message for command in peer.broker.of(Settle)]  # type: ignore[attr-defined]
     assert given == [5, 6, 7]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from daybook.engine.commands import Attach, Credit, Send
+from daybook.engine.settlements import BY_GRANT, BY_SETTLEMENT, UNMETERED
 from daybook.protocols.stomp import foreign
 from tests.unit.protocols.stomp.fakes import FakeMessage, connected
 
@@ -117,7 +118,7 @@ def test_credit_in_the_words_of_other_brokers(header: str, windows: tuple[int, i
     peer.send(f"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\n{header}\n\n\0".encode())
     (attach,) = peer.broker.of(Attach)
     assert (attach.credit_messages, attach.credit_bytes) == windows
-    assert attach.is_metered
+    assert attach.credit_policy == BY_SETTLEMENT
 
 
 @pytest.mark.parametrize(
@@ -134,13 +135,14 @@ def test_credit_that_makes_no_sense(header: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "metered"), [("credit:2,0", True), ("prefetch-count:2", False), ("x:y", False)]
+    ("header", "policy"),
+    [("credit:2,0", BY_GRANT), ("prefetch-count:2", UNMETERED), ("x:y", UNMETERED)],
 )
-def test_credit_holds_where_nothing_is_acknowledged(header: str, metered: bool) -> None:
+def test_credit_holds_where_nothing_is_acknowledged(header: str, policy: int) -> None:
     peer = connected()
     peer.send(f"SUBSCRIBE\nid:1\ndestination:/queue/a\n{header}\n\n\0".encode())
     (attach,) = peer.broker.of(Attach)
-    assert (attach.is_metered, attach.acknowledges) == (metered, False)
+    assert (attach.credit_policy, attach.acknowledges) == (policy, False)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybook.engine.commands import Acknowledge, Begin, CloseConnection, Send
+from daybook.engine.commands import Begin, CloseConnection, Send, Settle
 from daybook.engine.events import CLOSED, DISCONNECTED, PROTOCOL_ERROR, SHUTDOWN
 from daybook.protocols.stomp.options import StompOptions
 from tests.unit.protocols.stomp.fakes import Peer, connected, frame
@@ -360,7 +360,7 @@ def test_runs_of_plain_acks_with_everything_between() -> None:
     )
     peer.send(b"\0ACK\ni")
     peer.send(b"d:1-11\n\n\0")
-    acks = peer.broker.of(Acknowledge)
+    acks = peer.broker.of(Settle)
     assert [each.message for each in acks] == [5, 6, 7, 8, 9, 10, 11]
     assert {each.consumer for each in acks} == {consumer}
     assert [each.transaction for each in acks] == [None] * 4 + ["t"] + [None] * 2

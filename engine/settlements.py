@@ -1,0 +1,78 @@
+"""How deliveries end, and what each end means for the message: the one table of both.
+
+A consumer gives an *outcome*, in the words of AMQP 1.0 (part 3, section 3.4); each protocol says
+which of its frames is which. Everything else that ends a delivery is a reason of the broker. Both
+become the reason of an event, and ENDS says by reason whether the attempt counts and whether the
+message may be dead-lettered for it. When an attempt counts follows Artemis (fact sheet, section 5):
+a failure and a lost connection count; a clean close gives back what was prefetched and never part
+of a transaction; a restart or shutdown counts, but does not use up the last attempt.
+
+A consumer that meters its deliveries also states how its credit returns. Must never know how a
+delivery is ended.
+"""
+
+from typing import Final, NamedTuple
+
+from daybook.engine import events
+
+ACCEPTED: Final = 0
+"""The consumer took responsibility: the message leaves its queue."""
+RELEASED: Final = 1
+"""The consumer did not try: the message goes back, and the attempt does not count."""
+REJECTED: Final = 2
+"""No attempt will ever succeed: the message is dead-lettered at once."""
+FAILED: Final = 3
+"""The attempt failed: the message goes back and it counts (`modified` with delivery-failed)."""
+
+OUTCOMES: Final[dict[int, int]] = {
+    ACCEPTED: events.BY_CONSUMER,
+    RELEASED: events.GIVEN_BACK,
+    REJECTED: events.REFUSED,
+    FAILED: events.NACK,
+}
+"""By outcome the reason of the event that records it."""
+
+# When an attempt counts.
+ALWAYS: Final = 0
+ATTEMPTED: Final = 1
+"""Only if the delivery was part of a transaction: else it was prefetched and nothing more."""
+NEVER: Final = 2
+
+# When a message that comes back may be dead-lettered.
+WHEN_USED_UP: Final = 0
+AT_ONCE: Final = 1
+NOT_FOR_THIS: Final = 2
+
+
+class End(NamedTuple):
+    """What the end of a delivery without success means: when it counts, when it dead-letters."""
+
+    counts: int
+    dead_letters: int
+
+
+USUAL: Final = End(ALWAYS, WHEN_USED_UP)
+"""What the end of a delivery means for a reason that ENDS does not list."""
+
+ENDS: Final[dict[int, End]] = {
+    events.GIVEN_BACK: End(NEVER, NOT_FOR_THIS),
+    events.REFUSED: End(ALWAYS, AT_ONCE),
+    events.NACK: USUAL,
+    events.CLOSED: End(ATTEMPTED, WHEN_USED_UP),
+    events.DISCONNECTED: USUAL,
+    events.TIMEOUT: USUAL,
+    events.PROTOCOL_ERROR: USUAL,
+    events.ADMINISTRATION: USUAL,
+    events.SHUTDOWN: End(ALWAYS, NOT_FOR_THIS),
+    events.LIMIT: End(ALWAYS, NOT_FOR_THIS),
+    # The broker's own fault.
+    events.UNREADABLE: End(NEVER, NOT_FOR_THIS),
+}
+
+# How credit returns.
+UNMETERED: Final = 0
+"""Deliveries use up no credit."""
+BY_SETTLEMENT: Final = 1
+"""Each settlement gives back what its delivery used up."""
+BY_GRANT: Final = 2
+"""Only the command `Credit` does."""

@@ -1,0 +1,67 @@
+"""What becomes of an entry, place by place and input by input: the one table of it.
+
+Read it to know what the broker decides; docs/events.md draws it, and `tests/unit/engine/
+test_transitions.py` carries out every pair. An input that is not listed for a place changes nothing
+there: it is refused, or it is not about such entries.
+"""
+
+from typing import Final, NamedTuple
+
+from daybook.engine import events
+from daybook.engine.life import GONE, IN_FLIGHT, READY, WAITING
+
+DELIVER: Final = "a consumer can take it"
+ACCEPT: Final = "the consumer accepts it"
+RELEASE: Final = "the consumer gives it back untried"
+REJECT: Final = "the consumer rejects it for good"
+FAIL: Final = "the consumer failed with it"
+LAST_FAIL: Final = "the consumer failed with it for the last time"
+STUCK_FAIL: Final = "the consumer failed for the last time, and dead letters cannot leave"
+LEAVE: Final = "the consumer leaves"
+LOSE: Final = "the connection of the consumer is lost"
+EXPIRE: Final = "its time has passed"
+PURGE: Final = "an administrator purges the queue"
+DELETE: Final = "an administrator deletes the queue with its messages"
+UNHOLD: Final = "an administrator releases what the queue holds"
+WAY: Final = "dead letters can leave again"
+START: Final = "the broker starts again"
+
+PLACES: Final = (READY, WAITING, IN_FLIGHT, GONE)
+INPUTS: Final = (
+    DELIVER, ACCEPT, RELEASE, REJECT, FAIL, LAST_FAIL, STUCK_FAIL, LEAVE, LOSE, EXPIRE, PURGE,
+    DELETE, UNHOLD, WAY, START,
+)  # fmt: skip
+
+
+class Transition(NamedTuple):
+    """The place after an input, and the kinds of the events that say so, in order."""
+
+    after: str
+    kinds: tuple[int, ...]
+
+
+TRANSITIONS: Final[dict[tuple[str, str], Transition]] = {
+    (READY, DELIVER): Transition(IN_FLIGHT, (events.DELIVERED,)),
+    (READY, EXPIRE): Transition(GONE, (events.EXPIRED,)),
+    (READY, PURGE): Transition(GONE, (events.REMOVED,)),
+    (READY, DELETE): Transition(GONE, (events.REMOVED,)),
+    (IN_FLIGHT, ACCEPT): Transition(GONE, (events.ACKNOWLEDGED,)),
+    (IN_FLIGHT, RELEASE): Transition(READY, (events.RETURNED,)),
+    (IN_FLIGHT, REJECT): Transition(GONE, (events.DEAD_LETTERED,)),
+    (IN_FLIGHT, FAIL): Transition(READY, (events.RETURNED,)),
+    (IN_FLIGHT, LAST_FAIL): Transition(GONE, (events.DEAD_LETTERED,)),
+    (IN_FLIGHT, STUCK_FAIL): Transition(WAITING, (events.RETURNED, events.HELD)),
+    (IN_FLIGHT, LEAVE): Transition(READY, (events.RETURNED,)),
+    (IN_FLIGHT, LOSE): Transition(READY, (events.RETURNED,)),
+    # A consequence of `BrokerStarted`, which is about no single entry.
+    (IN_FLIGHT, START): Transition(READY, ()),
+    (WAITING, PURGE): Transition(GONE, (events.REMOVED,)),
+    (WAITING, DELETE): Transition(GONE, (events.REMOVED,)),
+    (WAITING, UNHOLD): Transition(READY, (events.RELEASED,)),
+    (WAITING, WAY): Transition(GONE, (events.DEAD_LETTERED,)),
+}
+
+
+def transition(place: str, given: str) -> Transition:
+    """Return what an input does to an entry in a place."""
+    return TRANSITIONS.get((place, given), Transition(place, ()))
