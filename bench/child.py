@@ -5,12 +5,21 @@ it is ready. An answer with `wrong` is an error of the child, and so is its end.
 """
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from bench.frames import LoadError
+
+ROOT: Final = Path(__file__).absolute().parent.parent
+
+
+def environment() -> dict[str, str]:
+    """The environment of a process that runs a module of this checkout, wherever it is started."""
+    return os.environ | {"PYTHONPATH": str(ROOT)}
 
 
 class Child:
@@ -20,7 +29,10 @@ class Child:
         """Start a module with these words; `name` is how errors call it."""
         self._name: Final = name
         self._process: Final = subprocess.Popen(
-            [sys.executable, "-m", module, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-m", module, *words],
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
 
     def say(self, text: str) -> None:

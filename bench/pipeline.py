@@ -21,6 +21,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.child import environment
 from bench.frames import LoadError
 from bench.history import DONE, make_history
 from daybook.engine.kinds import ENTERING, LEAVING
@@ -270,7 +271,7 @@ def run_alone(directory: Path, work: str, what: str, runs: int) -> Run:
         sys.executable, "-m", "bench.pipeline", "--data", str(directory), "--alone", work, what,
         "--runs", str(runs),
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, check=False)
+    done = subprocess.run(command, capture_output=True, check=False, env=environment())
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
         raise LoadError(f"{work} could not be asked for '{what}': {said}")

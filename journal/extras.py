@@ -14,7 +14,7 @@ from typing import Final
 
 DISTRIBUTION: Final = "daybook-broker"
 _REQUIREMENT: Final = re.compile(r"(?P<what>[^;]+?)\s*;.*\bextra == ['\"](?P<extra>[\w-]+)['\"]")
-_OWN: Final = re.compile(rf"{DISTRIBUTION}\[(?P<extra>[\w-]+)\]")
+_OWN: Final = re.compile(rf"{DISTRIBUTION}\[(?P<extras>[\w,\s-]+)\]")
 
 
 def install_command(extra: str) -> str:
@@ -41,4 +41,5 @@ def _packages(extra: str, listed: list[str]) -> Iterator[str]:
         if own is None:
             yield found["what"]
         else:
-            yield from _packages(own["extra"], listed)
+            for one in own["extras"].split(","):
+                yield from _packages(one.strip(), listed)

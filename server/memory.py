@@ -35,8 +35,8 @@ from daybook.server.peer import Peer
 
 CONNECTION_BYTES: Final = 24 * 1024
 CONSUMER_BYTES: Final = 4 * 1024
-QUEUE_BYTES: Final = 10 * 1024
-ADDRESS_BYTES: Final = 1024
+QUEUE_BYTES: Final = 2 * 1024
+ADDRESS_BYTES: Final = 512
 ID_BYTES: Final = 128
 NAME_COPIES: Final = 4
 """What one of each takes in memory, without what is counted elsewhere, and how often the name of a

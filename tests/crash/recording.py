@@ -11,7 +11,6 @@ with nothing of what was not synced, then with random sectors, sizes and names o
 model is that of `tests.crash.power`.
 """
 
-import os
 import random
 import subprocess
 from collections import Counter
@@ -19,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from bench.child import environment as bench_environment
 from tests.crash.power import SYNC, SYNC_FOLDER, SYNCED_WRITE, Platter, read_records
 
 SYNCS: Final = frozenset((SYNC, SYNC_FOLDER, SYNCED_WRITE))
@@ -49,7 +49,7 @@ class Recording:
 
     def run(self, command: Sequence[str]) -> str:
         """Run a process until it ends, and return what it printed."""
-        environment = {**os.environ, **self.environment}
+        environment = bench_environment() | self.environment
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout

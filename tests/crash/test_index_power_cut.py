@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.child import environment
 from bench.preload import NoCompiler, compile_library
 from daybook.journal.data_directory import INDEX
 from tests.crash.power import SOURCE, SYNC, SYNC_FOLDER, SYNCED_WRITE
@@ -43,8 +44,9 @@ class Judges:
         if self._process is None:
             command = [sys.executable, "-m", "tests.crash.index_judge", str(self._data)]
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                env=environment(),
+            )  # fmt: skip
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(index, file=self._process.stdin, flush=True)

@@ -78,7 +78,7 @@ def test_connections_and_consumers_are_listed_and_closed(broker: BrokerProcess) 
         assert "closed 1 connection" in daybook(broker, "connection", "close", "--user", "ann")
         assert "administrator" in ann.expect("ERROR").headers["message"]
         peer = ["--peer", "127.0.0.1", "--user", "nobody"]
-        assert "no connection is like that" in daybook(broker, "connection", "close", *peer, code=1)
+        assert "no connection matches" in daybook(broker, "connection", "close", *peer, code=1)
         assert "name connections" in daybook(broker, "connection", "close", code=2)
         daybook(broker, "connection", "close", "--peer", "127.0.0.1")
         joe.expect("ERROR")

@@ -30,7 +30,9 @@ def _page_out_everything(queue: Queue, indexed_lsn: int) -> None:
             continue
         ready = list(level.ready())
         queue.levels[number] = None
+        queue.occupied &= ~(1 << number)
         if ready:
+            queue.occupied |= 1 << number
             gap = queue.level(number).open_gap(0, indexed_lsn)
             for entry in ready:
                 gap.add(entry.message)

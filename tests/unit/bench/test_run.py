@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench import run, targets
+from bench.child import environment
 from bench.load import MODES
 from bench.run import Interrupted, Interrupts, Record
 
@@ -56,7 +57,12 @@ def test_an_interrupted_benchmark_reports_what_it_has_and_leaves_nothing(tmp_pat
     command = [sys.executable, "-m", "bench.run", "--targets", "floor", "--modes", "send"]
     command += ["--runs", "100", "--messages", "1000", "--warm-up", "0", "--data", str(tmp_path)]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=environment(),
     ) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("run 1: send")

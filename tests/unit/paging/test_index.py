@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
+from bench.child import environment
 from daybook.engine import events
 from daybook.engine.digest import digest
 from daybook.engine.state import State
@@ -245,7 +246,9 @@ for block in blocks_by(world_of(3000), 20):
 
 def test_killed_at_any_moment_it_is_at_a_commit(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITE, str(tmp_path)]
-    child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment()
+    )
     assert child.stdout is not None
     told = 0
     for _ in range(25):
