@@ -176,6 +176,13 @@ KEYS: Final = (
         "Whether a queue is created when somebody first sends to it or consumes from it.",
     ),
     Key(
+        "default-max-consumers",
+        int,
+        NO_LIMIT,
+        "max-consumers of queues that are created by being used or subscribed to; -1: no limit.",
+        _check_limit,
+    ),
+    Key(
         "max-size-bytes",
         int,
         NO_LIMIT,
@@ -315,6 +322,7 @@ class AddressSettings(msgspec.Struct, frozen=True):
     expiry_address: str
     auto_create_addresses: bool
     auto_create_queues: bool
+    default_max_consumers: int
     max_size_bytes: int
     max_size_messages: int
     address_full_policy: str

@@ -199,6 +199,9 @@ def create_queue(
     peer = core.state.connections.get(connection)
     if peer is not None and not definition.temporary:
         definition = msgspec.structs.replace(definition, user=peer.user)
+    if reason != events.ADMINISTRATION:
+        default = core.state.settings.resolve(address.name).default_max_consumers
+        definition = msgspec.structs.replace(definition, max_consumers=default)
     number = core.state.next_queue
     core.emit(
         events.row(

@@ -124,3 +124,18 @@ def test_a_queue_has_no_more_consumers_than_it_may() -> None:
     world.ok(Attach(connection, "q"))
     world.ok(create_queue("closed", "closed", max_consumers=0))
     assert "max-consumers is 0" in world.refused(Attach(connection, "closed")).text
+
+
+def test_what_is_made_by_being_used_has_the_default_of_its_address() -> None:
+    world = World()
+    world.settings(all={"default_max_consumers": 1})
+    connection = world.connect()
+    world.ok(Attach(connection, "used"))
+    assert "max-consumers is 1" in world.refused(Attach(connection, "used")).text
+    world.ok(create_queue("asked", "asked"))
+    for _ in range(2):
+        world.ok(Attach(connection, "asked"))
+    world.ok(Attach(connection, "news", durable_name="d", routing_type=MULTICAST))
+    assert world.queue("dsub.d").definition.max_consumers == 1
+    world.restart()
+    assert world.queue("dsub.d").definition.max_consumers == 1
