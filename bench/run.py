@@ -5,6 +5,7 @@ machine falls on all targets alike, and every single measurement starts its brok
 empty data directory.
 """
 
+import shutil
 import signal
 import sys
 import tempfile
@@ -131,10 +132,8 @@ class Session:
         if one.name in _PEERS and mode != "drain":
             plan = msgspec.structs.replace(plan, messages=self._peer_messages)
         try:
-            with tempfile.TemporaryDirectory(
-                prefix=f"bench-{one.name}-", dir=self._directory, ignore_cleanup_errors=True
-            ) as data:
-                sample = self._measure_in(Path(data), one, mode, run, plan)
+            with self._folder(one.name) as data:
+                sample = self._measure_in(data, one, mode, run, plan)
         except (LoadError, TargetError) as error:
             self.failures.append(f"{mode}, {one.name}, run {run}: {error}")
             click.echo(f"FAILED: {self.failures[-1]}", err=True)
@@ -143,6 +142,19 @@ class Session:
         shown = f"p50 {sample.p50_us:.0f} us" if mode == "roundtrip" else f"{sample.rate:,.0f}/s"
         others = f"others used {sample.others:.0%} of the machine"
         click.echo(f"run {run}: {mode:9} {one.name:17} {shown:>14}  {others}", err=True)
+
+    @contextmanager
+    def _folder(self, name: str) -> Iterator[Path]:
+        """A folder that is gone afterwards, whenever somebody interrupts."""
+        data: Path | None = None
+        try:
+            with self._interrupts.shielded():
+                data = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=self._directory))
+            yield data
+        finally:
+            if data is not None:
+                with self._interrupts.shielded():
+                    shutil.rmtree(data, ignore_errors=True)
 
     def _measure_in(self, data: Path, one: Target, mode: str, run: int, plan: Plan) -> Sample:
         running = None

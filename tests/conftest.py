@@ -1,4 +1,4 @@
-"""What all tests share: how long hypothesis searches.
+"""What all tests share: how long hypothesis searches, and that none leaves anything to the next.
 
 `HYPOTHESIS_PROFILE=night` searches for hours, `ci` reports how to repeat a failure, `dev` (the
 default) is quick. No profile has a deadline: tests never depend on how fast the machine is.
@@ -6,7 +6,10 @@ default) is quick. No profile has a deadline: tests never depend on how fast the
 
 import os
 import signal
+from collections.abc import Iterator
 
+import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("dev", deadline=None, max_examples=50)
@@ -23,3 +26,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.en
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Shells start background jobs like that; tests that interrupt programs would never end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _leave_nothing_behind() -> Iterator[None]:
+    """A session of Spark changes the environment, and a broker in this process its logging."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    yield
+    structlog.reset_defaults()
+    if before is None:
+        os.environ.pop("PYTHONSAFEPATH", None)
