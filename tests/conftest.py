@@ -7,6 +7,7 @@ default) is quick. No profile has a deadline: tests never depend on how fast the
 import os
 import signal
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 import structlog
@@ -27,12 +28,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Shells start background jobs like that; tests that interrupt programs would never end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+_IS_SAFE: Final = "PYTHONSAFEPATH" in os.environ
+"""Before any fixture, however wide its scope."""
+
 
 @pytest.fixture(autouse=True)
 def _leave_nothing_behind() -> Iterator[None]:
     """A session of Spark changes the environment, and a broker in this process its logging."""
-    before = os.environ.get("PYTHONSAFEPATH")
     yield
     structlog.reset_defaults()
-    if before is None:
+    if not _IS_SAFE:
         os.environ.pop("PYTHONSAFEPATH", None)

@@ -1,6 +1,5 @@
 """The whole broker under faults, from fresh seeds and from some that once found something."""
 
-import os
 import random
 import subprocess
 import sys
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.child import environment
 from tests.simulation.counts import Counts, HardCounts
 from tests.simulation.run import explain, main
 from tests.simulation.simulation import HARDENED_FROM, RESENDING_FROM, Simulation
@@ -144,7 +144,7 @@ def test_same_seed_gives_the_same_run() -> None:
         done = subprocess.run(
             [sys.executable, "-c", program],
             cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            env=environment() | {"PYTHONHASHSEED": hash_seed},
             capture_output=True,
             text=True,
             check=True,
