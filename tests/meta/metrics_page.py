@@ -4,7 +4,7 @@
 """
 
 from daybook.server.figures import FAMILIES
-from tests.meta import tree
+from tests.meta import drawn_part, tree
 from tests.meta.events_page import table
 
 PAGE = tree.ROOT / "docs" / "monitoring.md"
@@ -28,13 +28,12 @@ def draw() -> str:
 
 def part(page: str) -> str:
     """Return what a page has between the marks."""
-    return page.partition(BEGIN)[2].partition(END)[0]
+    return drawn_part.part(page, BEGIN, END)
 
 
 def main() -> None:
     """Draw the part anew."""
-    page = PAGE.read_text("utf-8")
-    PAGE.write_text(page.replace(BEGIN + part(page) + END, BEGIN + draw() + END), "utf-8")
+    drawn_part.redraw(PAGE, BEGIN, END, draw())
 
 
 if __name__ == "__main__":
