@@ -19,6 +19,10 @@ from typing import Any, Final
 
 import msgspec
 
+DAYBOOK: Final = str(Path(sys.executable).with_name("daybook"))
+"""The installed script, as users start it: unlike `python -m`, it imports nothing from where it is
+started."""
+
 READY_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.01
@@ -89,7 +93,7 @@ class BrokerProcess:
         """Start the process and do not wait for it."""
         assert self._process is None, "it runs already"
         command = [
-            sys.executable, "-m", "daybook", "serve", "--config", str(self.config_file),
+            DAYBOOK, "serve", "--config", str(self.config_file),
             "--data", str(self.data), "--set", f"users-file={self.directory}/users.toml",
         ]  # fmt: skip
         for where in self.listen:
