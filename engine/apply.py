@@ -31,7 +31,16 @@ from daybook.engine.events import (
     Row,
 )
 from daybook.engine.id_cache import IdCache, key_of
-from daybook.engine.message import GONE, HELD_LEVEL, IN_FLIGHT, READY, Entry, Message
+from daybook.engine.message import (
+    GONE,
+    HELD_LEVEL,
+    IN_FLIGHT,
+    PRIORITIES,
+    READY,
+    SCHEDULED_LEVEL,
+    Entry,
+    Message,
+)
 from daybook.engine.queues import Queue
 from daybook.engine.settings import Settings
 from daybook.engine.state import Address, Connection, Consumer, State, count_down
@@ -167,16 +176,30 @@ def _come_back(state: State, lsn: int, queue: Queue, entry: Entry, delivery_coun
 
 
 def held(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
-    """A ready entry is set aside in its queue."""
+    """An entry that is ready or scheduled is set aside in its queue until it is released."""
     queue = state.queues[row[QUEUE]]
     entry = queue.get(row[MESSAGE])
     if entry.state != READY or entry.held:
         raise MisfitError(f"event {lsn}: message {entry.message.id} held while not ready")
+    _set_aside(queue, entry, entry.moved_to(HELD_LEVEL, lsn))
+    state.holding[queue.id] = queue
+
+
+def scheduled(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
+    """A ready entry is set aside in its queue until a time."""
+    decoded = cast(events.ScheduledDetail, events.decode_detail(events.SCHEDULED, detail))
+    queue = state.queues[row[QUEUE]]
+    entry = queue.get(row[MESSAGE])
+    if entry.state != READY or entry.level >= PRIORITIES:
+        raise MisfitError(f"event {lsn}: message {entry.message.id} scheduled while not ready")
+    _set_aside(queue, entry, entry.moved_to(SCHEDULED_LEVEL, lsn, decoded.due))
+    state.is_due(decoded.due, entry.message, queue)
+
+
+def _set_aside(queue: Queue, entry: Entry, aside: Entry) -> None:
     queue.withdraw(entry, GONE)
-    aside = entry.moved_to(HELD_LEVEL, lsn)
     queue.entries[aside.message.id] = aside
     queue.set_aside(aside)
-    state.holding[queue.id] = queue
 
 
 def released(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
@@ -185,6 +208,19 @@ def released(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, bo
     entry = queue.get(row[MESSAGE])
     if not entry.held:
         raise MisfitError(f"event {lsn}: message {entry.message.id} released and is not held")
+    _make_ready(state, lsn, queue, entry)
+
+
+def due(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
+    """An entry that was scheduled is ready again, in its place."""
+    queue = state.queues[row[QUEUE]]
+    entry = queue.get(row[MESSAGE])
+    if entry.level != SCHEDULED_LEVEL:
+        raise MisfitError(f"event {lsn}: message {entry.message.id} due and is not scheduled")
+    _make_ready(state, lsn, queue, entry)
+
+
+def _make_ready(state: State, lsn: int, queue: Queue, entry: Entry) -> None:
     queue.withdraw(entry, GONE)
     ready = entry.moved_to(entry.message.priority, lsn)
     queue.entries[ready.message.id] = ready
@@ -469,6 +505,8 @@ APPLY: Final[dict[int, Apply]] = {
     events.HELD: held,
     events.RELEASED: released,
     events.SKIPPED: nothing,
+    events.SCHEDULED: scheduled,
+    events.DUE: due,
 }
 assert APPLY.keys() == events.BY_NUMBER.keys()
 

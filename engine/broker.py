@@ -20,6 +20,7 @@ from daybook.engine import (
     holding,
     limits,
     routing,
+    scheduling,
     settling,
     slices,
     subscriptions,
@@ -76,6 +77,11 @@ def _expire_due(core: Core, command: commands.ExpireDue) -> int | Refusal:
     return 0
 
 
+def _deliver_due(core: Core, command: commands.DeliverDue) -> int | Refusal:
+    core.more_scheduled = scheduling.deliver_due(core, command.limit)
+    return 0
+
+
 HANDLERS: Final[dict[type, Handler]] = {
     commands.Send: _send,
     commands.Chunk: _chunk,
@@ -94,6 +100,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.Rollback: transactions.rollback,
     commands.ExpireTransactions: transactions.expire,
     commands.ExpireDue: _expire_due,
+    commands.DeliverDue: _deliver_due,
     commands.RetryHeld: holding.retry,
     commands.ReleaseHeld: holding.release,
     commands.CreateAddress: administration.create_address,
@@ -245,6 +252,10 @@ class Broker(Core):
     def retry_due(self) -> bool:
         """Whether some of what is held is to be tried again."""
         return self.held_changed or bool(self.held_walk)
+
+    def wakes(self, now: int) -> bool:
+        """Whether something that is scheduled may be due, so that `DeliverDue` is to be handled."""
+        return now // 1000 >= self.state.wake_at
 
     @property
     def lsn(self) -> int:

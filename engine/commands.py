@@ -193,6 +193,15 @@ class Room(Command):
     bytes: int
 
 
+class DeliverDue(Command):
+    """Make ready what is scheduled and due, at most `limit` entries.
+
+    `Broker.more_scheduled` says if some are left.
+    """
+
+    limit: int = 1000
+
+
 class ExpireDue(Command):
     """Expire what is due, at most `limit` entries; `Broker.more_due` says if some are left."""
 

@@ -106,6 +106,7 @@ class Core:
         # Consumer, message, delivery count, whether it may have been delivered before, gate.
         self.effects: list[tuple[Consumer, Message, int, bool, int]] = []
         self.more_due = False
+        self.more_scheduled = False
         # Whether what is held may have somewhere to go by now, and the walk over it: ids of queues
         # to go, and how far it is in the last of them.
         self.held_changed = bool(state.holding)

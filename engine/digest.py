@@ -15,7 +15,7 @@ import msgspec
 
 from daybook.engine.definitions import values_beyond
 from daybook.engine.events import REDELIVERED
-from daybook.engine.message import HELD_LEVEL, Entry
+from daybook.engine.message import HELD_LEVEL, SCHEDULED_LEVEL, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.state import Address, Connection, Consumer, State
 
@@ -27,8 +27,12 @@ digests from before there were such attributes stay as they were."""
 PARTS: Final = 7
 """Addresses, queues, connections, consumers, settings, counters, sums."""
 U64: Final = (1 << 64) - 1
-HELD: Final = 3
-"""What stands for the state of an entry that is set aside."""
+STATE_HELD: Final = 3
+"""What stands for the state of an entry that is held ..."""
+STATE_SCHEDULED: Final = 4
+"""... and of one that is scheduled."""
+STATES: Final = {HELD_LEVEL: STATE_HELD, SCHEDULED_LEVEL: STATE_SCHEDULED}
+"""By level, where the level says the state."""
 HASH_START: Final = 0x9E3779B97F4A7C15
 HASH_FACTORS: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
@@ -85,10 +89,11 @@ def entry_hash(queue_id: int, entry: Entry) -> int:
     value = _mix(value ^ (queue_id << 32 | message.address_id))
     # The flag only where it is so: digests from before there was one stay as they were.
     flags = message.flags | REDELIVERED if entry.redelivered else message.flags
-    state = HELD if entry.level == HELD_LEVEL else entry.state
+    state = STATES.get(entry.level, entry.state)
     known = entry.delivery_count << 32 | message.priority << 16 | flags << 8 | state
     value = _mix(value ^ known)
-    return _mix(value ^ message.expires)
+    value = _mix(value ^ message.expires)
+    return _mix(value ^ entry.due) if entry.due else value
 
 
 def _mix(value: int) -> int:

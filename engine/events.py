@@ -18,7 +18,7 @@ import msgspec
 
 from daybook.engine import life
 from daybook.engine.definitions import AddressDefinition, Detail, QueueDefinition
-from daybook.engine.life import BEGINS, CHANGES, ENDS, IN_FLIGHT, READY, WAITING, Life
+from daybook.engine.life import BEGINS, CHANGES, ENDS, IN_FLIGHT, READY, Life
 
 Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
 """An event's integers, in the order of COLUMNS."""
@@ -123,6 +123,8 @@ DUPLICATE_IDS_CLEARED: Final = 37
 HELD: Final = 38
 RELEASED: Final = 39
 SKIPPED: Final = 40
+SCHEDULED: Final = 41
+DUE: Final = 42
 
 # Numbers of the reasons; one list for all kinds, so that a query needs no second table.
 NO_REASON: Final = 0
@@ -164,6 +166,7 @@ DUPLICATE: Final = 35
 UNREADABLE: Final = 36
 GIVEN_BACK: Final = 37
 REFUSED: Final = 38
+REDELIVERY_DELAY: Final = 39
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
@@ -211,6 +214,7 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     ),
     GIVEN_BACK: ("given-back", "the consumer gave it back untried; the attempt does not count"),
     REFUSED: ("refused", "the consumer will never take it: it is dead-lettered at once"),
+    REDELIVERY_DELAY: ("redelivery-delay", "a delivery failed, and the next one is to come later"),
 }
 
 
@@ -330,6 +334,12 @@ class HeldDetail(Detail, frozen=True):
     """Why the message has nowhere to go, in words."""
 
     text: str = ""
+
+
+class ScheduledDetail(Detail, frozen=True):
+    """Before when the message is not delivered, in milliseconds since 1970."""
+
+    due: int = 0
 
 
 class PagingDetail(Detail, frozen=True):
@@ -453,15 +463,15 @@ EVENT_TYPES: Final = (
               "The last allowed delivery failed; the message left the queue. `related` is the "
               "new message at the "
               "dead letter address, 0 if it was dropped.",
-              life=life.leaves(IN_FLIGHT, WAITING), counter="dead_lettered"),
+              life=life.leaves(IN_FLIGHT, life.ON_HOLD), counter="dead_lettered"),
     EventType(EXPIRED, "Expired", (*_ENTRY, "related"), None,
               "The message's time had passed; it left the queue. `related` is the new message at"
               " the expiry address, "
               "0 if it was dropped.",
-              life=life.leaves(READY, WAITING), counter="expired"),
+              life=life.leaves(READY, life.ON_HOLD, life.ON_SCHEDULE), counter="expired"),
     EventType(REMOVED, "Removed", (*_ENTRY, "connection"), None,
               "The message was taken out of the queue by something other than a consumer.",
-              life=life.leaves(READY, IN_FLIGHT, WAITING)),
+              life=life.leaves(READY, IN_FLIGHT, life.ON_HOLD, life.ON_SCHEDULE)),
     EventType(TRANSACTION_COMMITTED, "TransactionCommitted", ("reason", "connection"),
               TransactionDetail,
               "The events from `first` on, up to this one, happened together."),
@@ -497,16 +507,24 @@ EVENT_TYPES: Final = (
     EventType(DUPLICATE_IDS_CLEARED, "DuplicateIdsCleared", ("reason", "address"), None,
               "The address has forgotten all ids that it remembered."),
     EventType(HELD, "Held", _ENTRY, HeldDetail,
-              "The message was ready and should have gone to the dead letter address or the expiry"
+              "The message should have gone to the dead letter address or the expiry"
               " address (see the reason), where nothing takes it. It is set aside in its queue, and"
               " is not delivered until it is released.",
-              life=life.WAITS),
+              life=life.IS_HELD),
     EventType(RELEASED, "Released", _ENTRY, None,
               "The message was held, and is ready again, in its place in the queue.",
-              life=life.BECOMES_READY),
+              life=life.IS_RELEASED),
     EventType(SKIPPED, "Skipped", (), None,
               "Nothing happened. The broker before may have given this LSN to a message, connection"
               " or consumer, and ended before that was durable; so nothing else ever gets it."),
+    EventType(SCHEDULED, "Scheduled", _ENTRY, ScheduledDetail,
+              "The message was ready, and is not delivered before the time in the detail. It is set"
+              " aside in its queue until then.",
+              life=life.IS_SCHEDULED),
+    EventType(DUE, "Due", _ENTRY, None,
+              "The message was scheduled, and its time has come: it is ready again, in its place in"
+              " the queue.",
+              life=life.IS_DUE),
 )  # fmt: skip
 
 BY_NUMBER: Final[dict[int, EventType]] = {entry.number: entry for entry in EVENT_TYPES}

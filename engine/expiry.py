@@ -4,20 +4,14 @@ How it then leaves is `engine.departing`. A queue of the target address itself i
 message could go round for ever; what is held is left to `engine.holding`.
 """
 
-from collections import deque
-from collections.abc import Iterator
-from heapq import heappop, heappush
 from typing import Final
 
 from daybook.engine.core import Core
 from daybook.engine.departing import expire, expiry_address
 from daybook.engine.message import IN_FLIGHT, READY, Entry
 from daybook.engine.queues import ContentError, Due, Queue
-from daybook.engine.state import State
 from daybook.engine.unreadable import let_rest
 
-DUE_AT_A_TIME: Final = 1000
-"""How much of what is due is read from the store at once."""
 EXPIRE_UNITS: Final = 4
 """What taking an entry out costs beyond looking at it, in units of the budget."""
 
@@ -41,13 +35,13 @@ def expire_due(core: Core, limit: int) -> bool:
     finally:
         # They are given again by a later scan.
         for item in unread:
-            heappush(core.state.expiring, item)
+            core.state.expiring.put_back(item)
 
 
 def _expire_due(core: Core, limit: int, unread: list[Due]) -> bool:
     """The same; adds to `unread` what cannot be moved because its content cannot be read."""
     expired = 0
-    for item in _due(core):
+    for item in core.state.expiring.due(core.state.store, core.now // 1000):
         core.budget.spent += 1
         if _expire_one(core, item, unread):
             core.budget.spent += EXPIRE_UNITS
@@ -75,35 +69,3 @@ def _expire_one(core: Core, item: Due, unread: list[Due]) -> bool:
         unread.append(item)
         return False
     return True
-
-
-def _due(core: Core) -> Iterator[Due]:
-    """Give what is due by time and age: what is resident from the heap, the rest from the store.
-
-    What was given is not given again, unless it comes back.
-    """
-    state = core.state
-    expiring = state.expiring
-    now_ms = core.now // 1000
-    stored = _stored_due(state, now_ms)
-    was_full = len(stored) == DUE_AT_A_TIME
-    while True:
-        from_heap = expiring[0] if expiring and expiring[0][0] <= now_ms else None
-        if stored and (from_heap is None or stored[0] <= from_heap):
-            item = stored.popleft()
-        elif from_heap is not None:
-            item = heappop(expiring)
-        else:
-            return
-        # Of what came from the heap too: the store will have it later.
-        state.due_after = max(state.due_after, item)
-        if was_full and not stored:
-            stored = _stored_due(state, now_ms)
-            was_full = len(stored) == DUE_AT_A_TIME
-        yield item
-
-
-def _stored_due(state: State, now_ms: int) -> deque[Due]:
-    if state.store is None:
-        return deque()
-    return deque(state.store.due(state.due_after, now_ms, DUE_AT_A_TIME))

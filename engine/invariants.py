@@ -10,7 +10,15 @@ from collections.abc import Iterator
 from daybook.engine.events import PERSISTENT
 from daybook.engine.gap import Gap
 from daybook.engine.level import Level, position_of
-from daybook.engine.message import HELD_LEVEL, IN_FLIGHT, READY, Entry
+from daybook.engine.message import (
+    HELD_LEVEL,
+    IN_FLIGHT,
+    LEVELS,
+    PRIORITIES,
+    READY,
+    SCHEDULED_LEVEL,
+    Entry,
+)
 from daybook.engine.queues import PAST_ALL, Queue
 from daybook.engine.state import HOST, Address, Consumer, State, key_of
 
@@ -128,15 +136,17 @@ def _same_consumers(where: str, found: list[Consumer], state: State) -> Iterator
 
 
 def _entries(queue: Queue) -> Iterator[str]:
-    """Every entry is either ready or in flight to one consumer, and the counts say how many."""
-    ready = held = transient = 0
+    """Every entry stands in a level or is in flight to one consumer, and the counts say it."""
+    standing = [0] * LEVELS
+    transient = 0
     for message_id, entry in queue.entries.items():
         where = f"message {message_id} in queue '{queue.name}'"
         if entry.message.id != message_id:
             yield f"{where} is message {entry.message.id}"
         if entry.state == READY:
-            ready += not entry.held
-            held += entry.held
+            standing[entry.level] += 1
+            if (entry.due > 0) != (entry.level == SCHEDULED_LEVEL):
+                yield f"{where} is in level {entry.level} and due at {entry.due}"
             if entry.consumer is not None:
                 yield f"{where} is ready and in flight to consumer {entry.consumer.id}"
             if entry.linked == (message_id in queue.withheld):
@@ -149,14 +159,16 @@ def _entries(queue: Queue) -> Iterator[str]:
             transient += 1
     size = sum(entry.message.size for entry in queue.entries.values())
     for level, gap in queue.gaps():
-        ready += gap.count if level != HELD_LEVEL else 0
-        held += gap.count if level == HELD_LEVEL else 0
+        standing[level] += gap.count
         transient += gap.transients
         size += gap.bytes
-    if ready != queue.ready_count:
-        yield f"queue '{queue.name}' counts {queue.ready_count} ready messages and has {ready}"
-    if held != queue.held_count:
-        yield f"queue '{queue.name}' counts {queue.held_count} held messages and has {held}"
+    for what, counted, found in (
+        ("ready", queue.ready_count, sum(standing[:PRIORITIES])),
+        ("held", queue.held_count, standing[HELD_LEVEL]),
+        ("scheduled", queue.scheduled_count, standing[SCHEDULED_LEVEL]),
+    ):
+        if counted != found:
+            yield f"queue '{queue.name}' counts {counted} {what} messages and has {found}"
     if size != queue.bytes:
         yield f"queue '{queue.name}' counts {queue.bytes} bytes and has {size}"
     if transient != queue.transient_count:
@@ -188,7 +200,7 @@ def _order(queue: Queue) -> Iterator[str]:
             linked += sum(entry.state == READY for entry in part)
             tombstones += sum(entry.state != READY for entry in part)
         gap = level.gap
-        if number != HELD_LEVEL and (level.linked_count or (gap is not None and gap.count)):
+        if number < PRIORITIES and (level.linked_count or (gap is not None and gap.count)):
             yield from _is_occupied(queue, number)
         if gap is not None:
             yield from _gap(queue, number, level, gap)
@@ -197,9 +209,9 @@ def _order(queue: Queue) -> Iterator[str]:
         if tombstones != level.tombstones:
             where = f"level {number} of queue '{queue.name}'"
             yield f"{where} counts {level.tombstones} tombstones and has {tombstones}"
-    known = queue.ready_count + queue.held_count
+    known = queue.ready_count + queue.aside_count
     if linked + queue.gap_count != known:
-        yield f"queue '{queue.name}' counts {known} ready and held messages and lists {linked}"
+        yield f"queue '{queue.name}' counts {known} messages in levels and lists {linked}"
     counted = sum(gap.count for _, gap in queue.gaps())
     if counted != queue.gap_count:
         yield f"queue '{queue.name}' counts {queue.gap_count} paged messages and has {counted}"

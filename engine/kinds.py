@@ -12,6 +12,7 @@ from typing import Final
 from daybook.engine.events import BY_NUMBER, EVENT_TYPES, EventType
 from daybook.engine.life import (
     ADDRESS,
+    ASIDE,
     BEGINS,
     BROKER,
     CHANGES,
@@ -22,7 +23,6 @@ from daybook.engine.life import (
     IN_FLIGHT,
     NOWHERE,
     QUEUE,
-    WAITING,
     Life,
 )
 
@@ -63,7 +63,11 @@ TAKING: Final = _moving(lambda life: life.after == IN_FLIGHT)
 LEAVING: Final = _moving(lambda life: life.after == GONE)
 STAYING: Final = OF_ENTRIES - ENTERING - LEAVING
 """Kinds before and after which the entry is in its queue."""
-WITHOUT_WAITING: Final = _moving(lambda life: WAITING not in life.before and life.after != WAITING)
+SETTING_ASIDE: Final = _moving(lambda life: life.after in ASIDE)
+FROM_ASIDE: Final = _moving(lambda life: set(life.before) <= set(ASIDE))
+"""Kinds that make ready what was set aside."""
+NOT_ASIDE: Final = _moving(lambda life: not {*life.before, life.after} & set(ASIDE))
+"""Kinds of what is neither set aside before nor after."""
 ENDING_A_DELIVERY: Final = _moving(lambda life: life.before == (IN_FLIGHT,))
 """Kinds that can only follow a delivery, and end it."""
 ENDING_UNNAMED: Final = LEAVING - _where(lambda event: "consumer" in event.columns)

@@ -13,7 +13,10 @@ import msgspec
 NOWHERE: Final = "nowhere"
 READY: Final = "ready"
 IN_FLIGHT: Final = "in flight"
-WAITING: Final = "held"
+ON_HOLD: Final = "held"
+ON_SCHEDULE: Final = "scheduled"
+ASIDE: Final = (ON_HOLD, ON_SCHEDULE)
+"""Places from which nothing is delivered."""
 GONE: Final = "gone"
 
 # Things that ids stand for, and the broker itself.
@@ -40,8 +43,10 @@ class Life(msgspec.Struct, frozen=True):
 ENTERS: Final = Life("enters", (NOWHERE,), READY)
 IS_TAKEN: Final = Life("is taken", (READY,), IN_FLIGHT)
 RETURNS: Final = Life("returns", (IN_FLIGHT,), READY)
-WAITS: Final = Life("waits", (READY,), WAITING)
-BECOMES_READY: Final = Life("becomes ready again", (WAITING,), READY)
+IS_HELD: Final = Life("is held", (READY, ON_SCHEDULE), ON_HOLD)
+IS_RELEASED: Final = Life("becomes ready again", (ON_HOLD,), READY)
+IS_SCHEDULED: Final = Life("is scheduled", (READY,), ON_SCHEDULE)
+IS_DUE: Final = Life("becomes ready again", (ON_SCHEDULE,), READY)
 
 
 def leaves(*before: str) -> Life:

@@ -5,13 +5,17 @@ Must never know queues, or where content is kept that is not in memory.
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from daybook.engine import life
+
 if TYPE_CHECKING:
     from daybook.engine.state import Consumer
 
 PRIORITIES: Final = 10
 HELD_LEVEL: Final = PRIORITIES
 """The level of entries that are set aside: one for all priorities, and never delivered from."""
-LEVELS: Final = PRIORITIES + 1
+SCHEDULED_LEVEL: Final = PRIORITIES + 1
+"""The level of entries that are not to be delivered before a time: likewise one for all."""
+LEVELS: Final = PRIORITIES + 2
 DEFAULT_PRIORITY: Final = 4
 MESSAGE_OVERHEAD_BYTES: Final = 128
 """What a message weighs in windows beyond its headers and body."""
@@ -27,6 +31,9 @@ LARGE_BYTES: Final = 1024
 
 LARGE: Final = 4
 """Flag of a message whose body is in the journal only; the same as `events.LARGE`."""
+
+PLACES: Final = {HELD_LEVEL: life.ON_HOLD, SCHEDULED_LEVEL: life.ON_SCHEDULE}
+"""By level, for entries that are in no flight; READY in all others."""
 
 # States of an entry.
 READY: Final = 0
@@ -135,7 +142,8 @@ class Entry:
     is the LSN at which it last came back, 0 if it never did: until that is indexed, the store knows
     it otherwise. `redelivered` records that a delivery of it ended, whatever that did to the count.
 
-    READY says that it stands in a level: in that of its priority, or set aside in HELD_LEVEL.
+    READY says that it stands in a level: in that of its priority, or set aside, in HELD_LEVEL or
+    SCHEDULED_LEVEL.
     """
 
     __slots__ = (
@@ -156,18 +164,46 @@ class Entry:
 
     @property
     def held(self) -> bool:
-        """Whether it is set aside: not to be delivered until it is released."""
+        """Whether it is set aside until it is released."""
         return self.level == HELD_LEVEL
 
-    def moved_to(self, level: int, lsn: int) -> "Entry":
-        """Return an entry like this one for another level.
+    @property
+    def due(self) -> int:
+        """Until when it is set aside, in milliseconds since 1970; 0 if it is not scheduled."""
+        return 0
+
+    @property
+    def place(self) -> str:
+        """Where it is, in the words of `engine.life`."""
+        if self.state == IN_FLIGHT:
+            return life.IN_FLIGHT
+        return PLACES.get(self.level, life.READY)
+
+    def moved_to(self, level: int, lsn: int, due: int = 0) -> "Entry":
+        """Return an entry like this one for another level; in SCHEDULED_LEVEL with its time.
 
         This one may stay behind as a tombstone.
         """
-        moved = Entry(self.message)
+        moved = Scheduled(self.message, due) if level == SCHEDULED_LEVEL else Entry(self.message)
         moved.position = self.position
         moved.level = level
         moved.delivery_count = self.delivery_count
         moved.redelivered = self.redelivered
         moved.changed = lsn
         return moved
+
+
+class Scheduled(Entry):
+    """An entry in SCHEDULED_LEVEL: it is not to be delivered before a time."""
+
+    __slots__ = ("_due",)
+
+    def __init__(self, message: Message, due: int) -> None:
+        super().__init__(message)
+        self.level = SCHEDULED_LEVEL
+        self._due: Final = due
+
+    @property
+    def due(self) -> int:
+        """Until when it is set aside, in milliseconds since 1970."""
+        return self._due

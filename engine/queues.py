@@ -1,9 +1,10 @@
 """A queue: entries in the order in which they are to be delivered, in memory and out of it.
 
-A queue has a level (`engine.level`) for each priority that it holds; entries that are set aside
-(ADR 25) have a level of their own, which is paged like the others and never delivered from. What is
-resident never shows in what the methods answer. Must never know how a level keeps its order, what
-brings the store its entries, or when they leave memory (`engine.residency` decides that).
+A queue has a level (`engine.level`) for each priority that it holds. Entries that are set aside,
+held (ADR 25) or scheduled (ADR 36), have a level of their own for each of these, which is paged
+like the others and never delivered from. What is resident never shows in what the methods answer.
+Must never know how a level keeps its order, what brings the store its entries, or when they leave
+memory (`engine.residency` decides that).
 """
 
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from daybook.engine.message import (
     LEVELS,
     PRIORITIES,
     READY,
+    SCHEDULED_LEVEL,
     Entry,
     Filter,
     Message,
@@ -33,7 +35,7 @@ PAST_ALL: Final = (1 << 63) - 1
 
 
 Due: TypeAlias = tuple[int, int, int]
-"""When something expires, in milliseconds since 1970, its message id and its queue id."""
+"""A timer: when to look at an entry, in milliseconds since 1970, its message id and queue id."""
 
 
 class StoreError(DaybookError):
@@ -76,7 +78,7 @@ class Store(Protocol):
         ...
 
     def find(self, queue: "Queue", message_id: int) -> Entry | None:
-        """Return one entry that is ready or held, without content."""
+        """Return one entry that is in no flight, without content."""
         ...
 
     def fill(self, messages: list[Message]) -> None:
@@ -87,10 +89,8 @@ class Store(Protocol):
         """Return how many entries only the store has, and the sum of their hashes."""
         ...
 
-    def due(
-        self, after: tuple[int, int, int], until: int, limit: int
-    ) -> list[tuple[int, int, int]]:
-        """Return (expires, message id, queue id) of what expires up to `until` (milliseconds).
+    def due(self, reason: int, after: Due, until: int, limit: int) -> list[Due]:
+        """Return timers of a reason (`engine.timers`) up to a time (`until`, milliseconds).
 
         In order, behind `after`, at most `limit`; with what left or is in flight since.
         """
@@ -127,15 +127,16 @@ class Queue:
 
     `entries` holds everything that is resident, ready or in flight, by message id. `levels` has the
     levels that were needed so far; `occupied` has a bit for each level to deliver from that may
-    have some. `ready_count`, `held_count` and `bytes` count everything, wherever it is.
+    have some. `ready_count`, `held_count`, `scheduled_count` and `bytes` count everything, wherever
+    it is.
     """
 
     __slots__ = (
         "acknowledged", "added", "address", "bytes", "consumers", "dead_lettered", "definition",
         "deleting", "entries", "expired", "gap_count", "gone", "gone_max", "has_passed",
         "held_count", "id", "levels", "matcher", "newest", "next_consumer", "next_notice",
-        "occupied", "paused", "ready_count", "selective_count", "store", "transient_count",
-        "transients_from", "weight", "window", "withheld",
+        "occupied", "paused", "ready_count", "scheduled_count", "selective_count", "store",
+        "transient_count", "transients_from", "weight", "window", "withheld",
     )  # fmt: skip
 
     def __init__(self, queue_id: int, definition: QueueDefinition, address: "Address") -> None:
@@ -150,6 +151,7 @@ class Queue:
         self.occupied = 0
         self.ready_count = 0
         self.held_count = 0
+        self.scheduled_count = 0
         self.transient_count = 0
         self.bytes = 0
         # What the entries take in memory that are there.
@@ -185,8 +187,27 @@ class Queue:
 
     @property
     def message_count(self) -> int:
-        """How many messages are in the queue, ready, held or in flight."""
+        """How many messages are in the queue, wherever they are and whatever their state."""
         return len(self.entries) + self.gap_count
+
+    @property
+    def aside_count(self) -> int:
+        """How many messages are set aside: held or scheduled."""
+        return self.held_count + self.scheduled_count
+
+    @property
+    def in_flight_count(self) -> int:
+        """How many messages were delivered and are not settled."""
+        return self.message_count - self.ready_count - self.held_count - self.scheduled_count
+
+    def count_standing(self, level: int, change: int) -> None:
+        """Count entries of a level, in it or out of it (negative)."""
+        if level < PRIORITIES:
+            self.ready_count += change
+        elif level == HELD_LEVEL:
+            self.held_count += change
+        else:
+            self.scheduled_count += change
 
     def level(self, number: int) -> Level:
         """Return a level, made if there is none."""
@@ -342,17 +363,17 @@ class Queue:
         self.level(entry.level).put_back(entry)
 
     def set_aside(self, entry: Entry) -> None:
-        """Take in an entry that is held, in its place among those."""
-        self.held_count += 1
-        self.level(HELD_LEVEL).put_back(entry)
+        """Take in an entry that is held or scheduled, in its place among those."""
+        self.count_standing(entry.level, 1)
+        self.level(entry.level).put_back(entry)
 
     def withdraw(self, entry: Entry, state: int) -> None:
         """Take a READY entry out of its level."""
         entry.state = state
-        if entry.level == HELD_LEVEL:
-            self.held_count -= 1
-        else:
+        if entry.level < PRIORITIES:
             self.ready_count -= 1
+        else:
+            self.count_standing(entry.level, -1)
         level = self.levels[entry.level]
         if level is not None:
             # The usual case of `Level.withdraw`, written out because every message meets it.
@@ -414,6 +435,17 @@ class Queue:
         if self.held_count:
             yield from self._standing(HELD_LEVEL)
 
+    def scheduled(self) -> Iterator[Entry]:
+        """Iterate over what is scheduled, in the order in which it came, as `ready` does."""
+        if self.scheduled_count:
+            yield from self._standing(SCHEDULED_LEVEL)
+
+    def standing(self) -> Iterator[Entry]:
+        """Iterate over all that is in no flight: what is ready, held, and scheduled."""
+        yield from self.ready()
+        yield from self.held()
+        yield from self.scheduled()
+
     def _standing(self, number: int) -> Iterator[Entry]:
         level = self.levels[number]
         if level is None:
@@ -472,10 +504,7 @@ class Queue:
                 gap.count -= gap.transients
                 gap.bytes -= gap.transient_bytes
                 self.gap_count -= gap.transients
-                if number == HELD_LEVEL:
-                    self.held_count -= gap.transients
-                else:
-                    self.ready_count -= gap.transients
+                self.count_standing(number, -gap.transients)
                 self.transient_count -= gap.transients
                 self.bytes -= gap.transient_bytes
                 gap.transients = gap.transient_bytes = 0

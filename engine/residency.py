@@ -8,7 +8,7 @@ never know what the store is.
 from typing import Final
 
 from daybook.engine.level import Level
-from daybook.engine.message import HELD_LEVEL, PRIORITIES
+from daybook.engine.message import LEVELS, PRIORITIES
 from daybook.engine.queues import Queue, Window
 from daybook.engine.state import Address, State
 
@@ -71,10 +71,10 @@ def page_out(
         keep = max(0, keep - len(level.head))
         if queue.gap_count - before >= most:
             break
-    held = queue.levels[HELD_LEVEL]
-    if held is not None and queue.gap_count - before < most:
-        # All of it: nobody takes it.
-        _page_out_level(queue, held, indexed_lsn, 0, most - (queue.gap_count - before))
+    for level in queue.levels[PRIORITIES:LEVELS]:
+        if level is not None and queue.gap_count - before < most:
+            # All of it: nobody takes it.
+            _page_out_level(queue, level, indexed_lsn, 0, most - (queue.gap_count - before))
     return queue.gap_count - before
 
 

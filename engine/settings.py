@@ -46,6 +46,8 @@ ID_CACHE_SIZE_DEFAULT: Final = 20_000
 ID_CACHE_SIZE_MAX: Final = 10_000_000
 
 PERIOD_SECONDS_MAX: Final = 86_400
+DELAY_MAX: Final = 3650 * 86_400 * 1000
+"""Milliseconds: ten years."""
 
 CACHED_ADDRESSES_MAX: Final = 10_000
 _TYPE_NAMES: Final[dict[type, str]] = {
@@ -72,6 +74,12 @@ class Key(msgspec.Struct, frozen=True):
 def _check_attempts(value: Value) -> str | None:
     if not isinstance(value, int) or not -1 <= value <= ATTEMPTS_MAX:
         return f"it must be from 1 to {ATTEMPTS_MAX}, or 0 or -1 for no limit"
+    return None
+
+
+def _check_delay(value: Value) -> str | None:
+    if not isinstance(value, int) or not 0 <= value <= DELAY_MAX:
+        return f"it must be from 0 to {DELAY_MAX} milliseconds"
     return None
 
 
@@ -135,6 +143,14 @@ KEYS: Final = (
         "Attempts to deliver a message before it goes to the dead letter address; 0 or -1 for no"
         " limit.",
         _check_attempts,
+    ),
+    Key(
+        "redelivery-delay",
+        int,
+        0,
+        "Milliseconds after a failed delivery before which the message is not delivered again, to"
+        " about a tenth of a second; others are. 0: at once.",
+        _check_delay,
     ),
     Key(
         "dead-letter-address",
@@ -317,6 +333,7 @@ class AddressSettings(msgspec.Struct, frozen=True):
     """What is in force for one address: a field for every key, all of them resolved."""
 
     max_delivery_attempts: int
+    redelivery_delay: int
     dead_letter_address: str
     dead_letter_policy: str
     expiry_address: str

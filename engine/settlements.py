@@ -2,8 +2,8 @@
 
 A consumer gives an *outcome*, in the words of AMQP 1.0 (part 3, section 3.4); each protocol says
 which of its frames is which. Everything else that ends a delivery is a reason of the broker. Both
-become the reason of an event, and ENDS says by reason whether the attempt counts and whether the
-message may be dead-lettered for it. When an attempt counts follows Artemis (fact sheet, section 5):
+become the reason of an event, and ENDS says by reason whether the attempt counts, and what becomes
+of the message. When an attempt counts follows Artemis (fact sheet, section 5):
 a failure and a lost connection count; a clean close gives back what was prefetched and never part
 of a transaction; a restart or shutdown counts, but does not use up the last attempt.
 
@@ -45,28 +45,33 @@ NOT_FOR_THIS: Final = 2
 
 
 class End(NamedTuple):
-    """What the end of a delivery without success means: when it counts, when it dead-letters."""
+    """What the end of a delivery without success means.
+
+    When the attempt counts, when the message is dead-lettered, and whether an attempt that counts
+    is followed by the redelivery-delay of the address.
+    """
 
     counts: int
     dead_letters: int
+    delays: bool
 
 
-USUAL: Final = End(ALWAYS, WHEN_USED_UP)
+USUAL: Final = End(ALWAYS, WHEN_USED_UP, delays=True)
 """What the end of a delivery means for a reason that ENDS does not list."""
 
 ENDS: Final[dict[int, End]] = {
-    events.GIVEN_BACK: End(NEVER, NOT_FOR_THIS),
-    events.REFUSED: End(ALWAYS, AT_ONCE),
+    events.GIVEN_BACK: End(NEVER, NOT_FOR_THIS, delays=False),
+    events.REFUSED: End(ALWAYS, AT_ONCE, delays=False),
     events.NACK: USUAL,
-    events.CLOSED: End(ATTEMPTED, WHEN_USED_UP),
+    events.CLOSED: End(ATTEMPTED, WHEN_USED_UP, delays=True),
     events.DISCONNECTED: USUAL,
     events.TIMEOUT: USUAL,
     events.PROTOCOL_ERROR: USUAL,
     events.ADMINISTRATION: USUAL,
-    events.SHUTDOWN: End(ALWAYS, NOT_FOR_THIS),
-    events.LIMIT: End(ALWAYS, NOT_FOR_THIS),
+    events.SHUTDOWN: End(ALWAYS, NOT_FOR_THIS, delays=False),
+    events.LIMIT: End(ALWAYS, NOT_FOR_THIS, delays=False),
     # The broker's own fault.
-    events.UNREADABLE: End(NEVER, NOT_FOR_THIS),
+    events.UNREADABLE: End(NEVER, NOT_FOR_THIS, delays=False),
 }
 
 # How credit returns.

@@ -15,8 +15,9 @@ from daybook.engine.events import BY_CONSUMER, PERSISTENT, REDELIVERED
 from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import READY, Entry
-from daybook.engine.queues import ContentError
+from daybook.engine.queues import ContentError, Queue
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
+from daybook.engine.scheduling import schedule
 from daybook.engine.settlements import (
     ACCEPTED,
     AT_ONCE,
@@ -231,7 +232,12 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
     # The newest first, so that each goes to the front of its level.
     returning.sort(key=_by_message, reverse=True)
     for entry in returning:
+        consumer = entry.consumer
+        assert consumer is not None
+        delay = _delay(core, consumer.queue, entry, end)
         gate = _give_back(core, entry, reason) or gate
+        if delay:
+            gate = schedule(core, consumer.queue, entry, delay, events.REDELIVERY_DELAY) or gate
     for connection in sated.values():
         wake(core, connection)
     return gate
@@ -239,6 +245,13 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
 
 def _by_message(entry: Entry) -> int:
     return entry.message.id
+
+
+def _delay(core: Core, queue: Queue, entry: Entry, end: End) -> int:
+    """Return for how many milliseconds an entry is not delivered again after such an end."""
+    if not end.delays or _count_after(entry, end) != entry.delivery_count:
+        return 0
+    return core.state.settings.resolve(queue.address.name).redelivery_delay
 
 
 def _give_back(core: Core, entry: Entry, reason: int) -> int:

@@ -5,21 +5,19 @@ they steer what is decided next (credit, whose turn it is), are not journaled, a
 them out. This module knows no commands, no clock and no I/O.
 """
 
-from heapq import heappush
 from typing import Any, Final
 
 from daybook.engine.definitions import ANYCAST, AddressDefinition, SharedTexts
 from daybook.engine.id_cache import IdCache
 from daybook.engine.in_flight import InFlightIndex
-from daybook.engine.message import READY, Entry, Filter, Message
-from daybook.engine.queues import Due, Queue, Store, Window
+from daybook.engine.message import Entry, Filter, Message
+from daybook.engine.queues import Queue, Store, Window
 from daybook.engine.settings import Settings
 from daybook.engine.settlements import BY_SETTLEMENT
+from daybook.engine.timers import DELIVERY, EXPIRY, Timers
 
 HOST: Final = "default"
 """The one virtual host there is; part of the identity of every address."""
-
-PRUNE_EXPIRING_MIN: Final = 1024
 
 UNLIMITED: Final = 1 << 62
 
@@ -265,12 +263,11 @@ class State:
         self.window = Window()
         # Derived: queues that hold messages, or did; whoever walks them forgets those that do not.
         self.holding: dict[int, Queue] = {}
-        # Derived: (milliseconds, message id, queue id) of resident entries that will expire, as a
-        # heap. An item may outlive its entry.
-        self.expiring: list[Due] = []
-        self.expiring_max = PRUNE_EXPIRING_MIN
-        # Volatile: up to where the store was asked for what expires.
-        self.due_after: Due = (0, 0, 0)
+        # Derived: the timers of entries that are in memory, by why they are looked at.
+        self.expiring = Timers(EXPIRY)
+        self.scheduled = Timers(DELIVERY)
+        # Volatile: before this time, in milliseconds since 1970, no scheduled entry is due.
+        self.wake_at = 0
 
     def look_again(self, queue: Queue, entry: Entry) -> None:
         """Have consumers with filters consider an entry that came back."""
@@ -338,23 +335,9 @@ class State:
 
     def expires(self, message: Message, queue: Queue) -> None:
         """Remember that an entry is to be looked at when its time has passed."""
-        if len(self.expiring) >= self.expiring_max:
-            self._prune_expiring()
-        heappush(self.expiring, (message.expires, message.id, queue.id))
+        self.expiring.add(message.expires, message.id, queue.id, self.queues)
 
-    def _prune_expiring(self) -> None:
-        """Let go of items that outlived their entries: with long lives they would be nearly all.
-
-        An entry in flight is put on the heap again when it comes back.
-        """
-        kept = set()
-        for item in self.expiring:
-            queue = self.queues.get(item[2])
-            entry = queue.entries.get(item[1]) if queue is not None else None
-            is_ready = entry is not None and entry.state == READY
-            # The store is not asked again for what lies before; what was paged out meanwhile stays.
-            if is_ready or (entry is None and queue is not None and item < self.due_after):
-                kept.add(item)
-        # In place, because the scan may be looking at the list; sorted is a heap.
-        self.expiring[:] = sorted(kept)
-        self.expiring_max = max(PRUNE_EXPIRING_MIN, 2 * len(kept))
+    def is_due(self, time: int, message: Message, queue: Queue) -> None:
+        """Remember that an entry is scheduled until a time, in milliseconds since 1970."""
+        self.scheduled.add(time, message.id, queue.id, self.queues)
+        self.wake_at = min(self.wake_at, time)

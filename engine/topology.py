@@ -3,7 +3,7 @@
 Refusals name the setting or the command that would help.
 """
 
-from itertools import chain, islice
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -238,7 +238,7 @@ def rebind_queue(
 def remove_entries(
     core: Core, queue: Queue, reason: int, connection: int, through: int, limit: int
 ) -> int:
-    """Remove up to `limit` messages, ready or held, that came up to `through` (LSN).
+    """Remove up to `limit` messages that are in no flight and came up to `through` (LSN).
 
     Return how many: fewer, but one at least, if others are to have their turn.
     """
@@ -251,10 +251,9 @@ def remove_entries(
             break
         _remove(core, queue, entry, reason, connection)
         removed += 1
-    if removed < most and (queue.ready_count or queue.held_count):
+    if removed < most and (queue.ready_count or queue.aside_count):
         # What came later may stand before some of it, with a higher priority.
-        there = chain(queue.ready(), queue.held())
-        old = (entry for entry in there if entry.position <= through)
+        old = (entry for entry in queue.standing() if entry.position <= through)
         for entry in list(islice(old, most - removed)):
             queue.make_resident(entry)
             _remove(core, queue, entry, reason, connection)

@@ -124,6 +124,11 @@ def _places(message: int, found: list[tuple[int, Entry]]) -> Iterator[Event]:
             yield _event(
                 events.HELD, delivery_count=entry.delivery_count, queue=queue_id, message=message
             )
+        if entry.due:
+            yield _event(
+                events.SCHEDULED, events.ScheduledDetail(due=entry.due),
+                delivery_count=entry.delivery_count, queue=queue_id, message=message,
+            )  # fmt: skip
         if consumer is not None:
             yield _event(
                 events.DELIVERED, delivery_count=entry.delivery_count, queue=queue_id,

@@ -40,7 +40,7 @@ Modules:
 - `messages`: What broker and indexer say to each other, over a pair of connected sockets (ADR 8).
 - `ownership`: Who may write the index of a data directory: one process at a time, and none that is
   orphaned.
-- `pages`: A page: ready entries of one level of a queue, in order, as columns behind a header.
+- `pages`: A page: entries of one level of a queue, in order, as columns behind a header.
 - `plain`: The pass before `apply`: messages whose events say no more than that they came, or came
   and went.
 - `process`: The indexer as the broker sees it: a process to be started, told and heard.

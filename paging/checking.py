@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from daybook.engine.invariants import check as check_invariants
-from daybook.engine.message import HELD_LEVEL
+from daybook.engine.message import LEVELS as LEVEL_COUNT
 from daybook.engine.state import State
 from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import Disk, RealDisk
@@ -23,7 +23,7 @@ from daybook.paging.checked import IndexDamaged, Transaction
 from daybook.paging.clustering import known_of, live_in
 from daybook.paging.clusters import check_cluster
 from daybook.paging.judging import DAMAGED
-from daybook.paging.levels import U64_MASK, Level, Levels
+from daybook.paging.levels import U64_MASK, Level, Levels, timer_keys
 from daybook.paging.loading import load_state
 from daybook.paging.pages import U8, U32, U64, Rows
 from daybook.paging.records import LevelRecord
@@ -31,18 +31,18 @@ from daybook.paging.structure import check_structure
 from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
-    EXPIRING,
-    EXPIRING_KEY,
     FLIGHTS,
     ID_KEY,
     IDS,
     PAGE_KEY,
     PAGES,
+    TIMERS,
     UNREADABLE,
     IndexUnwritable,
     Tables,
     level_of,
     open_for_reading,
+    timer_of,
 )
 
 
@@ -111,12 +111,11 @@ def _ids(tables: Tables, txn: Transaction, state: State) -> Iterator[str]:
 def _check_pages(tables: Tables, txn: Transaction, state: State, sums: dict[int, int]) -> None:
     """Pages are sound and in order, and what they hold is what the queues say that they hold."""
     levels = Levels(tables)
-    expiring = 0
+    timers = 0
     for queue_id, priority, rows in _each_page(tables, txn):
         if queue_id not in state.queues:
             raise _damaged(tables.path, f"it has a page of queue {queue_id}, which does not exist")
-        if priority != HELD_LEVEL:
-            expiring += _check_expiry(tables, txn, queue_id, rows)
+        timers += _check_timers(tables, txn, queue_id, priority, rows)
         known = levels.known.setdefault(queue_id, {}).setdefault(priority, Level())
         transient = (rows.flags & 1) == 0
         known.count += len(rows.message)
@@ -132,15 +131,15 @@ def _check_pages(tables: Tables, txn: Transaction, state: State, sums: dict[int,
     for queue in state.queues.values():
         told = [
             LevelRecord(priority, gap.count, gap.bytes, gap.transients, gap.transient_bytes)
-            for priority in range(HELD_LEVEL, -1, -1)
+            for priority in range(LEVEL_COUNT - 1, -1, -1)
             if (gap := queue.gap(priority)) is not None
         ]
         if levels.of(queue.id) != told:
             raise _damaged(tables.path, f"queue {queue.id} does not have the messages it counts")
         if levels.sums.get(queue.id, 0) != sums.get(queue.id, 0):
             raise _damaged(tables.path, f"the sum of the messages of queue {queue.id} is wrong")
-    if expiring != txn.count(tables.db(EXPIRING)):
-        raise _damaged(tables.path, f"{expiring} messages expire, and others are listed")
+    if timers != txn.count(tables.db(TIMERS)):
+        raise _damaged(tables.path, f"{timers} timers are needed, and others are listed")
 
 
 def _check_clusters(tables: Tables, txn: Transaction) -> None:
@@ -164,17 +163,16 @@ def _check_clusters(tables: Tables, txn: Transaction) -> None:
             raise _damaged(tables.path, f"cluster {known.name}: {error}") from error
 
 
-def _check_expiry(tables: Tables, txn: Transaction, queue_id: int, rows: Rows) -> int:
-    """Everything in a page that expires is listed; return how many."""
-    at = np.flatnonzero(rows.expires)
-    for expires, message_id in zip(
-        rows.expires[at].tolist(), rows.message[at].tolist(), strict=True
-    ):
-        key = EXPIRING_KEY.pack(expires, message_id, queue_id)
-        if txn.get(key, db=tables.db(EXPIRING)) is None:
-            what = f"message {message_id} of queue {queue_id} expires and is not listed"
+def _check_timers(tables: Tables, txn: Transaction, queue_id: int, level: int, rows: Rows) -> int:
+    """All timers of what is in a page are listed; return how many there are."""
+    count = len(rows.message)
+    keys = list(timer_keys(np.full(count, queue_id, U32), np.full(count, level, U8), rows))
+    for key in keys:
+        if txn.get(key, db=tables.db(TIMERS)) is None:
+            _, (_, message_id, _) = timer_of(key)
+            what = f"message {message_id} of queue {queue_id} has a timer that is not listed"
             raise _damaged(tables.path, what)
-    return len(at)
+    return len(keys)
 
 
 def _each_page(tables: Tables, txn: Transaction) -> Iterator[tuple[int, int, Rows]]:
@@ -187,7 +185,7 @@ def _each_page(tables: Tables, txn: Transaction) -> Iterator[tuple[int, int, Row
         rows = pages.decode(value, queue_id, first)
         message = rows.message
         if (
-            level_of(level) > HELD_LEVEL
+            level_of(level) >= LEVEL_COUNT
             or (queue_id, level, first) <= last
             or not (message[1:] > message[:-1]).all()
         ):

@@ -20,11 +20,11 @@ from daybook.paging.clustering import ranges_of
 from daybook.paging.clusters import Cluster
 from daybook.paging.content import ContentReader
 from daybook.paging.layout import LAYOUT
-from daybook.paging.tables import BLOCKS, CARRIED, EXPIRING, FLIGHTS, LARGE, Tables
+from daybook.paging.tables import BLOCKS, CARRIED, FLIGHTS, LARGE, TIMERS, Tables
 
 _Row = tuple[bytes, bytes]
 
-COMPARED: Final = (CARRIED, LARGE, BLOCKS, EXPIRING, FLIGHTS)
+COMPARED: Final = (CARRIED, LARGE, BLOCKS, TIMERS, FLIGHTS)
 """Tables whose rows follow from the events alone, however they were cut into batches."""
 
 

@@ -16,7 +16,7 @@ from daybook.engine import events
 from daybook.engine.apply import APPLY, MisfitError
 from daybook.engine.events import CONNECTION, CONSUMER, KIND, MESSAGE, QUEUE, Row
 from daybook.engine.kinds import COUNTERS, ENDING_UNNAMED, MOVING_QUEUES, OF_ENTRIES
-from daybook.engine.message import HELD_LEVEL, READY, Entry
+from daybook.engine.message import READY, Entry
 from daybook.engine.queues import PAST_ALL, Queue, Store
 from daybook.engine.state import State
 from daybook.paging import records
@@ -60,8 +60,8 @@ PLAIN_MIN: Final = 64
 ROUTED: Final = events.ROUTED
 
 # What becomes of an entry that events touched: (message id, size, address, delivery count, flags,
-# expires), as in the columns of a page.
-_Row = tuple[int, int, int, int, int, int]
+# expires, due), as in the columns of a page.
+_Row = tuple[int, int, int, int, int, int, int]
 
 
 class _Changed:
@@ -139,10 +139,10 @@ class Fold:
     def _is_flying(self, queue_id: int, message_id: int) -> bool:
         """Whether an entry is in memory, which after `_settle` is what is in flight.
 
-        Also where it may be held: what just ends it does not say in which level it stands.
+        Also where it may be set aside: what just ends it does not say in which level it stands.
         """
         queue = self.state.queues.get(queue_id)
-        return queue is not None and (message_id in queue.entries or queue.held_count > 0)
+        return queue is not None and (message_id in queue.entries or queue.aside_count > 0)
 
     def _count(self, run: Run) -> None:
         """Move the counters of queues by what was plain."""
@@ -281,7 +281,8 @@ class Fold:
             else:
                 self._refresh(queue)
         self._changed.queues.update(queue_ids)
-        self.state.expiring.clear()
+        for timers in (self.state.expiring, self.state.scheduled):
+            timers.heap.clear()
         self._finder.begin(txn)
 
     def _leave_memory(self, txn: Transaction, touched: set[tuple[int, int]]) -> Placed:
@@ -317,22 +318,20 @@ class Fold:
     def _refresh(self, queue: Queue) -> None:
         """Give a queue, which holds only what is in flight, the counts of the tables."""
         queue.forget_places()
-        count = held = size = transients = 0
+        queue.ready_count = queue.held_count = queue.scheduled_count = 0
+        count = size = transients = 0
         for priority, level in self.levels.known.get(queue.id, {}).items():
             gap = queue.level(priority).open_gap(0, PAST_ALL)
             gap.count, gap.bytes = level.count, level.bytes
             gap.transients, gap.transient_bytes = level.transients, level.transient_bytes
             count += level.count
-            if priority == HELD_LEVEL:
-                held = level.count
+            queue.count_standing(priority, level.count)
             size += level.bytes
             transients += level.transients
         for entry in queue.entries.values():
             size += entry.message.size
             transients += int(not entry.message.persistent)
         queue.gap_count = count
-        queue.held_count = held
-        queue.ready_count = count - held
         queue.bytes = size
         queue.transient_count = transients
 
@@ -387,5 +386,5 @@ def _row_of(entry: Entry) -> _Row:
     message = entry.message
     return (
         message.id, min(message.size, SIZE_MAX), message.address_id, entry.delivery_count,
-        records.flags_of(entry), message.expires,
+        records.flags_of(entry), message.expires, entry.due,
     )  # fmt: skip

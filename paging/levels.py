@@ -11,21 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daybook.engine.events import PERSISTENT
-from daybook.engine.message import HELD_LEVEL
+from daybook.engine.message import HELD_LEVEL, SCHEDULED_LEVEL
 from daybook.engine.queues import Queue
+from daybook.engine.timers import DELIVERY, EXPIRY
 from daybook.paging import pages
 from daybook.paging.checked import Cursor, IndexDamaged, Table, Transaction
 from daybook.paging.pages import NO_ROWS, U8, U32, Rows
 from daybook.paging.plain import NONE_PLACED, NONE_TAKEN, Placed, Taken, ranks
 from daybook.paging.records import LevelRecord
 from daybook.paging.tables import (
-    EXPIRING,
-    EXPIRING_KEY,
     ID_KEY,
     LEVEL_KEY,
     PAGES,
+    TIMERS,
     Tables,
     level_of,
+    timer_key,
 )
 
 LEVELS: Final = 16
@@ -69,7 +70,7 @@ class Levels:
     def __init__(self, tables: Tables) -> None:
         self._tables: Final = tables
         self._pages: Final = tables.db(PAGES)
-        self._expiring: Final = tables.db(EXPIRING)
+        self._timers: Final = tables.db(TIMERS)
         self.known: Final[dict[int, dict[int, Level]]] = {}
         """By queue, then by priority; those that are empty may be absent."""
         self.sums: Final[dict[int, int]] = {}
@@ -200,9 +201,9 @@ class Levels:
             level.transients += sign * transients
             level.transient_bytes += sign * transient_bytes
             self.sums[queue_id] = (self.sums.get(queue_id, 0) + sign * hashed) & U64_MASK
-        self._book_expiry(txn, queue, priority, rows, sign)
+        self._book_timers(txn, queue, priority, rows, sign)
 
-    def _book_expiry(
+    def _book_timers(
         self,
         txn: Transaction,
         queue: NDArray[np.uint32],
@@ -210,17 +211,13 @@ class Levels:
         rows: Rows,
         sign: int,
     ) -> None:
-        """List what expires, but not what is held: that is not looked for."""
-        at = np.flatnonzero((rows.expires != 0) & (level != HELD_LEVEL))
-        if not len(at):
-            return
-        columns = (rows.expires[at].tolist(), rows.message[at].tolist(), queue[at].tolist())
-        keys = sorted(EXPIRING_KEY.pack(*values) for values in zip(*columns, strict=True))
+        """List what is to be looked at when its time comes, or do so no more."""
+        keys = sorted(timer_keys(queue, level, rows))
         if sign > 0:
-            txn.put_all([(key, b"") for key in keys], db=self._expiring)
+            txn.put_all([(key, b"") for key in keys], db=self._timers)
             return
         for key in keys:
-            txn.delete(key, db=self._expiring)
+            txn.delete(key, db=self._timers)
 
     # ---- reading
 
@@ -256,6 +253,18 @@ class Levels:
                 Taken(np.full(count, queue_id, U32), np.full(count, priority, U8), message)
             )
         return join_taken(found)
+
+
+def timer_keys(queue: NDArray[np.uint32], level: NDArray[np.uint8], rows: Rows) -> Iterator[bytes]:
+    """Keys of the timers of entries. What is held has none: nobody looks for it."""
+    for reason, times, has_timer in (
+        (EXPIRY, rows.expires, level != HELD_LEVEL),
+        (DELIVERY, rows.due, level == SCHEDULED_LEVEL),
+    ):
+        at = np.flatnonzero((times != 0) & has_timer)
+        columns = (times[at].tolist(), rows.message[at].tolist(), queue[at].tolist())
+        for timer in zip(*columns, strict=True):
+            yield timer_key(reason, timer)
 
 
 def join_taken(parts: list[Taken]) -> Taken:
@@ -354,14 +363,14 @@ class _Change:
         header = pages.header_of(page, self._queue_id, ID_KEY.unpack_from(key, LEVEL_KEY_BYTES)[0])
         if header.last >= int(rows.message[0]):
             self.run(NO_ROWS.message, rows)
-        elif header.with_expires or rows.expires.any():
+        elif header.times or pages.times_of(rows):
             self._extend(key, page, rows)
         else:
             self._append(key, page, header, rows)
 
     def _append(self, key: bytes, page: bytes, header: pages.Header, rows: Rows) -> None:
-        """Put rows behind those of the last page, where nothing expires."""
-        room = pages.capacity(False) - header.messages
+        """Put rows behind those of the last page, where nothing has a time."""
+        room = pages.capacity(0) - header.messages
         more = len(rows.message) - room
         if room:
             fitting = rows if more <= 0 else rows.take(slice(room))
@@ -370,7 +379,7 @@ class _Change:
             self._put(rows.take(slice(room, None)))
 
     def _extend(self, key: bytes, page: bytes, rows: Rows) -> None:
-        """Put rows behind those of the last page, where some expire."""
+        """Put rows behind those of the last page, where some have a time."""
         old = pages.decode(page, self._queue_id, ID_KEY.unpack_from(key, LEVEL_KEY_BYTES)[0])
         self._write(key, pages.join([old, rows]), BEYOND)
 
@@ -453,19 +462,20 @@ class _Change:
 
         `leaving` is what goes from there on.
         """
-        size = pages.capacity(bool(rows.expires.any()))
+        size = pages.capacity(pages.times_of(rows))
         if next_first == BEYOND or len(rows.message) > size // SPARSE:
             return False
         page = self._txn.get(self._prefix + ID_KEY.pack(next_first), db=self._table)
         header = pages.header_of(bytes(page or b""), self._queue_id, next_first)
         stays = header.messages - int(np.searchsorted(leaving, np.uint64(header.last), "right"))
-        return stays + len(rows.message) <= min(size, pages.capacity(header.with_expires))
+        both = pages.times_of(rows) | header.times
+        return stays + len(rows.message) <= pages.capacity(both)
 
     def _write(self, key: bytes, rows: Rows, next_first: int) -> None:
         """Put rows in the place of the page of a key."""
         if not len(rows.message) or key != self._prefix + ID_KEY.pack(int(rows.message[0])):
             self._txn.delete(key, db=self._table)
-        size = pages.capacity(bool(rows.expires.any()))
+        size = pages.capacity(pages.times_of(rows))
         if next_first == BEYOND or len(rows.message) <= size:
             self._put(rows)
             return

@@ -10,7 +10,7 @@ import numpy as np
 
 from daybook.engine.definitions import AddressDefinition, QueueDefinition
 from daybook.engine.events import PERSISTENT
-from daybook.engine.message import HELD_LEVEL, IN_FLIGHT
+from daybook.engine.message import IN_FLIGHT, PRIORITIES
 from daybook.engine.queues import Queue, Store
 from daybook.engine.settings import Settings
 from daybook.engine.state import Address, Connection, Consumer, State
@@ -120,11 +120,9 @@ def _add_queue(state: State, record: records.QueueRecord, until: int) -> None:
         gap.transients = level.transients
         gap.transient_bytes = level.transient_bytes
         queue.gap_count += level.count
-        if level.priority == HELD_LEVEL:
-            queue.held_count = level.count
-        else:
+        queue.count_standing(level.priority, level.count)
+        if level.priority < PRIORITIES:
             queue.occupied |= 1 << level.priority
-            queue.ready_count += level.count
         queue.bytes += level.bytes
         queue.transient_count += level.transients
     state.add_queue(queue)

@@ -1,9 +1,9 @@
-"""A page: ready entries of one level of a queue, in order, as columns behind a header.
+"""A page: entries of one level of a queue, in order, as columns behind a header.
 
 A page has at most 4,076 bytes, so that it takes one page of LMDB with the crc of its row. All
 integers are little endian: flags u8, reserved u8, count u16, last id u64; then the columns message
-u64, size u32, address u32, delivery count u16, flags u8, and expires i64 if any entry has one. Must
-never know where pages are kept.
+u64, size u32, address u32, delivery count u16, flags u8, then expires i64 if any entry has one, and
+due i64 if any is scheduled. Must never know where pages are kept.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from daybook.engine.digest import HASH_FACTORS, HASH_START, HELD
-from daybook.engine.message import HELD_LEVEL, READY
+from daybook.engine.digest import HASH_FACTORS, HASH_START, STATES
+from daybook.engine.message import LEVELS, PRIORITIES, READY
 from daybook.paging.checked import CRC_BYTES, IndexDamaged
 
 PAGE_BYTES_MAX: Final = 4080 - CRC_BYTES
@@ -22,6 +22,8 @@ HEADER: Final = Struct("<BBHQ")
 HEADER_BYTES: Final = 12
 WITH_EXPIRES: Final = 1
 """Flag of a page whose entries have a column of their own for when they expire."""
+WITH_DUE: Final = 2
+"""Likewise for until when they are scheduled."""
 
 SIZE_MAX: Final = (1 << 32) - 1
 """What is larger is counted as this; nothing but bounds of memory depends on it."""
@@ -30,7 +32,8 @@ PRIORITY_SHIFT: Final = np.uint64(4)
 FLAGS_MASK: Final = np.uint64(15)
 
 ROW_BYTES: Final = 19
-EXPIRES_BYTES: Final = 8
+COLUMNS_ALWAYS: Final = 5
+TIME_BYTES: Final = 8
 assert HEADER.size == HEADER_BYTES
 
 U64: Final = np.dtype("<u8")
@@ -43,9 +46,9 @@ I64: Final = np.dtype("<i8")
 class Rows(NamedTuple):
     """Entries as columns of equal length: what a page holds, and what is put into pages.
 
-    `size` is bytes with overhead, `expires` milliseconds since 1970 or 0. `flags` are those of the
-    message with REDELIVERED of the entry; in the level of what is held, the upper four bits are
-    the priority.
+    `size` is bytes with overhead, `expires` and `due` milliseconds since 1970 or 0. `flags` are
+    those of the message with REDELIVERED of the entry; in the levels of what is set aside, the
+    upper four bits are the priority.
     """
 
     message: NDArray[np.uint64]
@@ -54,6 +57,7 @@ class Rows(NamedTuple):
     delivery_count: NDArray[np.uint16]
     flags: NDArray[np.uint8]
     expires: NDArray[np.int64]
+    due: NDArray[np.int64]
 
     def take(self, chosen: Any) -> "Rows":
         """Return some of the rows: a slice, positions, or a mask."""
@@ -62,18 +66,23 @@ class Rows(NamedTuple):
 
 NO_ROWS: Final = Rows(
     np.empty(0, U64), np.empty(0, U32), np.empty(0, U32),
-    np.empty(0, U16), np.empty(0, U8), np.empty(0, I64),
+    np.empty(0, U16), np.empty(0, U8), np.empty(0, I64), np.empty(0, I64),
 )  # fmt: skip
 
 
-def rows_of(entries: Sequence[tuple[int, int, int, int, int, int]]) -> Rows:
+_STATES: Final = np.array([STATES.get(level, READY) for level in range(LEVELS)], U64)
+"""By level, what stands in hashes for the state of an entry that is in no flight."""
+
+
+def rows_of(entries: Sequence[tuple[int, int, int, int, int, int, int]]) -> Rows:
     """Make rows of tuples in the order of the columns."""
     if not entries:
         return NO_ROWS
-    message, size, address, delivery_count, flags, expires = zip(*entries, strict=True)
+    message, size, address, delivery_count, flags, expires, due = zip(*entries, strict=True)
     return Rows(
         np.array(message, U64), np.array(size, U32), np.array(address, U32),
         np.array(delivery_count, U16), np.array(flags, U8), np.array(expires, I64),
+        np.array(due, I64),
     )  # fmt: skip
 
 
@@ -84,25 +93,36 @@ def join(parts: Sequence[Rows]) -> Rows:
     return Rows(*[np.concatenate(columns) for columns in zip(*parts, strict=True)])
 
 
-def capacity(with_expires: bool) -> int:
-    """How many entries a page takes."""
-    row_bytes = ROW_BYTES + EXPIRES_BYTES if with_expires else ROW_BYTES
-    return (PAGE_BYTES_MAX - HEADER_BYTES) // row_bytes
+def times_of(rows: Rows) -> int:
+    """Return which times the entries have, as the flags of a page: 0 if they have none."""
+    return WITH_EXPIRES * bool(rows.expires.any()) | WITH_DUE * bool(rows.due.any())
+
+
+def capacity(times: int) -> int:
+    """How many entries a page takes that has these columns of times."""
+    return (PAGE_BYTES_MAX - HEADER_BYTES) // _row_bytes(times)
+
+
+def _row_bytes(times: int) -> int:
+    return ROW_BYTES + TIME_BYTES * times.bit_count()
 
 
 def encode(rows: Rows) -> bytes:
     """Make a page of rows, at least one and at most `capacity`."""
     count = len(rows.message)
-    with_expires = bool(rows.expires.any())
-    assert 0 < count <= capacity(with_expires)
-    header = HEADER.pack(WITH_EXPIRES if with_expires else 0, 0, count, int(rows.message[-1]))
-    columns = [column.tobytes() for column in rows[: 6 if with_expires else 5]]
-    return b"".join((header, *columns))
+    times = times_of(rows)
+    assert 0 < count <= capacity(times)
+    parts = [HEADER.pack(times, 0, count, int(rows.message[-1]))]
+    parts += [column.tobytes() for column in rows[:COLUMNS_ALWAYS]]
+    for flag, column in ((WITH_EXPIRES, rows.expires), (WITH_DUE, rows.due)):
+        if times & flag:
+            parts.append(column.tobytes())
+    return b"".join(parts)
 
 
 def encode_all(rows: Rows) -> list[tuple[int, bytes]]:
     """Cut rows into full pages: (first message id, page) of each."""
-    size = capacity(bool(rows.expires.any()))
+    size = capacity(times_of(rows))
     starts = range(0, len(rows.message), size)
     return [
         (int(rows.message[start]), encode(rows.take(slice(start, start + size))))
@@ -115,7 +135,7 @@ class Header(NamedTuple):
 
     messages: int
     last: int
-    with_expires: bool
+    times: int
 
 
 def header_of(page: bytes, queue_id: int, first: int) -> Header:
@@ -123,19 +143,18 @@ def header_of(page: bytes, queue_id: int, first: int) -> Header:
     if len(page) < HEADER_BYTES:
         raise _damaged(queue_id, first, f"it has {len(page)} bytes")
     flags, _, count, last = HEADER.unpack_from(page)
-    with_expires = bool(flags & WITH_EXPIRES)
-    size = HEADER_BYTES + count * (ROW_BYTES + (EXPIRES_BYTES if with_expires else 0))
-    if not count or len(page) != size:
+    times = flags & (WITH_EXPIRES | WITH_DUE)
+    if not count or len(page) != HEADER_BYTES + count * _row_bytes(times):
         raise _damaged(queue_id, first, f"it has {len(page)} bytes for {count} messages")
-    return Header(count, last, with_expires)
+    return Header(count, last, times)
 
 
 def append(page: bytes, header: Header, rows: Rows) -> bytes:
-    """Put rows behind those of a page, none of which expires: what fits, columns as bytes."""
+    """Put rows behind those of a page, none of which has times: what fits, columns as bytes."""
     count = header.messages
     start = HEADER_BYTES
     parts = [HEADER.pack(0, 0, count + len(rows.message), int(rows.message[-1]))]
-    for column in rows[:5]:
+    for column in rows[:COLUMNS_ALWAYS]:
         end = start + count * column.itemsize
         parts += (page[start:end], column.tobytes())
         start = end
@@ -148,19 +167,23 @@ def decode(page: bytes, queue_id: int, first: int) -> Rows:
     `queue_id` and `first`, the id of its first message, are what its key says. Raises IndexDamaged
     if it is not what was encoded.
     """
-    count, last, with_expires = header_of(page, queue_id, first)
+    count, last, times = header_of(page, queue_id, first)
     offset = HEADER_BYTES
     message = np.frombuffer(page, U64, count, offset)
     sizes = np.frombuffer(page, U32, count, offset := offset + 8 * count)
     address = np.frombuffer(page, U32, count, offset := offset + 4 * count)
     delivery_count = np.frombuffer(page, U16, count, offset := offset + 4 * count)
     message_flags = np.frombuffer(page, U8, count, offset := offset + 2 * count)
-    expires = (
-        np.frombuffer(page, I64, count, offset + count) if with_expires else np.zeros(count, I64)
-    )
+    offset += count
+    expires = due = np.zeros(count, I64)
+    if times & WITH_EXPIRES:
+        expires = np.frombuffer(page, I64, count, offset)
+        offset += TIME_BYTES * count
+    if times & WITH_DUE:
+        due = np.frombuffer(page, I64, count, offset)
     if int(message[0]) != first or int(message[-1]) != last:
         raise _damaged(queue_id, first, f"it begins with {message[0]} and ends with {message[-1]}")
-    return Rows(message, sizes, address, delivery_count, message_flags, expires)
+    return Rows(message, sizes, address, delivery_count, message_flags, expires, due)
 
 
 def _damaged(queue_id: int, first: int, what: str) -> IndexDamaged:
@@ -173,20 +196,23 @@ def _damaged(queue_id: int, first: int, what: str) -> IndexDamaged:
 def entry_hashes(
     queue: NDArray[np.uint32], level: NDArray[np.uint8], rows: Rows
 ) -> NDArray[np.uint64]:
-    """`engine.digest.entry_hash` of ready and held entries, one for each row."""
+    """`engine.digest.entry_hash` of entries that are in no flight, one for each row."""
     priority, flags = level.astype(U64), rows.flags.astype(U64)
     state: NDArray[np.uint64] | np.uint64 = np.uint64(READY)
-    held = level == HELD_LEVEL
-    if held.any():
-        priority = np.where(held, flags >> PRIORITY_SHIFT, priority)
-        flags = np.where(held, flags & FLAGS_MASK, flags)
-        state = np.where(held, np.uint64(HELD), np.uint64(READY))
+    aside = level >= PRIORITIES
+    if aside.any():
+        priority = np.where(aside, flags >> PRIORITY_SHIFT, priority)
+        flags = np.where(aside, flags & FLAGS_MASK, flags)
+        state = _STATES[level]
     value = _mix(rows.message + np.uint64(HASH_START))
     value = _mix(value ^ (queue.astype(U64) << np.uint64(32) | rows.address))
     known = rows.delivery_count.astype(U64) << np.uint64(32)
     known |= priority << np.uint64(16) | flags << np.uint64(8)
     value = _mix(value ^ (known | state))
-    return _mix(value ^ rows.expires.view(U64))
+    value = _mix(value ^ rows.expires.view(U64))
+    if not rows.due.any():
+        return value
+    return np.where(rows.due > 0, _mix(value ^ rows.due.view(U64)), value)
 
 
 def _mix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -35,7 +35,7 @@ READY_KINDS: Final = _table(kind for kind, life in kinds.LIVES.items() if life.a
 UNNAMED_ENDS: Final = _table(kinds.ENDING_UNNAMED)
 END_KINDS: Final = _table(kinds.LEAVING)
 COUNTED_ENDS: Final = sorted(kinds.LEAVING & kinds.COUNTERS.keys())
-PLAIN_KINDS: Final = _table(kinds.WITHOUT_WAITING | kinds.LEAVING)
+PLAIN_KINDS: Final = _table(kinds.NOT_ASIDE | kinds.LEAVING)
 
 SILENT_KINDS: Final = np.zeros(KINDS, bool)
 """Kinds that change nothing here; `paging.fold` does not hand them to `apply`."""
@@ -265,6 +265,7 @@ def _placed(
         columns.column(events.DELIVERY_COUNT)[latest].astype(U16),
         flags[routed] | flags[latest] & U8.type(events.REDELIVERED),
         expires,
+        np.zeros(len(routed), I64),
     )
     return Placed(items.queue[first], columns.column(events.PRIORITY)[routed], rows)
 

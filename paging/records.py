@@ -20,7 +20,14 @@ from daybook.engine.definitions import (
     with_changes,
 )
 from daybook.engine.events import MESSAGE_FLAGS, REDELIVERED
-from daybook.engine.message import HELD_LEVEL, Entry, Message, message_without_content
+from daybook.engine.message import (
+    PRIORITIES,
+    SCHEDULED_LEVEL,
+    Entry,
+    Message,
+    Scheduled,
+    message_without_content,
+)
 from daybook.engine.queues import Queue
 from daybook.engine.settings import Matches
 from daybook.engine.state import Address, Connection, Consumer, State
@@ -256,20 +263,20 @@ def flight_record(entry: Entry) -> FlightRecord:
 def flags_of(entry: Entry) -> int:
     """Return the flags by which the index knows an entry: its message's, and its own.
 
-    What is held stands in one level, whatever its priority, which therefore is with the flags.
+    What is set aside stands in one level, whatever its priority, which therefore is with the flags.
     """
     flags = entry.message.flags | REDELIVERED if entry.redelivered else entry.message.flags
-    return flags | entry.message.priority << PRIORITY_SHIFT if entry.held else flags
+    return flags | entry.message.priority << PRIORITY_SHIFT if entry.level >= PRIORITIES else flags
 
 
 def priority_of(level: int, flags: int) -> int:
     """Return the priority of a message that the index has in a level."""
-    return flags >> PRIORITY_SHIFT if level == HELD_LEVEL else level
+    return flags >> PRIORITY_SHIFT if level >= PRIORITIES else level
 
 
-def entry_of(message: Message, level: int, delivery_count: int, flags: int) -> Entry:
+def entry_of(message: Message, level: int, delivery_count: int, flags: int, due: int = 0) -> Entry:
     """Make the entry of a message by what the index knows of it; `flags` as `flags_of` gives."""
-    entry = Entry(message)
+    entry = Scheduled(message, due) if level == SCHEDULED_LEVEL else Entry(message)
     entry.level = level
     entry.delivery_count = delivery_count
     entry.redelivered = flags & REDELIVERED > 0
@@ -284,9 +291,10 @@ def ready_entry(
     delivery_count: int,
     flags: int,
     expires: int,
+    due: int = 0,
 ) -> Entry:
     """Make an entry without content of what the index knows of it."""
     kept = flags & MESSAGE_FLAGS
     priority = priority_of(level, flags)
     message = message_without_content(message_id, address, priority, kept, expires, size)
-    return entry_of(message, level, delivery_count, flags)
+    return entry_of(message, level, delivery_count, flags, due)

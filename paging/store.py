@@ -61,16 +61,17 @@ from daybook.paging.records import entry_of, priority_of, ready_entry
 from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
-    EXPIRING,
-    EXPIRING_KEY,
     ID_KEY,
     PAGE_KEY,
     PAGES,
+    TIMERS,
     IndexUnwritable,
     Tables,
     level_prefix,
     open_for_reading,
     page_key,
+    timer_key,
+    timer_of,
 )
 
 MAP_BYTES: Final = 48 * 1024 * 1024
@@ -82,7 +83,7 @@ SEEK_TOUCH_BYTES: Final = 64 * 1024
 SUM_PAGES: Final = 256
 """How many pages are summed in one view."""
 DUE_PER_PAGE: Final = 64
-"""How many keys of what expires lie in a page of LMDB, about."""
+"""How many keys of timers lie in a page of LMDB, about."""
 
 
 class IndexStore:
@@ -173,7 +174,7 @@ class IndexStore:
         return Loaded(self._entries(rows, ids, priority, contents), reached)
 
     def find(self, queue: Queue, message_id: int) -> Entry | None:
-        """Return one ready entry, without content."""
+        """Return one entry that is in no flight, without content."""
         if message_id in queue.entries or message_id in queue.gone:
             return None
         with self._reading() as txn:
@@ -230,24 +231,22 @@ class IndexStore:
                 total += int(hashes.sum(dtype=U64))
         return count, total & U64_MASK
 
-    def due(self, after: Due, until: int, limit: int) -> list[Due]:
-        """Return (expires, message id, queue id) of what expires up to `until` (milliseconds).
-
-        In order, behind `after`, at most `limit`.
-        """
+    def due(self, reason: int, after: Due, until: int, limit: int) -> list[Due]:
+        """Return timers of a reason up to a time: see `engine.queues.Store`."""
         found: list[Due] = []
-        first = EXPIRING_KEY.pack(*after)
+        first = timer_key(reason, after)
+        end = timer_key(reason, (until + 1, 0, 0))
         with self._reading() as txn:
-            cursor = txn.cursor(self._tables.db(EXPIRING))
+            cursor = txn.cursor(self._tables.db(TIMERS))
             self._touched += SEEK_TOUCH_BYTES + PAGE_TOUCH_BYTES * (limit // DUE_PER_PAGE)
             more = cursor.set_range(first)
             if more and cursor.key() == first:
                 more = cursor.next()
             while more and len(found) < limit:
-                expires, message_id, queue_id = EXPIRING_KEY.unpack(cursor.key())
-                if expires > until:
+                key = cursor.key()
+                if key >= end:
                     break
-                found.append((expires, message_id, queue_id))
+                found.append(timer_of(key)[1])
                 more = cursor.next()
         return found
 
@@ -349,8 +348,8 @@ class IndexStore:
         rows = _unknown_to(queue, _above(page, message_id - 1)) if page is not None else NO_ROWS
         if not len(rows.message) or int(rows.message[0]) != message_id:
             return None
-        _, size, address, delivery_count, flags, expires = [int(column[0]) for column in rows]
-        return ready_entry(message_id, priority, size, address, delivery_count, flags, expires)
+        _, *known = [int(column[0]) for column in rows]
+        return ready_entry(message_id, priority, *known)
 
     def _gap_rows(self, queue: Queue, priority: int, gap: Gap) -> Iterator[Rows]:
         """The entries of a gap that only the index has, by many pages at once."""
@@ -385,7 +384,7 @@ class IndexStore:
         """Make entries of rows and what the journal has of their messages."""
         columns = [column.tolist() for column in rows[1:]]
         entries = []
-        for message_id, size, address, delivery_count, flags, expires, content in zip(
+        for message_id, size, address, delivery_count, flags, expires, due, content in zip(
             ids, *columns, contents, strict=True
         ):
             message = Message(
@@ -394,7 +393,7 @@ class IndexStore:
             )  # fmt: skip
             if message.size != size:
                 self._enlarge(message, size)
-            entries.append(entry_of(message, level, delivery_count, flags))
+            entries.append(entry_of(message, level, delivery_count, flags, due))
         return entries
 
     def _enlarge(self, message: Message, size: int) -> None:

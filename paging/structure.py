@@ -31,8 +31,6 @@ from daybook.paging.tables import (
     CLUSTERS,
     CONNECTIONS,
     CONSUMERS,
-    EXPIRING,
-    EXPIRING_KEY,
     FLIGHT_KEY,
     FLIGHTS,
     ID_KEY,
@@ -44,6 +42,8 @@ from daybook.paging.tables import (
     PAGE_KEY,
     PAGES,
     QUEUES,
+    TIMER_KEY,
+    TIMERS,
 )
 
 KEY_BYTES: Final[dict[bytes, int]] = {
@@ -52,7 +52,7 @@ KEY_BYTES: Final[dict[bytes, int]] = {
     ),
     PAGES: PAGE_KEY.size,
     FLIGHTS: FLIGHT_KEY.size,
-    EXPIRING: EXPIRING_KEY.size,
+    TIMERS: TIMER_KEY.size,
     LARGE: LARGE_KEY.size,
     IDS: IDS_KEY.size,
 }

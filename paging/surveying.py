@@ -24,7 +24,7 @@ from daybook.engine.events import (
     Row,
     decode_detail,
 )
-from daybook.engine.message import HELD_LEVEL, MESSAGE_OVERHEAD_BYTES
+from daybook.engine.message import LEVELS, MESSAGE_OVERHEAD_BYTES, PRIORITIES
 from daybook.engine.queues import StoreError
 from daybook.journal.data_directory import INDEX, JOURNAL
 from daybook.journal.disk import Disk, RealDisk
@@ -192,8 +192,9 @@ class Survey:
     def _behind(self, txn: Transaction, rows: pages.Rows, level: int) -> Iterator[Place]:
         ids = rows.message.tolist()
         carried = located(self._tables, txn, ids)
-        for message_id, size, address, _, flags, _ in zip(
-            *(column.tolist() for column in rows), strict=True
+        columns = (rows.message, rows.size, rows.address, rows.flags)
+        for message_id, size, address, flags in zip(
+            *(column.tolist() for column in columns), strict=True
         ):
             lsn = carried.get(message_id, message_id)
             if lsn <= self._last_lsn and not flags & events.BODY_OMITTED:
@@ -256,10 +257,11 @@ class Survey:
         return (ID_KEY.unpack(key)[0] for key, _ in txn.rows(self._tables.db(QUEUES)))
 
     def _is_queued(self, txn: Transaction, queue_id: int, priority: int, message_id: int) -> bool:
-        """Whether a queue has a message, ready, held or in flight."""
+        """Whether a queue has a message, wherever it is."""
         flight = txn.get(FLIGHT_KEY.pack(queue_id, message_id), db=self._tables.db(FLIGHTS))
+        levels = (priority, *range(PRIORITIES, LEVELS))
         return flight is not None or any(
-            self._is_in(txn, queue_id, level, message_id) for level in (priority, HELD_LEVEL)
+            self._is_in(txn, queue_id, level, message_id) for level in levels
         )
 
     def _is_in(self, txn: Transaction, queue_id: int, level: int, message_id: int) -> bool:

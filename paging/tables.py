@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 import lmdb
 
+from daybook.engine.queues import Due
 from daybook.errors import DaybookError
 from daybook.journal.data_directory import TABLES, TABLES_LOCK
 from daybook.journal.disk import sync_directory
@@ -44,14 +45,15 @@ CONSUMERS: Final = b"consumers"
 SETTINGS: Final = b"settings"
 PAGES: Final = b"pages"
 FLIGHTS: Final = b"flights"
-EXPIRING: Final = b"expiring"
+TIMERS: Final = b"expiring"
+"""The name is from when messages that expire were all that had to wait."""
 BLOCKS: Final = b"blocks"
 CLUSTERS: Final = b"clusters"
 CARRIED: Final = b"carried"
 LARGE: Final = b"large"
 IDS: Final = b"ids"
 NAMES: Final = (
-    META, ADDRESSES, QUEUES, CONNECTIONS, CONSUMERS, SETTINGS, PAGES, FLIGHTS, EXPIRING, BLOCKS,
+    META, ADDRESSES, QUEUES, CONNECTIONS, CONSUMERS, SETTINGS, PAGES, FLIGHTS, TIMERS, BLOCKS,
     CLUSTERS,
     CARRIED, LARGE, IDS,
 )  # fmt: skip
@@ -74,8 +76,10 @@ LARGE_KEY: Final = Struct(">QQ")
 IDS_KEY: Final = Struct(">IQ")
 """Address id, number of the page."""
 
-EXPIRING_KEY: Final = Struct(">QQI")
-"""Expiry in milliseconds since 1970, message id, queue id."""
+TIMER_KEY: Final = Struct(">QQI")
+"""Milliseconds since 1970 with the reason (`engine.timers`) above them, message id, queue id."""
+_REASON_SHIFT: Final = 56
+_TIME_MASK: Final = (1 << _REASON_SHIFT) - 1
 
 BLOCK_VALUE: Final = Struct("<QQIqqQQ")
 """Segment (its first LSN), offset, count, lowest and highest time and message."""
@@ -118,6 +122,18 @@ class IndexUnwritable(DaybookError):
 def level_of(level: int) -> int:
     """Number of a level in keys, and back: the highest priority comes first, what is held last."""
     return (9 - level) & 15
+
+
+def timer_key(reason: int, timer: Due) -> bytes:
+    """Key of a timer."""
+    time, message_id, queue_id = timer
+    return TIMER_KEY.pack(reason << _REASON_SHIFT | time, message_id, queue_id)
+
+
+def timer_of(key: bytes) -> tuple[int, Due]:
+    """Reason and timer that a key stands for."""
+    time, message_id, queue_id = TIMER_KEY.unpack(key)
+    return time >> _REASON_SHIFT, (time & _TIME_MASK, message_id, queue_id)
 
 
 def page_key(queue_id: int, level: int, first: int) -> bytes:

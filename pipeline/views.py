@@ -17,9 +17,12 @@ from daybook.engine.events import BY_NUMBER
 from daybook.engine.kinds import (
     ENDING_A_DELIVERY,
     ENTERING,
+    FROM_ASIDE,
     LEAVING,
+    LIVES,
     OF_ENTRIES,
     OF_TWO_MESSAGES,
+    SETTING_ASIDE,
     about,
     changing,
     names,
@@ -45,6 +48,13 @@ _SETTLING: Final = names(LEAVING)
 """Kinds of events with which an entry leaves its queue."""
 _OF_ENTRIES: Final = names(OF_ENTRIES)
 _AFTER_ROUTED: Final = names(OF_ENTRIES - ENTERING)
+_ASIDE: Final = names(SETTING_ASIDE | FROM_ASIDE)
+_SET_ASIDE: Final = " ".join(
+    f"WHEN aside_kind = '{BY_NUMBER[kind].name}' THEN '{LIVES[kind].after}'"
+    for kind in sorted(SETTING_ASIDE)
+)
+"""Where an entry is that no event took out again."""
+_QUEUED: Final = (life.READY, *life.ASIDE, life.IN_FLIGHT)
 _MADE_INTO_OTHERS: Final = names(LEAVING & OF_TWO_MESSAGES)
 _QUEUE_NAMING: Final = names(changing({life.QUEUE}, {life.BEGINS, life.CHANGES}))
 
@@ -132,8 +142,7 @@ gathered AS (
     max(time) FILTER (WHERE kind = 'Delivered') AS last_delivered_at,
     max(lsn) FILTER (WHERE kind = 'Delivered') AS delivered_lsn,
     max(lsn) FILTER (WHERE kind = 'Returned') AS returned_lsn,
-    max(lsn) FILTER (WHERE kind = 'Held') AS held_lsn,
-    max(lsn) FILTER (WHERE kind = 'Released') AS released_lsn,
+    max_by(kind, lsn) FILTER (WHERE kind IN ({_listed(_ASIDE)})) AS aside_kind,
     min(kind) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_kind,
     min(reason) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_reason,
     min(lsn) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_lsn,
@@ -148,8 +157,7 @@ placed AS (
       THEN list_min(list_filter(restarts.lsns, lambda started: started > message))
       END AS dropped_lsn,
     coalesce(delivered_lsn, 0) > greatest(coalesce(returned_lsn, 0), coalesce(restarts.last_lsn, 0))
-      AS is_out,
-    coalesce(held_lsn, 0) > coalesce(released_lsn, 0) AS is_held
+      AS is_out
   FROM gathered CROSS JOIN restarts
   LEFT JOIN made ON gathered.queue = made.queue
     AND gathered.message >= made.created_lsn AND gathered.message < made.until_lsn
@@ -159,7 +167,7 @@ SELECT message, placed.queue, coalesce(made_id, nullif(seen_id, 0)) AS queue_id,
   last_delivered_at,
   CASE {_outcomes("end_kind", LEAVING)}
     WHEN dropped_lsn IS NOT NULL THEN 'dropped'
-    WHEN is_out THEN 'in flight' WHEN is_held THEN 'held' ELSE 'ready' END AS state,
+    WHEN is_out THEN 'in flight' {_SET_ASIDE} ELSE 'ready' END AS state,
   CASE WHEN dropped_lsn IS NOT NULL THEN 'restart' ELSE end_reason END AS reason,
   coalesce(end_lsn, dropped_lsn) AS ended_lsn,
   coalesce(end_at, milestones.time) AS ended_at,
@@ -190,7 +198,7 @@ SELECT message, min(routed_at) AS routed_at, min(address) AS address,
   max(ended_at) FILTER (WHERE state = 'acknowledged') AS last_acknowledged_at,
   CASE WHEN bool_or(state = 'in flight') THEN 'in flight' WHEN bool_or(state = 'ready') THEN 'ready'
     WHEN min(state) = max(state) THEN min(state) ELSE 'mixed' END AS state,
-  count(*) FILTER (WHERE state IN ('ready', 'held', 'in flight')) AS queued,
+  count(*) FILTER (WHERE state IN ({_listed(_QUEUED)})) AS queued,
   count(*) FILTER (WHERE state = 'acknowledged') AS acknowledged,
   count(*) FILTER (WHERE state = 'dead-lettered') AS dead_lettered,
   count(*) FILTER (WHERE state = 'expired') AS expired,
@@ -274,7 +282,8 @@ counted AS (
     count(*) FILTER (WHERE state = 'dropped') AS dropped,
     count(*) FILTER (WHERE state = 'ready') AS ready,
     count(*) FILTER (WHERE state = 'in flight') AS in_flight,
-    count(*) FILTER (WHERE state = 'held') AS held
+    count(*) FILTER (WHERE state = 'held') AS held,
+    count(*) FILTER (WHERE state = 'scheduled') AS scheduled
   FROM entries GROUP BY queue, queue_created_lsn
 )
 SELECT coalesce(told.queue_id, seen_id) AS queue_id, coalesce(told.queue, counted.queue) AS queue,
@@ -285,8 +294,10 @@ SELECT coalesce(told.queue_id, seen_id) AS queue_id, coalesce(told.queue, counte
   coalesce(acknowledged, 0) AS acknowledged, coalesce(returned, 0) AS returned,
   coalesce(dead_lettered, 0) AS dead_lettered, coalesce(expired, 0) AS expired,
   coalesce(removed, 0) AS removed, coalesce(dropped, 0) AS dropped,
-  coalesce(ready, 0) AS ready, coalesce(held, 0) AS held, coalesce(in_flight, 0) AS in_flight,
-  coalesce(ready, 0) + coalesce(held, 0) + coalesce(in_flight, 0) AS messages
+  coalesce(ready, 0) AS ready, coalesce(held, 0) AS held, coalesce(scheduled, 0) AS scheduled,
+  coalesce(in_flight, 0) AS in_flight,
+  coalesce(ready, 0) + coalesce(held, 0) + coalesce(scheduled, 0) + coalesce(in_flight, 0)
+    AS messages
 FROM told FULL JOIN counted
   ON counted.queue = told.queue AND counted.queue_created_lsn = told.created_lsn
 LEFT JOIN milestones ON milestones.lsn = gone_lsn"""
@@ -314,7 +325,7 @@ deliveries          how often it was delivered from this queue
 returns             how often it was returned to this queue by an event
 first_delivered_at  when it was delivered first, null for never
 last_delivered_at   when it was delivered last
-state               ready, held, in flight, acknowledged, dead-lettered, expired, removed, dropped
+state               ready, held, scheduled, in flight, dropped, or how it left: acknowledged, ...
 reason              why it left the queue
 ended_lsn           event with which it left the queue, null if it is still there
 ended_at            when that was
@@ -412,6 +423,7 @@ removed        messages that were removed by an administrator, or with the queue
 dropped        messages that were dropped at a restart
 ready          messages that are ready now
 held           messages that are held now, because they had nowhere to go
+scheduled      messages that are not delivered before a time
 in_flight      messages that are in flight now
 messages       all of these together
 """),

@@ -422,8 +422,9 @@ def _waiting(queue: Queue | None, command: PurgeQueue | ReleaseHeld) -> int:
     """How many messages there are of those that a command is about."""
     if queue is None:
         return 0
-    held = queue.held_count
-    return held if isinstance(command, ReleaseHeld) else held + queue.ready_count
+    if isinstance(command, ReleaseHeld):
+        return queue.held_count
+    return queue.ready_count + queue.aside_count
 
 
 def _told(result: dict[str, Any] | Refusal) -> dict[str, Any]:

@@ -278,6 +278,7 @@ QUEUES: Final = (
     _of_queues(
         "messages_held", "gauge", "Messages that are set aside because they cannot leave."
     ),
+    _of_queues("messages_scheduled", "gauge", "Messages that are not delivered before a time."),
     _of_queues("size_bytes", "gauge", "Size of its messages."),
     _of_queues("consumers", "gauge", "Consumers of the queue."),
     _of_queues("messages_added_total", "counter", "Messages that were routed to the queue."),
@@ -293,10 +294,10 @@ QUEUES: Final = (
 
 def _row_of_queue(queue: Queue) -> tuple[int, ...]:
     """The values of a queue in the order of QUEUES."""
-    ready, held = queue.ready_count, queue.held_count
     return (
-        ready, queue.message_count - ready - held, held, queue.bytes, len(queue.consumers),
-        queue.added, queue.acknowledged, queue.dead_lettered, queue.expired,
+        queue.ready_count, queue.in_flight_count, queue.held_count, queue.scheduled_count,
+        queue.bytes, len(queue.consumers), queue.added, queue.acknowledged, queue.dead_lettered,
+        queue.expired,
     )  # fmt: skip
 
 

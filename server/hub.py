@@ -358,7 +358,6 @@ class Hub:
         if self.options.expiry_scan_us > 0 and now >= self._next_expiry:
             self._next_expiry = now + self.options.expiry_scan_us
             self.turns.is_expiring = True
-            self._soon()
         if self.broker.retry_due:
             self.broker.handle(RetryHeld(), now)
             self._soon()
@@ -368,7 +367,8 @@ class Hub:
         self.memory.tick(now)
         self.slow.tick(now)
         self.broker.look_again(now)
-        if self.blocked.since or self.broker.notices or self.broker.touched:
+        self.turns.is_waking |= self.broker.wakes(now)
+        if self.blocked.since or self.broker.notices or self.broker.touched or self.turns.scans:
             self._soon()
         self.refusals.tick(now)
         self._mark_if_idle(now)

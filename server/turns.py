@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from daybook.engine.broker import Broker
-from daybook.engine.commands import Command, ExpireDue
+from daybook.engine.commands import Command, DeliverDue, ExpireDue
 from daybook.engine.refusals import Refusal
 from daybook.server.peer import Peer
 
@@ -44,7 +44,8 @@ class Turns:
     """What goes on in the turns to come, and the measure of how long they take.
 
     `waiting` are peers whose input is not used up, `unfinished` commands of administrators of which
-    a part is done; `is_expiring` has what is due expire. `meter` gives nanoseconds of processor
+    a part is done; `is_expiring` has what is due expire, `is_waking` has what was scheduled and is
+    due delivered. `meter` gives nanoseconds of processor
     time of the thread.
     """
 
@@ -53,6 +54,7 @@ class Turns:
         self.waiting: Final[dict[Peer, None]] = {}
         self.unfinished: Final[deque[tuple[Command, Answer | None]]] = deque()
         self.is_expiring = False
+        self.is_waking = False
         self._broker: Final = broker
         self._budget: Final = broker.budget
         budget = broker.budget
@@ -100,12 +102,13 @@ class Turns:
         """Whether there is anything to go on with."""
         broker = self._broker
         return bool(
-            self.waiting
-            or broker.has_more
-            or broker.pages_out
-            or self.unfinished
-            or self.is_expiring
+            self.waiting or broker.has_more or broker.pages_out or self.unfinished or self.scans
         )
+
+    @property
+    def scans(self) -> bool:
+        """Whether what is due is looked for."""
+        return self.is_expiring or self.is_waking
 
     def go_on(
         self,
@@ -126,6 +129,10 @@ class Turns:
             self.allow(SLICE_UNITS)
             broker.handle(ExpireDue(), now)
             self.is_expiring = broker.more_due
+        if self.is_waking:
+            self.allow(SLICE_UNITS)
+            broker.handle(DeliverDue(), now)
+            self.is_waking = broker.more_scheduled
         if broker.pages_out:
             self.allow(TURN_UNITS)
             broker.page_out_more()

@@ -15,7 +15,7 @@ from msgspec.structs import fields
 from daybook.engine.definitions import Detail
 from daybook.engine.duplicates import remembered
 from daybook.engine.headers import as_dict
-from daybook.engine.message import IN_FLIGHT, Entry, Message
+from daybook.engine.message import Entry, Message
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.sizes import size_of
@@ -48,17 +48,15 @@ def nobody(address: str) -> int:
 def counts(state: State) -> dict[str, Any]:
     """How many of everything there are."""
     queues = state.queues.values()
-    total = sum(queue.message_count for queue in queues)
-    ready = sum(queue.ready_count for queue in queues)
-    held = sum(queue.held_count for queue in queues)
     return {
         "connections": len(state.connections),
         "consumers": len(state.consumers),
         "addresses": len(state.addresses),
         "queues": len(state.queues),
-        "messages_ready": ready,
-        "messages_held": held,
-        "messages_in_flight": total - ready - held,
+        "messages_ready": sum(queue.ready_count for queue in queues),
+        "messages_held": sum(queue.held_count for queue in queues),
+        "messages_scheduled": sum(queue.scheduled_count for queue in queues),
+        "messages_in_flight": sum(queue.in_flight_count for queue in queues),
     }
 
 
@@ -67,6 +65,7 @@ def set_aside(state: State) -> dict[str, int]:
     return {
         "messages_withheld": sum(len(queue.withheld) for queue in state.queues.values()),
         "messages_held": sum(queue.held_count for queue in state.holding.values()),
+        "messages_scheduled": sum(queue.scheduled_count for queue in state.queues.values()),
         "addresses_paging": sum(address.paging for address in state.addresses.values()),
     }
 
@@ -145,7 +144,8 @@ def _queue(queue: Queue) -> dict[str, Any]:
         "ready": queue.ready_count,
         "withheld": len(queue.withheld),
         "held": queue.held_count,
-        "in_flight": queue.message_count - queue.ready_count - queue.held_count,
+        "scheduled": queue.scheduled_count,
+        "in_flight": queue.in_flight_count,
         "added": queue.added,
         "acknowledged": queue.acknowledged,
         "dead_lettered": queue.dead_lettered,
@@ -185,7 +185,7 @@ def browse(
     limit: int = PAGE_DEFAULT,
     beginning: Callable[[Message], bytes] = no_beginning,
 ) -> dict[str, Any] | Refusal:
-    """A page of what is in a queue: in flight, then ready in order of delivery, then held.
+    """A page of what is in a queue: in flight, ready in order of delivery, held, scheduled.
 
     `next_offset` is where the next page begins, None if this was the last. What happens between two
     pages moves messages between them. `beginning` reads the beginning of a large message. Raises
@@ -203,7 +203,7 @@ def browse(
     in_flight = (entry for consumer in queue.consumers for entry in consumer.unacked.values())
     rows: list[dict[str, Any]] = []
     size = 0
-    for entry in islice(chain(in_flight, queue.ready(), queue.held()), offset, offset + limit):
+    for entry in islice(chain(in_flight, queue.standing()), offset, offset + limit):
         message = entry.message
         if not message.resident and state.store is not None:
             state.store.fill([message])
@@ -221,22 +221,17 @@ def browse(
     }
 
 
-def _state(entry: Entry) -> str:
-    if entry.held:
-        return "held"
-    return "in flight" if entry.state == IN_FLIGHT else "ready"
-
-
 def _entry(entry: Entry, body: bytes) -> dict[str, Any]:
     message = entry.message
     row: dict[str, Any] = {
         "message": message.id,
-        "state": _state(entry),
+        "state": entry.place,
         "consumer": entry.consumer.id if entry.consumer is not None else None,
         "delivery_count": entry.delivery_count,
         "priority": message.priority,
         "persistent": message.persistent,
         "expires": message.expires or None,
+        "due": entry.due or None,
         "headers": as_dict(message.headers),
         "body_bytes": message.body_bytes,
         "truncated": message.body_bytes > len(body),

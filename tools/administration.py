@@ -59,8 +59,8 @@ if_missing_option = click.option(
 )
 force_option = click.option("--force", is_flag=True, help="Delete it together with its contents.")
 QUEUE_COLUMNS: Final = (
-    "queue", "address", "ready", "held", "in_flight", "consumers", "added", "acknowledged",
-    "paused",
+    "queue", "address", "ready", "held", "scheduled", "in_flight", "consumers", "added",
+    "acknowledged", "paused",
 )  # fmt: skip
 MORE_QUEUE_COLUMNS: Final = ("routing_type", "dead_lettered", "expired", "bytes")
 ADDRESS_COLUMNS: Final = (

@@ -223,7 +223,7 @@ class _Teller:
             )
 
     def _standing(self, queue_id: int, message: int) -> str:
-        return "held" if self.state.queues[queue_id].entries[message].held else "ready"
+        return self.state.queues[queue_id].entries[message].place
 
     def _now(self) -> Iterator[tuple[int, str]]:
         """Where each message of the family is, or how it left."""

@@ -43,7 +43,7 @@ import msgspec
 import pyarrow as pa
 
 from daybook.engine.kinds import ENTERING, LEAVING, TOPOLOGY, outcome
-from daybook.engine.life import IN_FLIGHT, READY, WAITING
+from daybook.engine.life import ASIDE, IN_FLIGHT, READY
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.audit_judge import (
     DROPPED,
@@ -287,7 +287,7 @@ class _Auditor:
             verdict = judge(self._lives, span.last, story)
             account = self._account_of(story[0].queue)
             account.opening += verdict.opening
-            account.ready += verdict.place in (READY, WAITING)
+            account.ready += verdict.place in (READY, *ASIDE)
             account.in_flight += verdict.place == IN_FLIGHT
             account.dropped += verdict.place == DROPPED
             self._gather(verdict.faults)

@@ -12,7 +12,7 @@ from daybook.engine import events
 from daybook.engine.core import DELIVERY_COUNT_MAX
 from daybook.engine.events import BY_NUMBER, REASONS
 from daybook.engine.kinds import LEAVING, LIVES, outcome
-from daybook.engine.life import GONE, IN_FLIGHT, NOWHERE, READY, WAITING
+from daybook.engine.life import ASIDE, GONE, IN_FLIGHT, NOWHERE, ON_HOLD, ON_SCHEDULE, READY
 from daybook.pipeline.jobs.audit_lives import NEVER, Fault, Lives
 
 UNKNOWN: Final = "unknown"
@@ -23,6 +23,9 @@ DROPPED: Final = "dropped by a restart"
 LOST: Final = "lost"
 
 ANY_COUNT: Final = -1
+
+NOT_THERE: Final = {(ON_HOLD,): "not-held", (ON_SCHEDULE,): "not-scheduled"}
+"""By the places where alone an event can happen: the fault if the entry was elsewhere."""
 
 
 class EntryEvent(NamedTuple):
@@ -86,7 +89,7 @@ class _Judge:
     def _until(self, lsn: int) -> None:
         """What happened to the entry without an event of its own, up to an event."""
         queue = self.lives.queues.get(self.queue)
-        while self.place in (READY, IN_FLIGHT, WAITING, UNKNOWN):
+        while self.place in (READY, IN_FLIGHT, *ASIDE, UNKNOWN):
             restart = self.lives.restart_after(self.lsn)
             deleted = queue.ends if queue is not None and queue.deleted else NEVER
             # An event of a queue that had gone is told by itself.
@@ -117,7 +120,7 @@ class _Judge:
         if not self.persistent or (queue is not None and not queue.durable):
             self.place = DROPPED
             self.left = f"dropped by the restart (event {lsn})"
-        elif self.place != WAITING:
+        elif self.place not in (*ASIDE, UNKNOWN):
             self.place = READY
 
     def _lost(self, lsn: int, why: str) -> None:
@@ -149,10 +152,10 @@ class _Judge:
     def _misplaced(self, kind: int) -> tuple[str, str]:
         """What is wrong with an event that cannot happen where the entry is."""
         life, place = LIVES[kind], self.place
-        if place == WAITING:
-            return "not-ready", "it was held"
-        if life.before == (WAITING,):
-            return "not-held", f"it was {place}"
+        if life.before in NOT_THERE:
+            return NOT_THERE[life.before], f"it was {place}"
+        if place in ASIDE:
+            return "not-ready", f"it was {place}"
         if place == READY:
             return "not-delivered", "it was not in flight"
         where = f"it was in flight to consumer {self.consumer}"

@@ -7,7 +7,7 @@ import pytest
 
 from daybook.engine import events, kinds
 from daybook.engine.apply import APPLY, nothing
-from daybook.engine.life import BEGINS, CHANGES, ENDS, GONE, IN_FLIGHT, NOWHERE, READY, WAITING
+from daybook.engine.life import ASIDE, BEGINS, CHANGES, ENDS, GONE, IN_FLIGHT, NOWHERE, READY
 from tests.meta import tree
 from tests.meta.kind_lists import CONSTANTS, kind_lists
 
@@ -94,8 +94,8 @@ def test_every_kind_has_a_constant_that_the_check_knows() -> None:
 def test_the_table_is_sound(event: events.EventType) -> None:
     """An event is about an entry, about something else, or neither; what it says fits together."""
     if event.life is not None:
-        assert {*event.life.before} <= {NOWHERE, READY, IN_FLIGHT, WAITING}
-        assert event.life.after in {READY, IN_FLIGHT, WAITING, GONE}
+        assert {*event.life.before} <= {NOWHERE, READY, IN_FLIGHT, *ASIDE}
+        assert event.life.after in {READY, IN_FLIGHT, *ASIDE, GONE}
         assert event.life.after not in event.life.before
         assert not event.subject
         assert {"queue", "message"} <= set(event.columns)
@@ -110,5 +110,5 @@ def test_every_way_of_an_entry_is_in_the_table() -> None:
     """From every place there is a way on, and to every place a way in."""
     befores = {place for life in kinds.LIVES.values() for place in life.before}
     afters = {life.after for life in kinds.LIVES.values()}
-    assert befores == {NOWHERE, READY, IN_FLIGHT, WAITING}
-    assert afters == {READY, IN_FLIGHT, WAITING, GONE}
+    assert befores == {NOWHERE, READY, IN_FLIGHT, *ASIDE}
+    assert afters == {READY, IN_FLIGHT, *ASIDE, GONE}

@@ -55,7 +55,8 @@ def as_row(queue: Queue, flying: int) -> dict[str, Any]:
         "durable": queue.definition.durable, "paused": queue.paused,
         "routed": queue.added, "acknowledged": queue.acknowledged,
         "dead_lettered": queue.dead_lettered, "expired": queue.expired,
-        "messages": len(queue.entries), "in_flight": flying,
+        "messages": len(queue.entries), "in_flight": flying, "ready": queue.ready_count,
+        "held": queue.held_count, "scheduled": queue.scheduled_count,
     }  # fmt: skip
 
 
@@ -69,7 +70,7 @@ def test_views_say_what_the_state_is_at_any_point_of_a_history(seed: int, part: 
         journal,
         "SELECT * FROM queues WHERE deleted_lsn IS NULL",
         "SELECT queue_id, message, state FROM entries"
-        " WHERE state IN ('ready', 'held', 'in flight')",
+        " WHERE state IN ('ready', 'held', 'scheduled', 'in flight')",
         "SELECT * FROM deliveries WHERE outcome = 'in flight'",
     )
     flying = in_flight(state)
@@ -79,8 +80,10 @@ def test_views_say_what_the_state_is_at_any_point_of_a_history(seed: int, part: 
         expected = as_row(queue, sum(1 for _, number, _ in flying if number == queue.id))
         assert {name: told[queue.id][name] for name in expected} == expected
     assert {(row["message"], row["queue_id"], row["consumer"]) for row in deliveries} == flying
-    assert {(row["queue_id"], row["message"]) for row in entries} == {
-        (queue.id, message) for queue in state.queues.values() for message in queue.entries
+    assert {(row["queue_id"], row["message"], row["state"]) for row in entries} == {
+        (queue.id, message, entry.place)
+        for queue in state.queues.values()
+        for message, entry in queue.entries.items()
     }
 
 

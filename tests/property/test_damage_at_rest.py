@@ -21,6 +21,7 @@ import pytest
 
 from daybook.engine.digest import digest
 from daybook.engine.queues import StoreError
+from daybook.engine.timers import EXPIRY, NEVER, NOTHING
 from daybook.journal.data_directory import BASE_DESCRIPTION, CLUSTERS_DIRECTORY, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.paging import clustering
@@ -135,7 +136,7 @@ def use(sound: Sound, data: Path) -> int:
                 found[key] = (
                     message.headers, message.body, chunks, entry.delivery_count, message.expires,
                 )  # fmt: skip
-            due = store.due((0, 0, 0), 1 << 62, 1 << 20)
+            due = store.due(EXPIRY, NOTHING, NEVER, 1 << 20)
         if found != sound.contents:
             return WRONG
         ready = {(kept[4], key[1], key[0]) for key, kept in found.items() if kept[4]}

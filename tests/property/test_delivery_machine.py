@@ -21,6 +21,7 @@ from daybook.engine.commands import (
     Command,
     Commit,
     Credit,
+    DeliverDue,
     Detach,
     ExpireDue,
     PauseQueue,
@@ -43,6 +44,8 @@ QUEUES = ("orders", "mails")
 LIMIT = {"orders": 3, "mails": 2}
 DEAD = {"orders": "dead"}
 LATE = {"mails": "late"}
+DELAY = {"orders": 20}
+"""Milliseconds."""
 
 
 class Item:
@@ -55,6 +58,7 @@ class Item:
         self.holder = 0
         self.redelivered = False
         self.held = False
+        self.due = 0
 
 
 class Model:
@@ -67,9 +71,11 @@ class Model:
         self.transactions: dict[int, list[Callable[[], None]]] = {}
         self.doomed: set[int] = set()
         self.has_way = False
+        self.now_ms = 0
 
     def ready(self, name: str) -> list[Item]:
-        waiting = [item for item in self.queues[name] if not item.holder and not item.held]
+        here = self.queues[name]
+        waiting = [item for item in here if not (item.holder or item.held or item.due)]
         return sorted(waiting, key=lambda item: -item.priority)
 
     def put(self, name: str, item: Item) -> None:
@@ -117,6 +123,8 @@ class Model:
                 self.die(name, item, item.count - taken_back)
             else:
                 item.count -= taken_back
+                if not taken_back and name in DELAY:
+                    item.due = self.now_ms + DELAY[name]
 
     def die(self, name: str, item: Item, count: int) -> None:
         """Go to the dead letter address, or be held where there is none."""
@@ -155,6 +163,12 @@ class Model:
             for item in sorted(due, key=lambda item: item.expires):
                 self.move(name, item, LATE.get(name))
 
+    def deliver_due(self) -> None:
+        for items in self.queues.values():
+            for item in items:
+                if item.due <= self.now_ms:
+                    item.due = 0
+
     def restart(self) -> None:
         for items in self.queues.values():
             items[:] = [item for item in items if item.persistent]
@@ -188,7 +202,10 @@ class DeliveryMachine(RuleBasedStateMachine):
         """Mails have a dead letter address, or none."""
         return ChangeSettings(
             {
-                "orders": {"max-delivery-attempts": 3, "dead-letter-address": "dead"},
+                "orders": {
+                    "max-delivery-attempts": 3, "dead-letter-address": "dead",
+                    "redelivery-delay": DELAY["orders"],
+                },
                 "mails": {
                     "max-delivery-attempts": 2, "expiry-address": "late",
                     "dead-letter-address": way,
@@ -204,7 +221,10 @@ class DeliveryMachine(RuleBasedStateMachine):
         answer = self.world.handle(command)
         assert not isinstance(answer, Refusal), answer.text
         self.world.handle(ExpireDue())
+        self.world.handle(DeliverDue())
         self.world.turn()
+        if hasattr(self, "model"):
+            self.model.now_ms = self.world.now // 1000
         if then is not None:
             then()
         if hasattr(self, "model"):
@@ -213,6 +233,7 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     def catch_up(self) -> None:
         self.model.expire(self.world.now)
+        self.model.deliver_due()
         for each in self.world.taken():
             self.model.deliver(each.consumer, each.body, each.attempt, each.redelivered)
 
@@ -428,6 +449,8 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     def catch_up_after_start(self) -> None:
         self.world.ok(ExpireDue())
+        self.world.ok(DeliverDue())
+        self.model.now_ms = self.world.now // 1000
         self.catch_up()
 
     @invariant()
@@ -444,12 +467,19 @@ class DeliveryMachine(RuleBasedStateMachine):
                     entry.delivery_count,
                     entry.consumer.id if entry.consumer else 0,
                     entry.held,
+                    entry.due,
                 )
                 for entry in entries
             ]
-            assert found == [(item.body, item.count, item.holder, item.held) for item in items]
-            ready = sum(entry.state == READY and not entry.held for entry in entries)
-            assert self.world.queue(name).ready_count == ready
+            assert found == [
+                (item.body, item.count, item.holder, item.held, item.due) for item in items
+            ]
+            standing = [entry for entry in entries if entry.state == READY]
+            ready = sum(not entry.held and not entry.due for entry in standing)
+            queue = self.world.queue(name)
+            assert (queue.ready_count, queue.scheduled_count) == (
+                ready, sum(entry.due > 0 for entry in standing),
+            )  # fmt: skip
 
     @invariant()
     def nobody_waits_in_vain(self) -> None:

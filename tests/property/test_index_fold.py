@@ -12,16 +12,17 @@ from daybook.engine import events
 from daybook.engine.apply import apply
 from daybook.engine.digest import digest
 from daybook.engine.invariants import check as check_invariants
-from daybook.engine.message import Entry
+from daybook.engine.message import PRIORITIES, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.state import State
+from daybook.engine.timers import DELIVERY, EXPIRY
 from daybook.journal.disk import MemoryDisk
 from daybook.paging import clustering, fold, id_pages
 from daybook.paging.checking import check
 from daybook.paging.index import Index
 from daybook.paging.levels import Levels
 from daybook.paging.store import IndexStore
-from daybook.paging.tables import EXPIRING, EXPIRING_KEY
+from daybook.paging.tables import TIMERS, timer_of
 from tests.support.blocks import DATA_ID, Chain, blocks_of
 from tests.support.scenario import Step, play, steps
 from tests.support.world import Event, World
@@ -34,35 +35,36 @@ sizes = st.lists(st.integers(1, 4), min_size=1, max_size=12)
 def known_of(entry: Entry) -> tuple[int, ...]:
     message = entry.message
     flags = message.flags | events.REDELIVERED * entry.redelivered
-    flags |= (message.priority << 4) * entry.held
+    flags |= (message.priority << 4) * (entry.level >= PRIORITIES)
     return (
         message.id, message.size, message.address_id, entry.delivery_count, flags, message.expires,
+        entry.due,
     )  # fmt: skip
 
 
-def ready_of(queue: Queue) -> list[tuple[int, list[tuple[int, ...]]]]:
-    """What is ready, by priority, with all that pages have of it."""
+def ready_of(queue: Queue) -> dict[int, list[tuple[int, ...]]]:
+    """What is in no flight, by level, with all that pages have of it."""
     levels: dict[int, list[tuple[int, ...]]] = {}
-    for entry in (*queue.ready(), *queue.held()):
+    for entry in queue.standing():
         levels.setdefault(entry.level, []).append(known_of(entry))
-    return list(levels.items())
+    return levels
 
 
-def paged_of(index: Index, queue_id: int) -> list[tuple[int, list[tuple[int, ...]]]]:
+def paged_of(index: Index, queue_id: int) -> dict[int, list[tuple[int, ...]]]:
     """What the pages hold, in the same form."""
     levels: dict[int, list[tuple[int, ...]]] = {}
     with index.tables.read() as txn:
         for priority, rows in Levels(index.tables).each_page(txn, queue_id):
             columns = [column.tolist() for column in rows]
             levels.setdefault(priority, []).extend(zip(*columns, strict=True))
-    return list(levels.items())
+    return levels
 
 
 def books_of(queue: Queue) -> tuple[Any, ...]:
     return (
-        queue.ready_count, queue.held_count, queue.message_count, queue.bytes,
-        queue.transient_count, queue.newest, queue.added, queue.acknowledged, queue.dead_lettered,
-        queue.expired, queue.paused,
+        queue.ready_count, queue.held_count, queue.scheduled_count, queue.message_count,
+        queue.bytes, queue.transient_count, queue.newest, queue.added, queue.acknowledged,
+        queue.dead_lettered, queue.expired, queue.paused,
     )  # fmt: skip
 
 
@@ -78,14 +80,15 @@ def compare(index: Index, state: State) -> None:
         assert {n: known_of(e) for n, e in found.entries.items()} == flying
         assert not any(level and level.gap and len(level.head) for level in found.levels)
     expected = sorted(
-        (entry.message.expires, entry.message.id, queue.id)
+        (reason, (time, entry.message.id, queue.id))
         for queue in state.queues.values()
-        for entry in queue.ready()
-        if entry.message.expires
+        for entry in queue.standing()
+        for reason, time in ((EXPIRY, entry.message.expires), (DELIVERY, entry.due))
+        if time and not entry.held
     )
     with index.tables.read() as txn:
-        rows = txn.rows(index.tables.db(EXPIRING))
-        assert [EXPIRING_KEY.unpack(key) for key, _ in rows] == expected
+        rows = txn.rows(index.tables.db(TIMERS))
+        assert [timer_of(key) for key, _ in rows] == expected
 
 
 def fold_in_batches(

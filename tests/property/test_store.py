@@ -17,6 +17,7 @@ from daybook.engine.digest import digest
 from daybook.engine.invariants import check
 from daybook.engine.message import READY, Entry, Message
 from daybook.engine.queues import PAST_ALL, Due, Loaded, Queue, Window
+from daybook.engine.timers import EXPIRY, NEVER, NOTHING
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.journal import Journal
 from daybook.paging.layout import LAYOUT
@@ -98,9 +99,9 @@ class CheckedStore(MemoryStore):
         assert found == super().gap_sum(queue)
         return found
 
-    def due(self, after: Due, until: int, limit: int) -> list[Due]:
-        found = self.index.due(after, until, limit)
-        assert found == super().due(after, until, limit)
+    def due(self, reason: int, after: Due, until: int, limit: int) -> list[Due]:
+        found = self.index.due(reason, after, until, limit)
+        assert found == super().due(reason, after, until, limit)
         return found
 
 
@@ -186,7 +187,7 @@ def test_a_queue_that_knows_more_than_the_index(
                 walk(store, stranger, priority, Window(window, size))
             for message_id in range(len(world.journal) + 2):
                 store.find(stranger, message_id)
-            assert store.due((0, 0, 0), 1 << 60, 7)
+            assert store.due(EXPIRY, NOTHING, NEVER, 7)
 
 
 def walk(store: CheckedStore, queue: Queue, priority: int, window: Window) -> None:

@@ -29,6 +29,7 @@ SETTINGS: Matches = {
         "max-delivery-attempts": 3, "dead-letter-address": "dead", "expiry-address": "late",
         "id-cache-size": 20,
     },
+    "mails": {"redelivery-delay": 300},
     "hasty": {"max-delivery-attempts": 1, "dead-letter-address": ""},
 }  # fmt: skip
 ANYCAST = ("orders", "mails", "größe/kg", "hasty", "a b")
@@ -241,6 +242,7 @@ class _Play:
     def expire(self) -> None:
         self.world.now += SECOND // 5
         self.attempt(c.ExpireDue())
+        self.attempt(c.DeliverDue())
 
     def purge(self) -> None:
         if self.random.random() < 0.1:

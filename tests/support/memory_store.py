@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from daybook.engine.apply import apply
 from daybook.engine.digest import U64, entry_hash
 from daybook.engine.events import LARGE, ROUTED, chunk_lsns
-from daybook.engine.message import READY, Entry, Message, message_without_content
+from daybook.engine.message import READY, Entry, Message, Scheduled, message_without_content
 from daybook.engine.queues import PAST_ALL, Due, Loaded, Queue, StoreError, Window
 from daybook.engine.state import State
+from daybook.engine.timers import EXPIRY
 from tests.support.world import Event
 
 
@@ -41,7 +42,7 @@ class MemoryStore:
     def _stored(self, queue: Queue) -> Iterator[Entry]:
         """What only the store has of a queue, in order of delivery: the store's own entries."""
         known = self.state.queues.get(queue.id)
-        for entry in (*known.ready(), *known.held()) if known is not None else ():
+        for entry in known.standing() if known is not None else ():
             message = entry.message
             if message.id in queue.entries or message.id in queue.gone:
                 continue
@@ -97,14 +98,19 @@ class MemoryStore:
                 total += entry_hash(queue.id, entry)
         return count, total & U64
 
-    def due(self, after: Due, until: int, limit: int) -> list[Due]:
-        """Return what of the ready entries expires up to `until`, in order."""
-        found = [
-            (entry.message.expires, message_id, queue.id)
+    def due(self, reason: int, after: Due, until: int, limit: int) -> list[Due]:
+        """Return timers up to a time, in order: see `engine.queues.Store`."""
+        standing = [
+            (queue.id, entry)
             for queue in self.state.queues.values()
-            for message_id, entry in queue.entries.items()
-            if entry.state == READY and entry.message.expires and not entry.held
+            for entry in queue.entries.values()
+            if entry.state == READY and not entry.held
         ]
+        times = [
+            (entry.message.expires if reason == EXPIRY else entry.due, entry.message.id, queue_id)
+            for queue_id, entry in standing
+        ]
+        found = [timer for timer in times if timer[0]]
         return sorted(item for item in found if after < item and item[0] <= until)[:limit]
 
 
@@ -114,7 +120,7 @@ def _copy(stored: Entry) -> Entry:
     message = message_without_content(
         known.id, known.address_id, known.priority, known.flags, known.expires, known.size
     )
-    entry = Entry(message)
+    entry = Scheduled(message, stored.due) if stored.due else Entry(message)
     entry.delivery_count = stored.delivery_count
     entry.redelivered = stored.redelivered
     entry.level = stored.level

@@ -49,6 +49,7 @@ MATCHES: tuple[Matches, ...] = (
         "#": {"max-delivery-attempts": 1, "dead-letter-address": "dead", "expiry-address": "late"},
         "dead": {"auto-create-queues": False},
     },
+    {"#": {"max-delivery-attempts": 3, "redelivery-delay": 30, "expiry-address": "late"}},
     {"#": {"id-cache-size": 2}, "mails": {"id-cache-size": 0}, "news": {"id-cache-size": 1}},
 )
 SETTINGS: tuple[c.ChangeSettings, ...] = tuple(
@@ -184,6 +185,7 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: c.Credit(_consumer(w, x), y, z)),
     (1, lambda w, x, y, z: c.Room(_connection(w, x), 200 * y)),
     (1, lambda w, x, y, z: c.ExpireDue(1 + x)),
+    (2, lambda w, x, y, z: c.DeliverDue(1 + x)),
     (1, lambda w, x, y, z: c.CreateAddress(ADDRESSES[x % 7], ((ANYCAST,), TYPES[2:])[y % 2])),
     (1, lambda w, x, y, z: c.DeleteAddress(ADDRESSES[x % 7], y % 2 == 0)),
     (1, _create_queue),

@@ -8,7 +8,7 @@ there: it is refused, or it is not about such entries.
 from typing import Final, NamedTuple
 
 from daybook.engine import events
-from daybook.engine.life import GONE, IN_FLIGHT, READY, WAITING
+from daybook.engine.life import GONE, IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
 
 DELIVER: Final = "a consumer can take it"
 ACCEPT: Final = "the consumer accepts it"
@@ -17,19 +17,21 @@ REJECT: Final = "the consumer rejects it for good"
 FAIL: Final = "the consumer failed with it"
 LAST_FAIL: Final = "the consumer failed with it for the last time"
 STUCK_FAIL: Final = "the consumer failed for the last time, and dead letters cannot leave"
+DELAYED_FAIL: Final = "the consumer failed with it, and the address has a redelivery-delay"
 LEAVE: Final = "the consumer leaves"
 LOSE: Final = "the connection of the consumer is lost"
 EXPIRE: Final = "its time has passed"
+COME: Final = "the time has come until which it is scheduled"
 PURGE: Final = "an administrator purges the queue"
 DELETE: Final = "an administrator deletes the queue with its messages"
 UNHOLD: Final = "an administrator releases what the queue holds"
 WAY: Final = "dead letters can leave again"
 START: Final = "the broker starts again"
 
-PLACES: Final = (READY, WAITING, IN_FLIGHT, GONE)
+PLACES: Final = (READY, ON_HOLD, ON_SCHEDULE, IN_FLIGHT, GONE)
 INPUTS: Final = (
-    DELIVER, ACCEPT, RELEASE, REJECT, FAIL, LAST_FAIL, STUCK_FAIL, LEAVE, LOSE, EXPIRE, PURGE,
-    DELETE, UNHOLD, WAY, START,
+    DELIVER, ACCEPT, RELEASE, REJECT, FAIL, LAST_FAIL, STUCK_FAIL, DELAYED_FAIL, LEAVE, LOSE,
+    EXPIRE, COME, PURGE, DELETE, UNHOLD, WAY, START,
 )  # fmt: skip
 
 
@@ -50,15 +52,20 @@ TRANSITIONS: Final[dict[tuple[str, str], Transition]] = {
     (IN_FLIGHT, REJECT): Transition(GONE, (events.DEAD_LETTERED,)),
     (IN_FLIGHT, FAIL): Transition(READY, (events.RETURNED,)),
     (IN_FLIGHT, LAST_FAIL): Transition(GONE, (events.DEAD_LETTERED,)),
-    (IN_FLIGHT, STUCK_FAIL): Transition(WAITING, (events.RETURNED, events.HELD)),
+    (IN_FLIGHT, STUCK_FAIL): Transition(ON_HOLD, (events.RETURNED, events.HELD)),
+    (IN_FLIGHT, DELAYED_FAIL): Transition(ON_SCHEDULE, (events.RETURNED, events.SCHEDULED)),
     (IN_FLIGHT, LEAVE): Transition(READY, (events.RETURNED,)),
     (IN_FLIGHT, LOSE): Transition(READY, (events.RETURNED,)),
     # A consequence of `BrokerStarted`, which is about no single entry.
     (IN_FLIGHT, START): Transition(READY, ()),
-    (WAITING, PURGE): Transition(GONE, (events.REMOVED,)),
-    (WAITING, DELETE): Transition(GONE, (events.REMOVED,)),
-    (WAITING, UNHOLD): Transition(READY, (events.RELEASED,)),
-    (WAITING, WAY): Transition(GONE, (events.DEAD_LETTERED,)),
+    (ON_HOLD, PURGE): Transition(GONE, (events.REMOVED,)),
+    (ON_HOLD, DELETE): Transition(GONE, (events.REMOVED,)),
+    (ON_HOLD, UNHOLD): Transition(READY, (events.RELEASED,)),
+    (ON_HOLD, WAY): Transition(GONE, (events.DEAD_LETTERED,)),
+    (ON_SCHEDULE, COME): Transition(READY, (events.DUE,)),
+    (ON_SCHEDULE, EXPIRE): Transition(GONE, (events.EXPIRED,)),
+    (ON_SCHEDULE, PURGE): Transition(GONE, (events.REMOVED,)),
+    (ON_SCHEDULE, DELETE): Transition(GONE, (events.REMOVED,)),
 }
 
 

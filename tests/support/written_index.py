@@ -12,6 +12,7 @@ from daybook.engine.events import BODY_OMITTED, FLAGS, KIND, LARGE, QUEUE, ROUTE
 from daybook.engine.message import PRIORITIES, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.state import State
+from daybook.engine.timers import EXPIRY
 from daybook.journal.batch import Batch
 from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import Disk, RealDisk
@@ -26,12 +27,12 @@ from daybook.paging.tables import (
     BLOCKS,
     CLUSTER_VALUE,
     CLUSTERS,
-    EXPIRING,
-    EXPIRING_KEY,
     ID_KEY,
     PAGES,
+    TIMERS,
     Tables,
     page_key,
+    timer_key,
 )
 from tests.support.world import Event
 
@@ -52,7 +53,7 @@ def write_tables(tables: Tables, disk: Disk, state: State, lsn: int, page: int) 
     """Make the tables of ready entries those of a state, in pages of at most so many entries."""
 
     def work(txn: Any) -> None:
-        for name in (PAGES, EXPIRING, BLOCKS):
+        for name in (PAGES, TIMERS, BLOCKS):
             txn.clear(tables.db(name))
         for queue in state.queues.values():
             for priority in range(PRIORITIES):
@@ -116,9 +117,9 @@ def _put_page(tables: Tables, txn: Any, queue: Queue, priority: int, entries: li
     rows = []
     for entry in entries:
         m = entry.message
-        rows.append((m.id, m.size, m.address_id, entry.delivery_count, m.flags, m.expires))
+        rows.append((m.id, m.size, m.address_id, entry.delivery_count, m.flags, m.expires, 0))
         if m.expires:
-            key = EXPIRING_KEY.pack(m.expires, m.id, queue.id)
-            txn.put(key, b"", db=tables.db(EXPIRING))
+            key = timer_key(EXPIRY, (m.expires, m.id, queue.id))
+            txn.put(key, b"", db=tables.db(TIMERS))
     key = page_key(queue.id, priority, entries[0].message.id)
     txn.put(key, encode(rows_of(rows)), db=tables.db(PAGES))

@@ -4,7 +4,7 @@ from daybook.engine import events
 from daybook.engine.commands import DeleteAddress, ExpireDue, PauseQueue
 from daybook.engine.definitions import MULTICAST
 from daybook.engine.headers import as_dict, first
-from daybook.engine.state import PRUNE_EXPIRING_MIN
+from daybook.engine.timers import PRUNE_MIN
 from tests.support.topology import create_queue
 from tests.support.world import World
 
@@ -205,12 +205,12 @@ def test_selective_consumers_do_not_get_what_has_expired(world: World) -> None:
 def test_the_list_of_what_will_expire_does_not_outgrow_the_messages(world: World) -> None:
     consumer = world.attach(world.connect(), "q")
     kept = world.send("p", b"kept", expires=soon(world, 1000))
-    for _ in range(PRUNE_EXPIRING_MIN * 2):
+    for _ in range(PRUNE_MIN * 2):
         world.ack(consumer, world.send("q", b"x", expires=soon(world, 1000)))
     returned = world.send("q", b"y", expires=soon(world, 1000))
     for _ in range(9):
         world.nack(consumer, returned)
-    assert len(world.state.expiring) <= PRUNE_EXPIRING_MIN + 1
+    assert len(world.state.expiring.heap) <= PRUNE_MIN + 1
     world.detach(consumer)
     world.sleep(1000)
     for _ in range(3):

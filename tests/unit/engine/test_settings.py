@@ -65,8 +65,9 @@ def test_every_key_is_decided_on_its_own() -> None:
     assert resolved.auto_create_queues is False
     explained = merged.explain("orders.eu")
     assert [key for key, _, _ in explained] == [key.name for key in KEYS]
-    assert explained[:6] == [
+    assert explained[:7] == [
         ("max-delivery-attempts", 3, "orders.#"),
+        ("redelivery-delay", 0, ""),
         ("dead-letter-address", "DLQ", "#"),
         ("dead-letter-policy", "HOLD", ""),
         ("expiry-address", "", "orders.#"),

@@ -6,10 +6,12 @@ import pytest
 
 from daybook.engine import commands as c
 from daybook.engine import events
-from daybook.engine.life import GONE, IN_FLIGHT, READY, WAITING
+from daybook.engine.life import GONE, IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
 from daybook.engine.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
 from tests.support.transitions import (
     ACCEPT,
+    COME,
+    DELAYED_FAIL,
     DELETE,
     DELIVER,
     EXPIRE,
@@ -33,6 +35,7 @@ from tests.support.world import World
 
 QUEUE = "orders"
 LIVES_MS = 60_000
+DELAY_MS = 10_000
 
 
 class Scene:
@@ -42,16 +45,18 @@ class Scene:
         self.world = World()
         self.connection = self.world.connect()
         # What is held is dead-lettered, and that has no way yet; nothing held may expire first.
-        expires = self.world.now // 1000 + LIVES_MS if place in (READY, IN_FLIGHT) else 0
-        self.settle_rules(attempts=1 if place == WAITING else 10, way=place != WAITING)
+        may_expire = place in (READY, IN_FLIGHT, ON_SCHEDULE)
+        expires = self.world.now // 1000 + LIVES_MS if may_expire else 0
+        self.settle_rules(attempts=1 if place == ON_HOLD else 10, way=place != ON_HOLD)
         self.message = self.world.send(QUEUE, b"it", expires=expires)
         self.consumer = 0
         getattr(self, "_" + place.replace(" ", "_"))()
         assert self.place() == place
 
-    def settle_rules(self, *, attempts: int, way: bool) -> None:
+    def settle_rules(self, *, attempts: int, way: bool, delay: int = 0) -> None:
         target = {"dead_letter_address": "dead"} if way else {}
-        self.world.settings(all={"max_delivery_attempts": attempts, **target})
+        rules = {"max_delivery_attempts": attempts, "redelivery_delay": delay}
+        self.world.settings(all={**rules, **target})
 
     def take(self) -> None:
         self.consumer = self.world.attach(self.connection, QUEUE)
@@ -67,6 +72,13 @@ class Scene:
         self.world.nack(self.consumer, self.message)
         self.world.detach(self.consumer)
 
+    def _scheduled(self) -> None:
+        self.take()
+        self.settle_rules(attempts=10, way=True, delay=DELAY_MS)
+        self.world.nack(self.consumer, self.message)
+        self.settle_rules(attempts=10, way=True)
+        self.world.detach(self.consumer)
+
     def _gone(self) -> None:
         self.take()
         self.world.ack(self.consumer, self.message)
@@ -74,11 +86,7 @@ class Scene:
     def place(self) -> str:
         queue = self.world.state.queue_by_name.get(QUEUE)
         entry = queue.find(self.message) if queue is not None else None
-        if entry is None:
-            return GONE
-        if entry.consumer is not None:
-            return IN_FLIGHT
-        return WAITING if entry.held else READY
+        return entry.place if entry is not None else GONE
 
     def give(self, command: c.Command) -> None:
         """Carry a command out, which may be refused."""
@@ -94,8 +102,8 @@ class Scene:
         return tuple(each.row[events.KIND] for each in about)
 
 
-def fail(scene: Scene, *, attempts: int, way: bool) -> None:
-    scene.settle_rules(attempts=attempts, way=way)
+def fail(scene: Scene, *, attempts: int, way: bool, delay: int = 0) -> None:
+    scene.settle_rules(attempts=attempts, way=way, delay=delay)
     # The consumer must not take it again.
     scene.give(c.Credit(scene.consumer, -1_000_000, -1_000_000))
     scene.settle(FAILED)
@@ -110,6 +118,11 @@ def without_another(scene: Scene, step: Callable[[], None]) -> None:
 def expire(scene: Scene) -> None:
     scene.world.sleep(2 * LIVES_MS / 1000)
     scene.give(c.ExpireDue())
+
+
+def come(scene: Scene) -> None:
+    scene.world.sleep(DELAY_MS / 1000)
+    scene.give(c.DeliverDue())
 
 
 def find_a_way(scene: Scene) -> None:
@@ -130,9 +143,11 @@ GIVE: dict[str, Callable[[Scene], None]] = {
     FAIL: lambda s: fail(s, attempts=10, way=True),
     LAST_FAIL: lambda s: fail(s, attempts=1, way=True),
     STUCK_FAIL: lambda s: fail(s, attempts=1, way=False),
+    DELAYED_FAIL: lambda s: fail(s, attempts=10, way=True, delay=DELAY_MS),
     LEAVE: leave,
     LOSE: lambda s: s.give(c.CloseConnection(s.connection, events.DISCONNECTED)),
     EXPIRE: expire,
+    COME: come,
     PURGE: lambda s: s.give(c.PurgeQueue(QUEUE)),
     DELETE: lambda s: s.give(c.DeleteQueue(QUEUE, force=True)),
     UNHOLD: lambda s: s.give(c.ReleaseHeld(QUEUE)),

@@ -13,8 +13,6 @@ from daybook.paging.records import QueueRecord
 from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
-    EXPIRING,
-    EXPIRING_KEY,
     FLIGHT_KEY,
     FLIGHTS,
     ID_KEY,
@@ -22,6 +20,8 @@ from daybook.paging.tables import (
     IDS_KEY,
     PAGES,
     QUEUES,
+    TIMER_KEY,
+    TIMERS,
     IndexDamaged,
     Tables,
     open_for_writing,
@@ -101,14 +101,14 @@ def short_key(tables: Tables, txn: Transaction) -> None:
     txn.put(b"short", b"", db=tables.db(PAGES))
 
 
-def lose_an_expiry(tables: Tables, txn: Transaction) -> None:
-    cursor = txn.cursor(tables.db(EXPIRING))
+def lose_a_timer(tables: Tables, txn: Transaction) -> None:
+    cursor = txn.cursor(tables.db(TIMERS))
     assert cursor.first()
     cursor.delete()
 
 
-def add_an_expiry(tables: Tables, txn: Transaction) -> None:
-    txn.put(EXPIRING_KEY.pack(1, 2, 3), b"", db=tables.db(EXPIRING))
+def add_a_timer(tables: Tables, txn: Transaction) -> None:
+    txn.put(TIMER_KEY.pack(1, 2, 3), b"", db=tables.db(TIMERS))
 
 
 def lose_a_flight(tables: Tables, txn: Transaction) -> None:
@@ -178,8 +178,8 @@ def test_a_sound_index(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (flip_a_bit, "the crc of a row of table 'pages' does not fit"),
         (page_of_nobody, "page of queue 77, which does not exist"),
         (short_key, "pages: a key is too long, or too short"),
-        (lose_an_expiry, "expires and is not listed"),
-        (add_an_expiry, "messages expire, and others are listed"),
+        (lose_a_timer, "has a timer that is not listed"),
+        (add_a_timer, "timers are needed, and others are listed"),
         (lose_a_flight, "it lacks message .* in flight from queue 1"),
         (add_a_flight, "3 entries are in flight, and consumers have 2"),
         (add_ids, "there are 2 pages of ids, and 1 are needed"),

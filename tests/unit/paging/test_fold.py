@@ -42,7 +42,7 @@ def test_what_is_ready_leaves_memory_and_content_with_it(tmp_path: Path) -> None
         assert not entry.message.resident
         assert entry.message.body == b""
     assert not any(level and level.linked_count for level in queue.levels)
-    assert index.state.expiring == []
+    assert index.state.expiring.heap == []
     index.close()
 
 

@@ -11,24 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.digest import entry_hash
+from daybook.engine.message import SCHEDULED_LEVEL
+from daybook.engine.timers import DELIVERY, EXPIRY
 from daybook.paging import pages
 from daybook.paging.levels import U64_MASK, Levels
 from daybook.paging.pages import U8, U32, U64, rows_of
 from daybook.paging.plain import NONE_PLACED, NONE_TAKEN, Placed, Taken
 from daybook.paging.records import LevelRecord, ready_entry
 from daybook.paging.tables import (
-    EXPIRING,
-    EXPIRING_KEY,
     PAGES,
+    TIMERS,
     IndexDamaged,
     Tables,
     open_for_writing,
     page_key,
+    timer_of,
 )
 from tests.support.stored_rows import flip
 
-Row = tuple[int, int, int, int, int, int]
+Row = tuple[int, int, int, int, int, int, int]
 Model = dict[tuple[int, int], dict[int, Row]]
+LEVELS = (SCHEDULED_LEVEL, 5, 4)
 
 
 @pytest.fixture
@@ -38,8 +41,9 @@ def tables(tmp_path: Path) -> Iterator[Tables]:
     tables.close()
 
 
-def row(message_id: int, expires: int = 0) -> Row:
-    return (message_id, 100 + message_id % 50, 3, message_id % 3, 1 + message_id % 2, expires)
+def row(message_id: int, expires: int = 0, due: int = 0) -> Row:
+    flags = 1 + message_id % 2
+    return (message_id, 100 + message_id % 50, 3, message_id % 3, flags, expires, due)
 
 
 def placed(queue: int, priority: int, rows: list[Row]) -> Placed:
@@ -127,7 +131,7 @@ def test_pages_with_little_left_join_the_next_one(tables: Tables) -> None:
 def test_replacing_an_entry(tables: Tables) -> None:
     levels = Levels(tables)
     put(tables, levels, [1, 2, 3])
-    again = placed(1, 4, [(2, 7, 8, 9, 1, 0)])
+    again = placed(1, 4, [(2, 7, 8, 9, 1, 0, 0)])
     tables.write(lambda txn: levels.change(txn, again, taken(1, 4, [2])))
     with tables.read() as txn:
         ((_, rows),) = levels.each_page(txn, 1)
@@ -177,7 +181,7 @@ def test_choosing_what_a_start_drops(tables: Tables) -> None:
 def draw_change(draw: random.Random, model: Model, next_id: int) -> tuple[Placed, Taken, int]:
     """Random entries in and out of a few levels, as batches bring them; applied to the model."""
     into, out = [], []
-    for key in [(queue, priority) for queue in (1, 2) for priority in (4, 5)]:
+    for key in [(queue, level) for queue in (1, 2) for level in LEVELS]:
         level = model.setdefault(key, {})
         known = sorted(level)
         leaving: list[int] = []
@@ -192,11 +196,12 @@ def draw_change(draw: random.Random, model: Model, next_id: int) -> tuple[Placed
         coming = range(next_id, next_id + draw.choice([0, 0, 1, 30, 400]))
         next_id += len(coming)
         expires = draw.choice([0, 0, 0, 77])
-        rows = [row(number, expires) for number in coming]
+        due = 55 if key[1] == SCHEDULED_LEVEL else 0
+        rows = [row(number, expires, due) for number in coming]
         # Some of what leaves comes back otherwise, and something from long ago, too.
-        rows += [(number, 9, 9, 9, 1, 0) for number in leaving if draw.random() < 0.05]
+        rows += [(number, 9, 9, 9, 1, 0, due) for number in leaving if draw.random() < 0.05]
         older = {draw.randint(1, next_id) for _ in range(draw.choice([0, 3]))} - {next_id, *known}
-        rows += [row(number) for number in older if number not in coming]
+        rows += [row(number, 0, due) for number in older if number not in coming]
         draw.shuffle(rows)
         for number in leaving:
             del level[number]
@@ -210,7 +215,7 @@ def draw_change(draw: random.Random, model: Model, next_id: int) -> tuple[Placed
 
 
 def compare(tables: Tables, levels: Levels, model: Model) -> None:
-    expiring = []
+    timers = []
     with tables.read() as txn:
         for queue in (1, 2):
             found: dict[int, list[Row]] = {}
@@ -220,21 +225,23 @@ def compare(tables: Tables, levels: Levels, model: Model) -> None:
                 found.setdefault(priority, []).extend(zip(*columns, strict=True))
             total = 0
             books = []
-            for priority in (5, 4):
+            for priority in LEVELS:
                 expected = [each for _, each in sorted(model[queue, priority].items())]
                 assert found.get(priority, []) == expected
-                for message_id, size, address, count, flags, expires in expected:
-                    known = (address, count, flags, expires)
+                for message_id, size, address, count, flags, expires, due in expected:
+                    known = (address, count, flags, expires, due)
                     total += entry_hash(queue, ready_entry(message_id, priority, size, *known))
-                    if expires:
-                        expiring.append((expires, message_id, queue))
+                    times = ((EXPIRY, expires), (DELIVERY, due))
+                    timers += [
+                        (reason, (time, message_id, queue)) for reason, time in times if time
+                    ]
                 transient = [each[1] for each in expected if not each[4] & 1]
                 book = (len(expected), sum(each[1] for each in expected), len(transient))
                 books += [LevelRecord(priority, *book, sum(transient))] if expected else []
             assert levels.of(queue) == books
             assert levels.sums.get(queue, 0) == total & U64_MASK
-        rows = txn.rows(tables.db(EXPIRING))
-        assert [EXPIRING_KEY.unpack(key) for key, _ in rows] == sorted(expiring)
+        rows = txn.rows(tables.db(TIMERS))
+        assert [timer_of(key) for key, _ in rows] == sorted(timers)
 
 
 @given(seed=st.integers(0, 1 << 32))

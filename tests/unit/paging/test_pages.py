@@ -6,28 +6,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.digest import entry_hash
-from daybook.engine.message import Entry, message_without_content
+from daybook.engine.message import (
+    HELD_LEVEL,
+    PRIORITIES,
+    SCHEDULED_LEVEL,
+    Entry,
+    Scheduled,
+    message_without_content,
+)
 from daybook.paging import pages
 from daybook.paging.pages import SIZE_MAX, Rows, rows_of
 from daybook.paging.tables import IndexDamaged
 
-Known = tuple[int, int, int, int, int, int]
+Known = tuple[int, int, int, int, int, int, int]
 
 ids = st.integers(1, (1 << 63) - 1)
-expiries = st.one_of(st.just(0), st.integers(0, (1 << 63) - 1))
+times = st.one_of(st.just(0), st.integers(0, (1 << 63) - 1))
 known = st.tuples(
     ids, st.integers(0, SIZE_MAX), st.integers(0, SIZE_MAX), st.integers(0, 65535),
-    st.integers(0, 255), expiries,
+    st.integers(0, 255), times, times,
 )  # fmt: skip
-entries = st.lists(known, min_size=1, max_size=150, unique_by=lambda row: row[0]).map(sorted)
+entries = st.lists(known, min_size=1, max_size=116, unique_by=lambda row: row[0]).map(sorted)
 
 
 def listed(rows: Rows) -> list[Known]:
     return list(zip(*[column.tolist() for column in rows], strict=True))
 
 
-def some(count: int, first: int = 1, expires: int = 0) -> Rows:
-    return rows_of([(first + n, 200 + n, 3, n % 4, 1, expires) for n in range(count)])
+def some(count: int, first: int = 1, expires: int = 0, due: int = 0) -> Rows:
+    return rows_of([(first + n, 200 + n, 3, n % 4, 1, expires, due) for n in range(count)])
 
 
 @given(entries=entries)
@@ -37,15 +44,19 @@ def test_a_page_gives_back_what_it_was_made_of(entries: list[Known]) -> None:
     assert listed(pages.decode(page, 7, entries[0][0])) == entries
     header = pages.header_of(page, 7, entries[0][0])
     assert (header.messages, header.last) == (len(entries), entries[-1][0])
-    assert header.with_expires == any(entry[5] for entry in entries)
+    assert bool(header.times & pages.WITH_EXPIRES) == any(entry[5] for entry in entries)
+    assert bool(header.times & pages.WITH_DUE) == any(entry[6] for entry in entries)
 
 
-@pytest.mark.parametrize(("expires", "most"), [(0, 213), (9, 150)])
-def test_a_full_page_takes_one_page_of_lmdb(expires: int, most: int) -> None:
-    assert pages.capacity(expires > 0) == most
-    assert len(pages.encode(some(most, expires=expires))) <= 4080
+@pytest.mark.parametrize(
+    ("times", "most"),
+    [({}, 213), ({"expires": 9}, 150), ({"due": 9}, 150), ({"expires": 9, "due": 9}, 116)],
+)
+def test_a_full_page_takes_one_page_of_lmdb(times: dict[str, int], most: int) -> None:
+    assert pages.capacity(pages.times_of(some(1, **times))) == most
+    assert len(pages.encode(some(most, **times))) <= 4080
     with pytest.raises(AssertionError):
-        pages.encode(some(most + 1, expires=expires))
+        pages.encode(some(most + 1, **times))
     with pytest.raises(AssertionError):
         pages.encode(pages.NO_ROWS)
 
@@ -94,17 +105,22 @@ def test_rows_may_be_taken_in_any_way() -> None:
     assert listed(rows.take(np.array([4, 0]))) == [listed(rows)[4], listed(rows)[0]]
 
 
-@given(entries=entries, queue=st.integers(0, SIZE_MAX), priority=st.integers(0, 9))
-def test_hashes_are_those_of_the_digest(entries: list[Known], queue: int, priority: int) -> None:
+@given(entries=entries, queue=st.integers(0, SIZE_MAX), level=st.integers(0, HELD_LEVEL))
+def test_hashes_are_those_of_the_digest(entries: list[Known], queue: int, level: int) -> None:
     rows = rows_of(entries)
-    count = len(entries)
+    levels = [SCHEDULED_LEVEL if entry[6] else level for entry in entries]
     found = pages.entry_hashes(
-        np.full(count, queue, pages.U32), np.full(count, priority, pages.U8), rows
+        np.full(len(entries), queue, pages.U32), np.array(levels, pages.U8), rows
     )
     expected = []
-    for message_id, size, address, delivery_count, flags, expires in entries:
-        message = message_without_content(message_id, address, priority, flags, expires, size)
-        entry = Entry(message)
+    for (message_id, size, address, delivery_count, flags, expires, due), each in zip(
+        entries, levels, strict=True
+    ):
+        # Where one level has all priorities, the upper bits of the flags are the priority.
+        priority, own = (each, flags) if each < PRIORITIES else (flags >> 4, flags & 15)
+        message = message_without_content(message_id, address, priority, own, expires, size)
+        entry = Scheduled(message, due) if due else Entry(message)
+        entry.level = each
         entry.delivery_count = delivery_count
         expected.append(entry_hash(queue, entry))
     assert found.tolist() == expected

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from daybook.engine.digest import digest
 from daybook.engine.message import Entry, message_without_content
 from daybook.engine.queues import PAST_ALL, Queue, StoreError, Window
+from daybook.engine.timers import EXPIRY
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.journal import Journal
 from daybook.journal.reader import read_blocks
@@ -180,7 +182,7 @@ def test_what_is_due(indexed: Indexed) -> None:
     queue_id = indexed.queue().id
     every = [(now + 100, soon[0], queue_id), (now + 100, soon[1], queue_id)]
     every += [(now + 500, late[0], queue_id), (now + 500, late[1], queue_id)]
-    due = indexed.store.due
+    due = partial(indexed.store.due, EXPIRY)
     assert due((0, 0, 0), now + 500, 10) == every
     assert due((0, 0, 0), now + 499, 10) == every[:2]
     assert due((0, 0, 0), now + 500, 3) == every[:3]

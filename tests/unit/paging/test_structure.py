@@ -13,12 +13,12 @@ from daybook.paging.checked import Transaction
 from daybook.paging.structure import check_structure
 from daybook.paging.tables import (
     CARRIED,
-    EXPIRING,
-    EXPIRING_KEY,
     ID_KEY,
     PAGE_KEY,
     PAGES,
     QUEUES,
+    TIMER_KEY,
+    TIMERS,
     IndexDamaged,
     Tables,
     open_for_reading,
@@ -39,8 +39,8 @@ def tables(tmp_path: Path) -> Iterator[Tables]:
     def fill(txn: Transaction) -> None:
         carried = [(ID_KEY.pack(number), ID_KEY.pack(number + 1)) for number in range(300)]
         txn.put_all(carried, db=opened.db(CARRIED))
-        expiring = [(EXPIRING_KEY.pack(number * 7, number, 1), b"") for number in range(ROWS)]
-        txn.put_all(expiring, db=opened.db(EXPIRING))
+        expiring = [(TIMER_KEY.pack(number * 7, number, 1), b"") for number in range(ROWS)]
+        txn.put_all(expiring, db=opened.db(TIMERS))
         for number in range(200):
             txn.put(PAGE_KEY.pack(1, 4, number * 9), bytes(4000), db=opened.db(PAGES))
         txn.put(ID_KEY.pack(1), bytes(20_000), db=opened.db(QUEUES))
@@ -50,7 +50,7 @@ def tables(tmp_path: Path) -> Iterator[Tables]:
 
         def thin_out(txn: Transaction, start: int = start) -> None:
             for number in range(start, ROWS, 4):
-                txn.delete(EXPIRING_KEY.pack(number * 7, number, 1), db=opened.db(EXPIRING))
+                txn.delete(TIMER_KEY.pack(number * 7, number, 1), db=opened.db(TIMERS))
             for number in range(start, 200, 3):
                 txn.delete(PAGE_KEY.pack(1, 4, number * 9), db=opened.db(PAGES))
             txn.put(ID_KEY.pack(1), bytes(9000 + start), db=opened.db(QUEUES))
@@ -62,7 +62,7 @@ def tables(tmp_path: Path) -> Iterator[Tables]:
 
 def test_what_lmdb_wrote_is_sound(tables: Tables, tmp_path: Path) -> None:
     check_structure(tmp_path)
-    tables.write(lambda txn: txn.clear(tables.db(EXPIRING)))
+    tables.write(lambda txn: txn.clear(tables.db(TIMERS)))
     check_structure(tmp_path)
 
 
@@ -78,7 +78,7 @@ def test_whatever_was_done_to_tables_they_are_sound(tmp_path: Path, seed: int) -
             name, key = chance.choice(
                 (
                     (CARRIED, ID_KEY.pack(number)),
-                    (EXPIRING, EXPIRING_KEY.pack(number * 256, number, 0)),
+                    (TIMERS, TIMER_KEY.pack(number * 256, number, 0)),
                     (PAGES, PAGE_KEY.pack(1, 4, number)),
                     (QUEUES, ID_KEY.pack(number % 9)),
                 )
@@ -183,7 +183,7 @@ def test_a_file_that_was_cut_is_found(tables: Tables, tmp_path: Path, size: int)
 def test_a_flipped_bit_in_a_branch_key_hides_no_row(tables: Tables, tmp_path: Path) -> None:
     """Nothing else proves these: whoever looks for a row would be led past it."""
     with tables.read() as txn:
-        keys = [key for key, _ in txn.rows(tables.db(EXPIRING))]
+        keys = [key for key, _ in txn.rows(tables.db(TIMERS))]
     tables.close()
     file = tmp_path / TABLES
     content = file.read_bytes()
@@ -202,5 +202,5 @@ def test_a_flipped_bit_in_a_branch_key_hides_no_row(tables: Tables, tmp_path: Pa
                 continue
             reader = open_for_reading(tmp_path)
             with closing(reader), reader.read() as txn:
-                assert all(txn.get(key, db=reader.db(EXPIRING)) is not None for key in keys)
+                assert all(txn.get(key, db=reader.db(TIMERS)) is not None for key in keys)
     assert refused > 9

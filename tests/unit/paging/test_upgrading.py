@@ -19,11 +19,11 @@ from daybook.paging.judging import judge
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import (
     CARRIED,
-    EXPIRING,
     LARGE,
     NAMES,
     PAGES,
     QUEUES,
+    TIMERS,
     IndexDamaged,
     open_for_reading,
 )
@@ -60,7 +60,7 @@ def test_an_index_from_the_base_is_the_state_of_all_events(data: Path) -> None:
     assert sorted(path.name for path in made.iterdir()) == [TABLES, "lock.mdb"]
     tables = open_for_reading(made, DATA_ID)
     with closing(tables), tables.read() as txn:
-        assert all(txn.count(tables.db(name)) for name in (CARRIED, EXPIRING, LARGE, PAGES))
+        assert all(txn.count(tables.db(name)) for name in (CARRIED, TIMERS, LARGE, PAGES))
     assert check(made) == EXPECTED["removed_lsn"]
     verdict = verify_data(disk, lambda done: None, base=data / "base")
     assert verdict.ok, (verdict.faults, verdict.wrong)

@@ -17,7 +17,7 @@ from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
     CARRIED,
-    EXPIRING,
+    TIMERS,
     Tables,
     open_for_writing,
 )
@@ -86,8 +86,8 @@ def test_an_index_that_lags_is_compared_where_it_is(leaving: Leaving) -> None:
 
 
 def flip_a_bit(tables: Tables, txn: Transaction) -> None:
-    (key, _), *_ = txn.rows(tables.db(EXPIRING))
-    flip(txn, tables.db(EXPIRING), key, 5)
+    (key, _), *_ = txn.rows(tables.db(TIMERS))
+    flip(txn, tables.db(TIMERS), key, 5)
 
 
 def swap_contents(tables: Tables, txn: Transaction) -> None:

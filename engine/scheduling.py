@@ -1,0 +1,60 @@
+"""Deciding that an entry is not delivered before a time, and that this time has come (ADR 36).
+
+A scheduled entry stands in a level of its own and holds back no other entry. When it is due it is
+ready again, in its place among those of its priority. Must never know why it had to wait.
+"""
+
+from daybook.engine import events
+from daybook.engine.core import Core
+from daybook.engine.message import READY, Entry
+from daybook.engine.queues import Queue
+
+
+def schedule(core: Core, queue: Queue, entry: Entry, delay: int, reason: int) -> int:
+    """Set a ready entry aside for a number of milliseconds.
+
+    Return what telling about it must wait for.
+    """
+    detail = events.ScheduledDetail(due=core.now // 1000 + delay)
+    lsn = _emit(core, queue, entry, events.SCHEDULED, reason, events.encode_detail(detail))
+    return lsn if entry.message.persistent else 0
+
+
+def deliver_due(core: Core, limit: int) -> bool:
+    """Make ready what is scheduled and due, at most `limit`; return whether some is left.
+
+    Some is also left when others are to have their turn.
+    """
+    state = core.state
+    now_ms = core.now // 1000
+    delivered = 0
+    for _, message_id, queue_id in state.scheduled.due(state.store, now_ms):
+        core.budget.spent += 1
+        queue = state.queues.get(queue_id)
+        entry = queue.find(message_id) if queue is not None and not queue.deleting else None
+        # It may have been removed since, or scheduled again for later.
+        if queue is not None and entry is not None and 0 < entry.due <= now_ms:
+            assert entry.state == READY
+            _emit(core, queue, entry, events.DUE, events.NO_REASON)
+            delivered += 1
+        if delivered == limit or core.budget.is_spent:
+            return True
+    state.wake_at = state.scheduled.next(state.store)
+    return False
+
+
+def _emit(
+    core: Core, queue: Queue, entry: Entry, kind: int, reason: int, detail: bytes = b""
+) -> int:
+    message = entry.message
+    lsn = core.emit(
+        events.row(
+            kind,
+            reason=reason, delivery_count=entry.delivery_count, address=queue.address.id,
+            queue=queue.id, priority=message.priority, flags=message.flags, message=message.id,
+            time=core.now,
+        ),
+        detail,
+    )  # fmt: skip
+    core.touch(queue)
+    return lsn

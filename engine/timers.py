@@ -1,0 +1,107 @@
+"""Timers: which entries are to be looked at when a time comes, and why (ADR 36).
+
+There is one table of them. For entries that are in memory it is here, a heap for each reason; for
+the others it is in the index, in the same order. A timer only says that it is time to look: what
+the entry is by then decides what happens, and a timer may outlive its entry. Must never know what
+becomes of an entry.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Final
+
+from daybook.engine.message import READY
+from daybook.engine.queues import Due, Queue, Store
+
+EXPIRY: Final = 0
+"""The message expires."""
+DELIVERY: Final = 1
+"""The entry is scheduled until then."""
+REASONS: Final = (EXPIRY, DELIVERY)
+
+PRUNE_MIN: Final = 1024
+AT_A_TIME: Final = 1000
+"""How much of what is due is read from the store at once."""
+NOTHING: Final[Due] = (0, 0, 0)
+NEVER: Final = (1 << 55) - 1
+"""Milliseconds: later than every time that a timer may have."""
+
+
+class Timers:
+    """The timers of one reason: a heap of what is in memory, and a place in the store's table.
+
+    `asked` is up to where the store was asked: what it has before that was given already.
+    """
+
+    __slots__ = ("_most", "_reason", "asked", "heap")
+
+    def __init__(self, reason: int) -> None:
+        self.heap: list[Due] = []
+        self.asked: Due = NOTHING
+        self._reason: Final = reason
+        self._most = PRUNE_MIN
+
+    def add(self, time: int, message_id: int, queue_id: int, queues: dict[int, Queue]) -> None:
+        """Look at an entry, which is in memory, at a time in milliseconds since 1970.
+
+        `queues` are all that there are, by id.
+        """
+        if len(self.heap) >= self._most:
+            self._prune(queues)
+        heappush(self.heap, (time, message_id, queue_id))
+
+    def put_back(self, item: Due) -> None:
+        """Give an item again in a later scan."""
+        heappush(self.heap, item)
+
+    def _prune(self, queues: dict[int, Queue]) -> None:
+        """Let go of timers that outlived their entries: with long lives they would be nearly all.
+
+        An entry in flight gets its timer again when it comes back.
+        """
+        kept = set()
+        for item in self.heap:
+            queue = queues.get(item[2])
+            entry = queue.entries.get(item[1]) if queue is not None else None
+            is_ready = entry is not None and entry.state == READY
+            # The store is not asked again for what lies before; what was paged out meanwhile stays.
+            if is_ready or (entry is None and queue is not None and item < self.asked):
+                kept.add(item)
+        # In place, because the scan may be looking at the list; sorted is a heap.
+        self.heap[:] = sorted(kept)
+        self._most = max(PRUNE_MIN, 2 * len(kept))
+
+    def due(self, store: Store | None, now_ms: int) -> Iterator[Due]:
+        """Give what is due, the oldest first: what is in memory from the heap, the rest from store.
+
+        What was given is not given again, unless it comes back.
+        """
+        heap = self.heap
+        stored = self._stored(store, now_ms)
+        was_full = len(stored) == AT_A_TIME
+        while True:
+            from_heap = heap[0] if heap and heap[0][0] <= now_ms else None
+            if stored and (from_heap is None or stored[0] <= from_heap):
+                item = stored.popleft()
+            elif from_heap is not None:
+                item = heappop(heap)
+            else:
+                return
+            # Of what came from the heap too: the store will have it later.
+            self.asked = max(self.asked, item)
+            if was_full and not stored:
+                stored = self._stored(store, now_ms)
+                was_full = len(stored) == AT_A_TIME
+            yield item
+
+    def _stored(self, store: Store | None, now_ms: int) -> deque[Due]:
+        if store is None:
+            return deque()
+        return deque(store.due(self._reason, self.asked, now_ms, AT_A_TIME))
+
+    def next(self, store: Store | None) -> int:
+        """Return when something is due next, in milliseconds since 1970, NEVER if nothing is."""
+        soonest = self.heap[0][0] if self.heap else NEVER
+        stored = store.due(self._reason, self.asked, soonest, 1) if store is not None else []
+        return stored[0][0] if stored else soonest

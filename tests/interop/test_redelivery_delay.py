@@ -1,0 +1,86 @@
+"""redelivery-delay on a real broker: what failed waits, also over a kill, and the rest goes on."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.interop.wire import Wire
+from tests.support.process import BrokerProcess
+
+pytestmark = pytest.mark.interop
+
+DELAY_MS = 2_500
+CONFIG = f"""
+[[address-setting]]
+match = "#"
+redelivery-delay = {DELAY_MS}
+"""
+
+
+def figures(broker: BrokerProcess) -> dict[str, Any]:
+    command = [sys.executable, "-m", "daybook", "queue", "list", "--json"]
+    command += ["--data", str(broker.data)]
+    found = subprocess.run(command, capture_output=True, check=True).stdout
+    (row,) = msgspec.json.decode(found, type=list[Any])
+    return row
+
+
+@pytest.fixture
+def delaying(broker: BrokerProcess) -> BrokerProcess:
+    broker.stop()
+    broker.configure(CONFIG)
+    return broker.start()
+
+
+def failed(wire: Wire) -> None:
+    """A message whose first delivery fails, and one behind it that is acknowledged."""
+    wire.connect()
+    for body in (b"sick", b"well"):
+        wire.send("SEND", body, destination="/queue/jobs", receipt="r")
+        wire.expect("RECEIPT")
+    wire.send("SUBSCRIBE", id="s", destination="/queue/jobs", ack="client-individual")
+    first = wire.expect("MESSAGE")
+    assert first.body == b"sick"
+    wire.send("NACK", id=first.headers["ack"], receipt="n")
+    frames = [wire.read() for _ in range(2)]
+    (second,) = [frame for frame in frames if frame.command == "MESSAGE"]
+    assert second.body == b"well"
+    wire.send("ACK", id=second.headers["ack"], receipt="a")
+    wire.expect("RECEIPT")
+
+
+def comes_again(wire: Wire) -> None:
+    """The message that failed; it is acknowledged."""
+    again = wire.expect("MESSAGE")
+    assert (again.body, again.headers["redelivered"]) == (b"sick", "true")
+    wire.send("ACK", id=again.headers["ack"], receipt="a")
+    wire.expect("RECEIPT")
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_failed_comes_later(delaying: BrokerProcess, is_killed: bool) -> None:
+    begun = time.monotonic()
+    with Wire(delaying.port) as wire:
+        failed(wire)
+        row = figures(delaying)
+        assert (row["scheduled"], row["ready"], row["in_flight"]) == (1, 0, 0)
+        if not is_killed:
+            comes_again(wire)
+    if is_killed:
+        delaying.kill()
+        delaying.start()
+        with Wire(delaying.port) as wire:
+            wire.connect()
+            wire.send("SUBSCRIBE", id="s", destination="/queue/jobs", ack="client-individual")
+            comes_again(wire)
+    # Never earlier; how much later is a question of how busy the machine is.
+    assert time.monotonic() - begun >= DELAY_MS / 1000
+    assert figures(delaying)["messages"] == 0
+    command = [str(Path(sys.executable).with_name("journal")), "inspect", str(delaying.data)]
+    story = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    assert story.index("Returned") < story.index("Scheduled") < story.index("Due")
