@@ -83,7 +83,7 @@ class Hub:
         self._streaming: dict[Peer, None] = {}
         self._finishing: dict[Peer, None] = {}
         self._deadlines: Final[Deadlines[Peer]] = Deadlines()
-        self._next_expiry = clock() + options.expiry_scan_us
+        self.turns.next_expiry = clock() + options.expiry_scan_us
         self._last_event = clock()
         self._marked_lsn = -1
 
@@ -355,9 +355,7 @@ class Hub:
             peer.session.tick(now)
             self.stalled_bodies += peer.session.has_stalled
             self._after(peer)
-        if self.options.expiry_scan_us > 0 and now >= self._next_expiry:
-            self._next_expiry = now + self.options.expiry_scan_us
-            self.turns.is_expiring = True
+        self.turns.tick(now, self.options.expiry_scan_us)
         if self.broker.retry_due:
             self.broker.handle(RetryHeld(), now)
             self._soon()
@@ -367,7 +365,6 @@ class Hub:
         self.memory.tick(now)
         self.slow.tick(now)
         self.broker.look_again(now)
-        self.turns.is_waking |= self.broker.wakes(now)
         if self.blocked.since or self.broker.notices or self.broker.touched or self.turns.scans:
             self._soon()
         self.refusals.tick(now)
@@ -376,7 +373,7 @@ class Hub:
     def clock_stepped(self, step: int) -> None:
         """The clock was set by so many microseconds: deadlines move along."""
         now = self._clock()
-        self._next_expiry = self._last_event = now
+        self.turns.next_expiry = self._last_event = now
         self.memory.clock_stepped(step, now)
         for peer in list(self.peers):
             peer.session.clock_stepped(step, now)

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from daybook.engine.broker import Broker
 from daybook.engine.commands import Command, DeliverDue, ExpireDue
 from daybook.engine.refusals import Refusal
+from daybook.engine.timers import DELIVERY, EXPIRY
 from daybook.server.peer import Peer
 
 SLICE_UNITS: Final = 250
@@ -44,17 +45,17 @@ class Turns:
     """What goes on in the turns to come, and the measure of how long they take.
 
     `waiting` are peers whose input is not used up, `unfinished` commands of administrators of which
-    a part is done; `is_expiring` has what is due expire, `is_waking` has what was scheduled and is
-    due delivered. `meter` gives nanoseconds of processor
-    time of the thread.
+    a part is done; `scans` are the reasons (`engine.timers`) for which what is due is looked for,
+    and `next_expiry` (microseconds) is when what expires is looked for again. `meter` gives
+    nanoseconds of processor time of the thread.
     """
 
     def __init__(self, broker: Broker) -> None:
         self.meter: Callable[[], int] = unmeasured
         self.waiting: Final[dict[Peer, None]] = {}
         self.unfinished: Final[deque[tuple[Command, Answer | None]]] = deque()
-        self.is_expiring = False
-        self.is_waking = False
+        self.scans: Final[set[int]] = set()
+        self.next_expiry = 0
         self._broker: Final = broker
         self._budget: Final = broker.budget
         budget = broker.budget
@@ -105,11 +106,6 @@ class Turns:
             self.waiting or broker.has_more or broker.pages_out or self.unfinished or self.scans
         )
 
-    @property
-    def scans(self) -> bool:
-        """Whether what is due is looked for."""
-        return self.is_expiring or self.is_waking
-
     def go_on(
         self,
         now: int,
@@ -125,17 +121,33 @@ class Turns:
             broker.go_on(now)
         if self.unfinished:
             request(*self.unfinished.popleft())
-        if self.is_expiring:
-            self.allow(SLICE_UNITS)
-            broker.handle(ExpireDue(), now)
-            self.is_expiring = broker.more_due
-        if self.is_waking:
-            self.allow(SLICE_UNITS)
-            broker.handle(DeliverDue(), now)
-            self.is_waking = broker.more_scheduled
+        if self.scans:
+            self._scan(now)
         if broker.pages_out:
             self.allow(TURN_UNITS)
             broker.page_out_more()
+
+    def tick(self, now: int, expiry_scan_us: int) -> None:
+        """Begin to look for what may be due; for what expires, each period if that is positive."""
+        if expiry_scan_us > 0 and now >= self.next_expiry:
+            self.next_expiry = now + expiry_scan_us
+            self.scans.add(EXPIRY)
+        if self._broker.wakes(now):
+            self.scans.add(DELIVERY)
+
+    def _scan(self, now: int) -> None:
+        """Look for what is due, a slice for each reason to look."""
+        broker = self._broker
+        if EXPIRY in self.scans:
+            self.allow(SLICE_UNITS)
+            broker.handle(ExpireDue(), now)
+            if not broker.more_due:
+                self.scans.remove(EXPIRY)
+        if DELIVERY in self.scans:
+            self.allow(SLICE_UNITS)
+            broker.handle(DeliverDue(), now)
+            if not broker.more_scheduled:
+                self.scans.remove(DELIVERY)
 
     def _let_proceed(self, proceed: Callable[[Peer], None]) -> None:
         """Have peers that wait go on, one after the other, until the turn is used up.
