@@ -6,6 +6,7 @@ Modules:
 
 - `administration`: Deciding what administrators and the configuration ask for.
 - `apply`: `apply`: the only code that changes the logical state, the same live and in every fold.
+- `bindings`: Bindings: what leads a message from an address into a queue (ADR 35).
 - `broker`: The broker as a deterministic state machine: commands in, events and effects out.
 - `budget`: How much the engine may still do before others have their turn (ADR 27).
 - `carrying`: Recording what retention does: content written again, and segments that left.
@@ -49,6 +50,8 @@ Modules:
   weigh together.
 - `outcomes`: What became of a message that was just sent, as the events say that were decided about
   it.
+- `patterns`: Patterns over names, and which of many match a name: found word by word in a trie (ADR
+  35).
 - `pending`: The open batch: events that were decided and applied, on their way to the journal.
 - `queues`: A queue: entries in the order in which they are to be delivered, in memory and out of
   it.

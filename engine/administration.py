@@ -62,7 +62,7 @@ def delete_address(core: Core, command: DeleteAddress) -> int | Refusal:
     address = find_address(core, command.address)
     if address is None:
         return Refusal(Code.NOT_FOUND, f"there is no address '{command.address}'")
-    queues = [*address.anycast, *address.multicast]
+    queues = address.queues()
     if queues and not command.force:
         names = ", ".join(f"'{queue.name}'" for queue in queues)
         return Refusal(

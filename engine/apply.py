@@ -366,7 +366,6 @@ def queue_updated(
     queue.address = state.addresses[row[ADDRESS]]
     fields = decoded.changed or ("routing_type", "filter")
     queue.definition = with_changes(queue.definition, decoded, fields)
-    queue.matcher = None
     queue.address.bind(queue)
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from daybook.engine import events
 from daybook.engine.apply import APPLY, enter, settle, take_off
+from daybook.engine.bindings import Binding
 from daybook.engine.budget import Budget
 from daybook.engine.events import (
     ACKNOWLEDGED,
@@ -267,12 +268,12 @@ class Core:
         """Have the next dispatch look at the size of an address."""
         self.resized[address.id] = address
 
-    def matcher(self, queue: Queue) -> Filter | None:
-        """Return the compiled filter of a queue, None if it has none."""
-        text = queue.definition.filter
-        if text and queue.matcher is None and self.options.compile_filter is not None:
-            queue.matcher = self.options.compile_filter(text)
-        return queue.matcher
+    def accepts(self, binding: Binding, message: Message) -> bool:
+        """Whether the filter of a binding, if it has one, lets a message through."""
+        matcher = binding.matcher
+        if matcher is None and binding.filter and self.options.compile_filter is not None:
+            matcher = binding.matcher = self.options.compile_filter(binding.filter)
+        return matcher is None or matcher.matches(message)
 
     def skip(self, count: int) -> None:
         """Use up LSNs for nothing: they may have been told to clients before they were lost."""

@@ -149,7 +149,7 @@ def _home(core: Core, target: str) -> Address | str:
     to drop would be worse than one queue more.
     """
     address = find_address(core, target)
-    bound = [*address.anycast, *address.multicast] if address is not None else []
+    bound = address.queues() if address is not None else []
     if all(queue.definition.temporary for queue in bound):
         refusal = check_queue(core, target, target, ANYCAST)
         if refusal is not None:

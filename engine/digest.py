@@ -124,7 +124,7 @@ def _topology(state: State) -> Iterator[tuple[int, Iterator[list[object]]]]:
 def _address(a: Address) -> list[object]:
     return [
         *(a.id, a.host, a.name, sorted(a.definition.routing_types), a.definition.auto_created),
-        *([q.id for q in a.anycast], [q.id for q in a.multicast]),
+        *([b.queue.id for b in a.anycast], [b.queue.id for b in a.multicast]),
         # These only where it is so: digests from before there was such a thing stay as they were.
         *([True] * a.paging),
         *_remembered(a),

@@ -20,7 +20,7 @@ from daybook.engine.message import (
     Entry,
 )
 from daybook.engine.queues import PAST_ALL, Queue
-from daybook.engine.state import HOST, Address, Consumer, State, key_of
+from daybook.engine.state import HOST, Consumer, State, key_of
 
 
 def check(state: State) -> list[str]:
@@ -65,12 +65,17 @@ def _bindings(state: State) -> Iterator[str]:
     """Each queue is bound once, to the address that it names, by a routing type of that address."""
     bound: dict[int, int] = {}
     for address in state.addresses.values():
-        for queue in _bound_to(address):
+        bindings = [*address.anycast, *address.multicast]
+        for binding in bindings:
+            queue = binding.queue
             bound[queue.id] = bound.get(queue.id, 0) + 1
+            if queue.binding is not binding or binding.address != address.name:
+                yield f"address '{address.name}' has a binding to '{queue.name}' of another place"
             if queue.address is not address or state.queues.get(queue.id) is not queue:
                 yield f"address '{address.name}' has a binding to '{queue.name}', which has not"
-        alone = address.anycast[0] if len(_bound_to(address)) == len(address.anycast) == 1 else None
-        if address.only_queue is not (None if alone is None or alone.definition.filter else alone):
+        alone = bindings[0] if len(bindings) == len(address.anycast) == 1 else None
+        only_queue = None if alone is None or alone.filter else alone.queue
+        if address.only_queue is not only_queue:
             yield f"address '{address.name}' has the wrong queue for what needs no choice"
         if address.open_queue is not (None if address.guarded else address.only_queue):
             yield f"address '{address.name}' is open although it is guarded, or the reverse"
@@ -83,7 +88,7 @@ def _bindings(state: State) -> Iterator[str]:
             yield f"queue '{queue.name}' is on address '{queue.address.name}', which does not exist"
         if bound.get(queue.id, 0) != 1:
             yield f"queue '{queue.name}' has {bound.get(queue.id, 0)} bindings, not one"
-        elif queue not in queue.address.bindings(queue.definition.routing_type):
+        elif queue.binding not in queue.address.bindings(queue.definition.routing_type):
             kind = queue.definition.routing_type
             yield f"queue '{queue.name}' is {kind} and bound as something else"
         if queue.definition.routing_type not in queue.address.definition.routing_types:
@@ -101,10 +106,6 @@ def _remembered(state: State) -> Iterator[str]:
             yield f"address '{address.name}' looks up other ids than it lists"
         if ids.count > size:
             yield f"address '{address.name}' remembers {ids.count} ids, and its limit is {size}"
-
-
-def _bound_to(address: Address) -> list[Queue]:
-    return [*address.anycast, *address.multicast]
 
 
 def _peers(state: State) -> Iterator[str]:

@@ -187,7 +187,7 @@ def _find_full(core: Core, name: str, address: Address | None) -> Full | None:
 
 
 def _longest(address: Address) -> int:
-    return max((q.message_count for q in (*address.anycast, *address.multicast)), default=0)
+    return max((queue.message_count for queue in address.queues()), default=0)
 
 
 def _over_max(settings: AddressSettings, size: int, messages: int) -> int:

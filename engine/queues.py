@@ -21,12 +21,12 @@ from daybook.engine.message import (
     READY,
     SCHEDULED_LEVEL,
     Entry,
-    Filter,
     Message,
 )
 from daybook.errors import DaybookError
 
 if TYPE_CHECKING:
+    from daybook.engine.bindings import Binding
     from daybook.engine.state import Address, Consumer
 
 PRUNE_GONE_MIN: Final = 1024
@@ -132,9 +132,9 @@ class Queue:
     """
 
     __slots__ = (
-        "acknowledged", "added", "address", "bytes", "consumers", "dead_lettered", "definition",
-        "deleting", "entries", "expired", "gap_count", "gone", "gone_max", "has_passed",
-        "held_count", "id", "levels", "matcher", "newest", "next_consumer", "next_notice",
+        "acknowledged", "added", "address", "binding", "bytes", "consumers", "dead_lettered",
+        "definition", "deleting", "entries", "expired", "gap_count", "gone", "gone_max",
+        "has_passed", "held_count", "id", "levels", "newest", "next_consumer", "next_notice",
         "occupied", "paused", "ready_count", "scheduled_count", "selective_count", "store",
         "transient_count", "transients_from", "weight", "window", "withheld",
     )  # fmt: skip
@@ -143,6 +143,8 @@ class Queue:
         self.id = queue_id
         self.definition = definition
         self.address = address
+        # What leads messages of the address here; None as long as it is not bound.
+        self.binding: Binding | None = None
         self.paused = False
         # Deleted, and not empty yet: it has an id, and neither a name nor a binding.
         self.deleting = False
@@ -175,7 +177,6 @@ class Queue:
         # When people are told again of what is held (microseconds).
         self.next_consumer = 0
         self.next_notice = 0
-        self.matcher: Filter | None = None
         self.has_passed = False  # whether any consumer ever passed something: `Consumer.passed`
         # Id of the message that entered last.
         self.newest = 0

@@ -43,7 +43,7 @@ def relieve(state: State, address: Address, indexed_lsn: int, most: int) -> int:
     evicted = 0
     messages, size = state.settings.resolve(address.name).kept_at_head()
     size = min(size, 2 * state.window.bytes)
-    for queue in (*address.anycast, *address.multicast):
+    for queue in address.queues():
         if queue.entries and queue.consumers:
             evicted += page_out(queue, indexed_lsn, messages, size, most - evicted)
         elif queue.entries:

@@ -13,7 +13,7 @@ from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.events import PERSISTENT
 from daybook.engine.id_cache import key_of
-from daybook.engine.message import Filter, Message
+from daybook.engine.message import Message
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import Address
@@ -251,10 +251,9 @@ def _send_to_several(core: Core, command: Send, address: Address, flags: int) ->
         reason=events.SENT, connection=command.connection, transaction=command.transaction,
     )  # fmt: skip
     if not queues:
-        bound = address.anycast if command.routing_type != MULTICAST else []
-        if command.routing_type != ANYCAST:
-            bound = [*bound, *address.multicast]
-        reason = events.NO_MATCHING_FILTER if bound else events.NO_BINDING
+        is_bound = command.routing_type != MULTICAST and address.anycast
+        is_bound = is_bound or (command.routing_type != ANYCAST and address.multicast)
+        reason = events.NO_MATCHING_FILTER if is_bound else events.NO_BINDING
         return _drop(core, command, address, flags, reason)
     if command.duplicate_id:
         lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
@@ -282,22 +281,18 @@ def select(core: Core, address: Address, routing_type: str | None, message: Mess
         if queue is not None:
             chosen.append(queue)
     if routing_type != ANYCAST:
-        chosen.extend(q for q in address.multicast if _accepts(core.matcher(q), message))
+        chosen.extend(each.queue for each in address.multicast if core.accepts(each, message))
     return chosen
-
-
-def _accepts(matcher: Filter | None, message: Message) -> bool:
-    return matcher is None or matcher.matches(message)
 
 
 def _next_anycast(core: Core, address: Address, message: Message) -> Queue | None:
     count = len(address.anycast)
     for step in range(count):
         position = (address.next_anycast + step) % count
-        queue = address.anycast[position]
-        if _accepts(core.matcher(queue), message):
+        binding = address.anycast[position]
+        if core.accepts(binding, message):
             address.next_anycast = (position + 1) % count
-            return queue
+            return binding.queue
     return None
 
 

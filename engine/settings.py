@@ -1,9 +1,8 @@
 """Address settings: the table of keys, the merge by specificity, and where a value came from.
 
-Settings belong to matches over address names, spelled as in Artemis: words divided by `.`, `*` for
-exactly one word, `#` as the last word for any number of them. Every key of an address is decided
-on its own by the most specific match that sets it. This module must never know where settings
-come from (a file, a command, the journal) and reads nothing.
+Settings belong to matches over address names: patterns (`engine.patterns`), spelled as in Artemis.
+Every key of an address is decided on its own by the most specific match that sets it. This module
+must never know where settings come from (a file, a command, the journal) and reads nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,15 +11,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from daybook.engine import names
+from daybook.engine import names, patterns
+from daybook.engine.patterns import ANY_WORDS, DELIMITER, ONE_WORD, PatternTrie
 
 Value: TypeAlias = str | int | bool
 Matches: TypeAlias = dict[str, dict[str, Value]]
 """Settings as they stand in commands and in the journal: match to key to value."""
-
-DELIMITER: Final = "."
-ONE_WORD: Final = "*"
-ANY_WORDS: Final = "#"
 
 ATTEMPTS_MAX: Final = 65_535
 """The delivery count of an event has 16 bits: more attempts than this could not be counted."""
@@ -390,13 +386,8 @@ def check_match(match: str) -> str | None:
         return "the match is empty; '#' matches every address"
     if match != match.strip() or not match.isprintable():
         return f"the match {match!r} must not begin or end with a space nor hold control characters"
-    words = match.split(DELIMITER)
-    for position, word in enumerate(words):
-        if word == ANY_WORDS and position < len(words) - 1:
-            return f"the match {match!r} has '#' in the middle; '#' may only be its last word"
-        if word not in (ONE_WORD, ANY_WORDS) and (ONE_WORD in word or ANY_WORDS in word):
-            return f"the match {match!r} has {word!r}; a wildcard must be a word of its own"
-    return None
+    wrong = patterns.wrong_with(match)
+    return f"the match {match!r} {wrong}" if wrong else None
 
 
 def check_value(key: str, value: object) -> str | None:
@@ -473,24 +464,6 @@ def warnings(matches: Mapping[str, Mapping[str, Value]]) -> list[str]:
     return found
 
 
-def matches_address(match: str, address: str) -> bool:
-    """Whether a match covers an address. `a.b.#` covers `a.b` too; `*` is never an empty word."""
-    if match == address:
-        return True
-    wanted = match.split(DELIMITER)
-    words = address.split(DELIMITER)
-    if wanted[-1] == ANY_WORDS:
-        wanted.pop()
-        if len(words) < len(wanted):
-            return False
-    elif len(words) != len(wanted):
-        return False
-    for pattern, word in zip(wanted, words, strict=False):
-        if pattern != word and (pattern != ONE_WORD or not word):
-            return False
-    return True
-
-
 def _specificity(match: str) -> tuple[bool, int, list[bool], str]:
     """Sort key among matches that cover one address, the most specific first.
 
@@ -513,6 +486,9 @@ class Settings:
         They are not checked again, because a journal must fold even after a rule became stricter.
         """
         self._matches: Matches = {match: dict(values) for match, values in matches.items()}
+        self._by_pattern: Final[PatternTrie[str]] = PatternTrie()
+        for match in self._matches:
+            self._by_pattern.add(match, match)
         self._resolved: dict[str, AddressSettings] = {}
         # Addresses that the same matches cover have the same settings: one object for all of them.
         self._of_layers: dict[tuple[str, ...], AddressSettings] = {}
@@ -545,6 +521,8 @@ class Settings:
             if found is None:
                 values = [value for _, value, _ in self._explained(layers)]
                 found = AddressSettings(*values)  # type: ignore[arg-type]
+                if len(self._of_layers) >= CACHED_ADDRESSES_MAX:
+                    self._of_layers.clear()
                 self._of_layers[layers] = found
             if len(self._resolved) >= CACHED_ADDRESSES_MAX:
                 self._resolved.clear()
@@ -573,8 +551,7 @@ class Settings:
 
     def _layers(self, address: str) -> list[str]:
         """Matches that cover the address, the most specific first."""
-        covering = [match for match in self._matches if matches_address(match, address)]
-        covering.sort(key=_specificity)
+        covering = sorted(self._by_pattern.matching(address), key=_specificity)
         if address in self._matches:
             # An exact match comes first even if the name itself looks like a wildcard.
             covering.remove(address)

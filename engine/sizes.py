@@ -16,10 +16,7 @@ NOTHING: Final = (0, 0, 0)
 def size_of(address: Address) -> tuple[int, int]:
     """Return the size of an address: bytes and messages, summed up over its queues."""
     size = messages = 0
-    for queue in address.anycast:
-        size += queue.bytes
-        messages += queue.message_count
-    for queue in address.multicast:
+    for queue in address.queues():
         size += queue.bytes
         messages += queue.message_count
     return size, messages
@@ -58,9 +55,7 @@ class Sizes:
 
     def count_address(self, address: Address) -> None:
         """Take in all queues of an address, which began to page or ceased to."""
-        for queue in address.anycast:
-            self.count(queue)
-        for queue in address.multicast:
+        for queue in address.queues():
             self.count(queue)
 
     def count_all(self, state: State) -> None:

@@ -7,6 +7,7 @@ them out. This module knows no commands, no clock and no I/O.
 
 from typing import Any, Final
 
+from daybook.engine.bindings import NO_BINDINGS, Binding, bound, unbound
 from daybook.engine.definitions import ANYCAST, AddressDefinition, SharedTexts
 from daybook.engine.id_cache import IdCache
 from daybook.engine.in_flight import InFlightIndex
@@ -25,26 +26,8 @@ NOTHING_PASSED: Final = 0
 """The place before the first entry of any level: see `Entry.position`."""
 
 
-NO_QUEUES: Final[list[Queue]] = []
-"""The bindings of all addresses that have none; nobody changes it."""
-
-
-def _with(bound: list[Queue], queue: Queue) -> list[Queue]:
-    """Return the bindings with one more: the same list, unless there were none."""
-    if bound is NO_QUEUES:
-        return [queue]
-    bound.append(queue)
-    return bound
-
-
-def _without(bound: list[Queue], queue: Queue) -> list[Queue]:
-    """Return the bindings with one less: the same list, unless there are none left."""
-    bound.remove(queue)
-    return bound or NO_QUEUES
-
-
 class Address:
-    """A named place that messages are sent to, with the queues bound to it by routing type."""
+    """A named place that messages are sent to, with its bindings by routing type."""
 
     __slots__ = (
         "anycast",
@@ -67,8 +50,8 @@ class Address:
         self.id = address_id
         self.definition = definition
         self.paging = False
-        self.anycast: list[Queue] = NO_QUEUES
-        self.multicast: list[Queue] = NO_QUEUES
+        self.anycast: list[Binding] = NO_BINDINGS
+        self.multicast: list[Binding] = NO_BINDINGS
         # What it remembers of the ids of messages; None as long as none had any.
         self.ids: IdCache | None = None
         # Derived: the queue of an address that has but one, anycast and without a filter.
@@ -97,24 +80,28 @@ class Address:
 
     def bind(self, queue: Queue) -> None:
         """Bind a queue by its routing type."""
-        if queue.definition.routing_type == ANYCAST:
-            self.anycast = _with(self.anycast, queue)
+        binding = queue.binding = Binding(self.name, queue)
+        if binding.routing_type == ANYCAST:
+            self.anycast = bound(self.anycast, binding)
         else:
-            self.multicast = _with(self.multicast, queue)
+            self.multicast = bound(self.multicast, binding)
         self._find_only_queue()
 
     def unbind(self, queue: Queue) -> None:
         """Take a queue off."""
-        if queue.definition.routing_type == ANYCAST:
-            self.anycast = _without(self.anycast, queue)
+        binding, queue.binding = queue.binding, None
+        if binding is None:
+            raise ValueError(f"queue '{queue.name}' is not bound")
+        if binding.routing_type == ANYCAST:
+            self.anycast = unbound(self.anycast, binding)
         else:
-            self.multicast = _without(self.multicast, queue)
+            self.multicast = unbound(self.multicast, binding)
         self._find_only_queue()
 
     def _find_only_queue(self) -> None:
         self.only_queue = None
-        if len(self.anycast) == 1 and not self.multicast and not self.anycast[0].definition.filter:
-            self.only_queue = self.anycast[0]
+        if len(self.anycast) == 1 and not self.multicast and not self.anycast[0].filter:
+            self.only_queue = self.anycast[0].queue
         self.guard(self.guarded)
 
     def guard(self, guarded: bool) -> None:
@@ -122,9 +109,15 @@ class Address:
         self.guarded = guarded
         self.open_queue = None if guarded else self.only_queue
 
-    def bindings(self, routing_type: str) -> list[Queue]:
-        """Return the list of queues of a routing type."""
-        return self.anycast if routing_type == "anycast" else self.multicast
+    def bindings(self, routing_type: str) -> list[Binding]:
+        """Return the bindings of a routing type."""
+        return self.anycast if routing_type == ANYCAST else self.multicast
+
+    def queues(self) -> list[Queue]:
+        """Return all queues that are bound, anycast before multicast, in the order of binding."""
+        found = [binding.queue for binding in self.anycast]
+        found += [binding.queue for binding in self.multicast]
+        return found
 
 
 def key_of(address: Address) -> str:

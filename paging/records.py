@@ -170,8 +170,8 @@ def address_record(address: Address) -> AddressRecord:
     """Describe an address."""
     ids = address.ids
     return AddressRecord(
-        id=address.id, anycast=[queue.id for queue in address.anycast],
-        multicast=[queue.id for queue in address.multicast], paging=address.paging,
+        id=address.id, anycast=[binding.queue.id for binding in address.anycast],
+        multicast=[binding.queue.id for binding in address.multicast], paging=address.paging,
         ids_recorded=ids.recorded if ids else 0, ids_count=ids.count if ids else 0,
         **_attributes(address.definition, AddressRecord),
     )  # fmt: skip

@@ -84,7 +84,7 @@ def addresses(
     found = sorted(state.addresses.values(), key=lambda each: each.name)
     rows = []
     for address in found[offset : offset + limit]:
-        bound = [*address.anycast, *address.multicast]
+        bound = address.queues()
         size, messages = size_of(address)
         settings = state.settings.resolve(address.name)
         rows.append(

@@ -197,7 +197,7 @@ class Duplicates(RuleBasedStateMachine):
         state = self.world.state
         for name in ADDRESSES:
             address = state.address_by_name.get(name)
-            queues = address.anycast if address is not None else []
+            queues = address.queues() if address is not None else []
             found = [body for queue in queues for body in self.world.bodies(queue.name)]
             assert sorted(found) == sorted(self.model.bodies[name])
             known = remembered(address) if address is not None else 0

@@ -1,6 +1,5 @@
-"""Laws of address settings: matching agrees with a regex, merging with a plain model."""
+"""Laws of address settings: merging agrees with a plain model."""
 
-import re
 from functools import cmp_to_key
 
 from hypothesis import given
@@ -10,10 +9,9 @@ from daybook.engine.settings import (
     KEYS,
     Matches,
     Settings,
-    check_match,
-    matches_address,
     problems,
 )
+from tests.support.patterns import matches as matches_name
 
 words = st.sampled_from(["a", "b", "cc"])
 addresses = st.lists(words, min_size=1, max_size=4).map(".".join)
@@ -35,15 +33,6 @@ values = st.fixed_dictionaries(
 settings = st.dictionaries(matches, values, max_size=6)
 
 
-def as_regex(match: str) -> str:
-    """The match as a regex, the way Artemis understands it."""
-    if match == "#":
-        return ".*"
-    body, any_words = (match[:-2], True) if match.endswith(".#") else (match, False)
-    parts = ["[^.]+" if word == "*" else re.escape(word) for word in body.split(".")]
-    return r"\.".join(parts) + (r"(\..*)?" if any_words else "")
-
-
 def compare(left: str, right: str) -> int:
     """The order of two different wildcard matches, in the words of the specification."""
     if ("#" in left) != ("#" in right):
@@ -56,15 +45,9 @@ def compare(left: str, right: str) -> int:
     return -1 if left < right else 1
 
 
-@given(matches, addresses)
-def test_matching_agrees_with_a_regex(match: str, address: str) -> None:
-    assert check_match(match) is None
-    assert matches_address(match, address) == bool(re.fullmatch(as_regex(match), address))
-
-
 @given(settings, addresses)
 def test_merging_agrees_with_the_specification(given_settings: Matches, address: str) -> None:
-    covering = [match for match in given_settings if re.fullmatch(as_regex(match), address)]
+    covering = [match for match in given_settings if matches_name(match, address)]
     exact = [match for match in covering if match == address]
     wild = sorted((match for match in covering if match != address), key=cmp_to_key(compare))
     merged = Settings(given_settings)
@@ -92,10 +75,3 @@ def test_the_order_of_a_file_does_not_matter(
 def test_the_dict_form_comes_back(given_settings: Matches) -> None:
     assert problems(given_settings) == []
     assert Settings.from_dict(given_settings).to_dict() == given_settings
-
-
-@given(st.text(st.sampled_from("ab.*#: \n"), max_size=6), addresses)
-def test_any_match_is_refused_or_can_be_matched(match: str, address: str) -> None:
-    if check_match(match) is None:
-        covered = matches_address(match, address)
-        assert covered == bool(re.fullmatch(as_regex(match), address))

@@ -76,7 +76,7 @@ BREAKS: dict[str, tuple[Callable[[State, Queue], object], str]] = {
     "order": (swap, "behind a later one"),
     "lost": (lambda s, q: q.entries.popitem(), "not in the queue"),
     "unbound": (lambda s, q: q.address.anycast.clear(), "0 bindings"),
-    "bound twice": (lambda s, q: q.address.anycast.append(q), "2 bindings"),
+    "bound twice": (lambda s, q: q.address.anycast.append(q.binding), "2 bindings"),
     "only queue": (lambda s, q: setattr(q.address, "only_queue", None), "needs no choice"),
     "returned": (
         lambda s, q: q.level(4).head.back.append((99, 0, Entry(q.level(4).first().message))),

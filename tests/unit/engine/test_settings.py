@@ -7,35 +7,9 @@ from daybook.engine.settings import (
     KEYS,
     Settings,
     check,
-    matches_address,
     problems,
     warnings,
 )
-
-
-@pytest.mark.parametrize(
-    ("match", "address", "covers"),
-    [
-        ("#", "anything.at.all", True),
-        ("a.b", "a.b", True),
-        ("a.b", "a.b.c", False),
-        ("a.*", "a.b", True),
-        ("a.*", "a", False),
-        ("a.*", "a.b.c", False),
-        ("a.*", "a.", False),
-        ("*.b", "a.b", True),
-        ("a.b.#", "a.b", True),
-        ("a.b.#", "a.b.c.d", True),
-        ("a.b.#", "a.bc", False),
-        ("a.b.#", "a", False),
-        ("a.*.#", "a.b", True),
-        ("a.*.#", "a", False),
-        ("a.b.#", "a.b.#", True),
-        ("a+b", "aab", False),
-    ],
-)
-def test_matches_go_by_words(match: str, address: str, covers: bool) -> None:
-    assert matches_address(match, address) is covers
 
 
 def test_without_settings_the_defaults_of_the_table_are_in_force() -> None:

@@ -191,6 +191,6 @@ def test_a_queue_that_is_being_deleted_is_known_as_such(tmp_path: Path, cut: int
     old = index.state.queues[number]
     assert (old.deleting, old.message_count) == (True, world.state.queues[number].message_count)
     assert index.state.queue_by_name["orders"].message_count == 1
-    assert index.state.addresses[old.address.id].anycast == [index.state.queue_by_name["orders"]]
+    assert index.state.addresses[old.address.id].queues() == [index.state.queue_by_name["orders"]]
     assert index.digest() == digest(world.state)
     index.close()

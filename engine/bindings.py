@@ -1,0 +1,45 @@
+"""Bindings: what leads a message from an address into a queue (ADR 35).
+
+A binding is derived from the definition of its queue; when that changes, a new one replaces it.
+Must never know which queue is chosen where several are bound.
+"""
+
+from typing import Final
+
+from daybook.engine.message import Filter
+from daybook.engine.queues import Queue
+
+
+class Binding:
+    """A queue bound to an address: by which routing type, and with which filter.
+
+    `address` is the name that messages are sent to. `matcher` is the compiled filter, made when it
+    is first needed.
+    """
+
+    __slots__ = ("address", "filter", "matcher", "queue", "routing_type")
+
+    def __init__(self, address: str, queue: Queue) -> None:
+        self.address = address
+        self.queue = queue
+        self.routing_type = queue.definition.routing_type
+        self.filter = queue.definition.filter
+        self.matcher: Filter | None = None
+
+
+NO_BINDINGS: Final[list[Binding]] = []
+"""The bindings of all addresses that have none; nobody changes it."""
+
+
+def bound(bindings: list[Binding], binding: Binding) -> list[Binding]:
+    """Return the bindings with one more: the same list, unless there were none."""
+    if bindings is NO_BINDINGS:
+        return [binding]
+    bindings.append(binding)
+    return bindings
+
+
+def unbound(bindings: list[Binding], binding: Binding) -> list[Binding]:
+    """Return the bindings with one less: the same list, unless there are none left."""
+    bindings.remove(binding)
+    return bindings or NO_BINDINGS
