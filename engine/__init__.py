@@ -62,7 +62,7 @@ Modules:
 - `routing`: Deciding where a message goes: the queues of an address, and how it gets there.
 - `scanning`: Looking into a level from a position on, without making resident what the store has.
 - `scheduling`: Deciding that an entry is not delivered before a time, and that this time has come
-  (ADR 36).
+  (ADR 39).
 - `settings`: Address settings: the table of keys, the merge by specificity, and where a value came
   from.
 - `settlements`: How deliveries end, and what each end means for the message: the one table of both.
@@ -73,7 +73,7 @@ Modules:
 - `state`: The logical state of the broker: what the journal says the queues are.
 - `subscriptions`: Deciding who consumes from what: attach, detach, durable and temporary
   subscriptions.
-- `timers`: Timers: which entries are to be looked at when a time comes, and why (ADR 36).
+- `timers`: Timers: which entries are to be looked at when a time comes, and why (ADR 39).
 - `topology`: Deciding about addresses and queues: creation on demand or by command, rebinding,
   deletion.
 - `transactions`: Deciding transactions: buffered until commit, then one indivisible group of

@@ -7,17 +7,24 @@ out: volatile inputs, derived data, and content, which never changes and is prov
 chain.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from daybook.engine.definitions import values_beyond
+from daybook.engine.definitions import AddressDefinition, QueueDefinition, values_beyond
 from daybook.engine.events import REDELIVERED
+from daybook.engine.id_cache import IdCache
 from daybook.engine.message import HELD_LEVEL, SCHEDULED_LEVEL, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.state import Address, Connection, Consumer, State
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
+
+Rows: TypeAlias = tuple[int, Iterable[Any]]
+"""How many there are of something, and what the digest has of each."""
 
 ADDRESS_ATTRIBUTES: Final = 4
 """The digest always has the first attributes of an address, up to `auto_created` ..."""
@@ -50,15 +57,29 @@ def combine(state: State, sums: dict[int, tuple[int, int]]) -> str:
     What is hashed is one MessagePack array, encoded a piece at a time: an address that remembers
     ids is large, and a thousand of them must not be in memory twice.
     """
+    return digest_of_rows(_topology(state), state, (len(sums), iter(sorted(sums.items()))))
+
+
+def digest_of_rows(topology: Iterable[Rows], state: State, sums: Rows) -> str:
+    """Return the digest of rows that need not be in memory together.
+
+    `topology` are addresses, queues, connections and consumers, each in order of their ids; `sums`
+    as in `combine`, in the same order. Settings and counters are those of the state.
+    """
     hasher = sha256(_array_of(PARTS))
-    for count, rows in _topology(state):
-        hasher.update(_array_of(count))
-        for row in rows:
-            hasher.update(_encode(row))
+    for part in topology:
+        _hash_rows(hasher, part)
     hasher.update(_encode([state.settings.to_dict(), state.journal_non_persistent]))
     hasher.update(_encode([state.next_address, state.next_queue]))
-    hasher.update(_encode(sorted(sums.items())))
+    _hash_rows(hasher, sums)
     return hasher.hexdigest()[:32]
+
+
+def _hash_rows(hasher: "Hash", part: Rows) -> None:
+    count, rows = part
+    hasher.update(_array_of(count))
+    for row in rows:
+        hasher.update(_encode(row))
 
 
 def _array_of(count: int) -> bytes:
@@ -103,45 +124,75 @@ def _mix(value: int) -> int:
     return value ^ (value >> 31)
 
 
-def _remembered(address: Address) -> list[object]:
+def _remembered(ids: IdCache | None) -> list[object]:
     """What an address remembers of ids of messages; nothing as long as none had any."""
-    ids = address.ids
     return [[ids.recorded, ids.joined()]] if ids is not None and ids.recorded else []
 
 
-def _topology(state: State) -> Iterator[tuple[int, Iterator[list[object]]]]:
+def _topology(state: State) -> Iterator[Rows]:
     """All that there may be many of, but entries: how many, and each in a canonical order."""
     addresses = sorted(state.addresses.values(), key=lambda a: a.id)
     queues = sorted(state.queues.values(), key=lambda q: q.id)
-    connections = sorted(state.connections.values(), key=lambda c: c.id)
-    consumers = sorted(state.consumers.values(), key=lambda c: c.id)
     yield len(addresses), map(_address, addresses)
     yield len(queues), map(_queue, queues)
+    yield from peers(state)
+
+
+def peers(state: State) -> Iterator[Rows]:
+    """Rows of connections, then of consumers, for `digest_of_rows`."""
+    connections = sorted(state.connections.values(), key=lambda c: c.id)
+    consumers = sorted(state.consumers.values(), key=lambda c: c.id)
     yield len(connections), map(_connection, connections)
     yield len(consumers), map(_consumer, consumers)
 
 
 def _address(a: Address) -> list[object]:
+    bound = [[each.queue.id for each in bindings] for bindings in (a.anycast, a.multicast)]
+    return address_row(a.id, a.definition, bound, a.paging, a.ids)
+
+
+def address_row(
+    number: int,
+    definition: AddressDefinition,
+    bound: Sequence[Sequence[int]],
+    paging: bool,
+    ids: IdCache | None,
+) -> list[object]:
+    """Return the row of an address; `bound` are ids of queues by routing type, anycast first."""
     return [
-        *(a.id, a.host, a.name, sorted(a.definition.routing_types), a.definition.auto_created),
-        *([b.queue.id for b in a.anycast], [b.queue.id for b in a.multicast]),
+        *(number, definition.host, definition.name, sorted(definition.routing_types)),
+        *(definition.auto_created, *bound),
         # These only where it is so: digests from before there was such a thing stay as they were.
-        *([True] * a.paging),
-        *_remembered(a),
-        *values_beyond(a.definition, ADDRESS_ATTRIBUTES).items(),
+        *([True] * paging),
+        *_remembered(ids),
+        *values_beyond(definition, ADDRESS_ATTRIBUTES).items(),
     ]
 
 
 def _queue(q: Queue) -> list[object]:
-    name, *attributes = msgspec.structs.astuple(q.definition)[:QUEUE_ATTRIBUTES]
-    user = q.definition.user
+    figures = (q.paused, q.added, q.acknowledged, q.dead_lettered, q.expired)
+    consumers = [c.id for c in q.consumers]
+    return queue_row(q.id, q.address.id, q.definition, figures, consumers, q.deleting)
+
+
+def queue_row(
+    number: int,
+    address: int,
+    definition: QueueDefinition,
+    figures: Sequence[int],
+    consumers: Sequence[int],
+    deleting: bool,
+) -> list[object]:
+    """Return the row of a queue; `figures` are whether it is paused, and its four counters."""
+    name, *attributes = msgspec.structs.astuple(definition)[:QUEUE_ATTRIBUTES]
+    user = definition.user
     return [
-        *(q.id, name, q.address.id, *attributes),
-        *(q.paused, q.added, q.acknowledged, q.dead_lettered, q.expired),
-        [c.id for c in q.consumers],
+        *(number, name, address, *attributes),
+        *figures,
+        consumers,
         *([user] * bool(user)),
-        *([True] * q.deleting),
-        *values_beyond(q.definition, QUEUE_ATTRIBUTES + 1).items(),
+        *([True] * deleting),
+        *values_beyond(definition, QUEUE_ATTRIBUTES + 1).items(),
     ]
 
 

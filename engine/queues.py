@@ -1,7 +1,7 @@
 """A queue: entries in the order in which they are to be delivered, in memory and out of it.
 
 A queue has a level (`engine.level`) for each priority that it holds. Entries that are set aside,
-held (ADR 25) or scheduled (ADR 36), have a level of their own for each of these, which is paged
+held (ADR 25) or scheduled (ADR 39), have a level of their own for each of these, which is paged
 like the others and never delivered from. What is resident never shows in what the methods answer.
 Must never know how a level keeps its order, what brings the store its entries, or when they leave
 memory (`engine.residency` decides that).

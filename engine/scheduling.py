@@ -1,4 +1,4 @@
-"""Deciding that an entry is not delivered before a time, and that this time has come (ADR 36).
+"""Deciding that an entry is not delivered before a time, and that this time has come (ADR 39).
 
 A scheduled entry stands in a level of its own and holds back no other entry. When it is due it is
 ready again, in its place among those of its priority. Must never know why it had to wait.

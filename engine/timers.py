@@ -1,4 +1,4 @@
-"""Timers: which entries are to be looked at when a time comes, and why (ADR 36).
+"""Timers: which entries are to be looked at when a time comes, and why (ADR 39).
 
 There is one table of them. For entries that are in memory it is here, a heap for each reason; for
 the others it is in the index, in the same order. A timer only says that it is time to look: what

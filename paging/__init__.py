@@ -22,6 +22,8 @@ Modules:
   journal.
 - `copying`: A copy of the index as of one moment, whether or not it is being written, for who
   checks it.
+- `digesting`: The digest of the state that the tables stand for: of one that is loaded, or a record
+  at a time.
 - `finding`: Finding single ready entries in the pages while a batch is folded, and noting which.
 - `fold`: Folding blocks into the tables: what is plain by sets, everything else by the engine's
   `apply`.
@@ -38,6 +40,7 @@ Modules:
 - `loading`: The state that the tables stand for: everything but ready entries, which stay where
   they are.
 - `messages`: What broker and indexer say to each other, over a pair of connected sockets (ADR 8).
+- `names`: Addresses and queues of which a fold has objects: not all that there are (ADR 38).
 - `ownership`: Who may write the index of a data directory: one process at a time, and none that is
   orphaned.
 - `pages`: A page: entries of one level of a queue, in order, as columns behind a header.

@@ -25,7 +25,8 @@ from daybook.paging.columns import Columns
 from daybook.paging.finding import Finder
 from daybook.paging.id_pages import IdPages
 from daybook.paging.levels import LEVELS, Levels, join_placed, join_taken
-from daybook.paging.loading import load_state
+from daybook.paging.loading import lacking
+from daybook.paging.names import IDLE_MAX, Names
 from daybook.paging.pages import SIZE_MAX, U8, U32, U64, rows_of
 from daybook.paging.plain import (
     NONE_PLACED,
@@ -83,18 +84,28 @@ class _Changed:
 class Fold:
     """The state that the tables stand for, and folding more into both."""
 
-    def __init__(self, tables: Tables, txn: Transaction, *, plain: bool = True) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        txn: Transaction,
+        *,
+        plain: bool = True,
+        idle_max: int = IDLE_MAX,
+    ) -> None:
         """Load what the tables stand for; without `plain` all events go through `apply`.
 
-        Raises IndexDamaged.
+        `idle_max` as for `Names`. Raises IndexDamaged.
         """
         self._tables: Final = tables
         self._plain: Final = plain
         self._finder: Final = Finder(tables)
         self.levels: Final = Levels(tables)
-        self.state: Final[State] = load_state(
-            tables, txn, cast(Store, self._finder), until=PAST_ALL, sums=self.levels.sums
-        )
+        self.state: Final = State(cast(Store, self._finder))
+        self.names: Final = Names(tables, self.state, PAST_ALL, idle_max)
+        try:
+            self.names.load(txn, self.levels.sums)
+        except KeyError as error:
+            raise lacking(tables, error) from error
         self.levels.load(self.state.queues.values())
         self._touched: set[tuple[int, int]] = set()
         self._changed = _Changed()
@@ -112,6 +123,7 @@ class Fold:
         Raises IndexDamaged and Corruption.
         """
         self._finder.begin(txn)
+        self.names.begin(txn)
         kinds = columns.column(KIND)
         start = 0
         for barrier in [*np.flatnonzero(BARRIERS[kinds]).tolist(), columns.count]:
@@ -123,6 +135,7 @@ class Fold:
         self._settle(txn, [], [])
         self._write_records(txn)
         self._finder.end()
+        self.names.end()
 
     def _run(self, txn: Transaction, columns: Columns, start: int, stop: int) -> None:
         if not self._plain or stop - start < PLAIN_MIN:
@@ -164,7 +177,7 @@ class Fold:
             self._changed.queues.update(ended.tolist())
 
     def _queue(self, queue_id: int) -> Queue:
-        queue = self.state.queues.get(queue_id)
+        queue = self.names.queue(queue_id)
         if queue is None:
             raise IndexDamaged(
                 f"the index in {self._tables.path} does not agree with the journal: it has no "
@@ -228,10 +241,11 @@ class Fold:
         changed.settings = True
         if row[KIND] == events.SETTINGS_CHANGED:
             # Any of them may have to forget ids.
-            changed.addresses.update(self.state.addresses)
+            remembering = self.state.addresses.items()
+            changed.addresses.update(number for number, each in remembering if each.ids is not None)
         if row[QUEUE]:
             changed.queues.add(row[QUEUE])
-            queue = self.state.queues.get(row[QUEUE])
+            queue = self.names.queue(row[QUEUE])
             if queue is not None:
                 # It may be bound to another one from here on.
                 changed.addresses.add(queue.address.id)
@@ -275,7 +289,7 @@ class Fold:
             numbers = self.levels.change(txn, into, out)
             queue_ids.update(number // LEVELS for number in numbers)
         for queue_id in queue_ids:
-            queue = self.state.queues.get(queue_id)
+            queue = self.names.queue(queue_id)
             if queue is None:
                 self.levels.forget(queue_id)
             else:
@@ -341,18 +355,7 @@ class Fold:
         changed, self._changed = self._changed, _Changed()
         changed.forget_none()
         state, tables = self.state, self._tables
-        for queue_id in changed.queues:
-            queue = state.queues.get(queue_id)
-            value = b""
-            if queue is not None:
-                levels, total = self.levels.of(queue_id), self.levels.sums.get(queue_id, 0)
-                value = records.encode(records.queue_record(queue, levels, total))
-            _put(txn, tables, QUEUES, queue_id, value)
-        for number in changed.addresses:
-            address = state.addresses.get(number)
-            value = records.encode(records.address_record(address)) if address else b""
-            _put(txn, tables, ADDRESSES, number, value)
-            self._ids.write(txn, number, address.ids if address is not None else None)
+        self._write_names(txn, changed)
         for number in changed.connections:
             connection = state.connections.get(number)
             value = records.encode(records.connection_record(connection)) if connection else b""
@@ -364,6 +367,29 @@ class Fold:
         if changed.settings:
             value = records.encode(records.settings_record(state))
             txn.put(SETTINGS_KEY, value, db=tables.db(SETTINGS))
+
+    def _write_names(self, txn: Transaction, changed: _Changed) -> None:
+        """Write records of queues and addresses; what was named and has no object is unchanged."""
+        state, tables, names = self.state, self._tables, self.names
+        for queue_id in changed.queues:
+            queue = state.queues.get(queue_id)
+            if queue is not None:
+                names.note((queue.address.id,))
+                levels, total = self.levels.of(queue_id), self.levels.sums.get(queue_id, 0)
+                value = records.encode(records.queue_record(queue, levels, total))
+                txn.put(ID_KEY.pack(queue_id), value, db=tables.db(QUEUES))
+            elif queue_id in names.queues.deleted:
+                txn.delete(ID_KEY.pack(queue_id), db=tables.db(QUEUES))
+        for number in changed.addresses:
+            address = state.addresses.get(number)
+            if address is not None:
+                value = records.encode(records.address_record(address))
+                txn.put(ID_KEY.pack(number), value, db=tables.db(ADDRESSES))
+                self._ids.write(txn, number, address.ids)
+            elif number in names.addresses.deleted:
+                txn.delete(ID_KEY.pack(number), db=tables.db(ADDRESSES))
+                self._ids.write(txn, number, None)
+        names.note(changed.addresses)
 
 
 def _tally(queues: NDArray[np.uint32]) -> Iterator[tuple[int, int]]:

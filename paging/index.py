@@ -12,15 +12,15 @@ from typing import Final
 import numpy as np
 
 from daybook.engine import events
-from daybook.engine.digest import combine, entry_hash
-from daybook.engine.state import State
 from daybook.journal.block import Block
 from daybook.journal.format import segment_first_lsn
 from daybook.paging.carrying import note_places
 from daybook.paging.checked import IndexDamaged, Transaction
 from daybook.paging.clustering import Clustering, remove_leftovers
 from daybook.paging.columns import Columns
+from daybook.paging.digesting import digest_of_tables
 from daybook.paging.fold import Fold
+from daybook.paging.names import IDLE_MAX
 from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
@@ -38,18 +38,26 @@ class Index:
     """The index in a directory, open for writing; one process at a time."""
 
     def __init__(
-        self, path: Path, data_id: bytes, *, plain: bool = True, clusters: bool = True
+        self,
+        path: Path,
+        data_id: bytes,
+        *,
+        plain: bool = True,
+        clusters: bool = True,
+        idle_max: int = IDLE_MAX,
     ) -> None:
         """Open the index, or create it for the journal of `data_id` (16 bytes).
 
         Without `plain` every event goes through `apply`, which is slower and no different; without
-        `clusters` none is made, for an index that nobody reads content by. Raises IndexDamaged and
+        `clusters` none is made, for an index that nobody reads content by. `idle_max` is how many
+        idle addresses keep their objects (`paging.names`). Raises IndexDamaged and
         IndexUnwritable.
         """
         self.path: Final = path
         self._data_id: Final = data_id
         self._plain: Final = plain
         self._clusters: Final = clusters
+        self._idle_max: Final = idle_max
         self._tables: Tables | None = None
         self._fold: Fold | None = None
         self._clustering: Clustering | None = None
@@ -112,7 +120,7 @@ class Index:
         # Left behind only by an attempt that was broken off.
         self._fold = self._clustering = None
         if fold is None or clustering is None:
-            fold = Fold(tables, txn, plain=self._plain)
+            fold = Fold(tables, txn, plain=self._plain, idle_max=self._idle_max)
             live = fold.levels.count()
             clustering = Clustering(tables, txn, live, makes=self._clusters)
         for part in _parts(blocks):
@@ -128,31 +136,11 @@ class Index:
 
     def digest(self) -> str:
         """Return the digest of the state at the indexed LSN; costs its queues, not its entries."""
-        fold = self._loaded()
-        return digest_of(fold.state, fold.levels.sums)
-
-    @property
-    def state(self) -> State:
-        """The state at the indexed LSN, with what is in flight; not to be changed."""
-        return self._loaded().state
-
-    def _loaded(self) -> Fold:
-        if self._fold is None:
-            tables = self._open()
-            with tables.read() as txn:
-                self._fold = Fold(tables, txn, plain=self._plain)
-        return self._fold
-
-
-def digest_of(state: State, sums: dict[int, int]) -> str:
-    """The digest of a state that was loaded; `sums` has by queue the hashes of what is ready."""
-    found = {}
-    for queue in state.queues.values():
-        total = sums.get(queue.id, 0)
-        for entry in queue.entries.values():
-            total += entry_hash(queue.id, entry)
-        found[queue.id] = (len(queue.entries) + queue.gap_count, total & U64)
-    return combine(state, found)
+        tables = self._open()
+        with tables.read() as txn:
+            if self._fold is None:
+                self._fold = Fold(tables, txn, plain=self._plain, idle_max=self._idle_max)
+            return digest_of_tables(tables, txn, self._fold.state, self._fold.levels.sums)
 
 
 def _parts(blocks: list[Block]) -> Iterator[list[Block]]:

@@ -47,22 +47,30 @@ def load_state(
     if until is None:
         until = tables.position(txn)[0]
     try:
-        _load_settings(tables, txn, state)
-        bound = _load_addresses(tables, txn, state)
+        load_settings(tables, txn, state)
+        bound = []
+        for value in _values(tables, txn, ADDRESSES):
+            known = records.decode(records.AddressRecord, value, "an address")
+            bound.append(add_address(tables, txn, state, known))
         for value in _values(tables, txn, QUEUES):
             record = records.decode(records.QueueRecord, value, "a queue")
-            _add_queue(state, record, until)
+            add_queue(state, record, until)
             if sums is not None and record.sum:
                 sums[record.id] = record.sum
         for address, queues in bound:
             for queue_id in queues:
                 address.bind(state.queues[queue_id])
-        _load_peers(tables, txn, state)
+        load_peers(tables, txn, state)
     except KeyError as error:
-        raise IndexDamaged(
-            f"the index in {tables.path} is damaged: it refers to {error.args[0]}, which it has not"
-        ) from error
+        raise lacking(tables, error) from error
     return state
+
+
+def lacking(tables: Tables, error: KeyError) -> IndexDamaged:
+    """Say that a record refers to something of which there is no record."""
+    return IndexDamaged(
+        f"the index in {tables.path} is damaged: it refers to {error.args[0]}, which it has not"
+    )
 
 
 def _values(tables: Tables, txn: Transaction, name: bytes) -> Iterator[bytes]:
@@ -70,7 +78,8 @@ def _values(tables: Tables, txn: Transaction, name: bytes) -> Iterator[bytes]:
         yield value
 
 
-def _load_settings(tables: Tables, txn: Transaction, state: State) -> None:
+def load_settings(tables: Tables, txn: Transaction, state: State) -> None:
+    """Load what there is once. Raises IndexDamaged."""
     value = txn.get(SETTINGS_KEY, db=tables.db(SETTINGS))
     if value is None:
         if txn.count(tables.db(SETTINGS)):
@@ -83,26 +92,20 @@ def _load_settings(tables: Tables, txn: Transaction, state: State) -> None:
     state.next_queue = record.next_queue
 
 
-def _load_addresses(
-    tables: Tables, txn: Transaction, state: State
-) -> list[tuple[Address, list[int]]]:
-    """Load addresses; return what is bound to them, for when the queues are there."""
-    bound = []
-    for value in _values(tables, txn, ADDRESSES):
-        record = records.decode(records.AddressRecord, value, "an address")
-        definition = records.definition_of(AddressDefinition, record, state.texts)
-        address = Address(record.id, definition)
-        address.paging = record.paging
-        if record.ids_recorded:
-            address.ids = id_pages.load(
-                tables, txn, address.id, record.ids_recorded, record.ids_count
-            )
-        state.add_address(address)
-        bound.append((address, record.anycast + record.multicast))
-    return bound
+def add_address(
+    tables: Tables, txn: Transaction, state: State, record: records.AddressRecord
+) -> tuple[Address, list[int]]:
+    """Add an address by its record; return also what is bound to it, for when that is there."""
+    address = Address(record.id, records.definition_of(AddressDefinition, record, state.texts))
+    address.paging = record.paging
+    if record.ids_recorded:
+        address.ids = id_pages.load(tables, txn, address.id, record.ids_recorded, record.ids_count)
+    state.add_address(address)
+    return address, record.anycast + record.multicast
 
 
-def _add_queue(state: State, record: records.QueueRecord, until: int) -> None:
+def add_queue(state: State, record: records.QueueRecord, until: int) -> Queue:
+    """Add a queue by its record, whose address is there; each of its levels is one gap."""
     address = state.addresses[record.address]
     definition = records.definition_of(QueueDefinition, record, state.texts, address.name)
     queue = Queue(record.id, definition, address)
@@ -126,9 +129,11 @@ def _add_queue(state: State, record: records.QueueRecord, until: int) -> None:
         queue.bytes += level.bytes
         queue.transient_count += level.transients
     state.add_queue(queue)
+    return queue
 
 
-def _load_peers(tables: Tables, txn: Transaction, state: State) -> None:
+def load_peers(tables: Tables, txn: Transaction, state: State) -> None:
+    """Load connections, consumers and what those have in flight. Raises IndexDamaged."""
     for value in _values(tables, txn, CONNECTIONS):
         known = records.decode(records.ConnectionRecord, value, "a connection")
         connection = Connection(known.id, known.protocol, known.peer, known.user)

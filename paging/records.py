@@ -148,7 +148,7 @@ _DECODERS: Final = {
         AddressRecord, QueueRecord, ConnectionRecord, ConsumerRecord, FlightRecord, SettingsRecord,
     )
 }  # fmt: skip
-_R = TypeVar("_R", bound=msgspec.Struct)
+R = TypeVar("R", bound=msgspec.Struct)
 _D = TypeVar("_D", bound=Detail)
 
 
@@ -157,10 +157,10 @@ def encode(record: msgspec.Struct) -> bytes:
     return _ENCODER.encode(record)
 
 
-def decode(kind: type[_R], value: bytes, what: str) -> _R:
+def decode(kind: type[R], value: bytes, what: str) -> R:
     """Read a record; `what` names it in the IndexDamaged that is raised if it is none."""
     try:
-        found: _R = _DECODERS[kind].decode(value)  # type: ignore[index, assignment]
+        found: R = _DECODERS[kind].decode(value)  # type: ignore[index, assignment]
     except msgspec.MsgspecError as error:
         raise IndexDamaged(f"the index is damaged: {what} cannot be read: {error}") from error
     return found

@@ -158,7 +158,11 @@ class IndexStore:
         with self._reading() as txn:
             self._indexed_lsn = self._tables.position(txn)[0]
             self._clusters.know(ranges_of(self._tables, txn))
-            return load_state(self._tables, txn, self, until=self._indexed_lsn)
+            state = load_state(self._tables, txn, self, until=self._indexed_lsn)
+        if self._map_bytes:
+            # All records were looked at, and are not needed again.
+            self._map_anew()
+        return state
 
     # ---- what the engine asks
 

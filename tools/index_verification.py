@@ -16,7 +16,8 @@ from daybook.paging.checked import IndexDamaged
 from daybook.paging.checking import check
 from daybook.paging.comparing import different_clusters, different_rows
 from daybook.paging.copying import copy_index
-from daybook.paging.index import Index, digest_of
+from daybook.paging.digesting import digest_of
+from daybook.paging.index import Index
 from daybook.paging.judging import check_apart
 from daybook.paging.loading import load_state
 from daybook.paging.tables import IndexUnwritable, open_for_reading

@@ -24,6 +24,7 @@ from daybook.paging.levels import Levels
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import TIMERS, timer_of
 from tests.support.blocks import DATA_ID, Chain, blocks_of
+from tests.support.index_state import state_of
 from tests.support.scenario import Step, play, steps
 from tests.support.world import Event, World
 from tests.support.world import fold as fold_events
@@ -71,9 +72,9 @@ def books_of(queue: Queue) -> tuple[Any, ...]:
 def compare(index: Index, state: State) -> None:
     """The index is this state, by every entry and every count."""
     assert index.digest() == digest(state)
-    assert index.state.queues.keys() == state.queues.keys()
+    assert state_of(index).queues.keys() == state.queues.keys()
     for queue in state.queues.values():
-        found = index.state.queues[queue.id]
+        found = state_of(index).queues[queue.id]
         assert books_of(found) == books_of(queue)
         assert paged_of(index, queue.id) == ready_of(queue)
         flying = {n: known_of(e) for n, e in queue.entries.items() if e.consumer is not None}
@@ -92,10 +93,10 @@ def compare(index: Index, state: State) -> None:
 
 
 def fold_in_batches(
-    path: Path, journal: list[Event], cuts: list[int], sizes: list[int], plain: bool
+    path: Path, journal: list[Event], cuts: list[int], sizes: list[int], **options: Any
 ) -> None:
     blocks = blocks_of(journal, cuts)
-    index = Index(path, DATA_ID, plain=plain)
+    index = Index(path, DATA_ID, **options)
     state, applied, turn = State(), 0, 0
     while blocks:
         size = sizes[turn % len(sizes)]
@@ -108,7 +109,7 @@ def fold_in_batches(
         if turn % 3 == 1:
             index.close()
             assert check(path) == applied
-            index = Index(path, DATA_ID, plain=plain)
+            index = Index(path, DATA_ID, **options)
             compare(index, state)
         turn += 1
     assert applied == len(journal)
@@ -123,9 +124,9 @@ def scene(scenario: list[Step]) -> World:
     return world
 
 
-@given(scenario=steps, cuts=cuts, sizes=sizes)
+@given(scenario=steps, cuts=cuts, sizes=sizes, idle_max=st.sampled_from((0, 1, 1000)))
 def test_any_batches_make_what_apply_makes(
-    scenario: list[Step], cuts: list[int], sizes: list[int]
+    scenario: list[Step], cuts: list[int], sizes: list[int], idle_max: int
 ) -> None:
     """However short a run is: in scenarios of this size few would be taken for long.
 
@@ -140,7 +141,7 @@ def test_any_batches_make_what_apply_makes(
         patch.object(clustering, "SPARSE", 0),
         patch.object(clustering, "MERGED_COUNT", 3),
     ):
-        fold_in_batches(Path(directory) / "index", journal, cuts, sizes, plain=True)
+        fold_in_batches(Path(directory) / "index", journal, cuts, sizes, idle_max=idle_max)
 
 
 @given(scenario=steps, cuts=cuts, sizes=sizes)

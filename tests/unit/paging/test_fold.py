@@ -12,10 +12,13 @@ from daybook.paging import fold as module
 from daybook.paging.checked import Transaction
 from daybook.paging.checking import check
 from daybook.paging.columns import Columns
+from daybook.paging.digesting import digest_of_tables
 from daybook.paging.fold import Fold
 from daybook.paging.index import Index
+from daybook.paging.loading import load_state
 from daybook.paging.tables import open_for_writing
 from tests.support.blocks import DATA_ID, Chain, blocks_of
+from tests.support.index_state import state_of
 from tests.support.world import World
 from tests.support.world import fold as fold_events
 
@@ -34,16 +37,63 @@ def test_what_is_ready_leaves_memory_and_content_with_it(tmp_path: Path) -> None
     world.attach(world.connect(), "orders", credit_messages=2, credit_bytes=0)
     for _ in range(200):
         world.send("orders", b"body")
-    index = folded(tmp_path, world, 100)
-    queue = index.state.queue_by_name["orders"]
-    assert len(queue.entries) == 2
-    assert queue.gap_count == 198
-    for entry in queue.entries.values():
-        assert not entry.message.resident
-        assert entry.message.body == b""
-    assert not any(level and level.linked_count for level in queue.levels)
-    assert index.state.expiring.heap == []
-    index.close()
+    world.turn()
+    tables = open_for_writing(tmp_path, DATA_ID)
+
+    def work(txn: Transaction) -> None:
+        fold = Fold(tables, txn)
+        for block in blocks_of(world.journal, (100,)):
+            fold.fold(txn, Columns([block]))
+        queue = fold.state.queue_by_name["orders"]
+        assert len(queue.entries) == 2
+        assert queue.gap_count == 198
+        for entry in queue.entries.values():
+            assert not entry.message.resident
+            assert entry.message.body == b""
+        assert not any(level and level.linked_count for level in queue.levels)
+        assert fold.state.expiring.heap == []
+
+    tables.write(work)
+    tables.close()
+
+
+@pytest.mark.parametrize("idle_max", [0, 3])
+def test_what_is_idle_leaves_memory(tmp_path: Path, idle_max: int) -> None:
+    """And comes back when an event names it, with its counters."""
+    world = World()
+    connection = world.connect()
+    for round_ in range(2):
+        for number in range(20):
+            consumer = world.attach(connection, f"q{number}")
+            world.ack(consumer, world.send(f"q{number}"))
+            if number % 2:
+                world.detach(consumer)
+        if not round_:
+            for consumer in sorted(world.state.consumers):
+                world.detach(consumer)
+    world.send("full")
+    tables = open_for_writing(tmp_path, DATA_ID)
+
+    def work(txn: Transaction) -> None:
+        fold = Fold(tables, txn, idle_max=idle_max)
+        for block in blocks_of(world.journal, range(10, len(world.journal), 10)):
+            fold.fold(txn, Columns([block]))
+        kept = {queue.name for queue in fold.state.queues.values()}
+        busy = {"full", *(f"q{number}" for number in range(0, 20, 2))}
+        assert busy <= kept
+        assert len(kept - busy) == idle_max
+        assert len(fold.state.addresses) == len(kept)
+        assert fold.state.queue_by_name.keys() == kept
+        again = Fold(tables, txn)
+        assert {queue.name for queue in again.state.queues.values()} == busy
+        assert digest_of_tables(tables, txn, again.state, again.levels.sums) == digest(world.state)
+
+        whole = load_state(tables, txn, None, until=len(world.journal))
+        assert {queue.acknowledged for queue in whole.queues.values()} == {0, 2}
+
+    world.turn()
+    tables.write(work)
+    tables.close()
 
 
 def test_short_runs_do_not_look_for_what_is_plain(tmp_path: Path) -> None:
@@ -63,7 +113,7 @@ def test_what_is_plain_does_not_cross_a_barrier(tmp_path: Path) -> None:
             world.send("orders")
         world.ok(c.DeleteQueue("orders", True))
     index = folded(tmp_path, world)
-    assert index.state.queues == {}
+    assert state_of(index).queues == {}
     for name in ("pages", "queues"):
         with index.tables.read() as txn:
             assert txn.count(index.tables.db(name.encode())) == 0
@@ -99,7 +149,7 @@ def test_dead_letters_out_of_flight_leave_their_consumer(tmp_path: Path, cut: in
     # The consumer's record was written as it is, too.
     index = Index(tmp_path, DATA_ID)
     assert index.digest() == digest(world.state)
-    assert list(index.state.consumers[consumer].unacked) == list(
+    assert list(state_of(index).consumers[consumer].unacked) == list(
         world.state.consumers[consumer].unacked
     )
     index.close()
@@ -113,7 +163,7 @@ def test_a_large_message_counts_with_its_body(tmp_path: Path) -> None:
     second = world.ok(c.Chunk(send, b"y" * 20, first))
     world.ok(c.Send(connection, "orders", b"", b"", chunks=(first, second), body_bytes=30))
     index = folded(tmp_path, world)
-    queue, live = index.state.queue_by_name["orders"], world.queue("orders")
+    queue, live = state_of(index).queue_by_name["orders"], world.queue("orders")
     assert queue.bytes == live.bytes
     index.close()
 
@@ -166,7 +216,7 @@ def test_ids_are_forgotten_by_other_settings_alone(tmp_path: Path) -> None:
     assert again.digest() == digest(world.state)
     found = {
         address.name: address.ids.count
-        for address in again.state.addresses.values()
+        for address in state_of(again).addresses.values()
         if address.ids is not None
     }
     assert found == {"orders": 10, "mails": 300}
@@ -188,9 +238,10 @@ def test_a_queue_that_is_being_deleted_is_known_as_such(tmp_path: Path, cut: int
     index = folded(tmp_path, world, cut)
     index.close()
     index = Index(tmp_path, DATA_ID)
-    old = index.state.queues[number]
+    old = state_of(index).queues[number]
     assert (old.deleting, old.message_count) == (True, world.state.queues[number].message_count)
-    assert index.state.queue_by_name["orders"].message_count == 1
-    assert index.state.addresses[old.address.id].queues() == [index.state.queue_by_name["orders"]]
+    assert state_of(index).queue_by_name["orders"].message_count == 1
+    found = state_of(index)
+    assert found.addresses[old.address.id].queues() == [found.queue_by_name["orders"]]
     assert index.digest() == digest(world.state)
     index.close()

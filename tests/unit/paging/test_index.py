@@ -31,6 +31,7 @@ from daybook.paging.tables import (
     open_for_writing,
 )
 from tests.support.blocks import DATA_ID, Chain, blocks_of
+from tests.support.index_state import state_of
 from tests.support.topology import create_queue
 from tests.support.world import World, fold
 
@@ -202,7 +203,7 @@ def test_what_is_in_flight_is_loaded_in_its_order(tmp_path: Path) -> None:
     index.close()
     index = Index(tmp_path, DATA_ID)
     live = world.state.consumers[consumer].unacked
-    found = index.state.consumers[consumer].unacked
+    found = state_of(index).consumers[consumer].unacked
     assert list(found) == list(live)
     assert list(live) != sorted(live)
     for message_id, entry in live.items():
