@@ -13,6 +13,8 @@ Modules:
 - `choosing`: Choosing who gets what: entries in order meet consumers that can take them.
 - `commands`: Commands: what sessions, timers and administrators ask of the broker.
 - `connections`: Deciding about connections and about the broker's own start and stop.
+- `content`: Content of messages, read: the registry of formats, and a typed view of what headers
+  say.
 - `core`: What all deciding functions share: the state to read, and `emit`, the only way to change
   it.
 - `definitions`: What addresses and queues are: their attributes, each listed once (DESIGN, section
@@ -26,9 +28,11 @@ Modules:
   give.
 - `events`: The one table of events: columns, kinds, reasons and details.
 - `expiry`: Deciding that a message's time has passed, at delivery and by a scan over what is due.
+- `formats`: Formats of content: how the flags of a message name one, and what every codec of one
+  offers.
 - `gap`: A gap: the part of a level of a queue whose entries only the store has.
 - `handing`: Handing an entry to a consumer: what one delivery is, whoever chose it.
-- `headers`: The canonical header block: the one form in which headers of a message are kept.
+- `headers`: Header lines, the first format of content: the canonical block, and the codec of it.
 - `holding`: Deciding about messages that are held: to try their way again, or to deliver them again
   (ADR 25).
 - `id_cache`: The ids of messages that an address remembers: the last ones, as many as its

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, cast
 import msgspec
 
 from daybook.engine import events
+from daybook.engine.content import is_known
 from daybook.engine.definitions import (
     AddressDefinition,
     QueueDefinition,
@@ -23,6 +24,7 @@ from daybook.engine.events import (
     CONSUMER,
     DELIVERY_COUNT,
     FLAGS,
+    FORMAT,
     MESSAGE,
     PERSISTENT,
     PRIORITY,
@@ -51,24 +53,28 @@ class MisfitError(DaybookError):
     """An event does not fit the state that the events before it made."""
 
 
+_PLAIN: Final = events.RoutedDetail()
+"""What a Routed without a detail says."""
+
 Apply: TypeAlias = Callable[[State, int, Row, bytes, bytes, bytes], None]
 
 
 def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
     """A message enters the queue of the row, or those listed in the detail."""
-    expires = 0
-    queue_ids: tuple[int, ...] = ()
-    decoded: events.RoutedDetail | None = None
+    decoded = _PLAIN
     if detail:
         decoded = cast(events.RoutedDetail, events.decode_detail(events.ROUTED, detail))
-        expires = decoded.expires
-        queue_ids = decoded.queues
-    message = Message(row[MESSAGE], row[ADDRESS], row[PRIORITY], row[FLAGS], expires, headers, body)
-    if decoded is not None and decoded.chunks:
+    message = Message(
+        row[MESSAGE], row[ADDRESS], row[PRIORITY], row[FLAGS], decoded.expires, headers, body
+    )
+    if row[FLAGS] & FORMAT and not is_known(row[FLAGS]):
+        # This version cannot read the headers: asking for the content is an error (`Store.fill`).
+        message.resident = False
+    if decoded.chunks:
         message.enlarge(events.chunk_lsns(decoded), decoded.body_bytes)
-    if queue_ids:
-        message.share(len(queue_ids))
-        for queue_id in queue_ids:
+    if decoded.queues:
+        message.share(len(decoded.queues))
+        for queue_id in decoded.queues:
             enter(state, lsn, state.queues[queue_id], message)
     else:
         enter(state, lsn, state.queues[row[QUEUE]], message)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from daybook.engine.definitions import ANYCAST, QueueDefinition
+from daybook.engine.formats import LINES
 from daybook.engine.settlements import ACCEPTED, BY_SETTLEMENT
 
 
@@ -106,10 +107,11 @@ class Send(Command):
 
     `routing_type` None means any. `expires` is milliseconds since 1970, 0 for never.
     `transaction` is the name of one that is open on the connection, or None.
-    `headers` is a block as `engine.headers` describes it. The body of a large message came by
-    `Chunk` before: `chunks` are the answers to those, in order, `body_bytes` its whole length, and
-    `body` is empty. `duplicate_id` is what its sender calls it to have it known again, or empty;
-    chunks whose answer was 0 were not kept, because the address had it already.
+    `headers` are in the format that `format` names, as flags do (`engine.formats`). The body of a
+    large message came by `Chunk` before: `chunks` are the answers to those, in order, `body_bytes`
+    its whole length, and `body` is empty. `duplicate_id` is what its sender calls it to have it
+    known again, or empty; chunks whose answer was 0 were not kept, because the address had it
+    already.
     """
 
     connection: int
@@ -125,6 +127,7 @@ class Send(Command):
     chunks: tuple[int, ...] = ()
     body_bytes: int = 0
     duplicate_id: str = ""
+    format: int = LINES
 
 
 class Chunk(Command):

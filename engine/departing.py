@@ -9,10 +9,11 @@ DROP. Must never know who walks what is held.
 from typing import Final
 
 from daybook.engine import events
+from daybook.engine.content import codec_of
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST
 from daybook.engine.duplicates import NOTICE_MICROSECONDS
-from daybook.engine.headers import build, without
+from daybook.engine.formats import Value
 from daybook.engine.message import Entry, Message
 from daybook.engine.queues import Queue
 from daybook.engine.routing import route, select
@@ -21,13 +22,12 @@ from daybook.engine.state import Address
 from daybook.engine.topology import check_queue, find_address, require_queue
 
 _REPLACED: Final = (
-    "expires",
     "_AMQ_ORIG_ADDRESS",
     "_AMQ_ORIG_QUEUE",
     "_AMQ_ORIG_MESSAGE_ID",
     "_AMQ_ACTUAL_EXPIRY",
 )
-"""Headers of the original that would be wrong in a copy."""
+"""Properties of the original that would be wrong in a copy."""
 
 
 def is_used_up(core: Core, queue: Queue, delivery_count: int) -> bool:
@@ -52,7 +52,7 @@ def expire(core: Core, queue: Queue, entry: Entry) -> None:
     target = expiry_address(core, queue, entry)
     why = ""
     if target:
-        extra = [("_AMQ_ACTUAL_EXPIRY", str(core.now // 1000))]
+        extra: dict[str, Value] = {"_AMQ_ACTUAL_EXPIRY": core.now // 1000}
         why = _move_out(core, queue, entry, target, extra, kind=events.EXPIRED)
     else:
         # Without an address expiry is meant to end the message.
@@ -70,7 +70,7 @@ def dead_letter(core: Core, queue: Queue, entry: Entry) -> str:
     settings = core.state.settings.resolve(queue.address.name)
     target = settings.dead_letter_address
     if target:
-        return _move_out(core, queue, entry, target, [], kind=events.DEAD_LETTERED)
+        return _move_out(core, queue, entry, target, {}, kind=events.DEAD_LETTERED)
     if settings.dead_letter_policy == HOLD:
         return f"address '{queue.address.name}' has no dead-letter-address"
     reason = events.NO_DEAD_LETTER_ADDRESS
@@ -102,7 +102,7 @@ def hold(core: Core, queue: Queue, entry: Entry, reason: int, why: str) -> int:
 
 
 def _move_out(
-    core: Core, queue: Queue, entry: Entry, target: str, extra: list[tuple[str, str]], *, kind: int
+    core: Core, queue: Queue, entry: Entry, target: str, extra: dict[str, Value], *, kind: int
 ) -> str:
     """Move an entry to a target address; return why it has to stay, empty if it left."""
     message = entry.message
@@ -161,19 +161,21 @@ def _home(core: Core, target: str) -> Address | str:
 
 
 def _copy_for(
-    core: Core, queue: Queue, message: Message, address: Address, extra: list[tuple[str, str]]
+    core: Core, queue: Queue, message: Message, address: Address, extra: dict[str, Value]
 ) -> Message:
     """Return the copy of a message for a target address."""
     origin = core.state.addresses.get(message.address_id, queue.address)
     if not message.resident:
         core.fill(message)
-    headers = without(message.headers, _REPLACED) + build(
-        [
-            ("_AMQ_ORIG_ADDRESS", origin.name),
-            ("_AMQ_ORIG_QUEUE", queue.name),
-            ("_AMQ_ORIG_MESSAGE_ID", str(message.id)),
-            *extra,
-        ]
+    headers = codec_of(message.flags).copied(
+        message.headers,
+        _REPLACED,
+        {
+            "_AMQ_ORIG_ADDRESS": origin.name,
+            "_AMQ_ORIG_QUEUE": queue.name,
+            "_AMQ_ORIG_MESSAGE_ID": message.id,
+            **extra,
+        },
     )
     # The event that takes the entry out comes first, so the copy is the event after it.
     copy_id = core.next_lsn + 1

@@ -6,7 +6,8 @@ kind does. Kind and reason numbers, column offsets and detail fields are for eve
 optional fields at their end only.
 
 An event is a `Row` (twelve integers in column order) with three byte strings: `detail` (msgpack
-of the kind's detail struct, empty when it has none), `headers` (see `engine.headers`) and `body`.
+of the kind's detail struct, empty when it has none), `headers` (in the format that the flags name,
+see `engine.formats`) and `body`.
 Its LSN is its position in the journal and is not stored.
 """
 
@@ -46,7 +47,8 @@ COLUMNS: Final = (
         13,
         "bits: 1 persistent, 2 headers and body not journaled, 4 large: the body is in the chunks "
         "that the detail of Routed lists, 8 (of Returned) redelivered: the delivery that ended may "
-        "have reached its consumer, whether or not the attempt counts",
+        "have reached its consumer, whether or not the attempt counts; 16, 32 and 64 are a number "
+        "from 0 to 7: the format of the headers",
     ),
     Column("message", "Q", 16, "id of the message: the LSN of its Routed event"),
     Column("consumer", "Q", 24, "id of the consumer: the LSN of its ConsumerAttached event"),
@@ -82,7 +84,10 @@ PERSISTENT: Final = 1
 BODY_OMITTED: Final = 2
 LARGE: Final = 4
 REDELIVERED: Final = 8
-MESSAGE_FLAGS: Final = PERSISTENT | BODY_OMITTED | LARGE
+FORMAT: Final = 16 | 32 | 64
+"""In which format the headers are, as `engine.formats` numbers them."""
+
+MESSAGE_FLAGS: Final = PERSISTENT | BODY_OMITTED | LARGE | FORMAT
 """What messages have of the flags; the rest belongs to entries."""
 
 # Numbers of the kinds. Gaps belong to kinds that the design names and that are not built yet.

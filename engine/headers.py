@@ -1,4 +1,4 @@
-"""The canonical header block: the one form in which headers of a message are kept.
+"""Header lines, the first format of content: the canonical block, and the codec of it.
 
 A block is lines `name:value`, each ended by a line feed, in UTF-8 with the escapes of STOMP 1.2
 ("Value Encoding"): `\\\\` for a backslash, `\\n` and `\\r` for line feed and carriage return,
@@ -7,11 +7,13 @@ bare colons in values, too; they mean the same, and `explicit` escapes them. Lin
 of the sender; of repeated names the first one counts. The empty block is `b""`.
 
 Protocols pass blocks through untouched where they can; only who asks for a header pays for
-parsing. This module must never know a protocol's frames or versions.
+parsing. Must never know a protocol's frames or versions.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
+
+from daybook.engine.formats import LINES, Standard, Value
 
 _BACKSLASH: Final = b"\\"
 
@@ -105,3 +107,65 @@ def replaced(block: bytes, pairs: Iterable[tuple[str, str]]) -> bytes:
     """The block with these headers set: older lines of their names go, the new ones come last."""
     new = list(pairs)
     return without(block, [name for name, _ in new]) + build(new)
+
+
+_STANDARD: Final = {
+    "destination": ("destination",),
+    "content_type": ("content-type",),
+    "reply_to": ("reply-to",),
+    "correlation_id": ("correlation-id",),
+    "group_id": ("JMSXGroupID", "_AMQ_GROUP_ID", "message_group"),
+    "type": ("type",),
+}
+"""By which headers senders say what `Standard` has; of several the first one counts."""
+_TIMESTAMP: Final = "timestamp"
+_TIMESTAMP_DIGITS_MAX: Final = 18
+_EXPIRES: Final = "expires"
+_NOT_OF_APPLICATIONS: Final = frozenset(
+    (
+        *(name for names in _STANDARD.values() for name in names),
+        *(_TIMESTAMP, _EXPIRES, "content-length", "destination-type", "persistent", "priority"),
+    )
+)
+"""Headers with a meaning of their own: no properties of the application."""
+
+
+def standard_pairs(standard: Standard) -> list[tuple[str, str]]:
+    """Return the headers that say what `Standard` has, as `Codec.standard` reads them."""
+    said = standard._asdict()
+    pairs = [(names[0], said[field]) for field, names in _STANDARD.items() if said[field]]
+    if standard.timestamp:
+        pairs.append((_TIMESTAMP, str(standard.timestamp)))
+    return pairs
+
+
+class LinesCodec:
+    """Reads header lines. All properties are strings."""
+
+    flags: Final[int] = LINES
+    name: Final[str] = "STOMP lines"
+
+    def standard(self, headers: bytes) -> Standard:
+        """As `Codec.standard`; a timestamp that is no number is none."""
+        given = as_dict(headers)
+        found = {
+            field: next((given[name] for name in names if name in given), "")
+            for field, names in _STANDARD.items()
+        }
+        text = given.get(_TIMESTAMP, "").strip()
+        is_number = text.isascii() and text.isdigit() and len(text) <= _TIMESTAMP_DIGITS_MAX
+        return Standard(**found, timestamp=int(text) if is_number else 0)
+
+    def properties(self, headers: bytes) -> dict[str, Value]:
+        """As `Codec.properties`."""
+        given = as_dict(headers)
+        return {name: value for name, value in given.items() if name not in _NOT_OF_APPLICATIONS}
+
+    def first(self, headers: bytes, name: str) -> Value | None:
+        """As `Codec.first`."""
+        return None if name in _NOT_OF_APPLICATIONS else first(headers, name)
+
+    def copied(self, headers: bytes, left_out: Iterable[str], added: Mapping[str, Value]) -> bytes:
+        """As `Codec.copied`; what is added comes last."""
+        kept = without(headers, (_EXPIRES, *left_out, *added))
+        return kept + build((name, str(value)) for name, value in added.items())

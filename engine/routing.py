@@ -41,7 +41,7 @@ def send(core: Core, command: Send) -> int | Refusal:
     queue = address.open_queue
     if queue is not None and command.persistent and command.routing_type != MULTICAST:
         # What nearly every send is, decided without a further look.
-        return _send_to_one(core, command, queue, PERSISTENT)
+        return _send_to_one(core, command, queue, PERSISTENT | command.format)
     if not _serves(address, command.routing_type):
         return _send_on_demand(core, command)
     if not address.guarded or limits.has_room(core, address):
@@ -202,10 +202,12 @@ def _send_to(core: Core, command: Send, address: Address, queue: Queue | None) -
         queue = address.only_queue
     if queue is None:
         return _send_to_several(core, command, address, flags)
-    return _send_to_one(core, command, queue, flags)
+    lsn = _send_to_one(core, command, queue, flags)
+    return lsn if flags & PERSISTENT else 0
 
 
 def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
+    """Route to one queue; return the LSN that a persistent message waits for."""
     if command.expires or command.chunks:
         return _send_with_detail(core, command, queue, flags)
     lsn = core.emit_routed(
@@ -215,7 +217,7 @@ def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
     core.touched[queue.id] = queue
     if command.duplicate_id:
         lsn = duplicates.remember(core, queue.address, command.duplicate_id, lsn)
-    return lsn if flags & PERSISTENT else 0
+    return lsn
 
 
 def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> int:
@@ -227,7 +229,7 @@ def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> in
     )  # fmt: skip
     if command.duplicate_id:
         lsn = duplicates.remember(core, queue.address, command.duplicate_id, lsn)
-    return lsn if message.flags & PERSISTENT else 0
+    return lsn
 
 
 def _message(core: Core, command: Send, address: Address, flags: int) -> Message:
@@ -257,7 +259,7 @@ def _send_to_several(core: Core, command: Send, address: Address, flags: int) ->
         return _drop(core, command, address, flags, reason)
     if command.duplicate_id:
         lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
-    return lsn if message.flags & PERSISTENT else 0
+    return lsn if flags & PERSISTENT else 0
 
 
 def _flags(core: Core, command: Send, address: Address) -> int:
@@ -267,10 +269,10 @@ def _flags(core: Core, command: Send, address: Address) -> int:
     memory, so the journal has all of it: else retention could not know who needs the chunks.
     """
     if command.persistent:
-        return PERSISTENT
+        return PERSISTENT | command.format
     if core.state.journal_non_persistent == "full" or address.paging or command.chunks:
-        return 0
-    return events.BODY_OMITTED
+        return command.format
+    return events.BODY_OMITTED | command.format
 
 
 def select(core: Core, address: Address, routing_type: str | None, message: Message) -> list[Queue]:

@@ -363,13 +363,13 @@ class _Change:
         header = pages.header_of(page, self._queue_id, ID_KEY.unpack_from(key, LEVEL_KEY_BYTES)[0])
         if header.last >= int(rows.message[0]):
             self.run(NO_ROWS.message, rows)
-        elif header.times or pages.times_of(rows):
+        elif header.extras or pages.extras_of(rows):
             self._extend(key, page, rows)
         else:
             self._append(key, page, header, rows)
 
     def _append(self, key: bytes, page: bytes, header: pages.Header, rows: Rows) -> None:
-        """Put rows behind those of the last page, where nothing has a time."""
+        """Put rows behind those of the last page, where none need columns of their own."""
         room = pages.capacity(0) - header.messages
         more = len(rows.message) - room
         if room:
@@ -379,7 +379,7 @@ class _Change:
             self._put(rows.take(slice(room, None)))
 
     def _extend(self, key: bytes, page: bytes, rows: Rows) -> None:
-        """Put rows behind those of the last page, where some have a time."""
+        """Put rows behind those of the last page, where some need columns of their own."""
         old = pages.decode(page, self._queue_id, ID_KEY.unpack_from(key, LEVEL_KEY_BYTES)[0])
         self._write(key, pages.join([old, rows]), BEYOND)
 
@@ -462,20 +462,19 @@ class _Change:
 
         `leaving` is what goes from there on.
         """
-        size = pages.capacity(pages.times_of(rows))
-        if next_first == BEYOND or len(rows.message) > size // SPARSE:
+        extras = pages.extras_of(rows)
+        if next_first == BEYOND or len(rows.message) > pages.capacity(extras) // SPARSE:
             return False
         page = self._txn.get(self._prefix + ID_KEY.pack(next_first), db=self._table)
         header = pages.header_of(bytes(page or b""), self._queue_id, next_first)
         stays = header.messages - int(np.searchsorted(leaving, np.uint64(header.last), "right"))
-        both = pages.times_of(rows) | header.times
-        return stays + len(rows.message) <= pages.capacity(both)
+        return stays + len(rows.message) <= pages.capacity(extras | header.extras)
 
     def _write(self, key: bytes, rows: Rows, next_first: int) -> None:
         """Put rows in the place of the page of a key."""
         if not len(rows.message) or key != self._prefix + ID_KEY.pack(int(rows.message[0])):
             self._txn.delete(key, db=self._table)
-        size = pages.capacity(pages.times_of(rows))
+        size = pages.capacity(pages.extras_of(rows))
         if next_first == BEYOND or len(rows.message) <= size:
             self._put(rows)
             return

@@ -2,8 +2,9 @@
 
 A page has at most 4,076 bytes, so that it takes one page of LMDB with the crc of its row. All
 integers are little endian: flags u8, reserved u8, count u16, last id u64; then the columns message
-u64, size u32, address u32, delivery count u16, flags u8, then expires i64 if any entry has one, and
-due i64 if any is scheduled. Must never know where pages are kept.
+u64, size u32, address u32, delivery count u16, flags u8, then expires i64 if any entry has one, due
+i64 if any is scheduled, and u8 if any needs more than a byte for its flags. Must never know where
+pages are kept.
 """
 
 from collections.abc import Sequence
@@ -14,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daybook.engine.digest import HASH_FACTORS, HASH_START, STATES
+from daybook.engine.events import FORMAT
 from daybook.engine.message import LEVELS, PRIORITIES, READY
 from daybook.paging.checked import CRC_BYTES, IndexDamaged
+from daybook.paging.records import ASIDE_MASK, ASIDE_SHIFT
 
 PAGE_BYTES_MAX: Final = 4080 - CRC_BYTES
 HEADER: Final = Struct("<BBHQ")
@@ -24,16 +27,17 @@ WITH_EXPIRES: Final = 1
 """Flag of a page whose entries have a column of their own for when they expire."""
 WITH_DUE: Final = 2
 """Likewise for until when they are scheduled."""
+WITH_UPPER_FLAGS: Final = 4
+"""Likewise for the upper byte of their flags."""
 
 SIZE_MAX: Final = (1 << 32) - 1
 """What is larger is counted as this; nothing but bounds of memory depends on it."""
 
-PRIORITY_SHIFT: Final = np.uint64(4)
-FLAGS_MASK: Final = np.uint64(15)
-
 ROW_BYTES: Final = 19
-COLUMNS_ALWAYS: Final = 5
 TIME_BYTES: Final = 8
+BYTE_MAX: Final = 255
+EXTRA_BYTES: Final = {WITH_EXPIRES: TIME_BYTES, WITH_DUE: TIME_BYTES, WITH_UPPER_FLAGS: 1}
+"""How much each of these columns takes of an entry, in the order in which they stand."""
 assert HEADER.size == HEADER_BYTES
 
 U64: Final = np.dtype("<u8")
@@ -46,16 +50,15 @@ I64: Final = np.dtype("<i8")
 class Rows(NamedTuple):
     """Entries as columns of equal length: what a page holds, and what is put into pages.
 
-    `size` is bytes with overhead, `expires` and `due` milliseconds since 1970 or 0. `flags` are
-    those of the message with REDELIVERED of the entry; in the levels of what is set aside, the
-    upper four bits are the priority.
+    `size` is bytes with overhead, `expires` and `due` milliseconds since 1970 or 0. `flags` are as
+    `paging.records.flags_of` gives them.
     """
 
     message: NDArray[np.uint64]
     size: NDArray[np.uint32]
     address: NDArray[np.uint32]
     delivery_count: NDArray[np.uint16]
-    flags: NDArray[np.uint8]
+    flags: NDArray[np.uint16]
     expires: NDArray[np.int64]
     due: NDArray[np.int64]
 
@@ -66,7 +69,7 @@ class Rows(NamedTuple):
 
 NO_ROWS: Final = Rows(
     np.empty(0, U64), np.empty(0, U32), np.empty(0, U32),
-    np.empty(0, U16), np.empty(0, U8), np.empty(0, I64), np.empty(0, I64),
+    np.empty(0, U16), np.empty(0, U16), np.empty(0, I64), np.empty(0, I64),
 )  # fmt: skip
 
 
@@ -81,7 +84,7 @@ def rows_of(entries: Sequence[tuple[int, int, int, int, int, int, int]]) -> Rows
     message, size, address, delivery_count, flags, expires, due = zip(*entries, strict=True)
     return Rows(
         np.array(message, U64), np.array(size, U32), np.array(address, U32),
-        np.array(delivery_count, U16), np.array(flags, U8), np.array(expires, I64),
+        np.array(delivery_count, U16), np.array(flags, U16), np.array(expires, I64),
         np.array(due, I64),
     )  # fmt: skip
 
@@ -93,36 +96,44 @@ def join(parts: Sequence[Rows]) -> Rows:
     return Rows(*[np.concatenate(columns) for columns in zip(*parts, strict=True)])
 
 
-def times_of(rows: Rows) -> int:
-    """Return which times the entries have, as the flags of a page: 0 if they have none."""
-    return WITH_EXPIRES * bool(rows.expires.any()) | WITH_DUE * bool(rows.due.any())
+def extras_of(rows: Rows) -> int:
+    """Return which columns of their own entries need, as the flags of a page."""
+    extras = WITH_EXPIRES * bool(rows.expires.any()) | WITH_DUE * bool(rows.due.any())
+    return extras | WITH_UPPER_FLAGS * bool((rows.flags > BYTE_MAX).any())
 
 
-def capacity(times: int) -> int:
-    """How many entries a page takes that has these columns of times."""
-    return (PAGE_BYTES_MAX - HEADER_BYTES) // _row_bytes(times)
+def capacity(extras: int) -> int:
+    """How many entries a page takes that has these columns besides those of all pages."""
+    return (PAGE_BYTES_MAX - HEADER_BYTES) // _row_bytes(extras)
 
 
-def _row_bytes(times: int) -> int:
-    return ROW_BYTES + TIME_BYTES * times.bit_count()
+def _row_bytes(extras: int) -> int:
+    return ROW_BYTES + sum(size for flag, size in EXTRA_BYTES.items() if extras & flag)
 
 
 def encode(rows: Rows) -> bytes:
     """Make a page of rows, at least one and at most `capacity`."""
     count = len(rows.message)
-    times = times_of(rows)
-    assert 0 < count <= capacity(times)
-    parts = [HEADER.pack(times, 0, count, int(rows.message[-1]))]
-    parts += [column.tobytes() for column in rows[:COLUMNS_ALWAYS]]
+    extras = extras_of(rows)
+    assert 0 < count <= capacity(extras)
+    parts = [HEADER.pack(extras, 0, count, int(rows.message[-1]))]
+    parts += [column.tobytes() for column in _columns_always(rows)]
     for flag, column in ((WITH_EXPIRES, rows.expires), (WITH_DUE, rows.due)):
-        if times & flag:
+        if extras & flag:
             parts.append(column.tobytes())
+    if extras & WITH_UPPER_FLAGS:
+        parts.append((rows.flags >> U16.type(8)).astype(U8).tobytes())
     return b"".join(parts)
+
+
+def _columns_always(rows: Rows) -> list[NDArray[Any]]:
+    """The columns that every page has; of flags the lower byte."""
+    return [*rows[:4], rows.flags.astype(U8)]
 
 
 def encode_all(rows: Rows) -> list[tuple[int, bytes]]:
     """Cut rows into full pages: (first message id, page) of each."""
-    size = capacity(times_of(rows))
+    size = capacity(extras_of(rows))
     starts = range(0, len(rows.message), size)
     return [
         (int(rows.message[start]), encode(rows.take(slice(start, start + size))))
@@ -131,30 +142,29 @@ def encode_all(rows: Rows) -> list[tuple[int, bytes]]:
 
 
 class Header(NamedTuple):
-    """What stands at the head of a page."""
+    """What stands at the head of a page; `extras` are its flags."""
 
     messages: int
     last: int
-    times: int
+    extras: int
 
 
 def header_of(page: bytes, queue_id: int, first: int) -> Header:
     """Read the header of a page; raises IndexDamaged as `decode` does."""
     if len(page) < HEADER_BYTES:
         raise _damaged(queue_id, first, f"it has {len(page)} bytes")
-    flags, _, count, last = HEADER.unpack_from(page)
-    times = flags & (WITH_EXPIRES | WITH_DUE)
-    if not count or len(page) != HEADER_BYTES + count * _row_bytes(times):
+    extras, _, count, last = HEADER.unpack_from(page)
+    if not count or len(page) != HEADER_BYTES + count * _row_bytes(extras):
         raise _damaged(queue_id, first, f"it has {len(page)} bytes for {count} messages")
-    return Header(count, last, times)
+    return Header(count, last, extras)
 
 
 def append(page: bytes, header: Header, rows: Rows) -> bytes:
-    """Put rows behind those of a page, none of which has times: what fits, columns as bytes."""
+    """Put rows behind those of a page, none of which need columns of their own."""
     count = header.messages
     start = HEADER_BYTES
     parts = [HEADER.pack(0, 0, count + len(rows.message), int(rows.message[-1]))]
-    for column in rows[:COLUMNS_ALWAYS]:
+    for column in _columns_always(rows):
         end = start + count * column.itemsize
         parts += (page[start:end], column.tobytes())
         start = end
@@ -162,28 +172,31 @@ def append(page: bytes, header: Header, rows: Rows) -> bytes:
 
 
 def decode(page: bytes, queue_id: int, first: int) -> Rows:
-    """Take a page apart, without copying; the columns may not be written.
+    """Take a page apart; the columns may not be written.
 
     `queue_id` and `first`, the id of its first message, are what its key says. Raises IndexDamaged
     if it is not what was encoded.
     """
-    count, last, times = header_of(page, queue_id, first)
+    count, last, extras = header_of(page, queue_id, first)
     offset = HEADER_BYTES
     message = np.frombuffer(page, U64, count, offset)
     sizes = np.frombuffer(page, U32, count, offset := offset + 8 * count)
     address = np.frombuffer(page, U32, count, offset := offset + 4 * count)
     delivery_count = np.frombuffer(page, U16, count, offset := offset + 4 * count)
-    message_flags = np.frombuffer(page, U8, count, offset := offset + 2 * count)
+    flags = np.frombuffer(page, U8, count, offset := offset + 2 * count).astype(U16)
     offset += count
     expires = due = np.zeros(count, I64)
-    if times & WITH_EXPIRES:
+    if extras & WITH_EXPIRES:
         expires = np.frombuffer(page, I64, count, offset)
         offset += TIME_BYTES * count
-    if times & WITH_DUE:
+    if extras & WITH_DUE:
         due = np.frombuffer(page, I64, count, offset)
+        offset += TIME_BYTES * count
+    if extras & WITH_UPPER_FLAGS:
+        flags |= np.frombuffer(page, U8, count, offset).astype(U16) << U16.type(8)
     if int(message[0]) != first or int(message[-1]) != last:
         raise _damaged(queue_id, first, f"it begins with {message[0]} and ends with {message[-1]}")
-    return Rows(message, sizes, address, delivery_count, message_flags, expires, due)
+    return Rows(message, sizes, address, delivery_count, flags, expires, due)
 
 
 def _damaged(queue_id: int, first: int, what: str) -> IndexDamaged:
@@ -201,8 +214,10 @@ def entry_hashes(
     state: NDArray[np.uint64] | np.uint64 = np.uint64(READY)
     aside = level >= PRIORITIES
     if aside.any():
-        priority = np.where(aside, flags >> PRIORITY_SHIFT, priority)
-        flags = np.where(aside, flags & FLAGS_MASK, flags)
+        # As `paging.records` reads them.
+        shift, mask = np.uint64(ASIDE_SHIFT), np.uint64(ASIDE_MASK)
+        priority = np.where(aside, flags >> shift & mask, priority)
+        flags = np.where(aside, flags & mask | flags >> shift & np.uint64(FORMAT), flags)
         state = _STATES[level]
     value = _mix(rows.message + np.uint64(HASH_START))
     value = _mix(value ^ (queue.astype(U64) << np.uint64(32) | rows.address))

@@ -263,7 +263,7 @@ def _placed(
         sizes.astype(U32),
         columns.column(events.ADDRESS)[routed],
         columns.column(events.DELIVERY_COUNT)[latest].astype(U16),
-        flags[routed] | flags[latest] & U8.type(events.REDELIVERED),
+        (flags[routed] | flags[latest] & U8.type(events.REDELIVERED)).astype(U16),
         expires,
         np.zeros(len(routed), I64),
     )

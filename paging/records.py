@@ -19,7 +19,7 @@ from daybook.engine.definitions import (
     values_beyond,
     with_changes,
 )
-from daybook.engine.events import MESSAGE_FLAGS, REDELIVERED
+from daybook.engine.events import FORMAT, MESSAGE_FLAGS, REDELIVERED
 from daybook.engine.message import (
     PRIORITIES,
     SCHEDULED_LEVEL,
@@ -140,7 +140,10 @@ class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
     next_queue: int
 
 
-PRIORITY_SHIFT: Final = 4
+ASIDE_SHIFT: Final = 4
+"""By how much some flags of entries that are set aside are further up than those of others."""
+ASIDE_MASK: Final = (1 << ASIDE_SHIFT) - 1
+"""The flags that are not, and as many bits behind them, which are the priority."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODERS: Final = {
     kind: msgspec.msgpack.Decoder(kind)
@@ -263,15 +266,26 @@ def flight_record(entry: Entry) -> FlightRecord:
 def flags_of(entry: Entry) -> int:
     """Return the flags by which the index knows an entry: its message's, and its own.
 
-    What is set aside stands in one level, whatever its priority, which therefore is with the flags.
+    What is set aside stands in one level, whatever its priority, which therefore is with the flags:
+    in bits 4 to 7, where others have the format of the content, which then is in bits 8 to 10.
     """
     flags = entry.message.flags | REDELIVERED if entry.redelivered else entry.message.flags
-    return flags | entry.message.priority << PRIORITY_SHIFT if entry.level >= PRIORITIES else flags
+    if entry.level < PRIORITIES:
+        return flags
+    plain, content_format = flags & ~FORMAT, flags & FORMAT
+    return plain | entry.message.priority << ASIDE_SHIFT | content_format << ASIDE_SHIFT
 
 
 def priority_of(level: int, flags: int) -> int:
     """Return the priority of a message that the index has in a level."""
-    return flags >> PRIORITY_SHIFT if level >= PRIORITIES else level
+    return flags >> ASIDE_SHIFT & ASIDE_MASK if level >= PRIORITIES else level
+
+
+def message_flags(level: int, flags: int) -> int:
+    """Return the flags of a message that the index has in a level."""
+    if level >= PRIORITIES:
+        flags = flags & ASIDE_MASK | flags >> ASIDE_SHIFT & FORMAT
+    return flags & MESSAGE_FLAGS
 
 
 def entry_of(message: Message, level: int, delivery_count: int, flags: int, due: int = 0) -> Entry:
@@ -294,7 +308,6 @@ def ready_entry(
     due: int = 0,
 ) -> Entry:
     """Make an entry without content of what the index knows of it."""
-    kept = flags & MESSAGE_FLAGS
-    priority = priority_of(level, flags)
+    priority, kept = priority_of(level, flags), message_flags(level, flags)
     message = message_without_content(message_id, address, priority, kept, expires, size)
     return entry_of(message, level, delivery_count, flags, due)

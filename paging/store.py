@@ -16,11 +16,12 @@ from typing import Final, cast
 
 import numpy as np
 
+from daybook.engine.content import UnknownFormat, codec_of, is_known
 from daybook.engine.digest import U64 as U64_MASK
 from daybook.engine.events import (
+    FORMAT,
     KIND,
     LARGE,
-    MESSAGE_FLAGS,
     PERSISTENT,
     CarriedDetail,
     RoutedDetail,
@@ -34,7 +35,16 @@ from daybook.engine.message import (
     Entry,
     Message,
 )
-from daybook.engine.queues import PAST_ALL, Due, Loaded, Queue, StoreDamaged, StoreError, Window
+from daybook.engine.queues import (
+    PAST_ALL,
+    ContentError,
+    Due,
+    Loaded,
+    Queue,
+    StoreDamaged,
+    StoreError,
+    Window,
+)
 from daybook.engine.state import State
 from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import Disk, RealDisk
@@ -57,7 +67,7 @@ from daybook.paging.pages import (
     header_of,
     join,
 )
-from daybook.paging.records import entry_of, priority_of, ready_entry
+from daybook.paging.records import entry_of, message_flags, priority_of, ready_entry
 from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
@@ -189,7 +199,15 @@ class IndexStore:
         return None
 
     def fill(self, messages: list[Message]) -> None:
-        """Fetch headers and bodies of messages that have none; raises StoreError."""
+        """Fetch headers and bodies of messages that have none; raises StoreError.
+
+        What is in a format that this version does not know is a ContentError.
+        """
+        for message in messages:
+            try:
+                codec_of(message.flags)
+            except UnknownFormat as error:
+                raise ContentError(f"message {message.id}: {error}") from error
         wanted = sorted({message.id for message in messages})
         with self._reading() as txn:
             carried = located(self._tables, txn, wanted)
@@ -392,11 +410,14 @@ class IndexStore:
             ids, *columns, contents, strict=True
         ):
             message = Message(
-                message_id, address, priority_of(level, flags), flags & MESSAGE_FLAGS, expires,
-                *content,
+                message_id, address, priority_of(level, flags), message_flags(level, flags),
+                expires, *content,
             )  # fmt: skip
             if message.size != size:
                 self._enlarge(message, size)
+            if message.flags & FORMAT and not is_known(message.flags):
+                # This version cannot read the headers: `fill` says so.
+                message.resident = False
             entries.append(entry_of(message, level, delivery_count, flags, due))
         return entries
 

@@ -199,7 +199,8 @@ class Survey:
             lsn = carried.get(message_id, message_id)
             if lsn <= self._last_lsn and not flags & events.BODY_OMITTED:
                 priority = records.priority_of(level, flags)
-                yield self._place(message_id, lsn, address, priority, flags, size)
+                kept = records.message_flags(level, flags)
+                yield self._place(message_id, lsn, address, priority, kept, size)
 
     def _place(
         self, message: int, lsn: int, address: int, priority: int, flags: int, size: int

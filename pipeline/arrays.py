@@ -354,7 +354,7 @@ def _details(parts: Parts, names: NameTables) -> pa.Array:
 
 
 def _headers(parts: Parts, names: NameTables) -> pa.Array:
-    return header_maps(_HEADERS.make(parts, names))
+    return header_maps(_HEADERS.make(parts, names), _joined(parts, events.FLAGS))
 
 
 def _segments(parts: Parts, names: NameTables) -> pa.Array:
@@ -385,7 +385,7 @@ _RECIPES: Final[dict[str, Recipe]] = {
     "priority": _of_row("priority"),
     "persistent": Recipe(_persistent, (events.FLAGS,)),
     "detail": Recipe(_details, (events.KIND, *ALL_LENGTHS), DETAIL),
-    "headers": Recipe(_headers, ALL_LENGTHS, HEADERS),
+    "headers": Recipe(_headers, (events.FLAGS, *ALL_LENGTHS), HEADERS),
     "body": _strings(BODY),
     "headers_bytes": _lengths(HEADERS),
     "body_bytes": _lengths(BODY),

@@ -1,8 +1,8 @@
 """Headers of many messages as one Arrow map array.
 
-Blocks of headers (`engine.headers`) are cut into lines and those into names and values by Arrow as
-a whole, where nothing but colons is escaped and no name is repeated, which is nearly always;
-otherwise one message at a time. Must never know where headers come from.
+Header lines (`engine.headers`) are cut into names and values by Arrow as a whole, where nothing but
+colons is escaped and no name is repeated, which is nearly always; otherwise one message at a time.
+Headers of other formats are made header lines before. Must never know where headers come from.
 """
 
 from itertools import accumulate
@@ -10,17 +10,38 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from daybook.engine.content import View, is_known
+from daybook.engine.events import FORMAT
+from daybook.engine.formats import LINES
 from daybook.engine.headers import as_dict
 
 _LINE_FEED = 10
 
 
-def header_maps(blocks: pa.Array) -> pa.Array:
-    """Maps name to value of an array of header blocks (binary); null for an empty block."""
+def header_maps(blocks: pa.Array, flags: NDArray[np.uint8]) -> pa.Array:
+    """Maps name to value of an array of headers (binary), in the formats that the flags name.
+
+    Null where there are no headers, or where they are in a format that this version does not know.
+    """
+    foreign = flags & FORMAT != LINES
+    if foreign.any():
+        blocks = _as_lines(blocks, flags, foreign)
     absent = pc.equal(pc.binary_length(blocks), 0)
     found = _as_a_whole(blocks, absent)
     return found if found is not None else _one_by_one(blocks, absent)
+
+
+def _as_lines(blocks: pa.Array, flags: NDArray[np.uint8], foreign: NDArray[np.bool_]) -> pa.Array:
+    """The same with header lines for what is in another format; empty if that is unknown."""
+    lines = blocks.to_pylist()
+    for place in np.flatnonzero(foreign).tolist():
+        if lines[place]:
+            its_flags = int(flags[place])
+            known = is_known(its_flags)
+            lines[place] = View(its_flags, lines[place]).lines() if known else b""
+    return pa.array(lines, blocks.type)
 
 
 def _as_a_whole(blocks: pa.Array, absent: pa.Array) -> pa.Array | None:

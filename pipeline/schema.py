@@ -79,7 +79,7 @@ EVENT_COLUMNS: Final = (
     _of_row("queue", "queue_id"),
     _of_row("flags", "flags"),
     EventColumn("detail_raw", pa.binary(), "the detail as journaled: msgpack", raw=True),
-    EventColumn("headers_raw", pa.binary(), "the headers as journaled: lines name:value", raw=True),
+    EventColumn("headers_raw", pa.binary(), "the headers as journaled, in their format", raw=True),
     EventColumn("segment", pa.string(), "file that has the event", raw=True),
     EventColumn("block_offset", pa.int64(), "where its block begins in that file", raw=True),
 )

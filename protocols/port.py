@@ -48,12 +48,17 @@ class BrokerPort(Protocol):
 
 
 class DeliveredMessage(Protocol):
-    """What a delivery needs of a message; `headers` is a block of `engine.headers`.
+    """What a delivery needs of a message.
 
-    One that has `chunks` is large: it has no body but these, of so many bytes together.
+    `flags` name the format of its headers. A session writes headers of formats that it takes as
+    they are, and makes its own of the view of all others (`engine.content`). A message that has
+    `chunks` is large: it has no body but these, of so many bytes together.
     """
 
     id: int
+    flags: int
+    priority: int
+    expires: int
     headers: bytes
     body: bytes
     chunks: tuple[int, ...]

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import fields
 
+from daybook.engine.content import view_of
 from daybook.engine.definitions import Detail
 from daybook.engine.duplicates import remembered
 from daybook.engine.headers import as_dict
@@ -222,19 +223,19 @@ def browse(
 
 
 def _entry(entry: Entry, body: bytes) -> dict[str, Any]:
-    message = entry.message
+    said = view_of(entry.message)
     row: dict[str, Any] = {
-        "message": message.id,
+        "message": said.message_id,
         "state": entry.place,
         "consumer": entry.consumer.id if entry.consumer is not None else None,
         "delivery_count": entry.delivery_count,
-        "priority": message.priority,
-        "persistent": message.persistent,
-        "expires": message.expires or None,
+        "priority": said.priority,
+        "persistent": said.persistent,
+        "expires": said.expires or None,
         "due": entry.due or None,
-        "headers": as_dict(message.headers),
-        "body_bytes": message.body_bytes,
-        "truncated": message.body_bytes > len(body),
+        "headers": as_dict(said.lines()),
+        "body_bytes": said.body_bytes,
+        "truncated": said.body_bytes > len(body),
     }
     try:
         row["body"] = body.decode("utf-8")

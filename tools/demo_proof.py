@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from daybook.engine import events
-from daybook.engine.events import DELIVERY_COUNT, KIND, MESSAGE
-from daybook.engine.headers import first
+from daybook.engine.content import View
+from daybook.engine.events import DELIVERY_COUNT, FLAGS, KIND, MESSAGE
 from daybook.engine.kinds import OF_ENTRIES
 from daybook.history.scan import Event, events_of
 from daybook.journal.reader import read_blocks
@@ -48,7 +48,7 @@ class History:
         if kind == events.BROKER_STARTED:
             self.starts.append(event.lsn)
         elif kind == events.ROUTED:
-            number = int(first(event.headers, "order") or -1)
+            number = int(View(row[FLAGS], event.headers).get("order") or -1)
             self.routed.setdefault(number, []).append(event.lsn)
         elif kind == events.DELIVERED:
             self.delivered.add((row[MESSAGE], row[DELIVERY_COUNT]))

@@ -4,11 +4,13 @@ Derived from the table of events: which columns a kind fills, what its reasons m
 holds. A kind that is added to the table is shown without a change here.
 """
 
+from base64 import b64encode
 from typing import Any, Final
 
 import msgspec
 
 from daybook.engine import events
+from daybook.engine.content import View, codec_of, is_known
 from daybook.engine.events import (
     ADDRESS,
     BY_NUMBER,
@@ -17,6 +19,7 @@ from daybook.engine.events import (
     CONSUMER,
     DELIVERY_COUNT,
     FLAGS,
+    FORMAT,
     KIND,
     MESSAGE,
     PERSISTENT,
@@ -28,6 +31,7 @@ from daybook.engine.events import (
     TIME,
     Row,
 )
+from daybook.engine.formats import LINES, number_of
 from daybook.engine.headers import as_dict
 from daybook.engine.kinds import WITH_CHUNKS
 from daybook.engine.message import DEFAULT_PRIORITY
@@ -145,9 +149,32 @@ def _extras(row: Row, event: Event, detail: dict[str, Any]) -> list[str]:
             parts.append(f"expires {moment(value * 1000)}")
         elif name not in NAMED_BY_COLUMNS and name not in TOLD_APART:
             parts.append(_field(name, value))
+    if event.headers and row[FLAGS] & FORMAT != LINES:
+        parts.append(_format(row[FLAGS]))
     if row[KIND] == events.CONNECTION_REFUSED:
         parts.append(f"{detail.get('user') or '?'} from {detail.get('peer') or '?'}")
     return parts
+
+
+def _format(flags: int) -> str:
+    """In which format headers are."""
+    if is_known(flags):
+        return f"headers are {codec_of(flags).name}"
+    return f"headers in content format {number_of(flags)}, unknown to this version"
+
+
+def _headers(event: Event) -> dict[str, Any]:
+    """Headers by name; as they are, if this version does not know their format."""
+    flags = event.row[FLAGS]
+    if not event.headers:
+        return {"headers": {}}
+    if is_known(flags):
+        return {"headers": as_dict(View(flags, event.headers).lines())}
+    return {
+        "headers": None,
+        "headers_format": number_of(flags),
+        "headers_base64": b64encode(event.headers).decode("ascii"),
+    }
 
 
 def _chunks(steps: list[int]) -> str:
@@ -190,7 +217,7 @@ def as_object(event: Event, names: Names) -> dict[str, Any]:
     told["queue_name"] = names.queue(row[QUEUE]) if row[QUEUE] else None
     told["who"] = who(row, names) or None
     told["detail"] = detail_of(event)
-    told["headers"] = as_dict(event.headers)
+    told |= _headers(event)
     told["body_bytes"] = told["detail"].get("body_bytes", event.body_bytes)
     if event.body is not None:
         told |= body_fields(event.body)

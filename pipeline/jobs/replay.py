@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from daybook.client.stomp import PIECE_BYTES, Content
 from daybook.engine import events, headers
+from daybook.engine.content import UnknownFormat, View
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.replay_state import Request, State, StateFile, condition_of
 from daybook.pipeline.publishing import ROUTING_TYPES, Message, Publisher, RoutingType, cut
@@ -298,8 +299,14 @@ def _message(
     body: bytes | None,
     detail_raw: bytes | None,
 ) -> Message | None:
-    """A row as the message that is sent; None if this replay has sent it."""
-    pairs = headers.parse(headers_raw or b"")
+    """A row as the message that is sent; None if this replay has sent it.
+
+    Raises UnknownFormat.
+    """
+    try:
+        pairs = headers.parse(View(flags, headers_raw or b"").lines())
+    except UnknownFormat as error:
+        raise UnknownFormat(f"message {lsn} cannot be replayed: {error}") from error
     if (ID_HEADER, name) in pairs:
         return None
     kept = [pair for pair in pairs if pair[0] not in (FROM_HEADER, ID_HEADER)]

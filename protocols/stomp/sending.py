@@ -17,14 +17,14 @@ from daybook.protocols.stomp.versions import V10
 RECEIPT_OUTCOME: Final = "receipt-outcome"
 """Header of SEND: its receipt is to say what became of the message."""
 
-# Headers that say something to the broker, or that the broker itself gives to MESSAGE, and that
-# are therefore no part of the message. Anything else travels with it.
-_NOT_STORED: Final = frozenset(
+NOT_STORED: Final = frozenset(
     (
         "receipt", RECEIPT_OUTCOME, "transaction", "message-id", "subscription", "ack",
         "redelivered", "delivery-count", "ttl", "expiration", "heart-beat",
     )
 )  # fmt: skip
+"""Headers that say something to the broker, or that the broker itself gives to MESSAGE: they are no
+part of the message. Anything else travels with it."""
 
 _DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
 _DUPLICATE_ID_BYTES: Final = _DUPLICATE_ID.encode()
@@ -36,10 +36,10 @@ _KNOWN: Final = frozenset(
     name.encode()
     for name in (
         "destination", "destination-type", "priority", "persistent", "expires", "content-length",
-        "reply-to", *_NOT_STORED, *foreign.ON_SEND,
+        "reply-to", *NOT_STORED, *foreign.ON_SEND,
     )
 )  # fmt: skip
-_NOT_STORED_BYTES: Final = frozenset(name.encode() for name in _NOT_STORED)
+_NOT_STORED_BYTES: Final = frozenset(name.encode() for name in NOT_STORED)
 
 _PLANS_MAX: Final = 512
 _PLAN_KEY_BYTES_MAX: Final = 2048
@@ -239,7 +239,7 @@ def _milliseconds(name: str, given: str | None) -> int:
 def _stored(head: Head, expires_follows: bool) -> bytes:
     kept = []
     for line in head.lines:
-        if line.name in _NOT_STORED or (expires_follows and line.name == "expires"):
+        if line.name in NOT_STORED or (expires_follows and line.name == "expires"):
             continue
         kept.append(line.canonical + b"\n")
     return b"".join(kept)

@@ -5,16 +5,25 @@ Must never know queues or decide anything: a delivery that arrives here was deci
 
 from typing import TYPE_CHECKING, Final
 
+from daybook.engine.content import text_of, view_of
+from daybook.engine.events import FORMAT
+from daybook.engine.formats import FORMAT_SHIFT, LINES
+from daybook.engine.headers import build, without
 from daybook.engine.settlements import BY_GRANT, UNMETERED
 from daybook.protocols.port import DeliveredMessage
+from daybook.protocols.stomp.sending import NOT_STORED
 from daybook.protocols.stomp.subscribing import AUTO, CLIENT, SubscribeRequest
 from daybook.protocols.stomp.versions import V10, V12, escape, express
 
 if TYPE_CHECKING:
     from daybook.protocols.stomp.conversation import Conversation
 
-_REMEMBERED_BYTES: Final = 512
-"""How long headers may be that a subscription keeps to compare with those of the next message."""
+_REMEMBERED_BYTES: Final = range(2, 513)
+"""How long headers may be that a subscription keeps to compare with those of the next message. Of
+strings of one byte or none there is only one object, in whatever format they are."""
+
+_IN_LINES: Final = range(LINES, LINES + (1 << FORMAT_SHIFT))
+"""Flags of messages whose headers are lines."""
 
 
 class Subscription:
@@ -27,9 +36,9 @@ class Subscription:
     """
 
     __slots__ = (
-        "_after_id", "_before_id", "_destination_line", "_headers", "_headers_out", "_is_plain",
-        "acknowledges", "consumer", "cumulative", "id", "is_durable", "is_open", "key", "owed",
-        "serial", "session",
+        "_after_id", "_before_id", "_destination_line", "_headers", "_headers_out",
+        "_plain_flags", "acknowledges", "consumer", "cumulative", "id", "is_durable", "is_open",
+        "key", "owed", "serial", "session",
     )  # fmt: skip
 
     def __init__(self, session: "Conversation", serial: int, request: SubscribeRequest) -> None:
@@ -44,7 +53,8 @@ class Subscription:
         self.owed: dict[int, int] | None = {} if request.credit_policy == BY_GRANT else None
         self.is_durable: bool = request.durable_name is not None
         self.is_open: bool = True
-        self._is_plain: bool = version == V12
+        # Flags of messages whose headers are written as they are, unless there is a bare colon.
+        self._plain_flags: range = _IN_LINES if version == V12 else range(0)
         # Headers of the last message, and what became of them.
         self._headers: bytes | None = None
         self._headers_out: bytes = b""
@@ -74,7 +84,7 @@ class Subscription:
         session = self.session
         headers = message.headers
         # What one plan sent has the same headers, the same object for as long as it is in memory.
-        headers = self._headers_out if headers is self._headers else self._express(headers)
+        headers = self._headers_out if headers is self._headers else self._express(headers, message)
         if count > 1:
             headers = b"redelivered:true\ndelivery-count:%d\n%b" % (count, headers)
         elif redelivered:
@@ -104,16 +114,26 @@ class Subscription:
         self.session.out.append(b"\0")
         return message.chunks[-1]
 
-    def _express(self, headers: bytes) -> bytes:
+    def _express(self, headers: bytes, message: DeliveredMessage) -> bytes:
         """Return headers of a message as the peer is to see them, and remember them if short."""
+        if message.flags not in self._plain_flags:
+            if message.flags & FORMAT != LINES:
+                headers = _translated(message)
+            return self._with_destination(self._for_version(headers))
         out = headers
-        if not self._is_plain or headers.count(b":") != headers.count(b"\n"):
+        if headers.count(b":") != headers.count(b"\n"):
             out = self._for_version(headers)
-        if not out.startswith(b"destination:") and b"\ndestination:" not in out:
-            out = self._destination_line + out
-        if self._is_plain and len(headers) <= _REMEMBERED_BYTES:
+        if not out.startswith(b"destination:"):
+            out = self._with_destination(out)
+        if len(headers) in _REMEMBERED_BYTES:
             self._headers, self._headers_out = headers, out
         return out
+
+    def _with_destination(self, headers: bytes) -> bytes:
+        """Return headers with a destination, which every MESSAGE has: theirs, or ours."""
+        if headers.startswith(b"destination:") or b"\ndestination:" in headers:
+            return headers
+        return self._destination_line + headers
 
     def _for_version(self, headers: bytes) -> bytes:
         version = self.session.version
@@ -121,3 +141,23 @@ class Subscription:
             # Its ACK names a message only, so the session has to look for the subscription.
             self.session.latest = self
         return express(headers, version)
+
+
+def _translated(message: DeliveredMessage) -> bytes:
+    """Return header lines for a message of another format, with what the broker knows of it first.
+
+    Headers that have another meaning in MESSAGE are left out, and lines with a NUL, which would end
+    the frame.
+    """
+    view = view_of(message)
+    known = [
+        ("content-length", text_of(view.body_bytes)),
+        ("priority", text_of(view.priority)),
+        ("persistent", text_of(view.persistent)),
+    ]
+    if view.expires:
+        known.append(("expires", text_of(view.expires)))
+    lines = build(known) + without(view.lines(), NOT_STORED)
+    if b"\0" not in lines:
+        return lines
+    return b"".join(line for line in lines.splitlines(keepends=True) if b"\0" not in line)

@@ -8,6 +8,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         StompError                  client.stomp
             Refused                 client.stomp
         MisfitError                 engine.apply
+        UnknownFormat               engine.content
         StoreError                  engine.queues
             ContentError            engine.queues
             StoreDamaged            engine.queues

@@ -5,7 +5,8 @@
 
 from collections.abc import Sequence
 
-from daybook.engine import events, life
+from daybook.engine import content, events, life
+from daybook.engine.formats import number_of
 from tests.meta import tree
 from tests.support import transitions
 
@@ -18,9 +19,9 @@ Every decision of the broker is one of these events. This page is drawn from the
 `engine/events.py` by `make map`; numbers and columns are for ever, details grow by optional
 fields.
 
-An event is a row of integers, a *detail* (msgpack map, absent fields have their default), a block
-of *headers* (lines `name:value` in the escaping of STOMP 1.2) and a *body*. Its LSN is its position
-in the journal. How these bytes are stored is in [journal-format.md](journal-format.md).
+An event is a row of integers, a *detail* (msgpack map, absent fields have their default), *headers*
+(in the [format](#formats-of-headers) that the flags name) and a *body*. Its LSN is its position in
+the journal. How these bytes are stored is in [journal-format.md](journal-format.md).
 """
 
 
@@ -53,6 +54,14 @@ def diagram() -> list[str]:
     arrows.append(f"    {names[life.GONE]} --> [*]")
     head = ("where it is", "what happens", "where it is then", "events")
     return ["```mermaid", *arrows, "```", "", *table(head, rows)]
+
+
+def formats() -> list[tuple[str, ...]]:
+    """Return the formats of headers that there are."""
+    return [
+        (str(number_of(codec.flags)), str(codec.flags), codec.name)
+        for codec in content.CODECS.values()
+    ]
 
 
 def draw() -> str:
@@ -95,6 +104,19 @@ def draw() -> str:
             "",
             "Every event has `kind` and `time`. `Routed` has the headers and body of the message,",
             "unless its flags say that they were not journaled.",
+            "",
+            "## Formats of headers",
+            "",
+            "Headers stay as they arrived, and three bits of the flags (16, 32, 64) name their",
+            "format. Numbers are for ever, and older journals have 0 throughout.",
+            "",
+            *table(("number", "flags", "format"), formats()),
+            "",
+            "A number that is not in the table belongs to a later version. This version keeps",
+            "such headers, and does not guess what they say. A queue waits when its next message",
+            "has them, and the log names the message and the format. `journal inspect --json`",
+            "shows their bytes, and the column `headers` of SQL is null. Nothing is lost: the",
+            "version that wrote the journal, or a newer one, delivers the messages.",
             "",
             "## The life of an entry",
             "",

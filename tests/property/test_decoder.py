@@ -15,6 +15,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daybook.engine.content import View
 from daybook.engine.events import REASONS
 from daybook.engine.headers import as_dict
 from daybook.journal.data_directory import JOURNAL
@@ -93,7 +94,7 @@ class Plainly:
             "message": row[7], "consumer": row[8], "connection": row[9], "related": row[10],
             "delivery_count": row[2], "priority": row[5], "persistent": row[6] % 2 == 1,
             "detail": msgspec.msgpack.decode(event.detail) if event.detail else None,
-            "headers": as_dict(event.headers) if event.headers else None,
+            "headers": as_dict(View(row[6], event.headers).lines()) if event.headers else None,
             "body": event.body, "headers_bytes": len(event.headers),
             "body_bytes": len(event.body),
             "kind_id": row[0], "reason_id": row[1], "address_id": row[3], "queue_id": row[4],

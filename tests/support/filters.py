@@ -1,6 +1,6 @@
 """A toy filter language: `name=value` over headers, `not name=value` for the opposite."""
 
-from daybook.engine.headers import first
+from daybook.engine.content import view_of
 from daybook.engine.message import Message
 
 
@@ -11,7 +11,7 @@ class Equals:
         self.wanted = wanted
 
     def matches(self, message: Message) -> bool:
-        return (first(message.headers, self.name) == self.value) is self.wanted
+        return (view_of(message).get(self.name) == self.value) is self.wanted
 
 
 def compile_filter(text: str) -> Equals:

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from daybook.engine import commands as c
 from daybook.engine import events
+from daybook.engine.content import CODECS
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.headers import build
 from daybook.engine.refusals import Refusal
 from daybook.engine.settings import Matches
 from daybook.engine.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
+from tests.support.second_format import MAPS, encode
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, World
 
@@ -83,11 +85,14 @@ def _transaction(world: World, connection: int, number: int) -> str | None:
 
 def _send(world: World, x: int, y: int, z: int) -> c.Command:
     connection = _connection(world, x)
-    kind = "big" if y % 2 else "small"
+    pairs = {"kind": "big" if y % 2 else "small", "expires": "5"}
+    # More than one where a test knows a second format.
+    formats = sorted(CODECS)
+    content_format = formats[(x + y) % len(formats)]
     command = c.Send(
         connection,
         ADDRESSES[y % 3 if z < 12 else y % 6],
-        build([("kind", kind), ("expires", "5")]),
+        encode(pairs) if content_format == MAPS else build(pairs.items()),
         b"%d-%d-%d" % (x, y, z),
         routing_type=TYPES[z % 4],
         queue=QUEUES[z % 6] if z > 17 else None,
@@ -96,6 +101,7 @@ def _send(world: World, x: int, y: int, z: int) -> c.Command:
         expires=(world.now // 1000 + 10 * z) if x % 4 == 0 else 0,
         transaction=_transaction(world, connection, x + y),
         duplicate_id=str(z % 5) if x % 3 == 1 else "",
+        format=content_format,
     )
     if y % 7 == 6:
         _send_chunks(world, command, 1 + x % 3)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.digest import entry_hash
+from daybook.engine.events import FORMAT
 from daybook.engine.message import (
     HELD_LEVEL,
     PRIORITIES,
@@ -24,17 +25,17 @@ ids = st.integers(1, (1 << 63) - 1)
 times = st.one_of(st.just(0), st.integers(0, (1 << 63) - 1))
 known = st.tuples(
     ids, st.integers(0, SIZE_MAX), st.integers(0, SIZE_MAX), st.integers(0, 65535),
-    st.integers(0, 255), times, times,
+    st.one_of(st.integers(0, 255), st.integers(0, 65535)), times, times,
 )  # fmt: skip
-entries = st.lists(known, min_size=1, max_size=116, unique_by=lambda row: row[0]).map(sorted)
+entries = st.lists(known, min_size=1, max_size=112, unique_by=lambda row: row[0]).map(sorted)
 
 
 def listed(rows: Rows) -> list[Known]:
     return list(zip(*[column.tolist() for column in rows], strict=True))
 
 
-def some(count: int, first: int = 1, expires: int = 0, due: int = 0) -> Rows:
-    return rows_of([(first + n, 200 + n, 3, n % 4, 1, expires, due) for n in range(count)])
+def some(count: int, first: int = 1, expires: int = 0, due: int = 0, flags: int = 1) -> Rows:
+    return rows_of([(first + n, 200 + n, 3, n % 4, flags, expires, due) for n in range(count)])
 
 
 @given(entries=entries)
@@ -44,19 +45,23 @@ def test_a_page_gives_back_what_it_was_made_of(entries: list[Known]) -> None:
     assert listed(pages.decode(page, 7, entries[0][0])) == entries
     header = pages.header_of(page, 7, entries[0][0])
     assert (header.messages, header.last) == (len(entries), entries[-1][0])
-    assert bool(header.times & pages.WITH_EXPIRES) == any(entry[5] for entry in entries)
-    assert bool(header.times & pages.WITH_DUE) == any(entry[6] for entry in entries)
+    assert bool(header.extras & pages.WITH_EXPIRES) == any(entry[5] for entry in entries)
+    assert bool(header.extras & pages.WITH_DUE) == any(entry[6] for entry in entries)
+    assert bool(header.extras & pages.WITH_UPPER_FLAGS) == any(entry[4] > 255 for entry in entries)
 
 
 @pytest.mark.parametrize(
-    ("times", "most"),
-    [({}, 213), ({"expires": 9}, 150), ({"due": 9}, 150), ({"expires": 9, "due": 9}, 116)],
-)
-def test_a_full_page_takes_one_page_of_lmdb(times: dict[str, int], most: int) -> None:
-    assert pages.capacity(pages.times_of(some(1, **times))) == most
-    assert len(pages.encode(some(most, **times))) <= 4080
+    ("extras", "most"),
+    [
+        ({}, 213), ({"expires": 9}, 150), ({"due": 9}, 150), ({"expires": 9, "due": 9}, 116),
+        ({"flags": 256}, 203), ({"expires": 9, "due": 9, "flags": 256}, 112),
+    ],
+)  # fmt: skip
+def test_a_full_page_takes_one_page_of_lmdb(extras: dict[str, int], most: int) -> None:
+    assert pages.capacity(pages.extras_of(some(1, **extras))) == most
+    assert len(pages.encode(some(most, **extras))) <= 4080
     with pytest.raises(AssertionError):
-        pages.encode(some(most + 1, **times))
+        pages.encode(some(most + 1, **extras))
     with pytest.raises(AssertionError):
         pages.encode(pages.NO_ROWS)
 
@@ -116,8 +121,9 @@ def test_hashes_are_those_of_the_digest(entries: list[Known], queue: int, level:
     for (message_id, size, address, delivery_count, flags, expires, due), each in zip(
         entries, levels, strict=True
     ):
-        # Where one level has all priorities, the upper bits of the flags are the priority.
-        priority, own = (each, flags) if each < PRIORITIES else (flags >> 4, flags & 15)
+        # Where one level has all priorities, the priority is between the bits of the flags.
+        aside = flags >> 4 & 15, flags & 15 | flags >> 4 & FORMAT
+        priority, own = (each, flags) if each < PRIORITIES else aside
         message = message_without_content(message_id, address, priority, own, expires, size)
         entry = Scheduled(message, due) if due else Entry(message)
         entry.level = each

@@ -1,10 +1,20 @@
 """Records give back what they were made of; what is none is damage with a name."""
 
+import numpy as np
 import pytest
 
-from daybook.engine.message import READY
-from daybook.paging import records
-from daybook.paging.records import AddressRecord, FlightRecord, QueueRecord, ready_entry
+from daybook.engine.digest import STATES, entry_hash
+from daybook.engine.events import LARGE, PERSISTENT, REDELIVERED
+from daybook.engine.formats import FORMAT_SHIFT
+from daybook.engine.message import READY, message_without_content
+from daybook.paging import pages, records
+from daybook.paging.records import (
+    AddressRecord,
+    FlightRecord,
+    QueueRecord,
+    entry_of,
+    ready_entry,
+)
 from daybook.paging.tables import IndexDamaged
 from tests.support.world import World
 
@@ -58,3 +68,20 @@ def test_an_entry_of_the_index_has_no_content() -> None:
     assert (message.id, message.priority, message.size, message.address_id) == (7, 9, 300, 2)
     assert (entry.delivery_count, entry.state, message.expires) == (4, READY, 99)
     assert not message.resident
+
+
+@pytest.mark.parametrize("content_format", range(8))
+@pytest.mark.parametrize("level", [7, *sorted(STATES)])
+def test_the_index_knows_flags_and_priority_in_every_level(level: int, content_format: int) -> None:
+    flags = PERSISTENT | LARGE | content_format << FORMAT_SHIFT
+    message = message_without_content(5, 1, 7, flags, 0, 300)
+    entry = entry_of(message, level, 2, REDELIVERED)
+    known = records.flags_of(entry)
+    # Where there is one format, they are what they were before there were more.
+    assert (known < 256) == (level == 7 or content_format == 0)
+    found = ready_entry(5, level, 300, 1, 2, known, 0)
+    assert (found.message.flags, found.message.priority) == (flags, 7)
+    assert found.redelivered
+    rows = pages.rows_of([(5, 300, 1, 2, known, 0, 0)])
+    [hashed] = pages.entry_hashes(np.array([9], pages.U32), np.array([level], pages.U8), rows)
+    assert hashed == entry_hash(9, entry)

@@ -49,9 +49,17 @@ class FakeBroker:
 
 class FakeMessage:
     def __init__(
-        self, number: int, headers: bytes, body: bytes = b"", chunks: tuple[int, ...] = ()
+        self,
+        number: int,
+        headers: bytes,
+        body: bytes = b"",
+        chunks: tuple[int, ...] = (),
+        flags: int = 0,
     ) -> None:
         self.id = number
+        self.flags = flags
+        self.priority = 4
+        self.expires = 0
         self.headers = headers
         self.body = body
         self.chunks = chunks

@@ -3,6 +3,9 @@
 import pytest
 
 from daybook.engine import headers
+from daybook.engine.events import PERSISTENT
+from daybook.engine.formats import Value
+from tests.support import second_format as maps
 from tests.unit.protocols.stomp.fakes import FakeMessage, Peer, connected
 
 STORED = b"destination:/queue/orders\ncontent-length:2\nx:y\n"
@@ -121,3 +124,59 @@ def test_nothing_is_delivered_after_the_loss_of_the_connection() -> None:
     peer.session.connection_lost(peer.now)
     peer.subscribed().deliver(FakeMessage(78, STORED), 1, False, 5)
     assert peer.taken() == b""
+
+
+TRANSLATED = (
+    b"content-length:4\npriority:4\npersistent:true\ndestination:d\ntimestamp:12\n"
+    b"on:true\nn:7\ntext:a\\cb\n"
+)
+
+
+TYPED = maps.encode({"on": True, "n": 7, "text": "a:b"}, destination="d", timestamp=12)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("1.2", TRANSLATED), ("1.1", TRANSLATED), (None, TRANSLATED.replace(b"\\c", b":"))],
+)
+def test_headers_of_another_format_are_translated(version: str | None, expected: bytes) -> None:
+    message = FakeMessage(77, TYPED, b"a\0bc", flags=maps.MAPS | PERSISTENT)
+    with maps.installed():
+        output, _ = delivered(version, "auto", message)
+    assert output.endswith(b"\nmessage-id:77\n" + expected + b"\na\0bc\0")
+
+
+def test_a_translated_message_that_expires_says_so() -> None:
+    message = FakeMessage(77, maps.encode({}), flags=maps.MAPS)
+    message.expires, message.priority = 1234, 9
+    with maps.installed():
+        output, _ = delivered("1.2", "auto", message)
+    assert b"\npriority:9\npersistent:false\nexpires:1234\n" in output
+    assert output.count(b"\ndestination:/queue/a\n") == 1
+
+
+def test_properties_that_would_mean_something_else_are_not_translated() -> None:
+    said: dict[str, Value] = {"message-id": "1", "ack": "2", "redelivered": True, "receipt": "3"}
+    nul: dict[str, Value] = {"a\0b": "c", "d": "e\0", "f": "g"}
+    message = FakeMessage(77, maps.encode(said | nul), flags=maps.MAPS)
+    with maps.installed():
+        output, _ = delivered("1.2", "client", message)
+    head = output.partition(b"\n\n")[0]
+    assert head.count(b"message-id:") == head.count(b"ack:") == 1
+    assert b"redelivered" not in head
+    assert b"receipt" not in head
+    assert head.endswith(b"persistent:false\nf:g")
+    assert b"\0" not in head
+
+
+def test_headers_that_are_the_same_object_in_two_formats_are_told_apart() -> None:
+    with maps.installed():
+        peer = connected("1.2")
+        peer.send(b"SUBSCRIBE\nid:s\ndestination:/queue/a\n\n\0")
+        subscription = peer.subscribed()
+        subscription.deliver(FakeMessage(1, b""), 1, False, 0)
+        peer.taken()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(maps.MapsCodec, "_read", lambda *_: ({}, {"a": "b"}))
+            subscription.deliver(FakeMessage(2, b"", flags=maps.MAPS), 1, False, 0)
+        assert b"\na:b\n" in peer.taken()

@@ -1,0 +1,76 @@
+"""Formats of content: how the flags of a message name one, and what every codec of one offers.
+
+A message is bytes: headers and a body. They stay as they arrived, and the flags say in which format
+the headers are. Format numbers are for ever, because journals hold them; a number without a codec
+belongs to a later version (`engine.content`). Must never know a protocol or a single format.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+FORMAT_SHIFT: Final = 4
+"""Where the number of a format begins in the flags, whose bits for it are `events.FORMAT`."""
+
+LINES: Final = 0 << FORMAT_SHIFT
+"""Header lines of STOMP 1.2 (`engine.headers`). What was journaled before there were formats."""
+
+Value: TypeAlias = str | bytes | bool | int | float
+"""What a property can be."""
+
+
+def number_of(flags: int) -> int:
+    """Return the number of the format that flags name, from 0 to 7."""
+    return flags >> FORMAT_SHIFT & 7
+
+
+class Standard(NamedTuple):
+    """What headers say in every format: empty, or 0, where a message says nothing.
+
+    `timestamp` is when the sender made the message, in milliseconds since 1970. `type` is what the
+    sender calls messages of this kind.
+    """
+
+    destination: str = ""
+    content_type: str = ""
+    reply_to: str = ""
+    correlation_id: str = ""
+    group_id: str = ""
+    type: str = ""
+    timestamp: int = 0
+
+
+class Codec(Protocol):
+    """Reads headers of one format.
+
+    Priority, expiry and persistence are facts of the broker, whatever the headers say of them, and
+    no codec is asked for them.
+    """
+
+    @property
+    def flags(self) -> int:
+        """The flags that name the format."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What people call the format."""
+        ...
+
+    def standard(self, headers: bytes) -> Standard:
+        """Return what the headers say in every format."""
+        ...
+
+    def properties(self, headers: bytes) -> dict[str, Value]:
+        """Return what the application says of the message, by name, in the order of the sender."""
+        ...
+
+    def first(self, headers: bytes, name: str) -> Value | None:
+        """Return one such property, None if there is none; the others are not parsed."""
+        ...
+
+    def copied(self, headers: bytes, left_out: Iterable[str], added: Mapping[str, Value]) -> bytes:
+        """Return the headers of a copy that never expires, without some properties and with others.
+
+        What is added is left out first.
+        """
+        ...

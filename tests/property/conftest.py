@@ -1,0 +1,13 @@
+"""What the properties share: a second format of headers, so that none holds for one alone."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.second_format import MapsCodec, installed
+
+
+@pytest.fixture(autouse=True, scope="module")
+def second_format() -> Iterator[MapsCodec]:
+    with installed() as codec:
+        yield codec
