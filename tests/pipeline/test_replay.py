@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from daybook.client.stomp import Content
 from daybook.engine import commands as c
 from daybook.engine import events, headers
+from daybook.engine.content import UnknownFormat
 from daybook.engine.events import RoutedDetail, chunk_lsns
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
@@ -33,6 +34,7 @@ from daybook.pipeline.selection import Selection, SelectionError
 from daybook.tools.daybook import cli
 from daybook.tools.jobs import replay as tool
 from tests.support.histories import some_history, write_history
+from tests.support.second_format import MAPS, encode, installed
 from tests.support.world import Event, World
 
 if TYPE_CHECKING:
@@ -320,6 +322,25 @@ def test_a_large_message_that_lost_a_chunk_is_told_and_passed_over(tmp_path: Pat
         report = run(engine, History(Source(str(directory))), State("r", request()), broker, file)
     assert [message.body for message in broker.messages] == [b"first", b"last"]
     assert (report.published, report.incomplete) == (2, 1)
+
+
+def test_a_message_of_another_format_is_translated_or_named(tmp_path: Path) -> None:
+    with installed():
+        world = World()
+        block = encode({"n": 7}, destination="/queue/a", type="t")
+        lsn = world.ok(c.Send(world.connect(), "a", block, b"x", format=MAPS))
+        history = History(Source(str(write_history(tmp_path / "data", world.journal))))
+        broker = Broker()
+        with DuckEngine() as engine:
+            run(engine, history, State("r", request()), broker, StateFile(tmp_path / "one"))
+    [message] = broker.messages
+    assert message.destination == "/queue/a"
+    kept = (("destination", "/queue/a"), ("type", "t"), ("n", "7"))
+    assert message.headers == (*kept, (FROM_HEADER, str(lsn)), (ID_HEADER, "r"))
+    with DuckEngine() as engine, pytest.raises(UnknownFormat, match="cannot be replayed") as error:
+        run(engine, history, State("s", request()), broker, StateFile(tmp_path / "two"))
+    assert f"message {lsn} " in str(error.value)
+    assert "content format 5" in str(error.value)
 
 
 # ---- words and state

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from daybook.engine.headers import as_dict, build
 from daybook.pipeline.header_maps import header_maps
+from tests.support.second_format import MAPS, encode, installed
 
 names = st.text(min_size=1, max_size=6)
 pieces = st.sampled_from([b"a", b"b", b":", b"\n", b"\\n", b"\\c", b"\\\\", b"\xff", b"\xc3\xbc"])
@@ -48,3 +49,16 @@ def test_a_slice_of_an_array_is_only_that() -> None:
     blocks = pa.array([b"a:1\n", b"b:2\n", b"c:3\n"], pa.binary())
     [found] = header_maps(blocks.slice(1, 1), np.zeros(1, np.uint8)).to_pylist()
     assert dict(found) == {"b": "2"}
+
+
+def test_other_formats_are_translated_and_unknown_ones_are_null() -> None:
+    block = encode({"n": 7, "on": True}, destination="d")
+    blocks = pa.array([b"a:1\n", block, b"", b""], pa.binary())
+    flags = np.array([1, MAPS | 1, MAPS, 0], np.uint8)
+    with installed():
+        found = header_maps(blocks, flags).to_pylist()
+    said = [{"a": "1"}, {"destination": "d", "n": "7", "on": "true"}, None, None]
+    assert [dict(row) if row is not None else None for row in found] == said
+    unknown = header_maps(blocks, flags).to_pylist()
+    assert unknown[0] == [("a", "1")]
+    assert unknown[1:] == [None, None, None]

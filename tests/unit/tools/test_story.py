@@ -1,6 +1,7 @@
 """Every event of the table can be told, whatever is in it; times and names are words."""
 
 import json
+from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from daybook.history.scan import Event
 from daybook.tools.story import as_object, line, sentence
 from daybook.tools.texts import moment
 from daybook.tools.times import parse_time
+from tests.support.second_format import MAPS, encode, installed
 
 LIMITS = {"B": 255, "H": 65_535, "I": 2**32 - 1, "Q": 2**64 - 1, "q": 2**63 - 1}
 
@@ -90,6 +92,26 @@ def test_kinds_and_reasons_of_later_versions_are_told_by_number() -> None:
     event = Event(5, events.row(99, reason=250, message=3), b"\x80", b"", 0, None)
     assert "kind 99" in line(event, Names())
     assert sentence(event, Names()) == "message 3, not persistent: reason 250"
+
+
+def test_headers_are_told_in_whatever_format_they_are() -> None:
+    block = encode({"n": 7}, destination="d")
+    row = events.row(events.ROUTED, queue=1, message=5, flags=events.PERSISTENT | MAPS)
+    event = Event(5, row, b"", block, 0, None)
+    with installed():
+        assert sentence(event, Names()).endswith("headers are maps of tests")
+        assert as_object(event, Names())["headers"] == {"destination": "d", "n": "7"}
+    unknown = "headers in content format 5, unknown to this version"
+    assert sentence(event, Names()).endswith(unknown)
+    told = as_object(event, Names())
+    assert (told["headers"], told["headers_format"]) == (None, 5)
+    assert b64decode(told["headers_base64"]) == block
+
+
+def test_an_event_without_headers_has_none_in_any_format() -> None:
+    event = Event(5, events.row(events.ACKNOWLEDGED, message=3, flags=MAPS), b"", b"", 0, None)
+    assert as_object(event, Names())["headers"] == {}
+    assert "format" not in sentence(event, Names())
 
 
 def test_connections_and_consumers_are_forgotten_when_they_end() -> None:
