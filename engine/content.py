@@ -38,7 +38,7 @@ def codec_of(flags: int) -> Codec:
     return codec
 
 
-class Message(Protocol):
+class Described(Protocol):
     """What a view needs of a message, whose headers are resident."""
 
     id: int
@@ -118,7 +118,7 @@ class View:
         return build([*standard_pairs(self.standard), *texts])
 
 
-def view_of(message: Message) -> View:
+def view_of(message: Described) -> View:
     """Return the view of a message; raises UnknownFormat."""
     return View(
         message.flags, message.headers,

@@ -42,7 +42,10 @@ GONE: Final = 2
 
 
 class Filter(Protocol):
-    """What a filter language must offer: the extension point for selectors."""
+    """What a filter language must offer: the extension point for selectors.
+
+    A filter reads headers by a view (`engine.content`), so it works on messages of every format.
+    """
 
     def matches(self, message: "Message") -> bool:
         """Say whether the message passes."""
