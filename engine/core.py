@@ -6,6 +6,7 @@ clock told it.
 """
 
 from collections.abc import Callable
+from struct import error as StructError
 from typing import Final
 
 import msgspec
@@ -28,6 +29,7 @@ from daybook.engine.message import Entry, Filter, Message
 from daybook.engine.open_transactions import OpenTransactions
 from daybook.engine.pending import Pending
 from daybook.engine.queues import Queue
+from daybook.engine.rows import BARE_STRUCT, pack_wide
 from daybook.engine.settings import BLOCK
 from daybook.engine.sizes import Sizes
 from daybook.engine.state import (
@@ -40,6 +42,7 @@ from daybook.engine.state import (
 )
 
 PACK: Final = ROW_STRUCT.pack
+PACK_BARE: Final = BARE_STRUCT.pack
 DELIVERY_COUNT_MAX: Final = 65_535
 LSNS_RESERVED: Final = 16_384
 """How far behind the last durable LSN one may be told of before it is durable itself (ADR 23)."""
@@ -162,9 +165,12 @@ class Core:
             pending.bodies.append(recorded_body)
         if detail:
             pending.details.append(detail)
-        heap_bytes = len(detail) + len(recorded_headers) + len(recorded_body)
-        pending.heap_bytes += heap_bytes
-        pending.rows.append(PACK(*row, len(detail), len(recorded_headers), len(recorded_body)))
+        lengths = len(detail), len(recorded_headers), len(recorded_body)
+        pending.heap_bytes += sum(lengths)
+        try:
+            pending.rows.append(PACK(*row, *lengths))
+        except StructError:
+            pending.rows.append(pack_wide(row, *lengths))
         self.next_lsn = lsn + 1
         APPLY[row[events.KIND]](self.state, lsn, row, detail, headers, body)
         return lsn
@@ -202,12 +208,19 @@ class Core:
             if body_bytes:
                 pending.bodies.append(body)
             pending.heap_bytes += headers_bytes + body_bytes
-        pending.rows.append(
-            PACK(
+        try:
+            pending.rows.append(
+                PACK(
+                    ROUTED, SENT, 0, address_id, queue.id, priority, flags,
+                    lsn, 0, connection, 0, self.now, detail_bytes, headers_bytes, body_bytes,
+                )
+            )  # fmt: skip
+        except StructError:
+            row = (
                 ROUTED, SENT, 0, address_id, queue.id, priority, flags,
-                lsn, 0, connection, 0, self.now, detail_bytes, headers_bytes, body_bytes,
-            )
-        )  # fmt: skip
+                lsn, 0, connection, 0, self.now,
+            )  # fmt: skip
+            pending.rows.append(pack_wide(row, detail_bytes, headers_bytes, body_bytes))
         message = Message(lsn, address_id, priority, flags, 0, headers, body)
         enter(self.state, lsn, queue, message)
         return lsn
@@ -229,13 +242,19 @@ class Core:
         queue = consumer.queue
         lsn = self.next_lsn
         self.next_lsn = lsn + 1
-        self.pending.rows.append(
-            PACK(
+        try:
+            self.pending.rows.append(
+                PACK_BARE(
+                    DELIVERED, 0, delivery_count, queue.address.id, queue.id, message.priority,
+                    message.flags, message.id, consumer.id, consumer.connection_id, 0, self.now,
+                )
+            )  # fmt: skip
+        except StructError:
+            row = (
                 DELIVERED, 0, delivery_count, queue.address.id, queue.id, message.priority,
                 message.flags, message.id, consumer.id, consumer.connection_id, 0, self.now,
-                0, 0, 0,
-            )
-        )  # fmt: skip
+            )  # fmt: skip
+            self.pending.rows.append(pack_wide(row, 0, 0, 0))
         take_off(lsn, queue, entry, consumer, delivery_count)
         return lsn
 
@@ -245,13 +264,21 @@ class Core:
         queue = consumer.queue
         lsn = self.next_lsn
         self.next_lsn = lsn + 1
-        self.pending.rows.append(
-            PACK(
+        try:
+            self.pending.rows.append(
+                PACK_BARE(
+                    ACKNOWLEDGED, reason, entry.delivery_count, queue.address.id, queue.id,
+                    message.priority, message.flags, message.id, consumer.id,
+                    consumer.connection_id, 0, self.now,
+                )
+            )  # fmt: skip
+        except StructError:
+            row = (
                 ACKNOWLEDGED, reason, entry.delivery_count, queue.address.id, queue.id,
                 message.priority, message.flags, message.id, consumer.id,
-                consumer.connection_id, 0, self.now, 0, 0, 0,
-            )
-        )  # fmt: skip
+                consumer.connection_id, 0, self.now,
+            )  # fmt: skip
+            self.pending.rows.append(pack_wide(row, 0, 0, 0))
         settle(lsn, queue, entry)
         return lsn
 
@@ -277,7 +304,7 @@ class Core:
 
     def skip(self, count: int) -> None:
         """Use up LSNs for nothing: they may have been told to clients before they were lost."""
-        packed = PACK(*events.row(events.SKIPPED, time=self.now), 0, 0, 0)
+        packed = PACK_BARE(*events.row(events.SKIPPED, time=self.now))
         self.pending.rows.extend([packed] * count)
         self.next_lsn += count
 

@@ -107,7 +107,9 @@ def entry_hash(queue_id: int, entry: Entry) -> int:
     """Return a 64-bit hash of everything that a queue knows of an entry."""
     message = entry.message
     value = _mix((message.id + HASH_START) & U64)
-    value = _mix(value ^ (queue_id << 32 | message.address_id))
+    # Rotated by 32 bits, so that an id of more has its upper bits below, and none is lost.
+    place = (queue_id << 32 | queue_id >> 32) & U64
+    value = _mix(value ^ place ^ message.address_id)
     # The flag only where it is so: digests from before there was one stay as they were.
     flags = message.flags | REDELIVERED if entry.redelivered else message.flags
     state = STATES.get(entry.level, entry.state)

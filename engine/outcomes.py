@@ -3,15 +3,13 @@
 Reads the open batch and changes nothing. For senders that ask: nobody else pays for it.
 """
 
-from typing import Final, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from daybook.engine import events
-from daybook.engine.events import KIND, QUEUE, REASON, REASONS, ROW_STRUCT
+from daybook.engine.events import KIND, QUEUE, REASON, REASONS
 from daybook.engine.pending import Pending
+from daybook.engine.rows import unpack_wide
 from daybook.engine.state import State
-
-_DETAIL_BYTES: Final = len(events.COLUMNS)
-"""Where an unpacked row has the length of its detail."""
 
 
 class Outcome(NamedTuple):
@@ -23,11 +21,11 @@ class Outcome(NamedTuple):
 
 def outcome_of(state: State, pending: Pending, since: int) -> Outcome | None:
     """Return what became of the first message of the open batch behind an LSN, None for none."""
-    rows = [ROW_STRUCT.unpack(row) for row in pending.rows[since + 1 - pending.first_lsn :]]
-    count = sum(row[_DETAIL_BYTES] > 0 for row in rows)
+    rows = [unpack_wide(row) for row in pending.rows[since + 1 - pending.first_lsn :]]
+    count = sum(detail_bytes > 0 for _, (detail_bytes, _, _) in rows)
     details = iter(pending.details[len(pending.details) - count :])
-    for row in rows:
-        detail = next(details) if row[_DETAIL_BYTES] else b""
+    for row, (detail_bytes, _, _) in rows:
+        detail = next(details) if detail_bytes else b""
         if row[KIND] == events.DROPPED:
             return Outcome((), REASONS[row[REASON]][0])
         if row[KIND] == events.ROUTED:

@@ -20,6 +20,7 @@ from daybook.journal.format import (
     BLOCK_HEADER_BYTES,
     FLAG_MARK,
     FLAG_NARROW_FIRST,
+    FLAG_WIDE,
     FRAME_BYTES_MAX,
     PADDING_MAGIC,
     BlockHeader,
@@ -31,7 +32,7 @@ from daybook.journal.format import (
     pack_padding,
     unpack_block_header,
 )
-from daybook.journal.layout import WIDTHS, RowLayout
+from daybook.journal.layout import LENGTH_CODE, UPPER_CODE, WIDTHS, RowLayout
 from daybook.journal.trust import too_large
 
 COMPRESSION_LEVEL: Final = 1
@@ -96,19 +97,32 @@ def queue_bit(queue: int) -> int:
     return 1 << (1 + ((queue * _BLOOM_FACTOR & _U64) >> 32) % 63)
 
 
+class Form(NamedTuple):
+    """How a block stores its columns: (name, code, offset) of each, bytes of a row, and orders."""
+
+    stored: tuple[tuple[str, str, int], ...]
+    row_bytes: int
+    plain: rows_frame.Order
+    narrow_first: rows_frame.Order
+
+
+def _form(layout: RowLayout) -> Form:
+    plain, narrow_first = rows_frame.plain(layout), rows_frame.narrow_first(layout)
+    return Form(layout.stored(), layout.stored_row_bytes(), plain, narrow_first)
+
+
 class BlockCodec:
     """What encoding and decoding blocks of one layout need; threads may share it for decoding."""
 
     def __init__(self, layout: RowLayout, data_id: bytes) -> None:
         self.layout: Final = layout
         self.salt: Final = header_salt(data_id)
-        self.stored: Final = layout.stored()
-        self.row_bytes: Final = layout.stored_row_bytes()
-        self._plain: Final = rows_frame.plain(layout)
-        self._narrow_first: Final = rows_frame.narrow_first(layout)
+        self._usual: Final = _form(layout)
+        self._wide: Final = _form(layout.widened())
+        self._upper: Final = {name: offset for name, _, offset in layout.upper}
         self.heap_count: Final = len(layout.heaps)
         # Positions of the lengths of heaps.
-        self.lengths: Final = tuple(range(len(layout.columns), len(self.stored)))
+        self.lengths: Final = tuple(range(len(layout.columns), len(self._usual.stored)))
         self.kind: Final = layout.position(layout.kind_column)
         self.time: Final = layout.position(layout.time_column)
         self.message: Final = layout.position(layout.message_column)
@@ -122,22 +136,24 @@ class BlockCodec:
         """Make the block of a batch; AssertionError if rows and heaps do not fit together."""
         joined = b"".join(batch.rows)
         count = len(joined) // self.layout.row_bytes
-        columns = self._transpose(joined)
+        is_wide = self._has_upper_bits(joined)
+        form = self._wide if is_wide else self._usual
+        columns = self._transpose(joined, form)
         heaps = [b"".join(strings) for strings in batch.heaps]
         assert len(heaps) == self.heap_count, "a list of strings is needed for each heap"
         lengths = columns[len(columns) - self.heap_count :]
         for heap, column in zip(heaps, lengths, strict=True):
             assert len(heap) == sum(column), "the rows claim another length than their strings have"
-        order = self._narrow_first
+        order = form.narrow_first
         raw_rows = b"".join([columns[position] for position in order.positions])
         raw_heap = b"".join(heaps)
-        assert len(raw_rows) == count * self.row_bytes <= FRAME_BYTES_MAX
+        assert len(raw_rows) == count * form.row_bytes <= FRAME_BYTES_MAX
         assert len(raw_heap) <= FRAME_BYTES_MAX, "a batch is limited to 4 GiB"
         rows = rows_frame.compress(self._compressor, raw_rows, count, order)
         heap = self._compressor.compress(raw_heap) if raw_heap else b""
         heap += pack_padding(padding(BLOCK_HEADER_BYTES + len(rows) + len(heap)))
         header = BlockHeader(
-            FLAG_NARROW_FIRST, batch.first_lsn, batch.time, count,
+            FLAG_NARROW_FIRST | FLAG_WIDE * is_wide, batch.first_lsn, batch.time, count,
             len(raw_rows), len(rows), len(raw_heap), len(heap),
             frame_crc(rows), frame_crc(heap), previous_hash,
         )  # fmt: skip
@@ -163,18 +179,41 @@ class BlockCodec:
         assert len(data) == header.block_bytes
         return EncodedBlock(header, data, block_hash(packed, rows, heap), summary)
 
-    def _transpose(self, joined: bytes) -> list[memoryview]:
+    def _strided(self, joined: bytes, code: str, offset: int) -> memoryview:
+        """What stands at an offset of each row."""
+        width = WIDTHS[code]
+        step = self.layout.row_bytes // width
+        return typed(memoryview(joined), code)[offset // width :: step]
+
+    def _has_upper_bits(self, joined: bytes) -> bool:
+        """Whether a row has a value that needs a wide block."""
+        return any(
+            self._strided(joined, UPPER_CODE, offset).tobytes().strip(b"\0")
+            for offset in self._upper.values()
+        )
+
+    def _transpose(self, joined: bytes, form: Form) -> list[memoryview]:
         """Turn rows into columns: one strided copy for each."""
-        row_bytes = self.layout.row_bytes
         assert len(joined) > 0, "a block without events is a mark"
-        assert len(joined) % row_bytes == 0, "rows of the wrong size"
-        views = {code: typed(memoryview(joined), code) for code in WIDTHS}
+        assert len(joined) % self.layout.row_bytes == 0, "rows of the wrong size"
         columns = []
-        for _, code, offset in self.stored:
-            width = WIDTHS[code]
-            strided = views[code][offset // width :: row_bytes // width]
-            columns.append(typed(memoryview(strided.tobytes()), code))
+        for (name, code, offset), (_, wanted, _) in zip(
+            self._usual.stored, form.stored, strict=True
+        ):
+            strided = self._strided(joined, code, offset)
+            if wanted != code:
+                columns.append(self._widened(joined, strided, self._upper.get(name)))
+            else:
+                columns.append(typed(memoryview(strided.tobytes()), code))
         return columns
+
+    def _widened(self, joined: bytes, lower: memoryview, upper: int | None) -> memoryview:
+        """A column of eight bytes, from one of four and the offset of its upper bits, if any."""
+        whole = memoryview(bytearray(8 * len(lower)))
+        typed(whole, LENGTH_CODE)[::2] = lower
+        if upper is not None:
+            typed(whole, UPPER_CODE)[2::4] = self._strided(joined, UPPER_CODE, upper)
+        return typed(whole.toreadonly(), "Q")
 
     def columns(self, header: BlockHeader, rows: bytes) -> list[memoryview]:
         """Decompress a rows frame; one view for each column, lengths last. Raises Damage."""
@@ -184,16 +223,24 @@ class BlockCodec:
         order = self.order(header)
         return [
             typed(raw[count * start : count * end], code)
-            for (_, code, _), start, end in zip(self.stored, order.starts, order.ends, strict=True)
+            for code, start, end in zip(self.codes(header), order.starts, order.ends, strict=True)
         ]
+
+    def _form_of(self, header: BlockHeader) -> Form:
+        return self._wide if header.flags & FLAG_WIDE else self._usual
+
+    def codes(self, header: BlockHeader) -> list[str]:
+        """Struct codes of the columns of a block, in the order of the layout, lengths last."""
+        return [code for _, code, _ in self._form_of(header).stored]
 
     def order(self, header: BlockHeader) -> rows_frame.Order:
         """In which order the rows frame of a block has the columns."""
-        return self._narrow_first if header.flags & FLAG_NARROW_FIRST else self._plain
+        form = self._form_of(header)
+        return form.narrow_first if header.flags & FLAG_NARROW_FIRST else form.plain
 
     def check_size(self, header: BlockHeader) -> None:
         """Raise Damage if rows and events of a block do not fit together."""
-        if header.rows_raw_bytes != header.event_count * self.row_bytes:
+        if header.rows_raw_bytes != header.event_count * self._form_of(header).row_bytes:
             raise Damage("the rows frame has the wrong size for its number of events")
 
     def heap(self, header: BlockHeader, heap: bytes) -> bytes:
@@ -317,7 +364,7 @@ class Block:
         """One typed view for each column in layout order, then one for the lengths of each heap."""
         if self._columns is None:
             self._columns = (
-                [typed(memoryview(b""), code) for _, code, _ in self.codec.stored]
+                [typed(memoryview(b""), code) for code in self.codec.codes(self._raw.header)]
                 if self.is_mark
                 else self.codec.columns(self._raw.header, self._raw.rows)
             )

@@ -43,6 +43,9 @@ FLAG_MARK: Final = 1
 """Flag of a block without events."""
 FLAG_NARROW_FIRST: Final = 2
 """Flag of a block whose rows frame begins with what questions are asked of most."""
+FLAG_WIDE: Final = 4
+"""Flag of a block, beside the one before, whose columns of four bytes have eight (ADR 37)."""
+BLOCK_FLAGS: Final = (0, FLAG_MARK, FLAG_NARROW_FIRST, FLAG_NARROW_FIRST | FLAG_WIDE)
 
 SEGMENT_HEADER_FIELDS: Final = (
     ("magic", "8s"),
@@ -334,7 +337,7 @@ def unpack_block_header(packed: bytes, salt: int) -> BlockHeader:
         raise Damage("the crc of the block header does not match")
     header = BlockHeader._make(fields[1:2] + fields[3:13])
     if (
-        header.flags not in (0, FLAG_MARK, FLAG_NARROW_FIRST)
+        header.flags not in BLOCK_FLAGS
         or fields[2]
         or (header.event_count == 0) != (header.flags == FLAG_MARK)
     ):

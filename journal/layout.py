@@ -15,16 +15,24 @@ WIDTHS: Final[dict[str, int]] = {"B": 1, "H": 2, "I": 4, "Q": 8, "q": 8}
 LENGTH_CODE: Final = "I"
 """Code of the length columns, one for each heap."""
 
+WIDENED: Final = {"I": "Q"}
+"""What the codes of columns, but not of lengths, become in a wide block."""
+UPPER_CODE: Final = "H"
+"""Code of the upper bits of a column in the row."""
+
 # Columns are moved about as native integers. Every format on disk is little endian.
 assert sys.byteorder == "little", "Daybook runs on little endian machines only"
 
 
-class RowLayout(msgspec.Struct, frozen=True):
+class RowLayout(msgspec.Struct, frozen=True, omit_defaults=True):
     """Columns of a row and its heaps.
 
     `columns` are (name, struct code, offset in bytes); heap `i` has its length as u32 at
     `lengths_offset + 4 * i`. The four named columns are summarised in footers: kinds as a bit set,
     time and non-zero messages by lowest and highest, queues as a 64-bit bloom filter.
+
+    `upper` says where a row in memory has the upper bits of columns of code `I`, in the same form
+    as `columns`. Only who writes needs it, and no segment has it.
     """
 
     columns: tuple[tuple[str, str, int], ...]
@@ -35,6 +43,7 @@ class RowLayout(msgspec.Struct, frozen=True):
     time_column: str
     message_column: str
     queue_column: str
+    upper: tuple[tuple[str, str, int], ...] = ()
 
     def stored(self) -> tuple[tuple[str, str, int], ...]:
         """All columns in the order in which a block stores them: the columns, then the lengths."""
@@ -52,9 +61,20 @@ class RowLayout(msgspec.Struct, frozen=True):
         """Position of a column in a row; ValueError if there is none of that name."""
         return [name for name, _, _ in self.columns].index(column)
 
+    def on_disk(self) -> "RowLayout":
+        """The layout without what segments say nothing of."""
+        return msgspec.structs.replace(self, upper=())
+
+    def widened(self) -> "RowLayout":
+        """The layout by which a wide block stores its columns; its offsets mean nothing."""
+        columns = tuple(
+            (name, WIDENED.get(code, code), offset) for name, code, offset in self.columns
+        )
+        return msgspec.structs.replace(self, columns=columns)
+
     def encode(self) -> bytes:
         """The layout as JSON, as it stands in a segment header."""
-        return msgspec.json.encode(self)
+        return msgspec.json.encode(self.on_disk())
 
 
 def decode_layout(encoded: bytes) -> RowLayout:
@@ -70,7 +90,11 @@ def check_layout(layout: RowLayout) -> None:
     Raises ValueError with the first thing that is wrong.
     """
     used = bytearray(layout.row_bytes)
-    for name, code, offset in layout.stored():
+    widened = {name for name, code, _ in layout.columns if code in WIDENED}
+    for name, code, _ in layout.upper:
+        if name not in widened or code != UPPER_CODE:
+            raise ValueError(f"column {name}: it has no upper bits of code {code!r}")
+    for name, code, offset in layout.stored() + layout.upper:
         width = WIDTHS.get(code)
         if width is None:
             raise ValueError(f"column {name}: code {code!r} is none of {' '.join(WIDTHS)}")

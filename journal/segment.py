@@ -236,7 +236,7 @@ def check_segment(file: File, name: str, layout: RowLayout | None = None) -> Seg
         header = read_segment_header(file)
         if header.first_lsn != first_lsn:
             raise Damage(f"the segment header says LSN {header.first_lsn}, the name {first_lsn}")
-        if layout is not None and _layout_of(header) != layout:
+        if layout is not None and _layout_of(header) != layout.on_disk():
             raise WrongLayout(
                 f"segment {name} stores other columns than this program expects: open it with the "
                 "release that wrote it, or name another directory."

@@ -110,7 +110,7 @@ def _segment_stat(segment: Segment) -> SegmentStat:
         events=events,
         file_bytes=file_bytes,
         used_bytes=file_bytes if sealed else end,
-        rows_raw_bytes=events * segment.codec().row_bytes,
+        rows_raw_bytes=events * segment.codec().layout.stored_row_bytes(),
         rows_stored_bytes=sum(entry.rows_stored_bytes for entry in data),
         heap_raw_bytes=sum(entry.heap_raw_bytes for entry in data),
         heap_stored_bytes=sum(entry.heap_stored_bytes for entry in data),

@@ -56,5 +56,6 @@ Modules:
   process.
 - `surveying`: What segments still hold that is queued: to be carried forward before they can leave.
 - `tables`: The tables of the index: one LMDB environment, its keys, and what can be wrong with it.
-- `upgrading`: Tables of format 1 as tables of this format: for a base, which cannot be made anew.
+- `upgrading`: Tables of formats 1 and 2 as tables of this format: for a base, which cannot be
+  derived again.
 """

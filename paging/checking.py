@@ -25,7 +25,7 @@ from daybook.paging.clusters import check_cluster
 from daybook.paging.judging import DAMAGED
 from daybook.paging.levels import U64_MASK, Level, Levels, timer_keys
 from daybook.paging.loading import load_state
-from daybook.paging.pages import U8, U32, U64, Rows
+from daybook.paging.pages import U8, U64, Rows
 from daybook.paging.records import LevelRecord
 from daybook.paging.structure import check_structure
 from daybook.paging.tables import (
@@ -124,7 +124,7 @@ def _check_pages(tables: Tables, txn: Transaction, state: State, sums: dict[int,
         known.transient_bytes += int(rows.size[transient].sum(dtype=np.int64))
         count = len(rows.message)
         hashes = pages.entry_hashes(
-            np.full(count, queue_id, U32), np.full(count, priority, U8), rows
+            np.full(count, queue_id, U64), np.full(count, priority, U8), rows
         )
         total = levels.sums.get(queue_id, 0) + int(hashes.sum(dtype=np.uint64))
         levels.sums[queue_id] = total & U64_MASK
@@ -166,7 +166,7 @@ def _check_clusters(tables: Tables, txn: Transaction) -> None:
 def _check_timers(tables: Tables, txn: Transaction, queue_id: int, level: int, rows: Rows) -> int:
     """All timers of what is in a page are listed; return how many there are."""
     count = len(rows.message)
-    keys = list(timer_keys(np.full(count, queue_id, U32), np.full(count, level, U8), rows))
+    keys = list(timer_keys(np.full(count, queue_id, U64), np.full(count, level, U8), rows))
     for key in keys:
         if txn.get(key, db=tables.db(TIMERS)) is None:
             _, (_, message_id, _) = timer_of(key)

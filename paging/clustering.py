@@ -27,7 +27,7 @@ from daybook.paging.clusters import (
     write_cluster,
 )
 from daybook.paging.columns import BODY_BYTES, HEADERS_BYTES, Columns
-from daybook.paging.pages import U32, U64
+from daybook.paging.pages import U32, U64, Ids
 from daybook.paging.plain import Placed, ranks
 from daybook.paging.tables import CLUSTER_VALUE, CLUSTERS, ID_KEY, Tables
 
@@ -277,7 +277,7 @@ def gather(columns: Columns, placed: Placed) -> Iterator[tuple[int, Gathered]]:
         start = stop
 
 
-def _eligible(columns: Columns, placed: Placed) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:
+def _eligible(columns: Columns, placed: Placed) -> tuple[Ids, NDArray[np.intp]]:
     """Queue and position of what a cluster may have, in the order of the journal."""
     message = placed.rows.message
     if not len(message):
@@ -295,7 +295,7 @@ def _eligible(columns: Columns, placed: Placed) -> tuple[NDArray[np.uint32], NDA
     return queue[order], position[order]
 
 
-def _by_queue(queue: NDArray[np.uint32]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _by_queue(queue: Ids) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Each one's queue as a small number, and the order by queue."""
     distinct, rank = ranks(queue)
     short = rank.astype(np.uint16) if len(distinct) < SHORT_RANKS else rank
@@ -304,7 +304,7 @@ def _by_queue(queue: NDArray[np.uint32]) -> tuple[NDArray[np.intp], NDArray[np.i
 
 def _is_sparse(
     columns: Columns,
-    queue: NDArray[np.uint32],
+    queue: Ids,
     blocks: NDArray[np.intp],
     sizes: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
@@ -320,7 +320,7 @@ def _is_sparse(
     return sparse
 
 
-def _content(columns: Columns, queue: NDArray[np.uint32], position: NDArray[np.intp]) -> Gathered:
+def _content(columns: Columns, queue: Ids, position: NDArray[np.intp]) -> Gathered:
     _, order = _by_queue(queue)
     strings = list(_strings(columns, position))
     sorted_position = position[order]

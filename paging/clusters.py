@@ -19,8 +19,11 @@ from numpy.typing import NDArray
 from daybook.journal.disk import Disk, File, write_all
 from daybook.journal.format import Damage, frame_crc
 from daybook.paging.content import Content, DecodedCache
+from daybook.paging.pages import Ids
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""What is written. Format 1, which is read, has four bytes for the id of a queue, not eight."""
+FORMATS: Final = (1, 2)
 MAGIC: Final = b"DAYBKCLU"
 SUFFIX: Final = ".cluster"
 
@@ -36,16 +39,36 @@ HEADER: Final = Struct("<8sI16sQQ")
 """Magic, format, data id, first and last LSN of the range."""
 TRAILER: Final = Struct("<QII")
 """Offset of the directory, how many units it has, and the crc of header and directory."""
-DIRECTORY: Final = np.dtype(
-    [("queue", "<u4"), ("message", "<u8"), ("offset", "<u8"), ("stored", "<u4"), ("crc", "<u4")]
-)
-"""Of each unit: queue and message it begins with, where its frame is, and the frame's crc."""
+
+
+class Shape(NamedTuple):
+    """How a format lays out its directory, and the columns of its units.
+
+    The directory has of each unit queue and message it begins with, where its frame is, and the
+    frame's crc; a unit has queue, message, bytes of headers, and bytes of body.
+    """
+
+    directory: np.dtype[Any]
+    columns: tuple[str, ...]
+
+    @property
+    def row_bytes(self) -> int:
+        """What a message takes in a unit beside its content."""
+        return sum(np.dtype(code).itemsize for code in self.columns)
+
+
+def _shape(queue: str) -> Shape:
+    directory = np.dtype(
+        [("queue", queue), ("message", "<u8"), ("offset", "<u8"), ("stored", "<u4"), ("crc", "<u4")]
+    )
+    return Shape(directory, (queue, "<u8", "<u4", "<u4"))
+
+
+SHAPES: Final = dict(zip(FORMATS, map(_shape, ("<u4", "<u8")), strict=True))
+SHAPE: Final = SHAPES[FORMAT]
 UNIT: Final = Struct("<I")
-"""A unit begins with its number of messages, followed by the columns below, and the content."""
-UNIT_COLUMNS: Final = ("<u4", "<u8", "<u4", "<u4")
-"""Queue, message, bytes of headers, bytes of body."""
+"""A unit begins with its number of messages, followed by the columns, and the content."""
 U64_MASK: Final = (1 << 64) - 1
-UNIT_ROW_BYTES: Final = sum(np.dtype(code).itemsize for code in UNIT_COLUMNS)
 
 
 class Range(NamedTuple):
@@ -68,7 +91,7 @@ class Range(NamedTuple):
 class Gathered(NamedTuple):
     """What goes into a cluster, sorted by queue and message; `strings` are headers and body."""
 
-    queue: NDArray[np.uint32]
+    queue: Ids
     message: NDArray[np.uint64]
     headers_bytes: NDArray[np.uint32]
     body_bytes: NDArray[np.uint32]
@@ -100,7 +123,7 @@ def write_cluster(disk: Disk, data_id: bytes, first: int, last: int, content: Ga
 
 def merge_clusters(disk: Disk, data_id: bytes, parts: list[Range], first: int, last: int) -> Range:
     """Write one cluster for a range that has all others given, durably. Raises Damage, OSError."""
-    columns: list[list[NDArray[Any]]] = [[] for _ in UNIT_COLUMNS]
+    columns: list[list[NDArray[Any]]] = [[] for _ in SHAPE.columns]
     strings: list[bytes] = []
     for known in parts:
         cluster = Cluster(disk, data_id, known)
@@ -134,7 +157,7 @@ def _write(file: File, header: bytes, content: Gathered) -> int:
     file.truncate(0)
     offset = _append(file, header, 0)
     cuts = _cuts(content)
-    directory: NDArray[Any] = np.zeros(len(cuts) - 1, DIRECTORY)
+    directory: NDArray[Any] = np.zeros(len(cuts) - 1, SHAPE.directory)
     for number, (start, stop) in enumerate(pairwise(cuts)):
         frame = compressor.compress(_unit(content, start, stop))
         first = int(content.queue[start]), int(content.message[start])
@@ -164,7 +187,7 @@ def _unit(content: Gathered, start: int, stop: int) -> bytes:
     ]  # fmt: skip
     packed = [
         column[start:stop].astype(code).tobytes()
-        for column, code in zip(columns, UNIT_COLUMNS, strict=True)
+        for column, code in zip(columns, SHAPE.columns, strict=True)
     ]
     return b"".join((UNIT.pack(stop - start), *packed, *content.strings[start:stop]))
 
@@ -177,14 +200,14 @@ class DecodedUnit:
 
     __slots__ = ("_ends", "_messages", "_middles", "_strings", "columns", "size")
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, shape: Shape) -> None:
         """Take a decompressed frame; raises Damage."""
         self.columns: list[NDArray[Any]] = []
         count = UNIT.unpack_from(raw)[0] if len(raw) >= UNIT.size else 0
         offset = UNIT.size
-        if len(raw) < offset + count * UNIT_ROW_BYTES:
+        if len(raw) < offset + count * shape.row_bytes:
             raise Damage("a unit is shorter than its number of messages")
-        for code in UNIT_COLUMNS:
+        for code in shape.columns:
             column = np.frombuffer(raw, code, count, offset)
             offset += column.nbytes
             self.columns.append(column)
@@ -242,6 +265,7 @@ class Cluster:
         self._file: Final = disk.open(known.name)
         self._decompressor: Final = zstandard.ZstdDecompressor()
         self.known: Final = known
+        self._shape = SHAPE
         try:
             directory = self._read_directory(data_id)
         except BaseException:
@@ -255,18 +279,23 @@ class Cluster:
     def _read_directory(self, data_id: bytes) -> NDArray[Any]:
         known = self.known
         header = self._file.pread(HEADER.size, 0)
-        if header != HEADER.pack(MAGIC, FORMAT, data_id, known.first, known.last):
+        for number in FORMATS:
+            if header == HEADER.pack(MAGIC, number, data_id, known.first, known.last):
+                self._shape = SHAPES[number]
+                break
+        else:
             raise Damage("its header is not the one of this cluster")
+        entry_bytes = self._shape.directory.itemsize
         trailer = self._file.pread(TRAILER.size, max(known.bytes - TRAILER.size, 0))
         if len(trailer) != TRAILER.size or self._file.size() != known.bytes:
             raise Damage(f"it has {self._file.size()} bytes of {known.bytes}")
         offset, count, crc = TRAILER.unpack(trailer)
-        if offset + count * DIRECTORY.itemsize + TRAILER.size != known.bytes:
+        if offset + count * entry_bytes + TRAILER.size != known.bytes:
             raise Damage("its directory does not fit")
-        packed = self._file.pread(count * DIRECTORY.itemsize, offset)
+        packed = self._file.pread(count * entry_bytes, offset)
         if frame_crc(header + packed) != crc:
             raise Damage("the crc of its directory does not match")
-        return np.frombuffer(packed, DIRECTORY)
+        return np.frombuffer(packed, self._shape.directory)
 
     def close(self) -> None:
         """Close the file."""
@@ -289,7 +318,7 @@ class Cluster:
         if len(frame) != stored or frame_crc(frame) != crc:
             raise Damage(f"the crc of unit {unit} does not match")
         try:
-            return DecodedUnit(self._decompressor.decompress(frame))
+            return DecodedUnit(self._decompressor.decompress(frame), self._shape)
         except zstandard.ZstdError as error:
             raise Damage(f"unit {unit} cannot be decompressed: {error}") from error
 

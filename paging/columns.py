@@ -16,10 +16,8 @@ from daybook.engine.events import HEAPS, Row
 from daybook.journal.block import Block
 from daybook.journal.errors import Corruption
 from daybook.journal.format import Damage
-from daybook.paging.layout import LAYOUT
 
 ROW_COLUMNS: Final = len(events.COLUMNS)
-DTYPES: Final = tuple(np.dtype("<" + code) for _, code, _ in LAYOUT.stored())
 DETAIL_BYTES: Final = ROW_COLUMNS + HEAPS.index("detail")
 HEADERS_BYTES: Final = ROW_COLUMNS + HEAPS.index("headers")
 BODY_BYTES: Final = ROW_COLUMNS + HEAPS.index("body")
@@ -29,6 +27,7 @@ class Columns:
     """The events of blocks that follow each other; marks have none.
 
     `arrays` are in the order of the layout: the columns of a row, then the lengths of its heaps.
+    Ids of addresses and queues have eight bytes where a block needs them, and four elsewhere.
     The event at position p has LSN `first_lsn` + p.
     """
 
@@ -41,8 +40,8 @@ class Columns:
         self.starts: Final = np.array(ends[:-1], np.int64)
         views = zip(*[_columns_of(block) for block in self.blocks], strict=True)
         self.arrays: Final[list[NDArray[Any]]] = [
-            np.concatenate([np.frombuffer(view, dtype) for view in parts])
-            for parts, dtype in zip(views, DTYPES, strict=True)
+            np.concatenate([np.frombuffer(view, "<" + view.format) for view in parts])
+            for parts in views
         ]
         self._details = b""
         self._ends: list[int] = []

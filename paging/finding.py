@@ -13,7 +13,7 @@ from daybook.engine.message import LEVELS, Entry
 from daybook.engine.queues import PAST_ALL, Queue
 from daybook.paging import pages
 from daybook.paging.checked import Cursor, Transaction
-from daybook.paging.pages import U8, U32, U64
+from daybook.paging.pages import U8, U64
 from daybook.paging.plain import Taken
 from daybook.paging.records import ready_entry
 from daybook.paging.tables import ID_KEY, LEVEL_KEY, PAGES, Tables, level_prefix
@@ -96,4 +96,4 @@ class Finder:
         if not adopted:
             return None
         queues, priorities, messages = zip(*adopted, strict=True)
-        return Taken(np.array(queues, U32), np.array(priorities, U8), np.array(messages, U64))
+        return Taken(np.array(queues, U64), np.array(priorities, U8), np.array(messages, U64))

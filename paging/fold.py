@@ -10,7 +10,6 @@ from typing import Final, cast
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from daybook.engine import events
 from daybook.engine.apply import APPLY, MisfitError
@@ -27,7 +26,7 @@ from daybook.paging.id_pages import IdPages
 from daybook.paging.levels import LEVELS, Levels, join_placed, join_taken
 from daybook.paging.loading import lacking
 from daybook.paging.names import IDLE_MAX, Names
-from daybook.paging.pages import SIZE_MAX, U8, U32, U64, rows_of
+from daybook.paging.pages import SIZE_MAX, U8, U64, Ids, rows_of
 from daybook.paging.plain import (
     NONE_PLACED,
     NONE_TAKEN,
@@ -327,7 +326,7 @@ class Fold:
             ready.append(_row_of(entry))
         if not ready:
             return NONE_PLACED
-        return Placed(np.array(queues, U32), np.array(priorities, U8), rows_of(ready))
+        return Placed(np.array(queues, U64), np.array(priorities, U8), rows_of(ready))
 
     def _refresh(self, queue: Queue) -> None:
         """Give a queue, which holds only what is in flight, the counts of the tables."""
@@ -392,7 +391,7 @@ class Fold:
         names.note(changed.addresses)
 
 
-def _tally(queues: NDArray[np.uint32]) -> Iterator[tuple[int, int]]:
+def _tally(queues: Ids) -> Iterator[tuple[int, int]]:
     """How often each queue is named."""
     distinct, rank = ranks(queues)
     counts = np.bincount(rank, minlength=len(distinct))

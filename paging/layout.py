@@ -17,4 +17,5 @@ LAYOUT: Final = RowLayout(
     time_column="time",
     message_column="message",
     queue_column="queue",
+    upper=events.UPPER_BITS,
 )

@@ -16,7 +16,7 @@ from daybook.engine.queues import Queue
 from daybook.engine.timers import DELIVERY, EXPIRY
 from daybook.paging import pages
 from daybook.paging.checked import Cursor, IndexDamaged, Table, Transaction
-from daybook.paging.pages import NO_ROWS, U8, U32, Rows
+from daybook.paging.pages import NO_ROWS, U8, U64, Ids, Rows
 from daybook.paging.plain import NONE_PLACED, NONE_TAKEN, Placed, Taken, ranks
 from daybook.paging.records import LevelRecord
 from daybook.paging.tables import (
@@ -179,7 +179,7 @@ class Levels:
         """Count rows, which stand level by level, in (sign 1) or out (-1)."""
         self._moved.append((rows.message, sign))
         starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
-        queue = np.repeat((numbers // LEVELS).astype(U32), counts)
+        queue = np.repeat(numbers // LEVELS, counts)
         priority = np.repeat(((PRIORITY_MAX - numbers) % LEVELS).astype(U8), counts)
         hashes = np.add.reduceat(pages.entry_hashes(queue, priority, rows), starts)
         transient = (rows.flags & PERSISTENT) == 0
@@ -206,7 +206,7 @@ class Levels:
     def _book_timers(
         self,
         txn: Transaction,
-        queue: NDArray[np.uint32],
+        queue: Ids | NDArray[np.int64],
         level: NDArray[np.uint8],
         rows: Rows,
         sign: int,
@@ -228,10 +228,10 @@ class Levels:
         more = cursor.set_range(prefix)
         while more:
             key = cursor.key()
-            if key[:4] != prefix[:4]:
+            if not key.startswith(prefix[: ID_KEY.size]):
                 return
             first = ID_KEY.unpack_from(key, LEVEL_KEY_BYTES)[0]
-            yield level_of(key[4]), pages.decode(cursor.value(), queue_id, first)
+            yield level_of(key[ID_KEY.size]), pages.decode(cursor.value(), queue_id, first)
             more = cursor.next()
 
     def transients(self, txn: Transaction, queue_id: int) -> Taken:
@@ -250,12 +250,14 @@ class Levels:
                 message = message[(rows.flags & PERSISTENT) == 0]
             count = len(message)
             found.append(
-                Taken(np.full(count, queue_id, U32), np.full(count, priority, U8), message)
+                Taken(np.full(count, queue_id, U64), np.full(count, priority, U8), message)
             )
         return join_taken(found)
 
 
-def timer_keys(queue: NDArray[np.uint32], level: NDArray[np.uint8], rows: Rows) -> Iterator[bytes]:
+def timer_keys(
+    queue: Ids | NDArray[np.int64], level: NDArray[np.uint8], rows: Rows
+) -> Iterator[bytes]:
     """Keys of the timers of entries. What is held has none: nobody looks for it."""
     for reason, times, has_timer in (
         (EXPIRY, rows.expires, level != HELD_LEVEL),
@@ -293,7 +295,7 @@ class _ByLevel(NamedTuple):
 
 
 def _by_level(
-    queue: NDArray[np.uint32], priority: NDArray[np.uint8], message: NDArray[np.uint64]
+    queue: Ids | NDArray[np.int64], priority: NDArray[np.uint8], message: NDArray[np.uint64]
 ) -> _ByLevel:
     count = len(queue)
     if not count:

@@ -3,19 +3,19 @@
 A page has at most 4,076 bytes, so that it takes one page of LMDB with the crc of its row. All
 integers are little endian: flags u8, reserved u8, count u16, last id u64; then the columns message
 u64, size u32, address u32, delivery count u16, flags u8, then expires i64 if any entry has one, due
-i64 if any is scheduled, and u8 if any needs more than a byte for its flags. Must never know where
-pages are kept.
+i64 if any is scheduled, u8 if any needs more than a byte for its flags, and u32 if any needs upper
+bits of its address. Must never know where pages are kept.
 """
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from daybook.engine.digest import HASH_FACTORS, HASH_START, STATES
-from daybook.engine.events import FORMAT
+from daybook.engine.events import FORMAT, SHORT_ID_MAX
 from daybook.engine.message import LEVELS, PRIORITIES, READY
 from daybook.paging.checked import CRC_BYTES, IndexDamaged
 from daybook.paging.records import ASIDE_MASK, ASIDE_SHIFT
@@ -29,6 +29,8 @@ WITH_DUE: Final = 2
 """Likewise for until when they are scheduled."""
 WITH_UPPER_FLAGS: Final = 4
 """Likewise for the upper byte of their flags."""
+WITH_UPPER_ADDRESS: Final = 8
+"""Likewise for the upper bits of their addresses (ADR 36)."""
 
 SIZE_MAX: Final = (1 << 32) - 1
 """What is larger is counted as this; nothing but bounds of memory depends on it."""
@@ -36,7 +38,9 @@ SIZE_MAX: Final = (1 << 32) - 1
 ROW_BYTES: Final = 19
 TIME_BYTES: Final = 8
 BYTE_MAX: Final = 255
-EXTRA_BYTES: Final = {WITH_EXPIRES: TIME_BYTES, WITH_DUE: TIME_BYTES, WITH_UPPER_FLAGS: 1}
+EXTRA_BYTES: Final = {
+    WITH_EXPIRES: TIME_BYTES, WITH_DUE: TIME_BYTES, WITH_UPPER_FLAGS: 1, WITH_UPPER_ADDRESS: 4,
+}  # fmt: skip
 """How much each of these columns takes of an entry, in the order in which they stand."""
 assert HEADER.size == HEADER_BYTES
 
@@ -45,6 +49,10 @@ U32: Final = np.dtype("<u4")
 U16: Final = np.dtype("<u2")
 U8: Final = np.dtype("u1")
 I64: Final = np.dtype("<i8")
+
+
+Ids: TypeAlias = NDArray[np.uint32] | NDArray[np.uint64]
+"""Ids of addresses or queues: of four bytes where all come from columns of four, else of eight."""
 
 
 class Rows(NamedTuple):
@@ -56,7 +64,7 @@ class Rows(NamedTuple):
 
     message: NDArray[np.uint64]
     size: NDArray[np.uint32]
-    address: NDArray[np.uint32]
+    address: Ids
     delivery_count: NDArray[np.uint16]
     flags: NDArray[np.uint16]
     expires: NDArray[np.int64]
@@ -83,7 +91,7 @@ def rows_of(entries: Sequence[tuple[int, int, int, int, int, int, int]]) -> Rows
         return NO_ROWS
     message, size, address, delivery_count, flags, expires, due = zip(*entries, strict=True)
     return Rows(
-        np.array(message, U64), np.array(size, U32), np.array(address, U32),
+        np.array(message, U64), np.array(size, U32), np.array(address, U64),
         np.array(delivery_count, U16), np.array(flags, U16), np.array(expires, I64),
         np.array(due, I64),
     )  # fmt: skip
@@ -99,7 +107,9 @@ def join(parts: Sequence[Rows]) -> Rows:
 def extras_of(rows: Rows) -> int:
     """Return which columns of their own entries need, as the flags of a page."""
     extras = WITH_EXPIRES * bool(rows.expires.any()) | WITH_DUE * bool(rows.due.any())
-    return extras | WITH_UPPER_FLAGS * bool((rows.flags > BYTE_MAX).any())
+    extras |= WITH_UPPER_FLAGS * bool((rows.flags > BYTE_MAX).any())
+    is_wide = rows.address.itemsize > U32.itemsize and rows.address.max(initial=0) > SHORT_ID_MAX
+    return extras | WITH_UPPER_ADDRESS * bool(is_wide)
 
 
 def capacity(extras: int) -> int:
@@ -123,12 +133,15 @@ def encode(rows: Rows) -> bytes:
             parts.append(column.tobytes())
     if extras & WITH_UPPER_FLAGS:
         parts.append((rows.flags >> U16.type(8)).astype(U8).tobytes())
+    if extras & WITH_UPPER_ADDRESS:
+        parts.append((rows.address >> U64.type(32)).astype(U32).tobytes())
     return b"".join(parts)
 
 
 def _columns_always(rows: Rows) -> list[NDArray[Any]]:
-    """The columns that every page has; of flags the lower byte."""
-    return [*rows[:4], rows.flags.astype(U8)]
+    """The columns that every page has; of addresses and flags the lower bits."""
+    address = rows.address.astype(U32, copy=False)
+    return [rows.message, rows.size, address, rows.delivery_count, rows.flags.astype(U8)]
 
 
 def encode_all(rows: Rows) -> list[tuple[int, bytes]]:
@@ -181,7 +194,7 @@ def decode(page: bytes, queue_id: int, first: int) -> Rows:
     offset = HEADER_BYTES
     message = np.frombuffer(page, U64, count, offset)
     sizes = np.frombuffer(page, U32, count, offset := offset + 8 * count)
-    address = np.frombuffer(page, U32, count, offset := offset + 4 * count)
+    address: Ids = np.frombuffer(page, U32, count, offset := offset + 4 * count)
     delivery_count = np.frombuffer(page, U16, count, offset := offset + 4 * count)
     flags = np.frombuffer(page, U8, count, offset := offset + 2 * count).astype(U16)
     offset += count
@@ -194,6 +207,10 @@ def decode(page: bytes, queue_id: int, first: int) -> Rows:
         offset += TIME_BYTES * count
     if extras & WITH_UPPER_FLAGS:
         flags |= np.frombuffer(page, U8, count, offset).astype(U16) << U16.type(8)
+        offset += count
+    if extras & WITH_UPPER_ADDRESS:
+        upper = np.frombuffer(page, U32, count, offset).astype(U64)
+        address = upper << U64.type(32) | address
     if int(message[0]) != first or int(message[-1]) != last:
         raise _damaged(queue_id, first, f"it begins with {message[0]} and ends with {message[-1]}")
     return Rows(message, sizes, address, delivery_count, flags, expires, due)
@@ -207,7 +224,7 @@ def _damaged(queue_id: int, first: int, what: str) -> IndexDamaged:
 
 
 def entry_hashes(
-    queue: NDArray[np.uint32], level: NDArray[np.uint8], rows: Rows
+    queue: Ids | NDArray[np.int64], level: NDArray[np.uint8], rows: Rows
 ) -> NDArray[np.uint64]:
     """`engine.digest.entry_hash` of entries that are in no flight, one for each row."""
     priority, flags = level.astype(U64), rows.flags.astype(U64)
@@ -220,7 +237,9 @@ def entry_hashes(
         flags = np.where(aside, flags & mask | flags >> shift & np.uint64(FORMAT), flags)
         state = _STATES[level]
     value = _mix(rows.message + np.uint64(HASH_START))
-    value = _mix(value ^ (queue.astype(U64) << np.uint64(32) | rows.address))
+    wide = queue.astype(U64)
+    place = wide << np.uint64(32) | wide >> np.uint64(32)
+    value = _mix(value ^ place ^ rows.address)
     known = rows.delivery_count.astype(U64) << np.uint64(32)
     known |= priority << np.uint64(16) | flags << np.uint64(8)
     value = _mix(value ^ (known | state))

@@ -17,7 +17,7 @@ from daybook.engine.apply import APPLY, nothing
 from daybook.engine.life import READY
 from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
 from daybook.paging.columns import DETAIL_BYTES, Columns
-from daybook.paging.pages import I64, NO_ROWS, SIZE_MAX, U8, U16, U32, Rows
+from daybook.paging.pages import I64, NO_ROWS, SIZE_MAX, U8, U16, U32, U64, Ids, Rows
 
 KINDS: Final = 256
 
@@ -51,7 +51,7 @@ KEY_MAX: Final = 1 << 62
 class Placed(NamedTuple):
     """Entries of any queues: which queue and priority each belongs to, and its columns."""
 
-    queue: NDArray[np.uint32]
+    queue: Ids
     priority: NDArray[np.uint8]
     rows: Rows
 
@@ -59,7 +59,7 @@ class Placed(NamedTuple):
 class Taken(NamedTuple):
     """Entries that leave the pages, by queue, priority and message id."""
 
-    queue: NDArray[np.uint32]
+    queue: Ids
     priority: NDArray[np.uint8]
     message: NDArray[np.uint64]
 
@@ -73,9 +73,9 @@ class Run(NamedTuple):
     """
 
     rest: NDArray[np.intp]
-    added: NDArray[np.uint32]
+    added: Ids
     newest: NDArray[np.uint64]
-    ended: dict[int, NDArray[np.uint32]]
+    ended: dict[int, Ids]
     appended: Placed
     taken: Taken
 
@@ -117,7 +117,7 @@ class _Items(NamedTuple):
     at: NDArray[np.intp]
     kind: NDArray[np.uint8]
     message: NDArray[np.uint64]
-    queue: NDArray[np.uint32]
+    queue: Ids
     odd: NDArray[np.bool_]
     spread: NDArray[np.bool_]
 
@@ -183,7 +183,7 @@ def _items(columns: Columns, start: int, stop: int) -> _Items:
     lists = [detail.queues for detail in _details(columns, start + positions)]
     lengths = np.array([len(queues) for queues in lists])
     at = np.concatenate((at[~spread[at]], np.repeat(positions, lengths)))
-    queues = np.array([queue_id for queues in lists for queue_id in queues], U32)
+    queues = np.array([queue_id for queues in lists for queue_id in queues], U64)
     queues = np.concatenate((queue[at[: len(at) - len(queues)]], queues))
     order = np.argsort(at, kind="stable")
     at, queues = at[order], queues[order]

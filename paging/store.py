@@ -59,7 +59,6 @@ from daybook.paging.pages import (
     NO_ROWS,
     SIZE_MAX,
     U8,
-    U32,
     U64,
     Rows,
     decode,
@@ -247,7 +246,7 @@ class IndexStore:
                 continue
             for rows in self._gap_rows(queue, priority, gap):
                 length = len(rows.message)
-                queues = np.full(length, queue.id, U32)
+                queues = np.full(length, queue.id, U64)
                 hashes = entry_hashes(queues, np.full(length, priority, U8), rows)
                 count += length
                 total += int(hashes.sum(dtype=U64))

@@ -151,7 +151,7 @@ class Survey:
         segment = open_segment(self._disk, name)
         try:
             entries = segment.footer().entries()
-            row_bytes = segment.codec().row_bytes
+            row_bytes = segment.codec().layout.stored_row_bytes()
             return sum(entry.heap_raw_bytes + row_bytes * entry.event_count for entry in entries)
         except Damage:
             return segment.file.size()

@@ -25,7 +25,7 @@ from daybook.journal.spares import OUT_OF_DESCRIPTORS, SPARES
 from daybook.paging.checked import IndexDamaged as IndexDamaged  # noqa: PLC0414 (for who opens tables)
 from daybook.paging.checked import Table, Transaction
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Number of the format of keys and values; an index of another one is made anew."""
 
 LOCK_FILE_BYTES: Final = 8192
@@ -61,22 +61,22 @@ ID_KEY: Final = Struct(">Q")
 """Addresses, queues, connections, consumers: the id. Blocks: the first LSN. Carried: the message
 id; the value is the LSN of the event that has its content now, in the same form."""
 
-PAGE_KEY: Final = Struct(">IBQ")
+PAGE_KEY: Final = Struct(">QBQ")
 """Queue id, level, id of the first message of the page."""
 
-LEVEL_KEY: Final = Struct(">IB")
-"""What the keys of all pages of a level begin with."""
+LEVEL_KEY: Final = Struct(">QB")
+"""What the keys of all pages of a level begin with: queue id, level."""
 
-FLIGHT_KEY: Final = Struct(">IQ")
+FLIGHT_KEY: Final = Struct(">QQ")
 """Queue id, message id."""
 
 LARGE_KEY: Final = Struct(">QQ")
 """First chunk of a large message, message id."""
 
-IDS_KEY: Final = Struct(">IQ")
+IDS_KEY: Final = Struct(">QQ")
 """Address id, number of the page."""
 
-TIMER_KEY: Final = Struct(">QQI")
+TIMER_KEY: Final = Struct(">QQQ")
 """Milliseconds since 1970 with the reason (`engine.timers`) above them, message id, queue id."""
 _REASON_SHIFT: Final = 56
 _TIME_MASK: Final = (1 << _REASON_SHIFT) - 1

@@ -1,8 +1,10 @@
-"""Tables of format 1 as tables of this format: for a base, which cannot be made anew.
+"""Tables of formats 1 and 2 as tables of this format: for a base, which cannot be derived again.
 
 In format 1 only some tables had crcs, of their values alone: the value of such a row began with
-one, which is proven here once more. What is taken over is otherwise believed: a base is read only
-after its SHA-256 was. Changes a copy, in place. Must never know what rows mean.
+one. In format 2 every row has the crc of today. In both the keys have four bytes for an id of a
+queue or address, and not eight. Crcs are proven here once more; what is taken over is otherwise
+believed, because a base is read only after its SHA-256 was. Changes a copy, in place. Must never
+know what the values of rows mean.
 """
 
 import shutil
@@ -17,7 +19,7 @@ import lmdb
 from crc32c import crc32c
 
 from daybook.journal.data_directory import TABLES
-from daybook.paging.checked import CRC_BYTES, IndexDamaged, Transaction
+from daybook.paging.checked import CRC_BYTES, IndexDamaged, Table, Transaction, unpacked
 from daybook.paging.tables import (
     ADDRESSES,
     CONNECTIONS,
@@ -33,12 +35,19 @@ from daybook.paging.tables import (
     POSITION_VALUE,
     QUEUES,
     SETTINGS,
+    TIMERS,
     open_for_writing,
     translated,
 )
 
-BEFORE: Final = Struct("<I").pack(1)
+FIRST: Final = Struct("<I").pack(1)
 """What tables of format 1 say of their format."""
+SECOND: Final = Struct("<I").pack(2)
+"""What tables of format 2 say of theirs, behind the crc of the row."""
+UPPER: Final = bytes(4)
+"""The upper bytes of an id that had four."""
+ID_PLACES: Final = {PAGES: 0, FLIGHTS: 0, IDS: 0, TIMERS: 16}
+"""Where the keys of these tables have an id of four bytes."""
 WITH_CRCS: Final = frozenset(
     (ADDRESSES, QUEUES, CONNECTIONS, CONSUMERS, SETTINGS, PAGES, FLIGHTS, IDS)
 )
@@ -50,7 +59,7 @@ _Row = tuple[bytes, bytes]
 
 
 def upgrade(directory: Path) -> bool:
-    """Make tables of format 1 in a directory those of today; answers whether they were of format 1.
+    """Make older tables in a directory those of today; answers whether they were older.
 
     All others stay as they are. Raises IndexDamaged and IndexUnwritable.
     """
@@ -63,11 +72,16 @@ def upgrade(directory: Path) -> bool:
         try:
             with env.begin() as txn:
                 meta = env.open_db(META, txn, create=False)
-                if txn.get(FORMAT_KEY, db=meta) != BEFORE:
+                said = bytes(txn.get(FORMAT_KEY, db=meta) or b"")
+                if said == FIRST:
+                    read, prefix = _first_rows, 0
+                elif said[CRC_BYTES:] == SECOND:
+                    read, prefix = _second_rows, CRC_BYTES
+                else:
                     return False
                 shutil.rmtree(new, ignore_errors=True)
-                data_id = bytes(txn.get(DATA_ID_KEY, db=meta) or b"")
-                _rewrite(new, data_id, {name: _rows(env, txn, name) for name in NAMES})
+                data_id = bytes(txn.get(DATA_ID_KEY, db=meta) or b"")[prefix:]
+                _rewrite(new, data_id, {name: read(directory, env, txn, name) for name in NAMES})
         finally:
             env.close()
         (new / TABLES).replace(old)
@@ -86,7 +100,27 @@ def _rewrite(directory: Path, data_id: bytes, found: dict[bytes, Iterator[_Row]]
         tables.close()
 
 
-def _rows(env: lmdb.Environment, txn: lmdb.Transaction, name: bytes) -> Iterator[_Row]:
+def _key(name: bytes, key: bytes) -> bytes:
+    """The key of today for one with an id of four bytes."""
+    place = ID_PLACES.get(name)
+    return key if place is None else key[:place] + UPPER + key[place:]
+
+
+def _second_rows(
+    directory: Path, env: lmdb.Environment, txn: lmdb.Transaction, name: bytes
+) -> Iterator[_Row]:
+    """Key and value of all rows of a table of format 2."""
+    table = Table(directory, name, env.open_db(name, txn, create=False))
+    for key, row in txn.cursor(table.dbi):
+        value = unpacked(table, bytes(key), bytes(row))
+        if name != META or key != FORMAT_KEY:
+            # New tables have their own.
+            yield _key(name, bytes(key)), value
+
+
+def _first_rows(
+    directory: Path, env: lmdb.Environment, txn: lmdb.Transaction, name: bytes
+) -> Iterator[_Row]:
     """Key and value of all rows of a table of format 1; of one that is missing there are none."""
     try:
         table = env.open_db(name, txn, create=False)
@@ -105,4 +139,4 @@ def _rows(env: lmdb.Environment, txn: lmdb.Transaction, name: bytes) -> Iterator
             continue
         if name == META and key == POSITION_KEY:
             value = value[: POSITION_VALUE.size]
-        yield bytes(key), value
+        yield _key(name, bytes(key)), value

@@ -26,10 +26,9 @@ from daybook.pipeline.header_maps import header_maps
 from daybook.pipeline.naming import NameTables, encoded
 from daybook.pipeline.schema import BY_NAME, ENCODED_COLUMNS, HEAP_COLUMNS, TIME_TYPE
 
-DTYPES: Final = tuple(np.dtype("<" + code) for _, code, _ in LAYOUT.stored())
-LENGTHS: Final = len(DTYPES) - len(HEAPS)
+LENGTHS: Final = len(LAYOUT.columns)
 """Position of the first length: that of details."""
-ALL_LENGTHS: Final = tuple(range(LENGTHS, len(DTYPES)))
+ALL_LENGTHS: Final = tuple(range(LENGTHS, LENGTHS + len(HEAPS)))
 DETAIL: Final = 0
 HEADERS: Final = 1
 BODY: Final = 2
@@ -91,7 +90,7 @@ class Part:
             load([self])
         else:
             column = self.block.columns()[position]
-            self.arrays[position] = np.frombuffer(column, DTYPES[position])
+            self.arrays[position] = np.frombuffer(column, "<" + column.format)
 
     def chosen(self, position: int) -> NDArray[Any]:
         """The same of the selected rows."""
@@ -183,8 +182,10 @@ def load(parts: Parts) -> None:
     for part, rows in zip(parts, leading_rows(codec, blocks, wanted), strict=True):
         count = part.block.count
         starts = codec.order(part.block.header).starts
+        codes = codec.codes(part.block.header)
         part.arrays = {
-            each: np.frombuffer(rows, DTYPES[each], count, count * starts[each]) for each in wanted
+            each: np.frombuffer(rows, "<" + codes[each], count, count * starts[each])
+            for each in wanted
         }
 
 

@@ -45,7 +45,7 @@ from daybook.journal.format import (
 from daybook.journal.rows_frame import Order
 from daybook.journal.segment import CHUNK_BYTES, Segment
 from daybook.paging.layout import LAYOUT
-from daybook.pipeline.arrays import DTYPES, Part, column
+from daybook.pipeline.arrays import Part, column
 from daybook.pipeline.naming import NameTables
 from daybook.pipeline.schema import ALL_COLUMNS, arrow_schema
 
@@ -328,8 +328,8 @@ class Rebuilder:
         self, block: BlockProof, raw: "_RawRows", start: int, end: int
     ) -> RebuiltBlock | None:
         """Make a block again; None if its rows are not those that it had."""
-        order = self._codec.order(block.header)
-        rows, heap = raw.rows(order, start, end), raw.heap(start, end)
+        order, codes = self._codec.order(block.header), self._codec.codes(block.header)
+        rows, heap = raw.rows(order, codes, start, end), raw.heap(start, end)
         digest = hashlib.sha256(rows)
         digest.update(heap)
         if digest.digest() != block.digest:
@@ -403,15 +403,15 @@ class _RawRows:
         for name in (*_ROW_COLUMNS, *_HEAP_COLUMNS):
             if table.column(name).null_count:
                 raise Damage(f"column {name} has nulls, which it cannot have")
-        self._columns: Final = [
-            _integers(table.column(name)).astype(dtype, copy=False)
-            for name, dtype in zip(_ROW_COLUMNS, DTYPES, strict=False)
-        ]
+        self._columns: Final = [_integers(table.column(name)) for name in _ROW_COLUMNS]
         self._heaps: Final = [_Strings(table.column(name)) for name in _HEAP_COLUMNS]
 
-    def rows(self, order: Order, start: int, end: int) -> bytes:
-        """The rows frame of these rows, uncompressed."""
-        parts = [each[start:end].tobytes() for each in self._columns]
+    def rows(self, order: Order, codes: list[str], start: int, end: int) -> bytes:
+        """The rows frame of these rows, uncompressed, with columns of these struct codes."""
+        parts = [
+            each[start:end].astype("<" + code, copy=False).tobytes()
+            for each, code in zip(self._columns, codes, strict=False)
+        ]
         parts += [each.lengths(start, end).tobytes() for each in self._heaps]
         return b"".join([parts[position] for position in order.positions])
 

@@ -1,7 +1,8 @@
 """Writes a golden journal of format version 1; what it wrote must stay readable for ever.
 
 `v1` was written when blocks had the order of the layout, `v1-narrow-first` with that flag,
-`v1-padded` with blocks that end with a device block of 512 bytes.
+`v1-padded` with blocks that end with a device block of 512 bytes, `v1-wide` with queues whose ids
+need more than four bytes in some blocks.
 
 Run once:
 
@@ -23,7 +24,7 @@ from daybook.journal.format import RESERVE_NAME
 from daybook.journal.journal import Journal
 from daybook.journal.layout import RowLayout
 
-FOLDER: Final = Path(__file__).parent / "v1-padded"
+FOLDER: Final = Path(__file__).parent / "v1-wide"
 DATA_ID: Final = b"golden journal 1"
 LAYOUT: Final = RowLayout(
     columns=(
@@ -42,7 +43,10 @@ LAYOUT: Final = RowLayout(
     message_column="message",
     queue_column="queue",
 )
-ROW: Final = Struct("<BBHIQqIII4x")
+WIDE: Final = msgspec.structs.replace(LAYOUT, upper=(("queue", "H", 36),))
+ROW: Final = Struct("<BBHIQqIIIH2x")
+WIDE_FROM: Final = 5
+"""Number of the first block with such queues, if there are any."""
 BLOCKS: Final = 14
 
 
@@ -50,13 +54,25 @@ LONG: Final = 9
 """Number of the block that may be long."""
 
 
-def block(number: int, first_lsn: int, count: int) -> list[tuple[tuple[int, ...], list[bytes]]]:
-    """Rows and strings of a block: some empty, some compressible, some not."""
+def block(
+    number: int, first_lsn: int, count: int, upper: int = 0
+) -> list[tuple[tuple[int, ...], list[bytes]]]:
+    """Rows and strings of a block: some empty, some compressible, some not.
+
+    Every other queue has these upper bits.
+    """
     chance = random.Random(number)
     events: list[tuple[tuple[int, ...], list[bytes]]] = []
     for position in range(count):
         lsn = first_lsn + position
-        row = (lsn % 70, number % 9, lsn % 3, lsn % 4, lsn // 2, 1_760_000_000_000_000 + lsn)
+        row = (
+            lsn % 70,
+            number % 9,
+            lsn % 3,
+            lsn % 4 | upper * (lsn % 2) << 32,
+            lsn // 2,
+            1_760_000_000_000_000 + lsn,
+        )
         detail = b"" if lsn % 3 else msgspec.msgpack.encode({"lsn": lsn})
         headers = b"content-type:text/plain\n" * (lsn % 2)
         body = chance.randbytes(700) if lsn % 4 == 0 else b"body %d " % lsn * (lsn % 5)
@@ -64,17 +80,24 @@ def block(number: int, first_lsn: int, count: int) -> list[tuple[tuple[int, ...]
     return events
 
 
-def write(folder: Path, longest: int, device_block_bytes: int) -> dict[str, Any]:
+def packed(row: tuple[int, ...], strings: list[bytes]) -> bytes:
+    """A row as writers have it in memory."""
+    kind, reason, attempt, queue, *rest = row
+    lengths = map(len, strings)
+    return ROW.pack(kind, reason, attempt, queue & (1 << 32) - 1, *rest, *lengths, queue >> 32)
+
+
+def write(folder: Path, longest: int, device_block_bytes: int, upper: int = 0) -> dict[str, Any]:
     """Write the journal, one block with so many events; answers what reading it must give."""
     disk = RealDisk(folder)
     journal = Journal.create(
-        disk, LAYOUT, data_id=DATA_ID, segment_bytes=8192, device_block_bytes=device_block_bytes
+        disk, WIDE, data_id=DATA_ID, segment_bytes=8192, device_block_bytes=device_block_bytes
     )
     expected: list[Any] = []
     for number in range(BLOCKS):
         count = longest if number == LONG else 1 + number % 5
-        events = block(number, journal.next_lsn, count)
-        rows = [ROW.pack(*row, *map(len, strings)) for row, strings in events]
+        events = block(number, journal.next_lsn, count, upper * (number >= WIDE_FROM))
+        rows = [packed(row, strings) for row, strings in events]
         heaps = [[strings[k] for _, strings in events if strings[k]] for k in range(3)]
         for position, (row, strings) in enumerate(events):
             hexadecimal = [text.hex() for text in strings]
@@ -94,9 +117,11 @@ def write(folder: Path, longest: int, device_block_bytes: int) -> dict[str, Any]
     }
 
 
-VARIANTS: Final = {"v1": (5, 0), "v1-narrow-first": (200, 0), "v1-padded": (200, 512)}
-"""Of each golden journal the events of its longest block, which is in parts from 64 on, and the
-size of the device blocks that its blocks end with."""
+VARIANTS: Final = {
+    "v1": (5, 0), "v1-narrow-first": (200, 0), "v1-padded": (200, 512), "v1-wide": (200, 0, 789),
+}  # fmt: skip
+"""Of each golden journal the events of its longest block, which is in parts from 64 on, the size of
+the device blocks that its blocks end with, and upper bits of queues."""
 
 
 def main() -> None:

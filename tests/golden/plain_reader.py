@@ -37,7 +37,7 @@ def read_segment(path: Path, previous_hash: bytes) -> Iterator[tuple[bytes, list
         _, flags, _, first_lsn, _, count, rows_raw, rows_stored, heap_raw, heap_stored = head[:10]
         assert crc32c(data_id + data[offset : offset + 68]) == head[13]
         assert (first_lsn, head[12], flags == 1) == (lsn, previous_hash, count == 0)
-        assert flags in (0, 1, 2)
+        assert flags in (0, 1, 2, 6)
         rows_end = offset + 72 + rows_stored
         end = rows_end + heap_stored
         rows, heap = data[offset + 72 : rows_end], data[rows_end:end]
@@ -46,12 +46,19 @@ def read_segment(path: Path, previous_hash: bytes) -> Iterator[tuple[bytes, list
         rows = zstandard.decompress(rows) if rows else b""
         heap = zstandard.decompress(heap) if heap_raw else b""
         assert (len(rows), len(heap)) == (rows_raw, heap_raw)
-        order = narrow_first(layout) if flags == 2 else None
-        yield previous_hash, events_of(layout, order, first_lsn, count, rows, heap)
+        stored = widened(layout) if flags & 4 else layout
+        order = narrow_first(stored) if flags & 2 else None
+        yield previous_hash, events_of(stored, order, first_lsn, count, rows, heap)
         lsn += count
         offset = end
     if any(data[offset:]):
         check_footer(data, offset, data_id, previous_hash, lsn - 1)
+
+
+def widened(layout: Any) -> Any:
+    """The layout of a wide block."""
+    columns = [(name, "Q" if code == "I" else code, at) for name, code, at in layout["columns"]]
+    return {**layout, "columns": columns}
 
 
 def codes_of(layout: Any) -> list[str]:

@@ -380,7 +380,8 @@ def test_rows_and_proof_changed_together_are_found_by_the_chain(place: Place) ->
     forged = with_cell(table, "body", row, forged_body)
     raw = proof_module._RawRows(forged.combine_chunks())
     end = start + block.header.event_count
-    content = raw.rows(narrow_first(LAYOUT), start, end) + raw.heap(start, end)
+    codes = [code for _, code, _ in LAYOUT.stored()]
+    content = raw.rows(narrow_first(LAYOUT), codes, start, end) + raw.heap(start, end)
     digest = hashlib.sha256(content).digest()
     blocks = tuple(each._replace(digest=digest) if each is block else each for each in proof.blocks)
     pq.write_table(forged, place.file(1))

@@ -12,6 +12,7 @@ from daybook.engine.broker import Broker
 from daybook.engine.definitions import Detail
 from daybook.engine.events import COLUMNS, EVENT_TYPES, ROW_STRUCT
 from daybook.engine.pending import Pending
+from daybook.engine.rows import pack_wide
 from daybook.engine.state import State
 from tests.support.world import unpack
 
@@ -61,7 +62,7 @@ def test_a_batch_gives_its_events_back(
 ) -> None:
     batch = Pending(first_lsn)
     for row, *parts in written:
-        batch.rows.append(ROW_STRUCT.pack(*row, *map(len, parts)))
+        batch.rows.append(pack_wide(row, *map(len, parts)))
         for heap, part in zip(batch.heaps, parts, strict=True):
             if part:
                 heap.append(part)

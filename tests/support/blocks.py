@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from daybook.engine.events import ROW_STRUCT
+from daybook.engine.rows import pack_wide
 from daybook.journal.batch import Batch
 from daybook.journal.block import Block, BlockCodec, RawBlock
 from daybook.journal.format import BLOCK_HEADER_BYTES, NO_HASH, BlockHeader
@@ -25,7 +25,7 @@ class Chain:
         """The block of some events, at least one."""
         strings = [(event.detail, event.headers, event.body) for event in events]
         rows = [
-            ROW_STRUCT.pack(*event.row, *map(len, heaps))
+            pack_wide(event.row, *map(len, heaps))
             for event, heaps in zip(events, strings, strict=True)
         ]
         heaps = [[text for text in heap if text] for heap in zip(*strings, strict=True)]

@@ -9,8 +9,8 @@ from random import Random
 
 from daybook.engine import commands as c
 from daybook.engine import definitions, events
-from daybook.engine.events import ROW_STRUCT
 from daybook.engine.headers import build
+from daybook.engine.rows import pack_wide
 from daybook.engine.settings import Matches
 from daybook.engine.settlements import BY_SETTLEMENT, FAILED, UNMETERED
 from daybook.journal.batch import Batch
@@ -41,8 +41,7 @@ def batch_of(events: Sequence[Event]) -> Batch:
     """The batch that becomes a block of these events."""
     strings = [(event.detail, event.headers, event.body) for event in events]
     rows = [
-        ROW_STRUCT.pack(*event.row, *map(len, texts))
-        for event, texts in zip(events, strings, strict=True)
+        pack_wide(event.row, *map(len, texts)) for event, texts in zip(events, strings, strict=True)
     ]
     heaps = [[text for text in heap if text] for heap in zip(*strings, strict=True)]
     return Batch(events[0].lsn, rows, heaps, events[-1].row[-1])

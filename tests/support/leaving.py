@@ -12,8 +12,8 @@ from random import Random
 from daybook.engine import transactions
 from daybook.engine.carrying import large_before
 from daybook.engine.commands import CarryChunk
-from daybook.engine.events import ROW_STRUCT
 from daybook.engine.message import Message
+from daybook.engine.rows import pack_wide
 from daybook.journal.batch import Batch
 from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
@@ -70,7 +70,7 @@ class Leaving:
         for event in self.world.journal[self._journal.next_lsn - 1 :]:
             # Blocks of one event fill segments soonest.
             strings = [event.detail, event.headers, event.body]
-            row = ROW_STRUCT.pack(*event.row, *map(len, strings))
+            row = pack_wide(event.row, *map(len, strings))
             heaps = [[text] if text else [] for text in strings]
             self._journal.append(Batch(event.lsn, [row], heaps, event.row[-1]))
 

@@ -29,13 +29,14 @@ from daybook.engine.commands import (
 )
 from daybook.engine.core import Options
 from daybook.engine.digest import digest
-from daybook.engine.events import ROW_STRUCT, Row
+from daybook.engine.events import Row
 from daybook.engine.headers import build
 from daybook.engine.invariants import check as check_invariants
 from daybook.engine.level import position_of
 from daybook.engine.message import READY, Entry, Message
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Refusal
+from daybook.engine.rows import unpack_wide
 from daybook.engine.settlements import FAILED
 from daybook.engine.state import State
 from tests.support.filters import compile_filter
@@ -83,13 +84,13 @@ def unpack(batch: Any) -> list[Event]:
     heaps = [iter(heap) for heap in batch.heaps]
     found = []
     for position, packed in enumerate(batch.rows):
-        values = ROW_STRUCT.unpack(packed)
+        row, lengths = unpack_wide(packed)
         strings = []
-        for length, heap in zip(values[12:], heaps, strict=True):
+        for length, heap in zip(lengths, heaps, strict=True):
             string = next(heap) if length else b""
             assert len(string) == length
             strings.append(string)
-        found.append(Event(batch.first_lsn + position, values[:12], *strings))
+        found.append(Event(batch.first_lsn + position, row, *strings))
     assert all(next(heap, None) is None for heap in heaps)
     return found
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from daybook.engine.events import BODY_OMITTED, FLAGS, KIND, LARGE, QUEUE, ROUTED, ROW_STRUCT
+from daybook.engine.events import BODY_OMITTED, FLAGS, KIND, LARGE, QUEUE, ROUTED
 from daybook.engine.message import PRIORITIES, Entry
 from daybook.engine.queues import Queue
+from daybook.engine.rows import pack_wide
 from daybook.engine.state import State
 from daybook.engine.timers import EXPIRY
 from daybook.journal.batch import Batch
@@ -44,7 +45,7 @@ def write_journal(journal: Journal, events: Sequence[Event]) -> None:
     """Append what the journal does not have yet, in small blocks."""
     for start in range(journal.next_lsn - 1, len(events), BLOCK_EVENTS):
         some = events[start : start + BLOCK_EVENTS]
-        rows = [ROW_STRUCT.pack(*e.row, *[len(text) for text in e[2:]]) for e in some]
+        rows = [pack_wide(e.row, *[len(text) for text in e[2:]]) for e in some]
         heaps = [[text for text in texts if text] for texts in list(zip(*some, strict=True))[2:]]
         journal.append(Batch(some[0].lsn, rows, heaps, some[-1].row[-1]))
 

@@ -34,7 +34,7 @@ def listed(disk: RealDisk) -> list[list[object]]:
 
 
 def test_there_are_golden_journals() -> None:
-    assert [folder.name for folder in VERSIONS] == ["v1", "v1-narrow-first", "v1-padded"]
+    assert [folder.name for folder in VERSIONS] == ["v1", "v1-narrow-first", "v1-padded", "v1-wide"]
 
 
 @pytest.mark.parametrize("folder", VERSIONS, ids=lambda folder: folder.name)

@@ -18,6 +18,7 @@ from daybook.paging.tables import (
     ID_KEY,
     IDS,
     IDS_KEY,
+    PAGE_KEY,
     PAGES,
     QUEUES,
     TIMER_KEY,
@@ -60,7 +61,7 @@ def spoil(path: Path, work: Spoil) -> None:
 
 def only_page(tables: Tables, txn: Transaction) -> tuple[bytes, pages.Rows]:
     ((key, value),) = txn.rows(tables.db(PAGES))
-    return bytes(key), pages.decode(bytes(value), 1, ID_KEY.unpack(key[5:])[0])
+    return bytes(key), pages.decode(bytes(value), 1, PAGE_KEY.unpack(key)[2])
 
 
 def put_rows(tables: Tables, txn: Transaction, rows: pages.Rows) -> None:

@@ -3,6 +3,7 @@
 import errno
 import random
 from itertools import accumulate
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,7 +13,14 @@ from hypothesis import strategies as st
 from daybook.journal.disk import MemoryDisk, MemoryFile
 from daybook.journal.format import Damage
 from daybook.paging import clusters
-from daybook.paging.clusters import ClusterReader, Gathered, Range, check_cluster, write_cluster
+from daybook.paging.clusters import (
+    ClusterReader,
+    Gathered,
+    Range,
+    check_cluster,
+    merge_clusters,
+    write_cluster,
+)
 from daybook.paging.content import DecodedCache
 
 DATA_ID = b"d" * 16
@@ -33,7 +41,7 @@ def gathered(messages: Messages) -> Gathered:
     keys = sorted(messages)
     texts = [messages[key] for key in keys]
     return Gathered(
-        np.array([queue for queue, _ in keys], np.uint32),
+        np.array([queue for queue, _ in keys], np.uint64),
         np.array([number for _, number in keys], np.uint64),
         np.array([len(headers) for headers, _ in texts], np.uint32),
         np.array([len(body) for _, body in texts], np.uint32),
@@ -80,6 +88,24 @@ def test_what_went_in_comes_out(messages: Messages, cache_bytes: int, step: int)
             assert reader.fetch(queue_id, asked) == own
     assert reader.take_notes() == []
     reader.close()
+
+
+def test_a_cluster_of_format_1_is_read_and_merged() -> None:
+    disk, older, newer = MemoryDisk(), some(60), some(60, 200)
+    first = clusters.FORMATS[0]
+    with patch.multiple(clusters, FORMAT=first, SHAPE=clusters.SHAPES[first]):
+        before = written(disk, older)
+    check_cluster(disk, DATA_ID, before)
+    wide = {(queue << 40, number): text for (queue, number), text in newer.items()}
+    parts = [before, written(disk, wide)]
+    merged = merge_clusters(disk, DATA_ID, parts, 1, parts[1].last)
+    for known in (parts, [merged]):
+        reader = reader_of(disk, *known)
+        for messages in (older, wide):
+            for queue_id in {queue for queue, _ in messages}:
+                ids = ids_of(messages, queue_id)
+                expected = [messages[queue_id, number] for number in ids]
+                assert reader.fetch(queue_id, ids) == expected
 
 
 def test_several_clusters_and_what_lies_between() -> None:

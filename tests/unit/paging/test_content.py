@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from daybook.engine import events
-from daybook.engine.events import ROW_STRUCT
 from daybook.engine.queues import StoreError
+from daybook.engine.rows import pack_wide
 from daybook.journal.batch import Batch
 from daybook.journal.disk import Disk, MemoryDisk, RealDisk
 from daybook.journal.format import segment_first_lsn, segment_name
@@ -85,7 +85,7 @@ class Written:
         for lsn in range(first, first + count):
             event = self._make(lsn)
             self.events.append(event)
-            rows.append(ROW_STRUCT.pack(*event.row, *[len(text) for text in event[1:]]))
+            rows.append(pack_wide(event.row, *[len(text) for text in event[1:]]))
             for heap, text in zip((details, headers, bodies), event[1:], strict=True):
                 if text:
                     heap.append(text)
@@ -474,8 +474,7 @@ class Mixed:
             some = rows[lsn - 1 : lsn - 1 + count]
             bodies = [b"body %d" % (lsn + place) for place in range(count)]
             packed = [
-                ROW_STRUCT.pack(*row, 0, 0, len(body))
-                for row, body in zip(some, bodies, strict=True)
+                pack_wide(row, 0, 0, len(body)) for row, body in zip(some, bodies, strict=True)
             ]
             self.journal.append(Batch(lsn, packed, ([], [], bodies), 1))
             lsn += count

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from daybook.engine.events import ROW_STRUCT
+from daybook.engine.rows import pack_wide
 from daybook.journal.batch import Batch
 from daybook.journal.data_directory import TABLES
 from daybook.journal.disk import MemoryDisk
@@ -30,7 +30,7 @@ DATA_ID = bytes(range(16))
 def append(journal: Journal, events: list[Event]) -> None:
     for event in events:
         strings = (event.detail, event.headers, event.body)
-        packed = ROW_STRUCT.pack(*event.row, *map(len, strings))
+        packed = pack_wide(event.row, *map(len, strings))
         heaps = [[text] if text else [] for text in strings]
         journal.append(Batch(event.lsn, [packed], heaps, event.row[11]))
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.digest import entry_hash
-from daybook.engine.events import FORMAT
+from daybook.engine.events import FORMAT, ID_MAX, SHORT_ID_MAX
 from daybook.engine.message import (
     HELD_LEVEL,
     PRIORITIES,
@@ -22,20 +22,25 @@ from daybook.paging.tables import IndexDamaged
 Known = tuple[int, int, int, int, int, int, int]
 
 ids = st.integers(1, (1 << 63) - 1)
+places = st.integers(1, 9) | st.integers(SHORT_ID_MAX - 1, SHORT_ID_MAX + 2) | st.just(ID_MAX)
 times = st.one_of(st.just(0), st.integers(0, (1 << 63) - 1))
 known = st.tuples(
-    ids, st.integers(0, SIZE_MAX), st.integers(0, SIZE_MAX), st.integers(0, 65535),
+    ids, st.integers(0, SIZE_MAX), places, st.integers(0, 65535),
     st.one_of(st.integers(0, 255), st.integers(0, 65535)), times, times,
 )  # fmt: skip
-entries = st.lists(known, min_size=1, max_size=112, unique_by=lambda row: row[0]).map(sorted)
+entries = st.lists(known, min_size=1, max_size=101, unique_by=lambda row: row[0]).map(sorted)
 
 
 def listed(rows: Rows) -> list[Known]:
     return list(zip(*[column.tolist() for column in rows], strict=True))
 
 
-def some(count: int, first: int = 1, expires: int = 0, due: int = 0, flags: int = 1) -> Rows:
-    return rows_of([(first + n, 200 + n, 3, n % 4, flags, expires, due) for n in range(count)])
+def some(
+    count: int, first: int = 1, expires: int = 0, due: int = 0, flags: int = 1, address: int = 3
+) -> Rows:
+    return rows_of(
+        [(first + n, 200 + n, address, n % 4, flags, expires, due) for n in range(count)]
+    )
 
 
 @given(entries=entries)
@@ -48,12 +53,15 @@ def test_a_page_gives_back_what_it_was_made_of(entries: list[Known]) -> None:
     assert bool(header.extras & pages.WITH_EXPIRES) == any(entry[5] for entry in entries)
     assert bool(header.extras & pages.WITH_DUE) == any(entry[6] for entry in entries)
     assert bool(header.extras & pages.WITH_UPPER_FLAGS) == any(entry[4] > 255 for entry in entries)
+    is_wide = any(entry[2] > SHORT_ID_MAX for entry in entries)
+    assert bool(header.extras & pages.WITH_UPPER_ADDRESS) == is_wide
 
 
 @pytest.mark.parametrize(
     ("extras", "most"),
     [
         ({}, 213), ({"expires": 9}, 150), ({"due": 9}, 150), ({"expires": 9, "due": 9}, 116),
+        ({"address": 1 << 32}, 176), ({"flags": 256, "due": 9, "address": 1 << 32}, 127),
         ({"flags": 256}, 203), ({"expires": 9, "due": 9, "flags": 256}, 112),
     ],
 )  # fmt: skip
@@ -110,12 +118,12 @@ def test_rows_may_be_taken_in_any_way() -> None:
     assert listed(rows.take(np.array([4, 0]))) == [listed(rows)[4], listed(rows)[0]]
 
 
-@given(entries=entries, queue=st.integers(0, SIZE_MAX), level=st.integers(0, HELD_LEVEL))
+@given(entries=entries, queue=places, level=st.integers(0, HELD_LEVEL))
 def test_hashes_are_those_of_the_digest(entries: list[Known], queue: int, level: int) -> None:
     rows = rows_of(entries)
     levels = [SCHEDULED_LEVEL if entry[6] else level for entry in entries]
     found = pages.entry_hashes(
-        np.full(len(entries), queue, pages.U32), np.array(levels, pages.U8), rows
+        np.full(len(entries), queue, pages.U64), np.array(levels, pages.U8), rows
     )
     expected = []
     for (message_id, size, address, delivery_count, flags, expires, due), each in zip(

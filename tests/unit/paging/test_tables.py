@@ -147,7 +147,7 @@ def test_tables_of_another_journal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "what"),
     [
-        (FORMAT_KEY, b"\3\0\0\0", "not of format 2"),
+        (FORMAT_KEY, b"\4\0\0\0", "not of format 3"),
         (DATA_ID_KEY, None, "does not say which journal"),
         (module.POSITION_KEY, b"short", "its position is no position"),
     ],

@@ -5,6 +5,7 @@ import pytest
 from daybook.engine import events
 from daybook.engine.broker import Broker
 from daybook.engine.commands import CreateAddress, Start
+from daybook.engine.rows import pack_wide
 from daybook.engine.state import State
 from daybook.journal.batch import Batch
 from daybook.journal.disk import MemoryDisk
@@ -17,7 +18,7 @@ from daybook.recovery.fold import FoldError, fold
 def journal_of(*rows: events.Row) -> MemoryDisk:
     disk = MemoryDisk()
     journal = Journal.create(disk, LAYOUT, data_id=bytes(16))
-    packed = [events.ROW_STRUCT.pack(*row, 0, 0, 0) for row in rows]
+    packed = [pack_wide(row, 0, 0, 0) for row in rows]
     journal.append(Batch(1, packed, [[], [], []], rows[-1][events.TIME]))
     journal.close()
     return disk

@@ -2,7 +2,8 @@
 
 import pytest
 
-from daybook.engine.events import DROPPED, KIND, ROW_STRUCT
+from daybook.engine.events import DROPPED, KIND
+from daybook.engine.rows import unpack_wide
 from tests.unit.protocols.stomp.exchange import Client, Exchange
 
 SEND = "SEND\ndestination:/queue/q\n_AMQ_DUPL_ID:{}\nreceipt:{}"
@@ -11,7 +12,7 @@ SEND = "SEND\ndestination:/queue/q\n_AMQ_DUPL_ID:{}\nreceipt:{}"
 def kinds(exchange: Exchange) -> list[int]:
     """Kinds of the events since the last look."""
     batch = exchange.broker.take()
-    return [ROW_STRUCT.unpack(row)[KIND] for row in batch.rows] if batch is not None else []
+    return [unpack_wide(row)[0][KIND] for row in batch.rows] if batch is not None else []
 
 
 def test_a_message_that_comes_again_is_receipted_and_dropped() -> None:

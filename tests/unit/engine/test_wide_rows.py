@@ -1,0 +1,49 @@
+"""Rows whose ids of address and queue need more than four bytes."""
+
+import struct
+
+import pytest
+
+from daybook.engine import events
+from daybook.engine.commands import CreateQueue
+from daybook.engine.definitions import QueueDefinition
+from daybook.engine.events import ADDRESS, ID_MAX, QUEUE, ROW_STRUCT, SHORT_ID_MAX
+from daybook.engine.rows import pack_wide, unpack_wide
+from tests.support.wide import NEAR, ids_from
+from tests.support.world import World
+
+
+@pytest.mark.parametrize("address", [0, 1, SHORT_ID_MAX, SHORT_ID_MAX + 1, ID_MAX])
+@pytest.mark.parametrize("queue", [0, 1, SHORT_ID_MAX, SHORT_ID_MAX + 1, ID_MAX])
+def test_every_id_comes_back(address: int, queue: int) -> None:
+    row = (17, 1, 2, address, queue, 4, 5, 6, 7, 8, 9, 10)
+    packed = pack_wide(row, 11, 12, 13)
+    assert unpack_wide(packed) == (row, (11, 12, 13))
+    if max(address, queue) <= SHORT_ID_MAX:
+        assert packed == ROW_STRUCT.pack(*row, 11, 12, 13)
+
+
+def test_what_no_row_can_have_is_refused() -> None:
+    for place, value in (
+        (ADDRESS, ID_MAX + 1),
+        (QUEUE, ID_MAX + 1),
+        (events.DELIVERY_COUNT, 70000),
+    ):
+        row = list(events.row(events.ROUTED))
+        row[place] = value
+        with pytest.raises(struct.error):
+            pack_wide(tuple(row), 0, 0, 0)  # type: ignore[arg-type]
+
+
+def test_the_hot_paths_write_wide_rows_too() -> None:
+    """Routed, Delivered and Acknowledged write their rows themselves."""
+    with ids_from():
+        world = World()
+        for name in "abc":
+            world.ok(CreateQueue(name, QueueDefinition(name=name)))
+        consumer = world.attach(world.connect(), "c", credit_messages=1)
+        world.ack(consumer, world.send("c", b"one"))
+        world.restart()
+    written = {event.name: (event.row[ADDRESS], event.row[QUEUE]) for event in world.journal}
+    for name in ("Routed", "Delivered", "Acknowledged"):
+        assert written[name] == (NEAR + 2, NEAR + 2)
