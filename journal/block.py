@@ -32,7 +32,7 @@ from daybook.journal.format import (
     pack_padding,
     unpack_block_header,
 )
-from daybook.journal.layout import LENGTH_CODE, UPPER_CODE, WIDTHS, RowLayout
+from daybook.journal.layout import UPPER_CODE, WIDENED, WIDTHS, RowLayout
 from daybook.journal.trust import too_large
 
 COMPRESSION_LEVEL: Final = 1
@@ -119,7 +119,15 @@ class BlockCodec:
         self.salt: Final = header_salt(data_id)
         self._usual: Final = _form(layout)
         self._wide: Final = _form(layout.widened())
-        self._upper: Final = {name: offset for name, _, offset in layout.upper}
+        # Where batches have the columns, and the upper bits of some, by position: start and step.
+        self._places: Final = [
+            (code, offset // WIDTHS[code], layout.row_bytes // WIDTHS[code])
+            for _, code, offset in layout.stored()
+        ]
+        self._uppers: Final = [
+            (layout.position(name), offset // WIDTHS[code], layout.row_bytes // WIDTHS[code])
+            for name, code, offset in layout.upper
+        ]
         self.heap_count: Final = len(layout.heaps)
         # Positions of the lengths of heaps.
         self.lengths: Final = tuple(range(len(layout.columns), len(self._usual.stored)))
@@ -136,9 +144,7 @@ class BlockCodec:
         """Make the block of a batch; AssertionError if rows and heaps do not fit together."""
         joined = b"".join(batch.rows)
         count = len(joined) // self.layout.row_bytes
-        is_wide = self._has_upper_bits(joined)
-        form = self._wide if is_wide else self._usual
-        columns = self._transpose(joined, form)
+        columns, form = self._transpose(joined)
         heaps = [b"".join(strings) for strings in batch.heaps]
         assert len(heaps) == self.heap_count, "a list of strings is needed for each heap"
         lengths = columns[len(columns) - self.heap_count :]
@@ -152,8 +158,9 @@ class BlockCodec:
         rows = rows_frame.compress(self._compressor, raw_rows, count, order)
         heap = self._compressor.compress(raw_heap) if raw_heap else b""
         heap += pack_padding(padding(BLOCK_HEADER_BYTES + len(rows) + len(heap)))
+        flags = FLAG_NARROW_FIRST | FLAG_WIDE if form is self._wide else FLAG_NARROW_FIRST
         header = BlockHeader(
-            FLAG_NARROW_FIRST | FLAG_WIDE * is_wide, batch.first_lsn, batch.time, count,
+            flags, batch.first_lsn, batch.time, count,
             len(raw_rows), len(rows), len(raw_heap), len(heap),
             frame_crc(rows), frame_crc(heap), previous_hash,
         )  # fmt: skip
@@ -179,41 +186,26 @@ class BlockCodec:
         assert len(data) == header.block_bytes
         return EncodedBlock(header, data, block_hash(packed, rows, heap), summary)
 
-    def _strided(self, joined: bytes, code: str, offset: int) -> memoryview:
-        """What stands at an offset of each row."""
-        width = WIDTHS[code]
-        step = self.layout.row_bytes // width
-        return typed(memoryview(joined), code)[offset // width :: step]
-
-    def _has_upper_bits(self, joined: bytes) -> bool:
-        """Whether a row has a value that needs a wide block."""
-        return any(
-            self._strided(joined, UPPER_CODE, offset).tobytes().strip(b"\0")
-            for offset in self._upper.values()
-        )
-
-    def _transpose(self, joined: bytes, form: Form) -> list[memoryview]:
-        """Turn rows into columns: one strided copy for each."""
+    def _transpose(self, joined: bytes) -> tuple[list[memoryview], Form]:
+        """Turn rows into columns, one strided copy for each, and say in which form they are."""
         assert len(joined) > 0, "a block without events is a mark"
         assert len(joined) % self.layout.row_bytes == 0, "rows of the wrong size"
-        columns = []
-        for (name, code, offset), (_, wanted, _) in zip(
-            self._usual.stored, form.stored, strict=True
-        ):
-            strided = self._strided(joined, code, offset)
-            if wanted != code:
-                columns.append(self._widened(joined, strided, self._upper.get(name)))
-            else:
-                columns.append(typed(memoryview(strided.tobytes()), code))
-        return columns
-
-    def _widened(self, joined: bytes, lower: memoryview, upper: int | None) -> memoryview:
-        """A column of eight bytes, from one of four and the offset of its upper bits, if any."""
-        whole = memoryview(bytearray(8 * len(lower)))
-        typed(whole, LENGTH_CODE)[::2] = lower
-        if upper is not None:
-            typed(whole, UPPER_CODE)[2::4] = self._strided(joined, UPPER_CODE, upper)
-        return typed(whole.toreadonly(), "Q")
+        whole = memoryview(joined)
+        views = {code: typed(whole, code) for code in WIDTHS}
+        columns = [
+            typed(memoryview(views[code][start::step].tobytes()), code)
+            for code, start, step in self._places
+        ]
+        uppers = {
+            position: views[UPPER_CODE][start::step].tobytes()
+            for position, start, step in self._uppers
+        }
+        if not any(upper.strip(b"\0") for upper in uppers.values()):
+            return columns, self._usual
+        for position, (_, code, _) in enumerate(self.layout.columns):
+            if code in WIDENED:
+                columns[position] = _widened(columns[position], uppers.get(position))
+        return columns, self._wide
 
     def columns(self, header: BlockHeader, rows: bytes) -> list[memoryview]:
         """Decompress a rows frame; one view for each column, lengths last. Raises Damage."""
@@ -402,6 +394,15 @@ class Block:
         ]
         lsns = range(self.first_lsn, self.first_lsn + self.count)
         return zip(lsns, self.rows(), *strings, strict=True)
+
+
+def _widened(lower: memoryview, upper: bytes | None) -> memoryview:
+    """A column of eight bytes, of one of four and its upper bits, if it has any."""
+    whole = memoryview(bytearray(8 * len(lower)))
+    typed(whole, lower.format)[::2] = lower
+    if upper is not None:
+        typed(whole, UPPER_CODE)[2::4] = typed(memoryview(upper), UPPER_CODE)
+    return typed(whole.toreadonly(), WIDENED[lower.format])
 
 
 def typed(view: memoryview, code: str) -> memoryview:
