@@ -64,7 +64,7 @@ Modules:
 - `refusals`: Refusals: what the broker answers to a command that it will not carry out.
 - `residency`: Deciding what leaves memory: residency never shows in what is delivered (ADR 7).
 - `routing`: Deciding where a message goes: the queues of an address, and how it gets there.
-- `rows`: Rows of events as bytes in memory, whatever their ids: packed, and taken apart (ADR 37).
+- `rows`: Rows of events as bytes in memory, whatever their ids: packed, and taken apart (ADR 36).
 - `scanning`: Looking into a level from a position on, without making resident what the store has.
 - `scheduling`: Deciding that an entry is not delivered before a time, and that this time has come
   (ADR 39).

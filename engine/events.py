@@ -65,7 +65,7 @@ PACK_FORMAT: Final = "<BBHIIBBxxQQQQqIII4x"
 ROW_STRUCT: Final = Struct(PACK_FORMAT)
 """Packs columns and lengths; ids of addresses and queues above SHORT_ID_MAX are a struct.error."""
 UPPER_BITS: Final = (("queue", "H", 14), ("address", "H", 68))
-"""The upper bits of these columns: struct code, and offset in the row (ADR 37)."""
+"""The upper bits of these columns: struct code, and offset in the row (ADR 36)."""
 SHORT_ID_MAX: Final = (1 << 32) - 1
 ID_MAX: Final = (1 << 48) - 1
 """The largest id that an address or a queue can have: 8,900 years of 1,000 a second."""

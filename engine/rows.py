@@ -1,4 +1,4 @@
-"""Rows of events as bytes in memory, whatever their ids: packed, and taken apart (ADR 37).
+"""Rows of events as bytes in memory, whatever their ids: packed, and taken apart (ADR 36).
 
 Most rows are packed by `events.ROW_STRUCT`, which refuses ids of more than four bytes with a
 struct.error; then `pack_wide` does it. Must never know what an event means.

@@ -44,7 +44,7 @@ FLAG_MARK: Final = 1
 FLAG_NARROW_FIRST: Final = 2
 """Flag of a block whose rows frame begins with what questions are asked of most."""
 FLAG_WIDE: Final = 4
-"""Flag of a block, beside the one before, whose columns of four bytes have eight (ADR 37)."""
+"""Flag of a block, beside the one before, whose columns of four bytes have eight (ADR 36)."""
 BLOCK_FLAGS: Final = (0, FLAG_MARK, FLAG_NARROW_FIRST, FLAG_NARROW_FIRST | FLAG_WIDE)
 
 SEGMENT_HEADER_FIELDS: Final = (

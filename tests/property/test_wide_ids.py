@@ -43,14 +43,16 @@ def test_a_broker_decides_the_same_and_folds_to_the_same(scenario: list[Step]) -
 
 
 @given(
-    scenario=steps, cuts=cuts, sizes=sizes, plain=st.booleans(),
+    scenario=steps, cuts=cuts, sizes=sizes, idle_max=st.sampled_from((0, 3)),
     first=st.sampled_from((SHORT_ID_MAX - 1, SHORT_ID_MAX + 1, 1 << 47)),
 )  # fmt: skip
 def test_the_index_follows(
-    scenario: list[Step], cuts: list[int], sizes: list[int], plain: bool, first: int
+    scenario: list[Step], cuts: list[int], sizes: list[int], idle_max: int, first: int
 ) -> None:
     with ids_from(first), TemporaryDirectory() as path:
-        fold_in_batches(Path(path) / "index", scene(scenario).journal, cuts, sizes, plain)
+        fold_in_batches(
+            Path(path) / "index", scene(scenario).journal, cuts, sizes, idle_max=idle_max
+        )
 
 
 @given(seed=st.integers(1, 3))
