@@ -1,7 +1,9 @@
-"""Speaking to a broker from outside, as its clients do. Must never know the broker's insides.
+"""Clients of a running broker, by STOMP and by its control socket.
+
+Must never know the broker's internals.
 
 Modules:
 
-- `control`: Talking to the broker that runs on a data directory, over its control socket.
+- `control`: A client of the control socket of the broker that runs on a data directory.
 - `stomp`: A small synchronous STOMP 1.2 client for the command line and the pipeline.
 """

@@ -1,4 +1,4 @@
-"""Talking to the broker that runs on a data directory, over its control socket.
+"""A client of the control socket of the broker that runs on a data directory.
 
 Fault model: the socket may be missing or stale (no broker runs), and the broker may die in the
 middle of an answer.
@@ -26,7 +26,7 @@ class ControlError(DaybookError):
 
 @contextmanager
 def _connected(directory: Path, timeout: float) -> Iterator[socket.socket | None]:
-    """A connection to the broker of a directory; None if none runs there."""
+    """Connect to the broker of a directory; yield None if no broker runs there."""
     try:
         folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -72,7 +72,9 @@ def ask(directory: Path, request: dict[str, Any]) -> dict[str, Any] | None:
                 "or stuck; see its log"
             ) from error
         except (ConnectionError, BrokenPipeError) as error:
-            raise ControlError(f"the broker went away before it answered: {error}") from error
+            raise ControlError(
+                f"the broker closed the connection before it answered: {error}"
+            ) from error
     answer: dict[str, Any] = msgspec.json.decode(line)
     if "error" in answer:
         raise ControlError(answer["error"]["text"])
@@ -86,10 +88,10 @@ def _read_line(connection: socket.socket) -> bytes:
     while True:
         data = connection.recv(1 << 16)
         if not data:
-            raise ConnectionResetError("the answer ends in the middle")
+            raise ConnectionResetError("the answer is incomplete")
         parts.append(data)
         size += len(data)
         if data.endswith(b"\n"):
             return b"".join(parts)
         if size > ANSWER_BYTES_MAX:
-            raise ConnectionAbortedError("the answer is larger than an answer can be")
+            raise ConnectionAbortedError(f"the answer is larger than {ANSWER_BYTES_MAX} bytes")

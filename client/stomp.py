@@ -1,8 +1,8 @@
 """A small synchronous STOMP 1.2 client for the command line and the pipeline.
 
-Fault model: the peer may be no STOMP server at all, may send anything, may go away in the middle of
-a frame, or may say nothing for ever. Each ends in a StompError with a sentence. Bodies of any size
-come and go in pieces; what is long waits in a file without a name.
+Fault model: the peer may not be a STOMP server, may send any bytes, may close the connection in the
+middle of a frame, or may never answer. Each case raises a StompError that explains it. Bodies of
+any size are sent and received in pieces; long ones are kept in an unnamed temporary file.
 """
 
 import socket
@@ -27,13 +27,13 @@ _MEANINGS: Final = {"\\": "\\", "r": "\r", "n": "\n", "c": ":"}
 
 
 class StompError(DaybookError):
-    """The broker refused, or the connection is of no use; the text says why."""
+    """The broker refused, or the connection cannot be used; the text says why."""
 
 
 class Refused(StompError):
-    """The broker said ERROR: its sentence, its `code` for programs ("" for none), and what for.
+    """The broker sent an ERROR frame; the text is its message, `code` its code for programs or "".
 
-    `receipt` is that of the frame which was refused, "" if that asked for none.
+    `receipt` is the receipt id of the refused frame, "" if that frame asked for no receipt.
     """
 
     def __init__(self, text: str, *, code: str = "", receipt: str = "") -> None:
@@ -43,7 +43,7 @@ class Refused(StompError):
 
 
 class Endpoint(NamedTuple):
-    """Where to connect to, and as whom."""
+    """Where to connect to, and the login to use."""
 
     host: str
     port: int
@@ -55,14 +55,17 @@ class Endpoint(NamedTuple):
 
 
 class Content(NamedTuple):
-    """A body to be sent: how long it is, and what gives its pieces, which may end it early."""
+    """A body to send: its length in bytes, and a function that returns its pieces.
+
+    The pieces may end early, as when a file shrinks while it is read.
+    """
 
     size: int
     pieces: Callable[[], Iterator[bytes]]
 
 
 class Received:
-    """A body received, kept in memory up to a bound and in a file above it, until `close`."""
+    """A received body, kept until `close`; in a file if it exceeds BODY_BYTES_IN_MEMORY."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -70,7 +73,7 @@ class Received:
         self._file: IO[bytes] | None = None
 
     def add(self, piece: bytes) -> None:
-        """Take what comes next."""
+        """Append the next piece."""
         self.size += len(piece)
         self._kept += piece
         if self._file is None and self.size > BODY_BYTES_IN_MEMORY:
@@ -80,7 +83,7 @@ class Received:
             self._kept.clear()
 
     def pieces(self) -> Iterator[bytes]:
-        """All of it, piece by piece."""
+        """Return the whole body, piece by piece."""
         if self._file is None:
             yield bytes(self._kept)
             return
@@ -89,14 +92,14 @@ class Received:
             yield piece
 
     def close(self) -> None:
-        """Let go of it."""
+        """Discard the body and its file."""
         self._kept.clear()
         if self._file is not None:
             self._file.close()
 
 
 class Frame(NamedTuple):
-    """A frame received; of repeated headers the first counts."""
+    """A received frame; of repeated headers the first one is used."""
 
     command: str
     headers: dict[str, str]
@@ -109,7 +112,7 @@ class Frame(NamedTuple):
 
 
 class _Incoming:
-    """A frame whose head has come, and whose body is coming."""
+    """A frame whose head was received, and whose body is being received."""
 
     def __init__(self, command: str, headers: dict[str, str]) -> None:
         length = headers.get("content-length", "")
@@ -117,11 +120,11 @@ class _Incoming:
         self._length: Final = int(length) if length.isdigit() else UNTIL_NUL
 
     def close(self) -> None:
-        """Let go of what has come of the body."""
+        """Discard the received part of the body."""
         self._frame.content.close()
 
     def take(self, buffer: bytearray) -> Frame | None:
-        """Take from the buffer what belongs to the frame; it is answered when it is whole."""
+        """Take the frame's bytes out of the buffer; return the frame once it is complete."""
         content = self._frame.content
         end = buffer.find(b"\0") if self._length == UNTIL_NUL else self._length - content.size
         if not 0 <= end < len(buffer):
@@ -134,7 +137,7 @@ class _Incoming:
 
 
 def parse_url(url: str) -> Endpoint:
-    """Read stomp://LOGIN:PASSCODE@HOST:PORT; ValueError with what would be right."""
+    """Parse stomp://LOGIN:PASSCODE@HOST:PORT. Raises a ValueError that shows the right form."""
     example = "write it like stomp://LOGIN:PASSCODE@127.0.0.1:61613"
     try:
         parts = urlsplit(url)
@@ -150,18 +153,18 @@ def parse_url(url: str) -> Endpoint:
 
 
 def _without_login(url: str) -> str:
-    """The URL as it may be shown: what stands before an @ may be a passcode."""
+    """Hide what is before the @ of a URL, as it may contain a passcode."""
     start, at, rest = url.rpartition("@")
     return f"{start.partition('://')[0]}://...@{rest}" if at else url
 
 
 def escaped(text: str) -> str:
-    """A header's name or value as STOMP 1.2 writes it."""
+    """Escape a header's name or value as STOMP 1.2 requires."""
     return text.translate(_ESCAPES)
 
 
 def unescaped(text: str) -> str:
-    """Undo `escaped`; an escape that does not exist is left as it is."""
+    """Undo `escaped`; an unknown escape sequence stays as it is."""
     if "\\" not in text:
         return text
     pieces = []
@@ -176,7 +179,7 @@ def unescaped(text: str) -> str:
 
 
 def encode(command: str, headers: Iterable[tuple[str, str]], body: bytes = b"") -> bytes:
-    """A frame as bytes; `content-length` is added to one with a body."""
+    """Encode a frame; one with a body gets the header `content-length`."""
     return _head(command, headers, len(body)) + body + b"\0"
 
 
@@ -184,7 +187,7 @@ def _head(command: str, headers: Iterable[tuple[str, str]], body_bytes: int) -> 
     plain = command == "CONNECT"
     lines = [command]
     for name, value in headers:
-        # CONNECT is written before both sides know that they speak 1.2, so it has no escapes.
+        # CONNECT is sent before the version is agreed, so its headers are not escaped.
         lines.append(f"{name}:{value}" if plain else f"{escaped(name)}:{escaped(value)}")
     if body_bytes:
         lines.append(f"content-length:{body_bytes}")
@@ -192,12 +195,12 @@ def _head(command: str, headers: Iterable[tuple[str, str]], body_bytes: int) -> 
 
 
 class StompClient:
-    """A connection that is logged in; a context manager."""
+    """A connection with a completed login; a context manager."""
 
     def __init__(
         self, endpoint: Endpoint, *, timeout: float = ANSWER_SECONDS, heart_beat_ms: int = 0
     ) -> None:
-        """Connect and log in, and ask the broker for heart-beats, 0 for none. Raises StompError."""
+        """Connect, log in and ask the broker for heart-beats (0: none). Raises StompError."""
         self.endpoint: Final = endpoint
         self._timeout: Final = timeout
         self._heard = monotonic()
@@ -205,7 +208,8 @@ class StompClient:
         self._incoming: _Incoming | None = None
         self._receipts: set[str] = set()
         self.outcomes: dict[str, dict[str, str]] = {}
-        """Headers of receipts that say what became of a message, until somebody takes them."""
+        """Headers of receipts that report the outcome of a message, until the caller removes them.
+        """
         self._messages: deque[Frame] = deque()
         self._serial = 0
         try:
@@ -213,7 +217,7 @@ class StompClient:
         except OSError as error:
             raise StompError(
                 f"cannot connect to {endpoint}: {error.strerror or error}; is a broker running "
-                "there? `daybook serve` starts one; else name another URL"
+                "there? `daybook serve` starts one; otherwise name another URL"
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -226,7 +230,7 @@ class StompClient:
         endpoint = self.endpoint
         for text in (endpoint.login, endpoint.passcode):
             if set(text) & {"\n", "\r", "\0"}:
-                raise StompError("a login or passcode cannot hold line breaks")
+                raise StompError("a login or passcode cannot contain line breaks")
         headers = [("accept-version", "1.2"), ("host", "default")]
         headers += [("heart-beat", f"0,{heart_beat_ms}")]
         headers += [("login", endpoint.login), ("passcode", endpoint.passcode)]
@@ -254,23 +258,23 @@ class StompClient:
         self._write(encode(command, headers, body))
 
     def send_encoded(self, frames: bytes) -> None:
-        """Write frames made by `encode`. Raises StompError, also for what the broker said."""
+        """Write frames made by `encode`. Raises StompError, also for an ERROR frame."""
         self._write(frames)
         self._hear()
 
     def send_content(self, headers: Iterable[tuple[str, str]], content: Content) -> None:
-        """Write a SEND piece by piece. Raises StompError, also for what the broker says meanwhile.
+        """Write a SEND piece by piece. Raises StompError, also for an ERROR frame.
 
-        After content that ended early the connection is of no use.
+        If the content ends early, the connection cannot be used any more.
         """
-        # Written together as far as it is short.
+        # The head and a short body are written with one call.
         unwritten = _head("SEND", headers, content.size)
         left = content.size
         for piece in content.pieces():
             if len(unwritten) + len(piece) > PIECE_BYTES:
                 self._write(unwritten)
                 unwritten = b""
-                # The rest of what was refused need not be sent.
+                # If the broker refuses the message, this raises, and the rest is not sent.
                 self._hear()
             unwritten += piece[:left]
             left -= len(piece[:left])
@@ -295,12 +299,12 @@ class StompClient:
         return str(self._serial)
 
     def wait_for(self, receipt: str) -> None:
-        """Wait until the broker confirmed a frame: it is durable. Raises StompError."""
+        """Wait for the receipt of a frame: its effect is then durable. Raises StompError."""
         if not self.has_receipt(receipt, self._timeout):
-            raise StompError(f"no receipt came within {self._timeout:.0f} s")
+            raise StompError(f"no receipt arrived within {self._timeout:.0f} s")
 
     def has_receipt(self, receipt: str, seconds: float) -> bool:
-        """Whether the broker confirms a frame within so many seconds. Raises StompError."""
+        """Return whether the receipt of a frame arrives within `seconds`. Raises StompError."""
         deadline = monotonic() + seconds
         while receipt not in self._receipts:
             frame = self._frame(deadline)
@@ -312,11 +316,11 @@ class StompClient:
 
     @property
     def silence(self) -> float:
-        """Seconds since anything was heard of the broker, a heart-beat perhaps."""
+        """Seconds since the broker last sent anything, heart-beats included."""
         return monotonic() - self._heard
 
     def message(self, timeout: float | None) -> Frame | None:
-        """The next MESSAGE; None if none came in `timeout` seconds (None: wait for ever)."""
+        """Return the next MESSAGE, None after `timeout` seconds (None: wait for ever)."""
         deadline = None if timeout is None else monotonic() + timeout
         while not self._messages:
             frame = self._frame(deadline)
@@ -326,7 +330,7 @@ class StompClient:
         return self._messages.popleft()
 
     def disconnect(self) -> None:
-        """Say goodbye and wait until everything sent before was confirmed. Raises StompError."""
+        """Send DISCONNECT and wait until everything sent before is confirmed. Raises StompError."""
         self.wait_for(self.request_receipt("DISCONNECT", []))
 
     def _note(self, frame: Frame) -> None:
@@ -339,7 +343,7 @@ class StompClient:
             self._messages.append(frame)
 
     def _hear(self) -> None:
-        """Take what the broker has said, without waiting for it to say something."""
+        """Read the frames that have arrived, without waiting for more."""
         while (frame := self._next()) is not None or self._read(0.0):
             if frame is not None:
                 self._note(frame)
@@ -352,7 +356,7 @@ class StompClient:
             self._explain_end(error)
 
     def _explain_end(self, error: OSError) -> None:
-        """The connection broke while writing: what the broker said before explains it better."""
+        """Raise the broker's ERROR frame, if one explains why writing failed, else the failure."""
         try:
             while True:
                 frame = self._frame(monotonic() + 1.0)
@@ -363,7 +367,10 @@ class StompClient:
         raise StompError(f"the connection to {self.endpoint} broke: {error}") from error
 
     def _frame(self, deadline: float | None) -> Frame | None:
-        """The next frame, None at the deadline. While a body comes, silence alone is the limit."""
+        """Return the next frame, None at the deadline.
+
+        While a body is being received, only silence is limited, not the time of the whole body.
+        """
         while (frame := self._next()) is None:
             left = None if deadline is None else deadline - monotonic()
             if left is not None and self._incoming is not None:
@@ -371,11 +378,11 @@ class StompClient:
             if left is not None and left <= 0:
                 return None
             if not self._read(left) and self._incoming is not None:
-                raise StompError(f"{self.endpoint} fell silent in the middle of a message")
+                raise StompError(f"{self.endpoint} stopped sending in the middle of a message")
         return frame
 
     def _next(self) -> Frame | None:
-        """A frame that has come whole, None if there is none. An ERROR is raised as StompError."""
+        """Return a complete frame, None if there is none. Raises Refused for an ERROR frame."""
         frame = self._take()
         if frame is not None and frame.command == "ERROR":
             text = frame.body.decode("utf-8", "replace").strip()
@@ -387,7 +394,7 @@ class StompClient:
         return frame
 
     def _read(self, seconds: float | None) -> bool:
-        """Wait so long for bytes (None: for ever) and take them; answers whether any came."""
+        """Read bytes, waiting up to `seconds` (None: for ever); return whether any arrived."""
         self._socket.settimeout(seconds)
         try:
             data = self._socket.recv(PIECE_BYTES)
@@ -402,7 +409,7 @@ class StompClient:
         return True
 
     def _take(self) -> Frame | None:
-        """Cut a whole frame from what came, None if there is none yet."""
+        """Take a complete frame from the buffer, None if there is none yet."""
         buffer = self._buffer
         if self._incoming is None:
             self._incoming = self._take_head()

@@ -1,11 +1,10 @@
-"""Asking the journal: what is found by footers, what ids stand for, what was there before.
+"""Queries over the journal: finding events by footers, naming ids, and what was there before.
 
-Shared by the command line and the pipeline. Must never know how answers are shown, or Spark.
+Shared by the command line and the pipeline. Must never know how answers are shown, nor Spark.
 
 Modules:
 
-- `beginning`: What a journal begins with whose first segments left: names and places, told as
-  events.
-- `names`: What ids stand for, learned from the events on the way.
+- `beginning`: The state at the start of a journal whose first segments left, expressed as events.
+- `names`: The names that ids stand for, collected from events while they are read.
 - `scan`: Finding events in a journal without reading more of it than needed.
 """

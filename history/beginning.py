@@ -1,8 +1,8 @@
-"""What a journal begins with whose first segments left: names and places, told as events.
+"""The state at the start of a journal whose first segments left, expressed as events.
 
-Retention leaves the base in place of what it takes away. From it come the addresses, queues,
-connections and consumers of that moment, and where one message was, so that who reads on from there
-meets nothing unknown. Reads only, in a copy of its own.
+Retention writes the base in place of the segments that it removes. The base gives the addresses,
+queues, connections and consumers of that moment, and the queues that held one message, so that
+readers of the remaining journal find no unknown id. Reads only, from a copy of its own.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from daybook.paging.tables import open_for_reading
 
 
 class Beginning(NamedTuple):
-    """The events that make what was there after event `lsn`; 0 if nothing left.
+    """Events that recreate the state after event `lsn`; 0 if no segment left.
 
     `counts` are queue ids with the delivery counts that the message had there.
     """
@@ -38,14 +38,15 @@ class Beginning(NamedTuple):
 
 
 EVERYTHING: Final = Beginning()
-"""That of a journal which begins with its first event."""
+"""The beginning of a journal that still has its first event."""
 
 
 def beginning(directory: Path, disk: Disk, message: int = 0) -> Beginning:
-    """What was there before the first event on a disk, which is (also) that of a data directory.
+    """Return the state before the first event of a data directory's journal.
 
-    With where a message was then. Of a journal that nothing left, or that has no base, it is empty.
-    Raises BaseDamaged, IndexDamaged, StoreError and OSError.
+    It includes the entries of one `message`, if not 0. `disk` has the segments of the directory,
+    and maybe those of its archive. The result is EVERYTHING if no segment left, or if there is no
+    base. Raises BaseDamaged, IndexDamaged, StoreError and OSError.
     """
     first = first_lsn_of(disk)
     if first == 1 or not (directory / BASE / BASE_DESCRIPTION).exists():
@@ -107,7 +108,7 @@ def _entries(state: State, store: IndexStore, message: int) -> list[tuple[int, E
 
 
 def _places(message: int, found: list[tuple[int, Entry]]) -> Iterator[Event]:
-    """A message's entries as events; it has no content there."""
+    """Express a message's entries as events; the events have no content."""
     if not found:
         return
     known = found[0][1].message
@@ -137,7 +138,7 @@ def _places(message: int, found: list[tuple[int, Entry]]) -> Iterator[Event]:
 
 
 def archive_of(disk: Disk) -> str:
-    """Where the newest of the segments that left are, as the journal says; empty for nowhere."""
+    """Return the archive of the segments that left last, as the journal records it; "" for none."""
     mask = kinds_mask(frozenset({events.SEGMENTS_REMOVED}))
     archive = ""
     for block in wanted_blocks(disk, lambda entry: bool(entry.kinds & mask)):
@@ -148,7 +149,7 @@ def archive_of(disk: Disk) -> str:
 
 
 def what_is_missing(disk: Disk) -> str:
-    """Where history before the first event of a journal is, in a sentence."""
+    """Say in a sentence where the history before the first event of a journal is."""
     archive = archive_of(disk)
     where = f"is in the archive {archive}: add --with-archive" if archive else "was not archived"
-    return f"history before event {first_lsn_of(disk)} left the journal, and {where}"
+    return f"the history before event {first_lsn_of(disk)} left the journal, and {where}"

@@ -1,4 +1,4 @@
-"""What ids stand for, learned from the events on the way.
+"""The names that ids stand for, collected from events while they are read.
 
 Ids of addresses and queues are never used again, so their names are kept when they are deleted.
 Connections and consumers are forgotten when they end, so memory follows what is open, not history.
@@ -24,7 +24,7 @@ class Names:
         self.consumers: dict[int, str] = {}
 
     def learn(self, row: Row, detail: bytes) -> None:
-        """Take in an event before it is told: what begins with it has a name from here on."""
+        """Note the name of what begins with an event; call this before the event is shown."""
         kind = row[KIND]
         if kind not in LEARNED:
             return
@@ -42,7 +42,7 @@ class Names:
             self.consumers[row[CONSUMER]] = consumer.subscription
 
     def forget(self, row: Row) -> None:
-        """Take in an event after it was told: what ends with it is not mentioned again."""
+        """Drop the names of what ends with an event; call this after the event is shown."""
         kind = row[KIND]
         if kind == events.CONNECTION_CLOSED:
             self.connections.pop(row[CONNECTION], None)

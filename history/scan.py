@@ -1,9 +1,9 @@
 """Finding events in a journal without reading more of it than needed.
 
-Footers of sealed segments tell which kinds, messages and times a block has; blocks that cannot hold
-what is asked for are not read. A footer is derived: one that is damaged or missing means reading
-the blocks. Everything is opened for reading only and without a lock, so a running broker is not
-disturbed. The chain is not checked where blocks are passed over; that is the job of `verify`.
+Footers of sealed segments say which kinds, messages and times a block has; blocks that cannot match
+are not read. A footer is derived: if one is damaged or missing, all blocks are read. Everything is
+opened for reading only and without a lock, so a running broker is not disturbed. The hash chain is
+not checked across skipped blocks; `verify` does that.
 """
 
 from bisect import bisect_right
@@ -21,7 +21,7 @@ from daybook.paging.layout import LAYOUT
 
 
 class Event(NamedTuple):
-    """An event as the tools hand it around; `body` is None unless it was asked for."""
+    """An event as the tools pass it around; `body` is None unless it was asked for."""
 
     lsn: int
     row: Row
@@ -32,11 +32,11 @@ class Event(NamedTuple):
 
 
 Wanted: TypeAlias = Callable[[FooterEntry], bool]
-"""Says of a footer's entry whether its block may hold what is asked for."""
+"""Returns whether the block of a footer's entry may contain what is asked for."""
 
 
 def kinds_mask(kinds: frozenset[int]) -> int:
-    """The kinds as the bit set that footers have."""
+    """Return the kinds as the bit set that footers use."""
     mask = 0
     for kind in kinds:
         mask |= kind_bit(kind)
@@ -46,7 +46,10 @@ def kinds_mask(kinds: frozenset[int]) -> int:
 def wanted_blocks(
     disk: Disk, wanted: Wanted, *, from_lsn: int = 1, to_lsn: int | None = None
 ) -> Iterator[Block]:
-    """Blocks from the one with `from_lsn` to the one with `to_lsn` that may hold what is wanted."""
+    """Yield the blocks from `from_lsn` to `to_lsn` that may contain what is wanted.
+
+    Raises JournalError.
+    """
     names = segment_names(disk)
     firsts = [segment_first_lsn(name) or 0 for name in names]
     position = max(bisect_right(firsts, from_lsn) - 1, 0)
@@ -55,7 +58,7 @@ def wanted_blocks(
             return
         found = _by_footer(disk, names[index], wanted, from_lsn, to_lsn)
         if found is None:
-            # From here on block by block: the newest segment, or one whose footer is damaged.
+            # Without a usable footer (the newest segment, or a damaged one) every block is read.
             end = firsts[index + 1] - 1 if index + 1 < len(names) else to_lsn
             if to_lsn is not None and end is not None:
                 end = min(end, to_lsn)
@@ -68,7 +71,7 @@ def wanted_blocks(
 def _by_footer(
     disk: Disk, name: str, wanted: Wanted, from_lsn: int, to_lsn: int | None
 ) -> Iterator[Block] | None:
-    """Wanted blocks of a sealed segment, None if its footer cannot be used."""
+    """Return the wanted blocks of a sealed segment, None if its footer cannot be used."""
     segment = open_segment(disk, name, LAYOUT)
     try:
         footer = segment.footer()
@@ -90,7 +93,7 @@ def _read_entries(
 ) -> Iterator[Block]:
     try:
         for entry in entries:
-            # Asked one by one: what is wanted may grow with what was found.
+            # Checked lazily, because a caller may want more after what it has found.
             if not entry.event_count or not wanted(entry):
                 continue
             try:
@@ -107,7 +110,10 @@ def _read_entries(
 def events_of(
     block: Block, wants: Callable[[int, Row], bool], *, bodies: bool = False
 ) -> Iterator[Event]:
-    """Events of a block that `wants(lsn, row)` says yes to; heaps are read if there are any."""
+    """Yield the events of a block for which `wants(lsn, row)` is true.
+
+    The heap is read only if there are any.
+    """
     if block.is_mark:
         return
     rows = cast(list[Row], list(block.rows()))
@@ -128,7 +134,7 @@ def events_of(
 
 
 def event_at(disk: Disk, lsn: int) -> Event | None:
-    """The event of this LSN, None if the journal has none."""
+    """Return the event of this LSN, None if the journal has none. Raises JournalError."""
     for block in read_blocks(disk, LAYOUT, from_lsn=lsn, to_lsn=lsn):
         for event in events_of(block, lambda at, _: at == lsn):
             return event

@@ -7,10 +7,10 @@ Modules:
 - `directory`: Opening a data directory: lock, journal, repair of a torn tail, checkpoint, fold,
   invariants.
 - `fold`: Folding blocks of the journal into the state, with the engine's own `apply`.
-- `last_words`: What a broker left behind that had a reason to distrust its index: the next one
-  reads all of it.
-- `readonly`: The state of a data directory as somebody else sees it: read, never written, never
-  locked.
-- `starting`: What a broker decides first, by how the one before it ended.
-- `strangers`: What lies in a folder that is to become a data directory: nothing of anybody else's.
+- `last_words`: The file `last-words`: why a broker distrusted its index. The next broker then reads
+  all of it.
+- `readonly`: The state of a data directory for other processes than its broker: read-only, without
+  a lock.
+- `starting`: The first command of a broker, which depends on how the broker before it ended.
+- `strangers`: Foreign files: a folder that has any cannot become a data directory.
 """

@@ -1,9 +1,10 @@
 """The state to start from: the checkpoint in the index, brought up to the end of the journal.
 
-Data flow (ADR 8): the index is judged, and discarded if it does not fit the journal; its process is
-started; if it is far behind, the start waits for it; then queues, peers and what is in flight are
-loaded and the rest of the journal is folded. Fault model: the index may be missing, damaged, of
-another journal, or not to be written for now. None of that costs more than time.
+Data flow (ADR 8): the index is judged, and discarded if it does not match the journal; the indexer
+is started; if it is far behind, the start waits for it; then queues, peers and deliveries in flight
+are loaded and the rest of the journal is folded. Fault model: the index may be missing, damaged, of
+another journal, or not writable for now. None of that costs more than time, unless segments have
+left the journal: then a start needs an index, or the base to rebuild it from.
 """
 
 import shutil
@@ -43,7 +44,7 @@ Notice = Callable[[str], None]
 
 
 class Checkpoint(NamedTuple):
-    """A state, the LSN that it stands for, who reads the rest of it, and who keeps the index."""
+    """A state and its LSN, the store of entries that are not in memory, and the indexer."""
 
     state: State
     lsn: int
@@ -51,7 +52,7 @@ class Checkpoint(NamedTuple):
     indexer: IndexerProcess | None
 
     def close(self) -> None:
-        """Let go of store and process."""
+        """Close the store and end the indexer."""
         if self.store is not None:
             self.store.close()
         if self.indexer is not None:
@@ -59,14 +60,14 @@ class Checkpoint(NamedTuple):
 
 
 def suspect(path: Path, journal: Path, words: LastWords, notice: Notice) -> str:
-    """What is wrong with an index that would harm who looks at it; nobody may look then.
+    """Return why an index may crash a process that reads it, or "" if it may be read.
 
-    To be called before anything else looks at the index, by who may write it. Its structure is
-    judged at each start, without LMDB, which a damaged one may kill. If the last broker had a
-    reason to distrust the index, or died by a signal, all of it is read by a process apart; an
-    index that was found sound so, and has failed the next broker soon, is wrong. Empty if there is
-    nothing to be said. Deletes nothing: the start may yet be refused. Raises IndexUnwritable and
-    OSError if it cannot be read.
+    To be called before anything else reads the index, by a process that owns it. Its structure is
+    checked at each start without LMDB, because a damaged file can crash a process that uses LMDB.
+    If the last broker distrusted the index, or died by a signal, a separate process reads all of
+    it; an index that passed this check, and soon after failed the next broker, is taken for
+    damaged. Deletes nothing: the start may still be refused. Raises IndexUnwritable, and OSError if
+    the index cannot be read.
     """
     file = path / INDEX / TABLES
     if not file.is_file():
@@ -78,15 +79,15 @@ def suspect(path: Path, journal: Path, words: LastWords, notice: Notice) -> str:
     if not words.text:
         return ""
     size = file.stat().st_size >> 20
-    notice(f"the last run ended with '{words.text}': all of the index is read first ({size} MiB)")
+    notice(f"the last run ended with '{words.text}': the whole index is read first ({size} MiB)")
     wrong = check_apart(path / INDEX, journal)
     if not wrong and words.again:
-        return "one broker after the other fails with it, though all of it can be read"
+        return "one broker after the other fails with it, although all of it can be read"
     return wrong
 
 
 def known_durable_lsn(path: Path) -> int:
-    """What the index of a data directory knows to have been durable; 0 if it knows nothing."""
+    """Return the highest LSN that the index of a data directory proves durable; 0 if none."""
     try:
         tables = open_for_reading(path / INDEX)
     except (IndexDamaged, IndexUnwritable):
@@ -112,8 +113,8 @@ def load_checkpoint(
 ) -> Checkpoint:
     """Start the indexer of a data directory and load the state to fold the journal's end into.
 
-    `notice` is told in a sentence what takes time or went wrong, `wrong` is what `suspect` found.
-    Raises RecoveryError's cause as IndexerFailed if the journal cannot be indexed, and BaseDamaged.
+    `notice` is called with a sentence about what takes time or went wrong; `wrong` is the result of
+    `suspect`. Raises IndexerFailed if the journal cannot be indexed, and BaseDamaged.
     """
     try:
         why = wrong or _why_not(path, disk, data_id)
@@ -143,10 +144,11 @@ def load_checkpoint(
 
 
 def _check_beginning(path: Path, disk: Disk, data_id: bytes, *, usable: bool) -> None:
-    """Refuse a journal that lost its first segments: what retention took away is in the base.
+    """Refuse a journal whose first segments are missing without having been removed by retention.
 
-    A base that is damaged or gone is no reason not to start, as long as a `usable` index has
-    forgotten the segments: it does when retention has removed them.
+    The base describes what retention removed. A damaged or missing base does not prevent a start if
+    a `usable` index no longer lists the segments: the indexer drops them when retention removes
+    them.
     """
     first = first_lsn_of(disk)
     if first == 1:
@@ -160,13 +162,13 @@ def _check_beginning(path: Path, disk: Disk, data_id: bytes, *, usable: bool) ->
     if missing < first:
         raise BaseDamaged(
             f"events {missing} to {first - 1} are missing: the journal begins with segment "
-            f"{segment_names(disk)[0]}, and retention did not take away what was before. Nothing "
-            "was changed. Restore the segments before from a copy."
+            f"{segment_names(disk)[0]}, and retention did not remove the events before it. "
+            "Nothing was changed. Restore the missing segments from a copy."
         )
 
 
 def _first_block(index: Path, data_id: bytes) -> int:
-    """The first event of the oldest block that an index knows; PAST_ALL if it knows none."""
+    """Return the first event of the oldest block that an index lists; PAST_ALL if it lists none."""
     tables = open_for_reading(index, data_id)
     try:
         with tables.read() as txn:
@@ -177,9 +179,10 @@ def _first_block(index: Path, data_id: bytes) -> int:
 
 
 def _renew(path: Path, disk: Disk, data_id: bytes, why: str, notice: Notice) -> None:
-    """Have a new index begin, with the base if segments left; raises BaseDamaged."""
+    """Replace the index by an empty one, or by the base if segments left; raises BaseDamaged."""
     first = first_lsn_of(disk)
-    # Asked before anything is deleted: without it the start is refused, and changes nothing.
+    # Check for the base before deleting anything: without it the start is refused and changes
+    # nothing.
     if first > 1 and describe(path / BASE, data_id) is None:
         raise BaseDamaged(
             f"the journal begins with event {first}: the segments before {segment_names(disk)[0]} "
@@ -188,15 +191,15 @@ def _renew(path: Path, disk: Disk, data_id: bytes, why: str, notice: Notice) -> 
         )
     discard(path)
     if why:
-        notice(f"the index is made anew: {why}")
+        notice(f"the index is rebuilt: {why}")
     if first > 1:
         restore(path / BASE, data_id, path / INDEX, first)
 
 
 def must_catch_up(disk: Disk, lsn: int) -> bool:
-    """Whether the index must not serve before it has caught up, because content was carried.
+    """Return whether the index must catch up before it serves, because content was carried.
 
-    Only the index knows where to, and what was there before may have left.
+    Only an index that has caught up knows the new place of the content; the old one may have left.
     """
     return first_lsn_of(disk) > 1 and any(
         events.CARRIED in block.columns()[KIND]
@@ -238,30 +241,30 @@ def _catch_up(
     progress: Progress | None,
     notice: Notice,
 ) -> None:
-    """Have the indexer go first. Where it is only faster, it need not get there."""
+    """Wait for the indexer. If it is stuck, fold the rest here instead, where that is correct."""
     try:
         indexer.catch_up(durable_lsn, progress)
     except IndexerStuck as stuck:
         if must_catch_up(disk, indexed):
             raise IndexerFailed(
-                f"{stuck}. The broker cannot start before the index has caught up, for only the "
-                "index knows where retention carried messages to. Make room on the disk, or see "
-                "what it waits for, and start again; nothing was changed",
+                f"{stuck}. The broker cannot start before the index has caught up, because only "
+                "the index knows where retention carried messages to. Free disk space, or find "
+                "out what the indexer waits for, and start again; nothing was changed",
                 index=False,
             ) from stuck
         notice(
-            f"the index cannot catch up, so what it lacks is read into memory: {stuck}. It goes on "
-            "when it can"
+            "the index cannot catch up, so the events that it lacks are read into memory: "
+            f"{stuck}. The indexer continues when it can"
         )
 
 
 def discard(path: Path) -> None:
-    """Delete the index of a data directory: it is derived."""
+    """Delete the index of a data directory; it can be rebuilt from the journal."""
     shutil.rmtree(path / INDEX, ignore_errors=True)
 
 
 def _why_not(path: Path, disk: Disk, data_id: bytes) -> str:
-    """Why the index cannot be used, empty if it can."""
+    """Return why the index cannot be used, "" if it can."""
     judgement = judge(path / INDEX, data_id, disk)
     if judgement.usable and judgement.lsn + 1 < first_lsn_of(disk):
         return (

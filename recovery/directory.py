@@ -2,9 +2,9 @@
 
 Layout of a directory: `lock` (flock: one broker), `data-id`, `journal/` (the segments), `index/`
 (derived), `last-words` (why the last broker distrusted it), `users.toml`, `control.sock`.
-Everything is read before anything is changed; the one thing that start-up changes is a torn tail,
-which was never durable, and the index, which is made anew if it does not fit. What is damaged
-otherwise is refused with what, where and what to do.
+Everything is read before anything is changed. A start changes only two things: it cuts a torn tail,
+which was never durable, and it rebuilds an index that does not match the journal. Any other damage
+is refused with an error that says what, where and what to do.
 """
 
 import errno
@@ -40,7 +40,7 @@ from daybook.recovery.strangers import named, strangers
 
 LOCK_WAIT_SECONDS: Final = 5.0
 INDEX_WAIT_SECONDS: Final = 20.0
-"""How long a start waits for a killed broker's indexer, which ends unless its disk hangs."""
+"""How long a start waits for the indexer of a killed broker; it ends soon unless its disk hangs."""
 
 
 class RecoveryError(DaybookError):
@@ -48,9 +48,9 @@ class RecoveryError(DaybookError):
 
 
 class Recovered(NamedTuple):
-    """A journal ready to be appended to, the state it amounts to, and what was found.
+    """An open journal, the state that it folds to, and what recovery found.
 
-    `events` is the number of events in the journal, `indexed` how many of them the checkpoint had.
+    `events` is the last LSN of the journal, `indexed` the LSN of the checkpoint.
     """
 
     journal: Journal
@@ -72,9 +72,9 @@ def open_journal(
     known_durable_lsn: int = 0,
     clock: Callable[[], float] = perf_counter,
 ) -> tuple[Journal, Repair | None]:
-    """Open the journal on a disk, or create it (then there is no Repair).
+    """Open the journal on a disk, or create it; a new one has no Repair.
 
-    `known_durable_lsn` is what a checkpoint knows to have been durable. Raises JournalError.
+    `known_durable_lsn` is the LSN that a checkpoint proves durable. Raises JournalError.
     """
     if segment_names(disk):
         return Journal.open(
@@ -103,9 +103,9 @@ def fold_journal(
     progress: Callable[[int, int], None] | None,
     after_lsn: int = 0,
 ) -> int:
-    """Fold what a journal that ends with `last_lsn` has after `after_lsn`, and check the state.
+    """Fold the events from `after_lsn` + 1 to `last_lsn`, the end of the journal; check the state.
 
-    Return the number of events in the journal. Raises JournalError and RecoveryError.
+    Return the last LSN. Raises JournalError and RecoveryError.
     """
     applied = after_lsn
     try:
@@ -131,7 +131,7 @@ def fold_journal(
     wrong = check(state)
     if wrong:
         raise RecoveryError(
-            "the journal folds to a state that cannot be: "
+            "the journal folds to an impossible state: "
             + "; ".join(wrong[:5])
             + ". This is a bug of Daybook; the journal is intact and was not changed."
         )
@@ -139,7 +139,7 @@ def fold_journal(
 
 
 class DataDirectory:
-    """A data directory held open by this process."""
+    """A data directory that this process has locked and opened."""
 
     def __init__(self, path: Path, lock: DirectoryLock, watch: Watch, recovered: Recovered) -> None:
         self.path: Final = path
@@ -148,11 +148,11 @@ class DataDirectory:
         self._watch: Final = watch
 
     def renew_lock(self) -> bool:
-        """Make the file of the lock again if somebody removed it; answers whether that was so."""
+        """Restore the lock file if somebody removed it; return whether it was missing."""
         return self._lock.renew()
 
     def close(self) -> None:
-        """Close index and journal and let go of the lock."""
+        """Close the index and the journal, and release the lock."""
         if self.recovered.store is not None:
             self.recovered.store.close()
         if self.recovered.indexer is not None:
@@ -163,7 +163,7 @@ class DataDirectory:
 
 
 def _lock(path: Path, disk: RealDisk) -> DirectoryLock:
-    """Take the lock; a killed broker's writer may hold it a moment longer than the broker lived."""
+    """Take the lock; the writer of a killed broker may hold it a moment longer than the broker."""
     deadline = monotonic() + LOCK_WAIT_SECONDS
     while True:
         try:
@@ -181,7 +181,7 @@ def _lock(path: Path, disk: RealDisk) -> DirectoryLock:
 
 
 def _patience(notice: Callable[[str], None]) -> Callable[[str], None]:
-    """Say once who is waited for, and after a while refuse to start."""
+    """Return a callback that reports once what the start waits for, and later refuses to start."""
     begun = monotonic()
     told: list[str] = []
 
@@ -208,10 +208,10 @@ def _is_alive(pid: int) -> bool:
 def _open_known(
     disk: RealDisk, path: Path, segment_bytes: int, device_block_bytes: int, durable_lsn: int
 ) -> tuple[Journal, Repair | None]:
-    """Open the journal that the directory is known to have, or create its first one.
+    """Open the journal of a data directory, or create it in a new one.
 
-    The file `data-id` is written when the journal exists: a directory that has it and no segments
-    has lost them, and is not a new one.
+    The file `data-id` is written once the journal exists: a directory that has this file but no
+    segments has lost them, and is not new.
     """
     known = _known_id(path)
     if known and not segment_names(disk):
@@ -237,19 +237,20 @@ def _open_known(
 
 
 def why_foreign(path: Path, data_id: str) -> str:
-    """Why a start refuses a journal with this id in a data directory; empty if it does not."""
+    """Return why a start refuses a journal with this id in a data directory; "" if it does not."""
     known = _known_id(path)
     if known in ("", data_id):
         return ""
     return (
         f"the journal in {path} belongs to another data directory: its id is {data_id}, and "
         f"'{DATA_ID}' says {known!r}. Restore the right segments from a copy; if these are the "
-        f"right ones, '{DATA_ID}' is damaged: delete that file, and it is written again."
+        f"right ones, '{DATA_ID}' is damaged: delete that file, and the next start writes it "
+        "again."
     )
 
 
 def _known_id(path: Path) -> str:
-    """What the file says whose journal this is, empty if there is none."""
+    """Return the id in the file `data-id`, "" if there is no such file."""
     marker = path / DATA_ID
     return marker.read_bytes().decode("ascii", "replace").strip() if marker.exists() else ""
 
@@ -263,7 +264,7 @@ def _write_durably(path: Path, text: str) -> None:
 
 
 def _say_nothing(_: str) -> None:
-    """For callers who do not want to know."""
+    """Ignore a notice."""
 
 
 def _restored(
@@ -278,7 +279,7 @@ def _restored(
 ) -> Recovered:
     """Load the checkpoint of a journal that was just opened, and fold the rest.
 
-    `wrong` is what makes the index suspect. Closes everything if that fails.
+    `wrong` is the result of `suspect`. On failure it closes the journal and the checkpoint.
     """
     last_lsn = journal.durable_lsn
     checkpoint: Checkpoint | None = None
@@ -311,11 +312,11 @@ def open_directory(
     on_journal: Callable[[Journal], None] | None = None,
     notice: Callable[[str], None] = _say_nothing,
 ) -> DataDirectory:
-    """Lock a data directory (made if it does not exist), and recover what is in it.
+    """Lock a data directory (created if it does not exist), and recover its state.
 
     `on_journal` is called when the journal is open and nothing is folded yet: the moment to start
-    who will write it. `notice` is told what takes long, or is made anew. Raises JournalError and
-    RecoveryError.
+    the journal's writer. `notice` is called with a sentence about what takes long or is rebuilt.
+    Raises JournalError and RecoveryError.
     """
     disk = RealDisk(path / JOURNAL)
     try:
@@ -323,10 +324,9 @@ def open_directory(
         if foreign:
             raise RecoveryError(
                 f"{path} is no data directory of Daybook, and it is not empty ({named(foreign)}): "
-                "name an empty or a new folder, or the data directory that was meant. Nothing was "
-                "changed"
+                "name an empty or a new folder, or the right data directory. Nothing was changed"
             )
-        # Messages are nobody else's business.
+        # Only the broker's user may read messages.
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise RecoveryError(
@@ -337,7 +337,8 @@ def open_directory(
             lock = _lock(path, disk)
             undoing.callback(lock.release)
             with owning_index(path, _patience(notice)):
-                # A killed broker's indexer is gone when this can be had, and no other can begin.
+                # While the index is owned here, the indexer of a killed broker is gone, and no
+                # other can start.
                 before = last_words(path)
                 wrong = suspect(path, path / JOURNAL, before, notice)
             watch = Watch(path, LastWords("") if wrong else before)
@@ -354,6 +355,6 @@ def open_directory(
         raise RecoveryError(f"the data directory {path} cannot be used: {error}{remedy}") from error
     except IndexUnwritable as error:
         raise RecoveryError(
-            f"{error}. Nothing was changed: see to that and start again, or delete the folder "
-            f"'{INDEX}', which is made anew then"
+            f"{error}. Nothing was changed: correct that and start again, or delete the folder "
+            f"'{INDEX}'; the next start rebuilds it"
         ) from error

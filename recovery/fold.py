@@ -1,7 +1,7 @@
 """Folding blocks of the journal into the state, with the engine's own `apply`.
 
-Used by start-up, `journal verify` and everything else that asks what the state was at an LSN. It
-reads what it is given and writes nothing.
+Used by a start, by `journal verify` and by everything else that needs the state at an LSN. Writes
+nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ class FoldError(DaybookError):
 def fold_block(block: Block, state: State, to_lsn: int | None = None) -> int:
     """Apply the events of a block, up to `to_lsn` if given; return the LSN of the last one applied.
 
-    Raises FoldError naming the event.
+    Raises FoldError, which names the event.
     """
     apply = APPLY
     applied = block.first_lsn - 1
@@ -50,7 +50,10 @@ def _describe(block: Block, lsn: int, kind: int, error: Exception) -> str:
 
 
 def fold(blocks: Iterable[Block], state: State, to_lsn: int | None = None) -> int:
-    """Apply all blocks, up to `to_lsn` if given; return the last LSN applied, 0 for none."""
+    """Apply all blocks, up to `to_lsn` if given; return the last LSN applied, 0 if none.
+
+    Raises FoldError, and JournalError from reading the blocks.
+    """
     applied = 0
     for block in blocks:
         if block.count:

@@ -1,12 +1,12 @@
-"""What a broker left behind that had a reason to distrust its index: the next one reads all of it.
+"""The file `last-words`: why a broker distrusted its index. The next broker then reads all of it.
 
-Damage of a map ends the process that looks at it, by a signal (SIGSEGV, SIGBUS, SIGABRT). So while
-a broker runs there is a file, which has its room on the disk already, and to which Python's
-faulthandler writes the last words of a process that dies so. A broker that found the index to be
-wrong and could still speak writes there, too. One that was killed, or ended by itself, says nothing
-there: what could kill the next one is seen in the structure of the tables, at each start. Fault
-model: the file may be missing or have anything in it, and there may be no room for it: then the
-structure alone is looked at. Must never know what is done about it.
+The index is a memory-mapped file; damage in it can kill the process that reads it by a signal
+(SIGSEGV, SIGBUS, SIGABRT). So a running broker keeps a file whose disk space is already allocated,
+and Python's faulthandler writes the reason there when the process dies by such a signal. A broker
+that finds the index damaged, and survives, writes there too. A broker that was killed from outside,
+or that stopped, leaves no words: each start checks the structure of the tables anyway. Fault model:
+the file may be missing, contain anything, or find no room on the disk; then the check of the
+structure is all there is. Must never know what is done about the words.
 """
 
 import faulthandler
@@ -19,16 +19,17 @@ from daybook.journal.data_directory import LAST_WORDS
 
 ROOM_BYTES: Final = 4096
 
-# The first byte: whether the index was found sound after such words, and has not served since.
+# The first byte of the file: `!` if the index was already checked once after such words, and has
+# not served for a while since.
 _FIRST: Final = b"."
 _AGAIN: Final = b"!"
 
 
 class LastWords(NamedTuple):
-    """What the last broker said, empty if nothing: why the index is to be read in full.
+    """Why the last broker distrusted the index, "" if it did not; then the index is read in full.
 
-    `again`: so did the one before, after whom all of the index was read and found sound, and it has
-    not served for a while since.
+    `again`: the broker before it did so too; the whole index was then read and found sound, and it
+    has not served for a while since.
     """
 
     text: str
@@ -36,7 +37,7 @@ class LastWords(NamedTuple):
 
 
 def last_words(path: Path) -> LastWords:
-    """Read what the last broker on a data directory said."""
+    """Read the last words of the last broker on a data directory."""
     try:
         with (path / LAST_WORDS).open("rb") as file:
             found = file.read(ROOM_BYTES)
@@ -48,14 +49,15 @@ def last_words(path: Path) -> LastWords:
 
 
 class Watch:
-    """Has this process leave its last words, until `close`."""
+    """Makes this process leave last words if it dies by a signal, until `close`."""
 
     def __init__(self, path: Path, before: LastWords) -> None:
-        """`before` is what the last broker said, if its index is used all the same."""
+        """`before` are the last words of the broker before, if its index is still used."""
         self._path: Final = path / LAST_WORDS
         self._descriptor = -1
         mark = _AGAIN if before.text else _FIRST
-        # A disk without room for a page has none for an index either, and that is told.
+        # A disk without room for one page has none for the index either, which is reported
+        # elsewhere.
         with suppress(OSError):
             flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
             self._descriptor = os.open(self._path, flags, 0o600)
@@ -64,7 +66,7 @@ class Watch:
             faulthandler.enable(self._descriptor, all_threads=False)
 
     def close(self) -> None:
-        """The process ends by itself: what it did not say it will not say."""
+        """Stop watching, because the process ends regularly; remove the file if it has no words."""
         if self._descriptor < 0:
             return
         faulthandler.disable()
@@ -76,12 +78,12 @@ class Watch:
 
 
 def trust(path: Path) -> None:
-    """The index has served for a while: the next reason to distrust it is the first one."""
+    """Note that the index has served for a while: the next distrust counts as the first one."""
     _write(path, _FIRST, 0, os.O_WRONLY)
 
 
 def distrust(path: Path, why: str) -> None:
-    """Have the next start read all of the index, because this one found it wrong."""
+    """Make the next start read all of the index, because this broker found it damaged."""
     text = " ".join(why.split()).encode()[: ROOM_BYTES - 2]
     _write(path, text + b"\n", 1, os.O_WRONLY | os.O_CREAT)
 

@@ -1,6 +1,6 @@
-"""The state of a data directory as somebody else sees it: read, never written, never locked.
+"""The state of a data directory for other processes than its broker: read-only, without a lock.
 
-Works while a broker runs on the directory: what is read is the durable part of its journal.
+Works while a broker runs on the directory: it reads the durable part of the journal.
 """
 
 from pathlib import Path
@@ -31,9 +31,9 @@ def journal_disk(directory: Path) -> RealDisk:
 
 
 def read_state(directory: Path, to_lsn: int | None = None) -> tuple[State, int]:
-    """Fold the journal up to `to_lsn`; return the state and the LSN that it stands for.
+    """Fold the journal up to `to_lsn`; return the state and its LSN.
 
-    Raises JournalError and FoldError.
+    Raises JournalError, FoldError, BaseDamaged, IndexDamaged and OSError.
     """
     disk = journal_disk(directory)
     if first_lsn_of(disk) > 1:
@@ -43,15 +43,15 @@ def read_state(directory: Path, to_lsn: int | None = None) -> tuple[State, int]:
 
 
 def _read_from_base(directory: Path, disk: RealDisk, to_lsn: int | None) -> tuple[State, int]:
-    """The same where retention took segments away: entries before are not in memory."""
+    """Read the state where the first segments left: earlier entries are not in memory."""
     data_id = data_id_of(disk)
     with TemporaryDirectory(prefix="daybook-read-") as folder:
         index = Path(folder) / INDEX
         first = restore(directory / BASE, data_id, index, first_lsn_of(disk))
         if to_lsn is not None and to_lsn < first:
             raise NoJournal(
-                f"the journal in {directory} begins after event {first}: what was at {to_lsn} is "
-                "known only from its archive"
+                f"the journal in {directory} begins after event {first}: only its archive knows "
+                f"the state at {to_lsn}"
             )
         tables = open_for_reading(index, data_id)
         try:

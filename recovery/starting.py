@@ -1,8 +1,8 @@
-"""What a broker decides first, by how the one before it ended.
+"""The first command of a broker, which depends on how the broker before it ended.
 
-After a clean stop everything that was decided is durable. After anything else events may be lost
-that clients have heard of: their LSNs are skipped, so that no id is ever given twice (ADR 23). Must
-never know who asks.
+After a clean stop every event is durable. After any other end, events may be lost whose ids clients
+have seen: their LSNs are skipped, so that no id is ever used twice (ADR 23). Must never know which
+process calls it.
 """
 
 from daybook.engine.commands import Start
@@ -17,7 +17,7 @@ from daybook.recovery.directory import Recovered
 def start_after(
     recovered: Recovered, disk: Disk, version: str, reserved: int = LSNS_RESERVED
 ) -> Start:
-    """Return the command by which a broker begins to serve on what was recovered from a disk.
+    """Return the command with which a broker starts on the state recovered from a disk.
 
     `reserved` is `lsns_reserved` of the broker before. Raises JournalError.
     """
@@ -34,7 +34,7 @@ def start_after(
 
 
 def ended_cleanly(disk: Disk, last_lsn: int) -> bool:
-    """Say whether the last event of a journal is that of a clean stop. Raises JournalError."""
+    """Return whether the last event of a journal records a clean stop. Raises JournalError."""
     kind = 0
     for block in read_blocks(disk, LAYOUT, from_lsn=last_lsn, heaps=False):
         if block.count:

@@ -1,8 +1,8 @@
-"""What lies in a folder that is to become a data directory: nothing of anybody else's.
+"""Foreign files: a folder that has any cannot become a data directory.
 
-A broker that is started on the wrong folder, a home directory say, would fill it with files of its
-own, and make those that it finds part of every backup and deletion. So a folder without a journal
-must have nothing in it but what a first start finds there for good reason.
+A broker started on a wrong folder, for example a home directory, would mix its files with the files
+there, and both would share every backup and deletion. So a folder without a journal may contain
+only what can be there before a first start.
 """
 
 from pathlib import Path
@@ -24,9 +24,10 @@ NAMED_MAX: Final = 3
 
 
 def strangers(path: Path, *, data_id: str, journal: str) -> list[str]:
-    """Names in a folder without a journal that are not Daybook's; raises OSError.
+    """Return the names in a folder that are not Daybook's, none for a data directory.
 
     A folder that has the file `data_id`, or segments in the folder `journal`, is a data directory.
+    Raises OSError.
     """
     if not path.is_dir() or (path / data_id).exists():
         return []
@@ -40,6 +41,6 @@ def strangers(path: Path, *, data_id: str, journal: str) -> list[str]:
 
 
 def named(names: list[str]) -> str:
-    """Some of the names, for a sentence."""
+    """Format up to NAMED_MAX of the names for a sentence."""
     some = ", ".join(f"'{name}'" for name in names[:NAMED_MAX])
     return some if len(names) <= NAMED_MAX else f"{some} and {len(names) - NAMED_MAX:,} more"

@@ -121,5 +121,5 @@ class PagedCampaign(Campaign):
         super().finish()
         log = self.broker.log_text()
         assert "Traceback" not in log, log
-        paged = [line for line in self.broker.lines() if "made anew" in line["event"]]
-        print(f"struck {dict(self.struck)}, made anew {paged}", file=sys.stderr)
+        paged = [line for line in self.broker.lines() if "is rebuilt" in line["event"]]
+        print(f"struck {dict(self.struck)}, rebuilt {paged}", file=sys.stderr)

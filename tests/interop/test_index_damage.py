@@ -238,11 +238,11 @@ OLDER: Final[list[Path]] = []
 STOPPED: Final[tuple[tuple[Callable[[BrokerProcess], None], str], ...]] = (
     (delete, "there is none"),
     (delete_file, "there is none"),
-    (empty, "the index is made anew"),
+    (empty, "the index is rebuilt"),
     (garble, "is damaged"),
     (make_older, ""),
     (make_foreign, "is of another journal"),
-    (put_folder, "the index is made anew"),
+    (put_folder, "the index is rebuilt"),
 )
 
 
@@ -254,7 +254,7 @@ def test_damaged_while_stopped(
     assert prove(broker, Backlog()) == 0
     said = broker.log_text()
     assert told in said
-    assert ("made anew" in said) == bool(told)
+    assert ("is rebuilt" in said) == bool(told)
 
 
 def test_deleted_while_it_runs(broker: BrokerProcess) -> None:
@@ -284,7 +284,7 @@ def test_an_index_that_would_kill_who_reads_it(
     zero(index_file(broker), kind)
     assert prove(broker, Backlog()) == 0
     said = broker.log_text()
-    assert "the index is made anew: " in said
+    assert "the index is rebuilt: " in said
     assert "is not the one that should be there" in said
 
 
@@ -304,10 +304,10 @@ def test_a_broker_that_died_of_a_signal(broker: BrokerProcess) -> None:
         os.kill(broker.process.pid, signal.SIGSEGV)
         assert broker.wait() == -signal.SIGSEGV
         said = broker.log_text()
-        assert said.count("all of the index is read first") == number
-        assert ("the index is made anew" in said) == (number > 1)
+        assert said.count("the whole index is read first") == number
+        assert ("the index is rebuilt" in said) == (number > 1)
     assert "the last run ended with 'Fatal Python error: Segmentation fault'" in said
-    assert "one broker after the other fails with it, though all of it can be read" in said
+    assert "one broker after the other fails with it, although all of it can be read" in said
     assert prove(broker, Backlog()) == 0
 
 
@@ -324,8 +324,8 @@ def test_a_row_that_is_damaged_fails_one_broker(broker: BrokerProcess) -> None:
     assert prove(broker, Backlog()) == 1
     said = broker.log_text()
     assert "the crc of a row of table 'pages' does not fit" in said
-    assert "all of the index is read first" in said
-    assert "the index is made anew: " in said
+    assert "the whole index is read first" in said
+    assert "the index is rebuilt: " in said
 
 
 def data_id_of(broker: BrokerProcess) -> bytes:

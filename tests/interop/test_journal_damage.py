@@ -153,7 +153,7 @@ def test_a_lost_segment_is_named_at_the_start(broker: BrokerProcess, place: int)
     away.rename(lost)
     broker.start()
     assert status(broker)["messages_ready"] == 201
-    assert "index is made anew" not in broker.log_text()
+    assert "index is rebuilt" not in broker.log_text()
     assert broker.stop() == 0
 
 

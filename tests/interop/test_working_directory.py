@@ -55,7 +55,7 @@ def test_a_refused_start_deletes_no_index(broker: BrokerProcess) -> None:
     assert index_file(broker).stat().st_size == 8192
     segment.write_bytes(whole)
     broker.start()
-    assert "the index is made anew" in broker.log_text()
+    assert "the index is rebuilt" in broker.log_text()
     assert broker.stop() == 0
 
 

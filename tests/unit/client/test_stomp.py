@@ -185,12 +185,15 @@ def test_a_long_body_may_take_longer_than_one_waits_for_a_message() -> None:
 def test_silence_in_the_middle_of_a_body() -> None:
     release = threading.Event()
 
-    def fall_silent(connection: socket.socket) -> None:
+    def stop_sending(connection: socket.socket) -> None:
         connection.sendall(b"MESSAGE\nmessage-id:1\ncontent-length:4\n\nbo")
         release.wait(30)
 
-    with peer(CONNECTED, then=fall_silent) as endpoint:
-        with StompClient(endpoint, timeout=0.1) as client, pytest.raises(StompError, match="fell"):
+    with peer(CONNECTED, then=stop_sending) as endpoint:
+        with (
+            StompClient(endpoint, timeout=0.1) as client,
+            pytest.raises(StompError, match="stopped sending"),
+        ):
             client.message(10)
         release.set()
 

@@ -64,7 +64,7 @@ def test_after_last_words_all_of_the_index_is_read(
     wrong, said = asked(tmp_path, words)
     assert wrong == ""
     assert said == [
-        f"the last run ended with '{words.text}': all of the index is read first (0 MiB)"
+        f"the last run ended with '{words.text}': the whole index is read first (0 MiB)"
     ]
     assert "one broker after the other" in asked(tmp_path, words._replace(again=True))[0]
     monkeypatch.setattr(checkpoint, "check_apart", lambda *_: "who reads it dies")
@@ -102,7 +102,7 @@ def test_an_index_that_cannot_even_be_opened(
     monkeypatch.setattr(checkpoint, "_load", lambda *_: Checkpoint(State(), 3, None, None))
     told: list[str] = []
     loaded = load_checkpoint(tmp_path, MemoryDisk(), DATA_ID, 9, progress=None, notice=told.append)
-    assert told[0] == "the index is made anew: its list of free pages is wrong"
+    assert told[0] == "the index is rebuilt: its list of free pages is wrong"
     if times == 1:
         assert loaded.lsn == 3
         assert known_durable_lsn(tmp_path) == 0

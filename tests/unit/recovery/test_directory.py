@@ -259,6 +259,6 @@ def test_what_only_the_index_knows_is_waited_for_or_the_start_is_refused(
     directory.close()
     monkeypatch.setattr(checkpoint, "must_catch_up", lambda *_: True)
     monkeypatch.setattr(checkpoint, "IndexerProcess", StuckIndexer)
-    with pytest.raises(RecoveryError, match="Make room on the disk") as refused:
+    with pytest.raises(RecoveryError, match="Free disk space") as refused:
         open_directory(tmp_path)
     assert "no space left on the device" in str(refused.value)

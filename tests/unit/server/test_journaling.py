@@ -64,9 +64,9 @@ def test_what_is_said_takes_the_bar_away(log: io.StringIO) -> None:
     progress = Progress(terminal, clock)
     clock.now += QUIET_SECONDS
     progress(50, 200)
-    progress.notice("the index is made anew")
+    progress.notice("the index is rebuilt")
     drawn = len(terminal.getvalue())
-    assert json.loads(log.getvalue())["event"] == "the index is made anew"
+    assert json.loads(log.getvalue())["event"] == "the index is rebuilt"
     clock.now += QUIET_SECONDS
     progress(60, 200)
     assert "30%" in terminal.getvalue()[drawn:]
