@@ -1,7 +1,7 @@
-"""What the journal stores in one go: rows, and the byte strings that belong to them.
+"""A batch: the rows that become one block, and the byte strings that belong to them.
 
-Must never know what a row means. The broker has its own class of the same shape; the journal reads
-nothing but these attributes.
+Must never know what a row means. The broker has its own class with the same attributes; the journal
+reads no others.
 """
 
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from typing import Protocol
 
 
 class BatchLike(Protocol):
-    """The shape of a batch.
+    """The attributes that the journal needs of a batch.
 
-    `rows` are packed rows, in pieces of one or more; `heaps[k]` holds the non-empty strings of heap
-    `k` in row order, in pieces likewise; `time` is microseconds since 1970 UTC, of the last event;
-    `raw_bytes` is what it takes in memory, for back-pressure.
+    `rows` are packed rows, one or more in each item; `heaps[k]` has the non-empty strings of heap
+    `k` in row order, one or more in each item; `time` is that of the last event, in microseconds
+    since 1970 UTC; `raw_bytes` is the size in memory, for back-pressure.
     """
 
     first_lsn: int

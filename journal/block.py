@@ -1,7 +1,7 @@
 """A block: the rows and byte strings of one batch, as two compressed frames behind a header.
 
-Rows are stored column by column, transposed once when the block is made. Decoding is lazy: nothing
-is decompressed before somebody asks, and a scan of columns never touches the heap.
+Rows are stored column by column, transposed once when the block is encoded. Decoding is lazy:
+nothing is decompressed before it is needed, and a scan of columns never reads the heap.
 
 Must never know: files, and what a column means beyond the summaries that the layout names.
 """
@@ -47,16 +47,16 @@ Event: TypeAlias = tuple[Any, ...]
 
 
 Padding: TypeAlias = Callable[[int], int]
-"""Says how many bytes of padding a block of some size gets."""
+"""Returns how many bytes of padding a block of some size needs."""
 
 
 def no_padding(_: int) -> int:
-    """Blocks follow each other."""
+    """Add no padding: blocks follow each other directly."""
     return 0
 
 
 class Summary(NamedTuple):
-    """What a footer says of the events of a block; all zero for a mark."""
+    """A footer's summary of the events of a block; all zero for a mark."""
 
     time_min: int = 0
     time_max: int = 0
@@ -76,7 +76,7 @@ class EncodedBlock(NamedTuple):
 
 
 class RawBlock(NamedTuple):
-    """A block as read: checked against its crcs, not decompressed. `hash` is its own."""
+    """A block as read: checked against its crcs, not decompressed. `hash` is the block's hash."""
 
     header: BlockHeader
     offset: int
@@ -86,12 +86,12 @@ class RawBlock(NamedTuple):
 
 
 def kind_bit(kind: int) -> int:
-    """Bit of a kind in a footer's set; all kinds from 63 on share the last one."""
+    """Return the bit of a kind in a footer's set; all kinds from 63 on share the last bit."""
     return 1 << min(kind, KIND_BITS - 1)
 
 
 def queue_bit(queue: int) -> int:
-    """Bit of a queue in a footer's bloom filter; queue 0 (none, or several) has bit 0 to itself."""
+    """Return the bit of a queue in a footer's bloom filter; bit 0 is for none or several."""
     if queue == 0:
         return 1
     return 1 << (1 + ((queue * _BLOOM_FACTOR & _U64) >> 32) % 63)
@@ -112,7 +112,7 @@ def _form(layout: RowLayout) -> Form:
 
 
 class BlockCodec:
-    """What encoding and decoding blocks of one layout need; threads may share it for decoding."""
+    """Encodes and decodes blocks of one layout; threads may share one for decoding."""
 
     def __init__(self, layout: RowLayout, data_id: bytes) -> None:
         self.layout: Final = layout
@@ -141,7 +141,7 @@ class BlockCodec:
     def encode(
         self, batch: BatchLike, previous_hash: bytes, padding: Padding = no_padding
     ) -> EncodedBlock:
-        """Make the block of a batch; AssertionError if rows and heaps do not fit together."""
+        """Encode a batch; raises AssertionError if rows and heaps do not match."""
         joined = b"".join(batch.rows)
         count = len(joined) // self.layout.row_bytes
         columns, form = self._transpose(joined)
@@ -169,7 +169,7 @@ class BlockCodec:
     def encode_mark(
         self, next_lsn: int, time: int, previous_hash: bytes, padding: Padding = no_padding
     ) -> EncodedBlock:
-        """Make a mark: a block without events. `time` is microseconds since 1970 UTC."""
+        """Encode a mark, a block without events. `time` is microseconds since 1970 UTC."""
         heap = pack_padding(padding(BLOCK_HEADER_BYTES))
         header = BlockHeader(
             FLAG_MARK, next_lsn, time, 0, 0, 0, 0, len(heap),
@@ -236,21 +236,21 @@ class BlockCodec:
             raise Damage("the rows frame has the wrong size for its number of events")
 
     def heap(self, header: BlockHeader, heap: bytes) -> bytes:
-        """Decompress a heap frame: all strings of the first heap, then of the next. Damage."""
+        """Decompress a heap frame: strings of the first heap, then of the next. Raises Damage."""
         return self.decompress(heap, header.heap_raw_bytes)
 
     def _decompressor(self) -> zstandard.ZstdDecompressor:
-        """The one of this thread: no two may use one at once."""
+        """Return this thread's decompressor: threads must not use one at the same time."""
         found = getattr(self._of_thread, "decompressor", None)
         if found is None:
             found = self._of_thread.decompressor = zstandard.ZstdDecompressor()
         return cast("zstandard.ZstdDecompressor", found)
 
     def decompress_all(self, frames: Sequence[tuple[bytes, int]]) -> Sequence[Buffer]:
-        """What frames hold, which must be so many bytes each. Raises Damage.
+        """Decompress frames, given with their expected sizes in bytes. Raises Damage.
 
-        All in one call, which leaves other threads alone for long: with one for each frame threads
-        wait for each other more than they work.
+        One call for all frames releases the interpreter for longer; with a call for each frame,
+        threads would wait for each other more than they work.
         """
         together = getattr(self._decompressor(), "multi_decompress_to_buffer", None)
         together_bytes = sum(size for _, size in frames)
@@ -258,11 +258,11 @@ class BlockCodec:
             with suppress(zstandard.ZstdError, ValueError):
                 if all(zstandard.frame_content_size(frame) == size for frame, size in frames):
                     return [memoryview(each) for each in together([frame for frame, _ in frames])]
-        # Now it shows what is wrong.
+        # Frame by frame, so that the faulty frame is found.
         return [self.decompress(frame, size) for frame, size in frames]
 
     def decompress(self, frame: bytes, raw_bytes: int) -> bytes:
-        """What a frame holds, which must be so many bytes. Raises Damage."""
+        """Decompress a frame to exactly `raw_bytes` bytes. Raises Damage."""
         if not raw_bytes and (not frame or frame.startswith(PADDING_MAGIC)):
             return b""
         try:
@@ -279,7 +279,7 @@ class BlockCodec:
         return raw
 
     def summarise(self, columns: list[memoryview]) -> Summary:
-        """What a footer says of these columns."""
+        """Compute the footer's summary of these columns."""
         times = columns[self.time]
         messages = set(columns[self.message])
         messages.discard(0)
@@ -300,10 +300,10 @@ class BlockCodec:
 
 
 class Block:
-    """A block as readers get it; decoded only as far as asked for.
+    """A block for readers, decoded only as far as needed.
 
-    `segment` and `offset` say where it stands, `time` is microseconds since 1970 UTC. A mark has
-    a count of 0 and no events.
+    `segment` and `offset` are its place, `time` is microseconds since 1970 UTC. A mark has a
+    `count` of 0 and no events.
     """
 
     __slots__ = ("_columns", "_raw", "codec", "count", "first_lsn", "segment", "time")
@@ -324,27 +324,27 @@ class Block:
 
     @property
     def header(self) -> BlockHeader:
-        """The header as it stands on disk."""
+        """The header as stored on disk."""
         return self._raw.header
 
     @property
     def rows_frame(self) -> bytes:
-        """The rows, as compressed as they stand on disk."""
+        """The rows frame, compressed as on disk."""
         return self._raw.rows
 
     @property
     def heap_frame(self) -> bytes:
-        """The strings, compressed as well; empty when read without heap."""
+        """The heap frame, compressed as on disk; empty if read without heap."""
         return self._raw.heap
 
     @property
     def hash(self) -> bytes:
-        """The block's hash, which the next block carries; empty when read without heap."""
+        """The block's hash, which the next block carries; empty if read without heap."""
         return self._raw.hash
 
     @property
     def is_mark(self) -> bool:
-        """Whether it is a block without events."""
+        """Whether this is a block without events."""
         return self.count == 0
 
     @property
@@ -353,7 +353,7 @@ class Block:
         return self.first_lsn + self.count - 1
 
     def columns(self) -> list[memoryview]:
-        """One typed view for each column in layout order, then one for the lengths of each heap."""
+        """Return a typed view of each column in layout order, then of the lengths of each heap."""
         if self._columns is None:
             self._columns = (
                 [typed(memoryview(b""), code) for code in self.codec.codes(self._raw.header)]
@@ -363,31 +363,31 @@ class Block:
         return self._columns
 
     def rows(self) -> Iterator[tuple[int, ...]]:
-        """The rows as tuples of their columns, without the lengths."""
+        """Return the rows as tuples of their columns, without the lengths."""
         columns = self.columns()
         shared = columns[: len(columns) - self.codec.heap_count]
         return zip(*[column.tolist() for column in shared], strict=True)
 
     def heap(self) -> bytes:
-        """All strings of the first heap, then of the next; not for a block read without heap."""
+        """Return all strings of the first heap, then of the next; needs a block with its heap."""
         return self.codec.heap(self._raw.header, self._raw.heap)
 
     def heaps(self) -> list[memoryview]:
-        """The strings of each heap, one after the other."""
+        """Return the strings of each heap, concatenated. Raises Damage."""
         raw = memoryview(self.heap())
         lengths = self.columns()[-self.codec.heap_count :]
         ends = list(accumulate((sum(column.tolist()) for column in lengths), initial=0))
         if ends[-1] != len(raw):
-            raise Damage("the rows claim more or fewer bytes than the heap has")
+            raise Damage("the lengths in the rows do not add up to the size of the heap")
         return [raw[start:end] for start, end in pairwise(ends)]
 
     def strings(self, position: int) -> Iterator[bytes]:
-        """The strings of one heap, one for each event, most of them often empty."""
+        """Return the strings of one heap, one for each event; most are often empty."""
         heap = bytes(self.heaps()[position])
         return _cut(heap, self.columns()[position - self.codec.heap_count])
 
     def events(self) -> Iterator[Event]:
-        """(LSN, row, a byte string for each heap) for each event."""
+        """Yield (LSN, row, one byte string for each heap) for each event."""
         lengths = self.columns()[-self.codec.heap_count :]
         strings = [
             _cut(bytes(heap), column) for heap, column in zip(self.heaps(), lengths, strict=True)
@@ -406,7 +406,7 @@ def _widened(lower: memoryview, upper: bytes | None) -> memoryview:
 
 
 def typed(view: memoryview, code: str) -> memoryview:
-    """A view of bytes as native integers."""
+    """View bytes as native integers."""
     return view.cast(cast(_Code, code))
 
 

@@ -1,27 +1,27 @@
-"""What the files and folders of a data directory are called: each name stands here, and only here.
+"""The names of the files and folders of a data directory, each defined here and only here.
 
-Every room that may know where something is takes its name from this module; a test finds names that
-are spelled elsewhere. Must never know what is in the files.
+Other modules take the names from here; a test finds names that are spelled elsewhere. Must never
+know what is in the files.
 """
 
 from typing import Final
 
 LOCK: Final = "lock"
-"""Held by the broker that serves."""
+"""Locked by the broker that runs on the directory."""
 DATA_ID: Final = "data-id"
-"""Says that there was a journal here, and which one."""
+"""The id of the journal of this directory."""
 LAST_WORDS: Final = "last-words"
-"""Why the broker before distrusted the index."""
+"""Why the last broker distrusted the index."""
 USERS: Final = "users.toml"
 CONTROL_SOCKET: Final = "control.sock"
 CONFIG: Final = "broker.toml"
-"""A configuration file, where `daybook init` puts it and commands look for it."""
+"""The configuration file that `daybook init` writes and that commands look for."""
 
 JOURNAL: Final = "journal"
 """Folder of the segments."""
 SEGMENT_SUFFIX: Final = ".seg"
 MANIFEST_SUFFIX: Final = ".json"
-"""Behind the name of a segment in an archive: what the archive says of it."""
+"""Suffix of a segment's manifest in an archive, after the name of the segment."""
 
 PINS: Final = "pins"
 """Folder of the pins and leases of readers."""
@@ -29,7 +29,7 @@ PINS: Final = "pins"
 INDEX: Final = "index"
 """Folder of the tables that follow the journal, and of the clusters."""
 INDEX_LOCK: Final = "index-lock"
-"""Held by the indexer that owns the index."""
+"""Locked by the indexer that owns the index."""
 TABLES: Final = "data.mdb"
 TABLES_LOCK: Final = "lock.mdb"
 CLUSTERS_DIRECTORY: Final = "clusters"
@@ -39,4 +39,4 @@ BASE: Final = "base"
 BASE_DESCRIPTION: Final = "base.json"
 
 ARCHIVE: Final = "archive"
-"""Folder of the archive, where nobody named a place for it."""
+"""Default folder of the archive."""

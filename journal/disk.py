@@ -1,6 +1,6 @@
-"""The journal's only way to files: the Disk protocol, a real one and one in memory.
+"""The journal's only access to files: the Disk protocol, a real disk and one in memory.
 
-Fault model that callers must hold to: a write may be short; what was written since the last
+Fault model that callers must respect: a write may be short; what was written since the last
 `fdatasync` may be lost, torn at 512-byte sectors or reordered by a power cut; a name that was
 created, renamed or removed is durable after `sync_directory`; a failed `fdatasync` must not be
 repeated, for the kernel may have dropped the pages. Any call may raise OSError.
@@ -24,7 +24,7 @@ class File(Protocol):
         ...
 
     def pwrite(self, data: bytes, offset: int) -> int:
-        """Write, and answer how many bytes were taken; may be fewer than given."""
+        """Write; return how many bytes were written, which may be fewer than given."""
         ...
 
     def fdatasync(self) -> None:
@@ -32,7 +32,7 @@ class File(Protocol):
         ...
 
     def forget(self) -> None:
-        """Let what is read next come from the disk, except for what was not synced."""
+        """Drop synced content from caches, so that the next read comes from the disk."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -40,7 +40,7 @@ class File(Protocol):
         ...
 
     def allocate(self, size: int) -> None:
-        """Reserve room up to `size` bytes, reading as zeros; OSError ENOSPC if there is none."""
+        """Reserve space up to `size` bytes, read as zeros. Raises OSError if there is none."""
         ...
 
     def size(self) -> int:
@@ -48,7 +48,7 @@ class File(Protocol):
         ...
 
     def links(self) -> int:
-        """How many names the file has; 0 when it was deleted."""
+        """Return how many names the file has; 0 after it was deleted."""
         ...
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class Disk(Protocol):
     """A directory of files."""
 
     def open(self, name: str) -> File:
-        """Open an existing file for reading; FileNotFoundError if there is none."""
+        """Open an existing file for reading; raises FileNotFoundError if there is none."""
         ...
 
     def open_for_writing(self, name: str) -> File:
@@ -68,11 +68,11 @@ class Disk(Protocol):
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, replacing what had it."""
+        """Rename a file, replacing a file that has the new name."""
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file; FileNotFoundError if there is none."""
+        """Remove a file; raises FileNotFoundError if there is none."""
         ...
 
     def names(self) -> list[str]:
@@ -106,7 +106,7 @@ class RealFile:
         return b"".join(parts)
 
     def pwrite(self, data: bytes, offset: int) -> int:
-        """Write, and answer how many bytes were taken."""
+        """Write; return how many bytes were written."""
         return os.pwrite(self._descriptor, data, offset)
 
     def fdatasync(self) -> None:
@@ -114,7 +114,7 @@ class RealFile:
         os.fdatasync(self._descriptor)
 
     def forget(self) -> None:
-        """Have the kernel drop the pages of the file that are clean."""
+        """Make the kernel drop the clean pages of the file."""
         os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def truncate(self, size: int) -> None:
@@ -122,7 +122,7 @@ class RealFile:
         os.ftruncate(self._descriptor, size)
 
     def allocate(self, size: int) -> None:
-        """Reserve room up to `size` bytes; OSError ENOSPC if there is none."""
+        """Reserve space up to `size` bytes. Raises OSError (ENOSPC) if there is none."""
         os.posix_fallocate(self._descriptor, 0, size)
 
     def size(self) -> int:
@@ -130,7 +130,7 @@ class RealFile:
         return os.fstat(self._descriptor).st_size
 
     def links(self) -> int:
-        """How many names the file has; 0 when it was deleted."""
+        """Return how many names the file has; 0 after it was deleted."""
         return os.fstat(self._descriptor).st_nlink
 
     def close(self) -> None:
@@ -154,7 +154,7 @@ class RealDisk:
             sync_directory(folder.parent)
 
     def open(self, name: str) -> RealFile:
-        """Open an existing file for reading; FileNotFoundError if there is none."""
+        """Open an existing file for reading; raises FileNotFoundError if there is none."""
         return RealFile(open_descriptor(self.path / name, os.O_RDONLY))
 
     def open_for_writing(self, name: str) -> RealFile:
@@ -162,11 +162,11 @@ class RealDisk:
         return RealFile(open_descriptor(self.path / name, os.O_RDWR | os.O_CREAT, 0o600))
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, replacing what had it."""
+        """Rename a file, replacing a file that has the new name."""
         (self.path / old).replace(self.path / new)
 
     def remove(self, name: str) -> None:
-        """Remove a file; FileNotFoundError if there is none."""
+        """Remove a file; raises FileNotFoundError if there is none."""
         (self.path / name).unlink()
 
     def names(self) -> list[str]:
@@ -205,14 +205,14 @@ class MemoryFile:
         return bytes(memoryview(self.content)[offset : offset + count])
 
     def pwrite(self, data: bytes, offset: int) -> int:
-        """Write; everything is taken."""
+        """Write; all bytes are always written."""
         if len(self.content) < offset:
             self.content.extend(bytes(offset - len(self.content)))
         self.content[offset : offset + len(data)] = data
         return len(data)
 
     def fdatasync(self) -> None:
-        """Nothing to do: memory is as durable as it gets."""
+        """Nothing to do: memory cannot be made more durable."""
 
     def forget(self) -> None:
         """Nothing to do: there is no cache."""
@@ -232,7 +232,7 @@ class MemoryFile:
         return len(self.content)
 
     def links(self) -> int:
-        """Always one: nobody else can delete it."""
+        """Return 1: nobody else can delete it."""
         return 1
 
     def close(self) -> None:
@@ -246,7 +246,7 @@ class MemoryDisk:
         self.files: dict[str, bytearray] = {}
 
     def open(self, name: str) -> MemoryFile:
-        """Open an existing file for reading; FileNotFoundError if there is none."""
+        """Open an existing file for reading; raises FileNotFoundError if there is none."""
         return MemoryFile(self._existing(name))
 
     def open_for_writing(self, name: str) -> MemoryFile:
@@ -254,12 +254,12 @@ class MemoryDisk:
         return MemoryFile(self.files.setdefault(name, bytearray()))
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, replacing what had it."""
+        """Rename a file, replacing a file that has the new name."""
         self.files[new] = self._existing(old)
         del self.files[old]
 
     def remove(self, name: str) -> None:
-        """Remove a file; FileNotFoundError if there is none."""
+        """Remove a file; raises FileNotFoundError if there is none."""
         self._existing(name)
         del self.files[name]
 
@@ -278,7 +278,7 @@ class MemoryDisk:
 
 
 def write_all(file: File, data: bytes, offset: int) -> None:
-    """Write everything, going on after short writes; OSError EIO if the disk takes nothing."""
+    """Write all bytes, continuing after short writes. Raises OSError (EIO) if none are written."""
     done = file.pwrite(data, offset)
     while done < len(data):
         taken = file.pwrite(data[done:], offset + done)

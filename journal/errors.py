@@ -1,15 +1,14 @@
-"""What can be wrong with a journal, each with what, where, and what would be right.
+"""The errors of a journal; each text says what happened, where, and what to do.
 
-The tree of all errors that people see is in `daybook.errors`.
-
-Never here: mistakes of our own code. Those are AssertionErrors and stop the process.
+The tree of all errors that people see is in `daybook.errors`. Mistakes of our own code are not
+here: they are AssertionErrors and stop the process.
 """
 
 from daybook.errors import DaybookError
 
 
 class JournalError(DaybookError):
-    """Base of everything that this package raises for files, disks and operators."""
+    """Base of all errors that this package raises because of files, disks and operators."""
 
 
 class NoJournal(JournalError):
@@ -30,11 +29,11 @@ class Locked(JournalError):
 
 
 class WrongLayout(JournalError):
-    """The journal was written with another row layout than the caller's."""
+    """The journal was written with a different row layout than the caller's."""
 
 
 class NewerFormat(JournalError):
-    """The segment's format version is above what this release can read."""
+    """The segment's format version is newer than this release can read."""
 
     def __init__(self, segment: str, version: int, known: int) -> None:
         super().__init__(
@@ -46,9 +45,9 @@ class NewerFormat(JournalError):
 
 
 class Corruption(JournalError):
-    """Bytes that were once durable do not check out.
+    """Bytes that were once durable fail a check.
 
-    `segment` is the file's name, `offset` the byte in it, `lsn` the first LSN that is affected.
+    `segment` is the file's name, `offset` the byte in it, `lsn` the first affected LSN.
     """
 
     def __init__(self, segment: str, offset: int, lsn: int, what: str) -> None:
@@ -65,7 +64,7 @@ class Corruption(JournalError):
 class ArchiveError(JournalError):
     """An archive, or one object in it, cannot be read or written or is not what it should be.
 
-    `url` says which; it never holds a password.
+    `url` says which; it never contains a password.
     """
 
     def __init__(self, url: str, what: str) -> None:
@@ -75,8 +74,8 @@ class ArchiveError(JournalError):
 
 
 class DiskFull(JournalError):
-    """No room for the next segment; nothing was written and the batch may be tried again."""
+    """No space for the next segment; nothing was written and the batch may be retried."""
 
 
 class JournalFailed(JournalError):
-    """A write or sync failed. What reached the disk is unknown; nothing more is taken."""
+    """A write or sync failed. What reached the disk is unknown; no more writes are accepted."""

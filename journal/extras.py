@@ -1,8 +1,8 @@
-"""The command that installs what an extra of Daybook brings, wherever Daybook came from.
+"""The command that installs the packages of one of Daybook's extras.
 
-Daybook is installed from a wheel or a checkout, not from an index under its name, so the command
-names the packages themselves. They are read from the metadata of the installation, which has them
-from pyproject.toml.
+Daybook is installed from a wheel or a checkout, not by its name from a package index, so the
+command names the packages themselves. They are read from the metadata of the installation, which
+come from pyproject.toml.
 """
 
 import re
@@ -18,13 +18,13 @@ _OWN: Final = re.compile(rf"{DISTRIBUTION}\[(?P<extras>[\w,\s-]+)\]")
 
 
 def install_command(extra: str) -> str:
-    """The shell command that installs an extra into the environment of this process."""
+    """Return the shell command that installs an extra into the environment of this process."""
     packages = " ".join(shlex.quote(package) for package in packages_of(extra))
     return f"{shlex.quote(sys.executable)} -m pip install {packages}"
 
 
 def packages_of(extra: str) -> list[str]:
-    """The packages that an extra brings, as requirements for pip, in order."""
+    """Return the packages of an extra, as requirements for pip, in order."""
     try:
         listed = requires(DISTRIBUTION) or []
     except PackageNotFoundError:

@@ -1,10 +1,10 @@
 """Every byte of the journal on disk. The only module that knows an offset.
 
-docs/journal-format.md is the prose; its tables are compared with the fields here by a test.
-All integers are little endian. Must never know: files, and what a column means.
+docs/journal-format.md explains the format; a test compares its tables with the fields here. All
+integers are little endian. Must never know: files, and what a column means.
 
-A structure that does not check out raises Damage with what is wrong; callers, who know the segment
-and the offset, turn it into Corruption or take it for a torn tail.
+A structure that fails a check raises Damage with the reason; callers, who know the segment and the
+offset, report it as Corruption or treat it as a torn tail.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ NAME_DIGITS: Final = 20
 HASH_BYTES: Final = 16
 DATA_ID_BYTES: Final = 16
 NO_HASH: Final = bytes(HASH_BYTES)
-"""Stands for the block before the first one."""
+"""The previous hash in the first block of a journal."""
 FIRST_LSN: Final = 1
 PAGE_BYTES: Final = 4096
 
@@ -33,8 +33,7 @@ FOOTER_MAGIC: Final = b"dbFT"
 TRAILER_MAGIC: Final = b"dbTR"
 
 PADDING_MAGIC: Final = b"\x50\x2a\x4d\x18"
-"""Begins a frame that every zstd decompressor skips; then come four bytes with the size of the
-rest, and zeros."""
+"""Begins a frame that zstd decompressors skip; then come the size of the rest (u32) and zeros."""
 PADDING_BYTES_MIN: Final = 8
 DEVICE_BLOCKS: Final = (0, 512, PAGE_BYTES)
 """Sizes of device blocks that blocks may be padded to; 0 stands for no padding."""
@@ -133,11 +132,11 @@ assert len(SEGMENT_MAGIC) == 8
 
 
 class Damage(DaybookError):
-    """A structure does not check out; the text says why."""
+    """A structure fails a check; the text says why."""
 
 
 class UnknownVersion(DaybookError):
-    """A sound segment header of a format version above ours."""
+    """A sound segment header of a newer format version than this release knows."""
 
     def __init__(self, version: int) -> None:
         super().__init__(f"format version {version}")
@@ -145,7 +144,7 @@ class UnknownVersion(DaybookError):
 
 
 class SegmentHeader(NamedTuple):
-    """What stands at the head of a segment. `layout` is the JSON of the row layout."""
+    """The header of a segment. `layout` is the JSON of the row layout."""
 
     first_lsn: int
     data_id: bytes
@@ -156,7 +155,7 @@ class SegmentHeader(NamedTuple):
 
 
 class BlockHeader(NamedTuple):
-    """What stands at the head of a block; the fields of the table, without magic and crc."""
+    """The header of a block: the fields of the table, without magic and crc."""
 
     flags: int
     first_lsn: int
@@ -182,7 +181,7 @@ class BlockHeader(NamedTuple):
 
 
 class FooterEntry(NamedTuple):
-    """What a footer says of one block; in the order of the table."""
+    """A footer's entry for one block: the fields of the table."""
 
     offset: int
     first_lsn: int
@@ -204,7 +203,7 @@ class FooterEntry(NamedTuple):
 
 
 class Footer(NamedTuple):
-    """The footer of a sealed segment; entries stay packed until they are asked for."""
+    """The footer of a sealed segment; entries stay packed until they are needed."""
 
     footer_offset: int
     last_lsn: int
@@ -217,24 +216,24 @@ class Footer(NamedTuple):
         return len(self.packed_entries) // FOOTER_ENTRY_BYTES
 
     def entry(self, position: int) -> FooterEntry:
-        """The entry of one block."""
+        """Return the entry of one block."""
         return FooterEntry(
             *FOOTER_ENTRY.unpack_from(self.packed_entries, position * FOOTER_ENTRY_BYTES)
         )
 
     def entries(self) -> Iterator[FooterEntry]:
-        """All entries in order."""
+        """Return all entries in order."""
         return map(FooterEntry._make, FOOTER_ENTRY.iter_unpack(self.packed_entries))
 
 
 def segment_name(first_lsn: int) -> str:
-    """Name of the segment that begins with this LSN."""
+    """Return the name of the segment that begins with this LSN."""
     assert first_lsn >= FIRST_LSN
     return f"{first_lsn:0{NAME_DIGITS}d}{SEGMENT_SUFFIX}"
 
 
 def segment_first_lsn(name: str) -> int | None:
-    """First LSN of the segment of this name; None if it is not the name of a segment."""
+    """Return the first LSN of the segment with this name; None if it is not a segment's name."""
     digits, suffix = name[:NAME_DIGITS], name[NAME_DIGITS:]
     if suffix != SEGMENT_SUFFIX or not (digits.isascii() and digits.isdigit()):
         return None
@@ -242,21 +241,22 @@ def segment_first_lsn(name: str) -> int | None:
 
 
 def manifest_name(segment: str) -> str:
-    """Name of the manifest that lies beside a segment in an archive."""
+    """Return the name of the manifest of a segment in an archive."""
     return segment + MANIFEST_SUFFIX
 
 
 def header_salt(data_id: bytes) -> int:
-    """Start value of the crcs of block headers and footers.
+    """Return the start value of the crcs of block headers and footers.
 
-    It keeps a copy of somebody's segment, sent as a message, from being taken for our blocks.
+    It makes blocks of other journals invalid here, for example a segment that was sent as a
+    message.
     """
     assert len(data_id) == DATA_ID_BYTES
     return int(crc32c(data_id))
 
 
 def block_hash(header: bytes, rows: bytes | memoryview, heap: bytes | memoryview) -> bytes:
-    """Hash of a block, as the next one carries it."""
+    """Return the hash of a block, which the next block carries."""
     digest = hashlib.sha256(header)
     digest.update(rows)
     digest.update(heap)
@@ -264,14 +264,14 @@ def block_hash(header: bytes, rows: bytes | memoryview, heap: bytes | memoryview
 
 
 def segment_header_bytes(layout_bytes: int) -> int:
-    """Size of a segment header with a layout of that size: whole pages."""
+    """Return the size of a segment header with a layout of that size: whole pages."""
     return -(-(SEGMENT_HEADER_BYTES + layout_bytes) // PAGE_BYTES) * PAGE_BYTES
 
 
 def pack_segment_header(
     *, first_lsn: int, data_id: bytes, previous_hash: bytes, segment_bytes: int, layout: bytes
 ) -> bytes:
-    """Bytes of a segment header, padded with zeros to whole pages."""
+    """Return the bytes of a segment header, padded with zeros to whole pages."""
     assert len(data_id) == DATA_ID_BYTES
     assert len(previous_hash) == HASH_BYTES
     size = segment_header_bytes(len(layout))
@@ -285,7 +285,7 @@ def pack_segment_header(
 
 
 def peek_segment_header_bytes(start: bytes) -> int:
-    """Size of the whole header, from its first bytes; Damage if they begin no segment."""
+    """Return the size of the whole header from its first bytes. Raises Damage."""
     if len(start) < SEGMENT_HEADER_BYTES:
         raise Damage("the file is too short for a segment header")
     fields = SEGMENT_HEADER.unpack_from(start)
@@ -300,7 +300,7 @@ def peek_segment_header_bytes(start: bytes) -> int:
 def unpack_segment_header(packed: bytes) -> SegmentHeader:
     """Read a whole segment header; raises Damage or UnknownVersion.
 
-    The place and reach of the crc are the same in every version, for ever.
+    The place of the crc, and the bytes that it covers, are the same in every version, for ever.
     """
     size = peek_segment_header_bytes(packed)
     if len(packed) != size:
@@ -321,7 +321,7 @@ def unpack_segment_header(packed: bytes) -> SegmentHeader:
 
 
 def pack_block_header(header: BlockHeader, salt: int) -> bytes:
-    """Bytes of a block header, with its crc."""
+    """Return the bytes of a block header, with its crc."""
     fixed = BLOCK_HEADER.pack(BLOCK_MAGIC, header[0], 0, *header[1:], 0)[:BLOCK_CRC_OFFSET]
     return fixed + _CRC.pack(crc32c(fixed, salt))
 
@@ -346,13 +346,13 @@ def unpack_block_header(packed: bytes, salt: int) -> BlockHeader:
 
 
 def padding_bytes(end: int, device_block_bytes: int) -> int:
-    """How much padding a block needs that would end at an offset, to end with a device block."""
+    """Return the padding that extends a block to the end of a device block."""
     missing = -end % device_block_bytes
     return missing + device_block_bytes if 0 < missing < PADDING_BYTES_MIN else missing
 
 
 def pack_padding(count: int) -> bytes:
-    """A frame of so many bytes that means nothing, to be put behind the heap; none if it is 0."""
+    """Return a skippable frame of `count` bytes, to be put after the heap; b"" for 0."""
     if not count:
         return b""
     assert count >= PADDING_BYTES_MIN
@@ -360,24 +360,24 @@ def pack_padding(count: int) -> bytes:
 
 
 def frame_crc(frame: bytes | memoryview) -> int:
-    """Crc of a stored frame."""
+    """Return the crc of a stored frame."""
     return int(crc32c(frame))
 
 
 def footer_bytes(block_count: int) -> int:
-    """Size of a footer for that many blocks."""
+    """Return the size of a footer for that many blocks."""
     return FOOTER_HEADER_BYTES + block_count * FOOTER_ENTRY_BYTES + TRAILER_BYTES
 
 
 def pack_footer_entry(entry: FooterEntry) -> bytes:
-    """Bytes of the entry of one block."""
+    """Return the bytes of the entry of one block."""
     return FOOTER_ENTRY.pack(*entry)
 
 
 def pack_footer(
     entries: bytes | bytearray, *, footer_offset: int, last_lsn: int, last_hash: bytes, salt: int
 ) -> bytes:
-    """Bytes of a footer, from its magic to the end of the trailer; `entries` are packed ones."""
+    """Return the bytes of a footer, from magic to trailer; `entries` are packed entries."""
     block_count, rest = divmod(len(entries), FOOTER_ENTRY_BYTES)
     assert rest == 0
     header = FOOTER_HEADER.pack(FOOTER_MAGIC, block_count, last_lsn)
@@ -387,14 +387,14 @@ def pack_footer(
 
 
 def peek_footer_bytes(start: bytes) -> int:
-    """Size of the footer that begins with these bytes; Damage if none does."""
+    """Return the size of the footer that begins with these bytes; raises Damage if none does."""
     if len(start) < FOOTER_HEADER_BYTES or start[:4] != FOOTER_MAGIC:
         raise Damage("no footer begins here")
     return footer_bytes(FOOTER_HEADER.unpack_from(start)[1])
 
 
 def peek_footer_offset(trailer: bytes) -> int:
-    """Offset of the footer that ends with these bytes; Damage if none does."""
+    """Return the offset of the footer that ends with these bytes; raises Damage if none does."""
     if len(trailer) != TRAILER_BYTES or trailer[-4:] != TRAILER_MAGIC:
         raise Damage("the segment does not end in a trailer")
     offset: int = TRAILER.unpack(trailer)[0]

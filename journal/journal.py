@@ -1,13 +1,13 @@
 """The journal: appending blocks to the newest segment, and rolling over to the next one.
 
-Synchronous: `append` returns when the block is durable. Processes are the business of
-`journal.process_writer`; one thread at a time may call what changes the journal, `next_lsn` and
-`durable_lsn` may be read from any.
+Synchronous: `append` returns when the block is durable; `journal.process_writer` runs it in another
+process. Only one thread at a time may change the journal; `next_lsn` and `durable_lsn` may be read
+from any thread.
 
-Fault model: an error of a write or sync is fatal, for what reached the disk is unknown; it is never
-tried again. A full disk can only be met when room for a segment is reserved, before anything
-depends on it. One segment is always reserved ahead, so that the last segment's worth of events can
-still be written when the disk is full.
+Fault model: an error of a write or sync is fatal and never retried, because it is unknown what
+reached the disk. A full disk can only appear when space for a segment is reserved, before anything
+depends on it. One segment is always reserved ahead, so one more segment of events can be written
+after the disk is full.
 
 Must never know: what a column means, what time it is, randomness.
 """
@@ -52,16 +52,16 @@ _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, *OUT_OF_DESCRIPTORS)
 
 
 def no_clock() -> float:
-    """Clock of a journal whose syncs nobody measures."""
+    """Return 0: the clock of a journal whose syncs are not measured."""
     return 0.0
 
 
 class Journal:
-    """An open journal. Made by `create` or `open`.
+    """An open journal, made by `create` or `open`.
 
-    `next_lsn` is the LSN that the next event gets, `durable_lsn` the highest that survives a
-    power cut. `disk_full` is set while no segment could be reserved. `sync_seconds` is how
-    long the last fdatasync took, by the clock given.
+    `next_lsn` is the LSN of the next event, `durable_lsn` the highest LSN that survives a power
+    cut. `disk_full` is set while no segment can be reserved. `sync_seconds` is the duration of the
+    last fdatasync by the given clock.
     """
 
     def __init__(
@@ -75,7 +75,9 @@ class Journal:
     ) -> None:
         check_layout(layout)
         if segment_bytes < SEGMENT_BYTES_MIN:
-            raise ValueError(f"segment_bytes is {segment_bytes}, it must be {SEGMENT_BYTES_MIN} up")
+            raise ValueError(
+                f"segment_bytes is {segment_bytes}, it must be at least {SEGMENT_BYTES_MIN}"
+            )
         assert device_block_bytes in DEVICE_BLOCKS
         self.layout: Final = layout
         self.data_id: Final = data_id
@@ -92,7 +94,7 @@ class Journal:
         self._name = ""
         self._offset = 0
         self._capacity = 0
-        # Packed, for a segment may hold very many small blocks.
+        # Packed, because a segment may have very many small blocks.
         self._entries = bytearray()
         self._last_hash = NO_HASH
         self._last_is_mark = False
@@ -110,15 +112,15 @@ class Journal:
         clock: Callable[[], float] = no_clock,
         device_block_bytes: int = 0,
     ) -> "Journal":
-        """Begin a journal in an empty directory. `data_id` is 16 random bytes.
+        """Create a journal in an empty directory. `data_id` is 16 random bytes.
 
-        With `device_block_bytes` (one of DEVICE_BLOCKS) each block is padded to end with one, so
-        that no later write touches the device block that its end is in (ADR 20).
+        With `device_block_bytes` (one of DEVICE_BLOCKS) each block is padded to the end of a device
+        block, so that no later write touches the device block of its end (ADR 20).
 
-        Raises JournalError if there is a journal, DiskFull, JournalFailed.
+        Raises JournalError if the directory has a journal, DiskFull, JournalFailed.
         """
         if segment_names(disk):
-            raise JournalError("there is a journal in the directory already: open that one")
+            raise JournalError("the directory already has a journal: open that one")
         journal = cls(disk, layout, data_id, segment_bytes, clock, device_block_bytes)
         try:
             journal._roll(0)
@@ -139,9 +141,9 @@ class Journal:
     ) -> "tuple[Journal, Repair]":
         """Open the journal of a directory, cutting a torn tail.
 
-        `known_durable_lsn` is what a checkpoint knows to have been durable, `device_block_bytes`
-        as for `create`: what was written before may be padded otherwise. Raises NoJournal,
-        Corruption, NewerFormat, WrongLayout, JournalFailed.
+        `known_durable_lsn` is the LSN that a checkpoint proves durable. `device_block_bytes` is as
+        for `create`; existing blocks may be padded differently. Raises NoJournal, Corruption,
+        NewerFormat, WrongLayout, JournalFailed.
         """
         names = segment_names(disk)
         if not names:
@@ -153,7 +155,7 @@ class Journal:
             data_id = segment.header.data_id
             journal = cls(disk, layout, data_id, segment_bytes, clock, device_block_bytes)
             if device_block_bytes:
-                # Writing the last block again could spoil it: see instead what the disk has of it.
+                # Rewriting the last block could damage it, so read what the disk has of it instead.
                 segment.file.fdatasync()
                 segment.file.forget()
             tail = find_tail(
@@ -161,9 +163,10 @@ class Journal:
             )
             if tail.sealed and not reserve_is_begun(disk):
                 raise Corruption(segment.name, tail.offset, tail.next_lsn, NEXT_IS_MISSING)
-            # What a killed process wrote may be in the page cache only; from here on it counts.
+            # What a killed process wrote may still be only in the page cache; from here on it must
+            # be durable.
             segment.file.fdatasync()
-            # So may the names that it gave.
+            # The same holds for file names.
             disk.sync_directory()
         except (OSError, JournalError) as error:
             if segment is not None:
@@ -188,7 +191,7 @@ class Journal:
 
     @property
     def durable_lsn(self) -> int:
-        """The highest LSN that survives a power cut; 0 if there is none."""
+        """The highest LSN that survives a power cut; 0 if none."""
         return self.next_lsn - 1
 
     @property
@@ -198,27 +201,27 @@ class Journal:
 
     @property
     def last_hash(self) -> bytes:
-        """Hash of the last block, which stands for all of history."""
+        """Hash of the last block, which depends on all blocks before it."""
         return self._last_hash
 
     def append(self, batch: BatchLike) -> None:
         """Write a batch as one block and sync it.
 
-        Raises DiskFull (nothing was written: the same batch may be tried again) and JournalFailed
+        Raises DiskFull (nothing was written; the same batch may be retried) and JournalFailed
         (fatal).
         """
         self._check_usable()
-        assert batch.first_lsn == self.next_lsn, "a batch must go on where the last one ended"
+        assert batch.first_lsn == self.next_lsn, "a batch must begin with the next LSN"
         block = self._codec.encode(batch, self._last_hash, self._padding)
         self._write(block)
         self._last_is_mark = False
 
     def mark(self, time: int) -> None:
-        """Append a block without events, unless the last one is such; raises as `append`.
+        """Append a block without events, unless the last block is one. Raises as `append` does.
 
-        It shows that the block before it was durable, so damage there is never taken for a torn
-        tail. A new segment shows that too, and none begins with a mark: before its first event a
-        segment may be replaced by a larger one of the same name.
+        A mark proves that the block before it was durable, so damage there is never taken for a
+        torn tail. A new segment proves that too. A segment never begins with a mark, because it may
+        be replaced by a larger one of the same name before its first event.
         """
         self._check_usable()
         if self._last_is_mark or not self._entries:
@@ -234,7 +237,7 @@ class Journal:
             raise self._fail(error) from error
 
     def reserve(self) -> bool:
-        """Reserve room for the next segment; answers whether there is some, see `disk_full`."""
+        """Reserve space for the next segment; return False if there is none (see `disk_full`)."""
         self._check_usable()
         try:
             self._reserve_file(self._segment_bytes).close()
@@ -245,14 +248,14 @@ class Journal:
         return True
 
     def close(self) -> None:
-        """Close the files. A clean stop appends a mark before."""
+        """Close the files. For a clean stop, call `mark` first."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def _check_usable(self) -> None:
         if self._failure is not None:
-            raise JournalFailed(f"the journal has failed before: {self._failure}")
+            raise JournalFailed(f"the journal has already failed: {self._failure}")
         assert self._file is not None, "the journal is closed"
 
     def _fail(self, error: OSError) -> JournalFailed:
@@ -264,7 +267,7 @@ class Journal:
         )
 
     def _write(self, block: EncodedBlock) -> None:
-        """Write a block, sync it, and go on behind it."""
+        """Write a block, sync it, and move to its end."""
         assert block.header.first_lsn == self.next_lsn
         assert block.header.previous_hash == self._last_hash
         size = len(block.data)
@@ -288,26 +291,26 @@ class Journal:
         assert self._offset + self._footer_bytes(0) <= self._capacity
 
     def _pad(self, block_bytes: int) -> int:
-        """How much padding a block of this size gets, which may have to go to the next segment."""
+        """Return the padding for a block of this size, in this segment or else the next one."""
         padding = padding_bytes(self._offset + block_bytes, self._device_block_bytes)
         if self._fits(block_bytes + padding):
             return padding
-        # A segment header takes whole device blocks.
+        # A segment header fills whole device blocks.
         return padding_bytes(block_bytes, self._device_block_bytes)
 
     def _fits(self, block_bytes: int) -> bool:
-        """Whether the segment has room for one more block, and for its footer then."""
+        """Return whether the segment has space for one more block and then its footer."""
         return self._offset + block_bytes + self._footer_bytes(1) <= self._capacity
 
     def _footer_bytes(self, more_blocks: int) -> int:
-        """Size of the segment's footer when so many more blocks are in it."""
+        """Return the size of the segment's footer after `more_blocks` more blocks."""
         return footer_bytes(len(self._entries) // FOOTER_ENTRY_BYTES + more_blocks)
 
     def _roll(self, block_bytes: int) -> None:
-        """Seal the newest segment and begin one that has room for a block of this size.
+        """Seal the newest segment and begin one that has space for a block of this size.
 
-        A segment gets its name when its header is durable, so one with a bad header is never a
-        torn one.
+        A segment gets its name after its header is durable, so a bad header is always damage, never
+        a torn write.
         """
         layout = self.layout.encode()
         header_bytes = segment_header_bytes(len(layout))
@@ -324,7 +327,8 @@ class Journal:
         write_all(file, header, 0)
         file.fdatasync()
         if not self._sealed:
-            # The name too: a sealed segment without a successor would be taken for damage.
+            # The reserve's name must be durable too: a sealed segment without a successor counts as
+            # damage.
             self._disk.sync_directory()
             self._seal()
         name = segment_name(self.next_lsn)
@@ -337,7 +341,7 @@ class Journal:
         self.reserve()
 
     def _reserve_file(self, size: int) -> File:
-        """The open reserve file, of at least this size; raises DiskFull."""
+        """Open the reserve file with at least this size; raises DiskFull."""
         try:
             file = self._disk.open_for_writing(RESERVE_NAME)
             try:
@@ -349,7 +353,7 @@ class Journal:
         except OSError as error:
             if error.errno in _NO_ROOM:
                 self.disk_full = DiskFull(
-                    f"no room for the next segment of {size} bytes ({error}): {_remedy(error)}"
+                    f"no space for the next segment of {size} bytes ({error}): {_remedy(error)}"
                 )
                 raise self.disk_full from error
             raise
@@ -357,7 +361,7 @@ class Journal:
         return file
 
     def _seal(self) -> None:
-        """Write the footer, for which room was kept, and give back the rest."""
+        """Write the footer into the space kept for it, and truncate the file behind it."""
         assert self._file is not None
         packed = pack_footer(
             self._entries,
@@ -369,7 +373,7 @@ class Journal:
         assert len(packed) == self._footer_bytes(0)
         assert self._offset + len(packed) <= self._capacity
         write_all(self._file, packed, self._offset)
-        # Durable before the file gets shorter: a short file without a footer is then always damage.
+        # Sync before the file gets shorter: a short file without a footer is then always damage.
         self._file.fdatasync()
         self._file.truncate(self._offset + len(packed))
         self._file.fdatasync()
@@ -377,7 +381,7 @@ class Journal:
 
 
 def _remedy(error: OSError) -> str:
-    """What to do about a segment that cannot be reserved."""
+    """Return what to do about a segment that cannot be reserved."""
     if error.errno in OUT_OF_DESCRIPTORS:
         return "close files of other programs, or raise the limit of open files"
     return "free disk space or raise the quota"

@@ -1,7 +1,8 @@
-"""How a row is laid out: the only thing the journal is told about what it stores.
+"""The layout of a row: all that the journal knows about what it stores.
 
-The layout is written into the header of every segment, so a segment explains itself. This module
-must never know what a column means; it is told which ones footers summarise.
+The layout is written into the header of every segment, so segments can be read without other
+knowledge. This module must never know what a column means; the layout names the columns that
+footers summarise.
 """
 
 import sys
@@ -46,7 +47,7 @@ class RowLayout(msgspec.Struct, frozen=True, omit_defaults=True):
     upper: tuple[tuple[str, str, int], ...] = ()
 
     def stored(self) -> tuple[tuple[str, str, int], ...]:
-        """All columns in the order in which a block stores them: the columns, then the lengths."""
+        """Return all stored columns in layout order: the columns of the row, then the lengths."""
         lengths = tuple(
             (f"{heap}_bytes", LENGTH_CODE, self.lengths_offset + 4 * position)
             for position, heap in enumerate(self.heaps)
@@ -54,11 +55,11 @@ class RowLayout(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.columns + lengths
 
     def stored_row_bytes(self) -> int:
-        """Bytes that one row takes in a rows frame before compression: without the spare bytes."""
+        """Return the uncompressed bytes of one row in a rows frame: without unused bytes."""
         return sum(WIDTHS[code] for _, code, _ in self.stored())
 
     def position(self, column: str) -> int:
-        """Position of a column in a row; ValueError if there is none of that name."""
+        """Return the position of a column in a row. Raises ValueError for an unknown column."""
         return [name for name, _, _ in self.columns].index(column)
 
     def on_disk(self) -> "RowLayout":
@@ -78,16 +79,16 @@ class RowLayout(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def decode_layout(encoded: bytes) -> RowLayout:
-    """Read a layout from a segment header; ValueError if it is none or cannot be right."""
+    """Decode a layout from a segment header; raises ValueError if it is invalid."""
     layout = msgspec.json.decode(encoded, type=RowLayout)
     check_layout(layout)
     return layout
 
 
 def check_layout(layout: RowLayout) -> None:
-    """Check that columns lie in the row, aligned and apart, and that summaries name columns.
+    """Check that columns are inside the row, aligned and disjoint, and that summaries name columns.
 
-    Raises ValueError with the first thing that is wrong.
+    Raises ValueError for the first fault.
     """
     used = bytearray(layout.row_bytes)
     widened = {name for name, code, _ in layout.columns if code in WIDENED}

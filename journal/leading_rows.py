@@ -1,7 +1,7 @@
-"""The first columns of many blocks: only what is needed is decompressed, all of it in one call.
+"""The first columns of many blocks: decompresses only the needed parts, all in one call.
 
-Fault model: a frame that is none, or holds more or less than the header of its block says, is
-Damage. Must never know what a column means.
+Fault model: an invalid frame, or one of another size than the header of its block says, is Damage.
+Must never know what a column means.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ Stored: TypeAlias = tuple[BlockHeader, bytes]
 def leading_rows(
     codec: BlockCodec, blocks: Sequence[Stored], positions: tuple[int, ...]
 ) -> Sequence[Buffer]:
-    """For each block the rows as far as these columns reach; `codec.order` says where each is.
+    """Decompress the rows of each block as far as these columns reach.
 
-    Raises Damage.
+    `codec.order` says where each column is. Raises Damage.
     """
     frames = []
     parts: dict[Order, int] = {}
@@ -40,16 +40,16 @@ def leading_rows(
     try:
         return codec.decompress_all(frames)
     except Damage:
-        # Another compressor may have cut parts otherwise than ours.
+        # Another compressor may have divided the frame in another way.
         return codec.decompress_all([(rows, header.rows_raw_bytes) for header, rows in blocks])
 
 
 def _first_parts(header: BlockHeader, rows: bytes, order: Order, parts: int) -> tuple[bytes, int]:
-    """A frame of so many parts, and how much it must hold."""
+    """Return a frame of the first parts, and the size that it must decompress to."""
     count = header.event_count
     if parts < len(order.part_ends) and count >= PARTED_COUNT_MIN:
         size = count * order.part_ends[parts - 1]
-        # A zstd block for each part is what nearly all have.
+        # Nearly always each part is one zstd block.
         blocks = parts if size <= ZSTD_BLOCK_BYTES else zstd_blocks(order, parts, count)
         found = shortened(rows, blocks, size)
         if found is not None:

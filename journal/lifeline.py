@@ -1,6 +1,6 @@
-"""Ending with one's parent: a process that works for another must not outlive it.
+"""Makes a child process end with its parent.
 
-Fault model: the parent may be killed at any moment, also before this asks for the signal. Must
+Fault model: the parent may be killed at any moment, also before the child asks for the signal. Must
 never know what the process does.
 """
 
@@ -13,9 +13,9 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def end_with(parent: int) -> bool:
-    """Have this process killed when its parent ends; answers whether the parent still lives.
+    """Make the kernel kill this process when its parent ends; return whether the parent is alive.
 
-    It is the end of the thread that made this process that counts.
+    The kernel sends the signal when the thread that forked this process ends.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     return os.getppid() == parent

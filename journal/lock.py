@@ -1,10 +1,10 @@
 """The lock of a data directory: one broker at a time.
 
-Two things are locked: a file, which says who holds the lock, and a folder that nobody removes by
-itself, for the file may be removed by hand. Both locks go with the process, and with those forked
-from it, so a killed broker leaves none behind; the file stays and holds the pid of its last holder.
-Fault model: the file may be gone, or be another one than it was. File systems that lock no folders
-have the file alone. Must never know: what is in the directory.
+Two things are locked: a file, which names the holder, and the journal's folder, because the file
+may be removed by hand. Both locks end with the process and the processes forked from it, so a
+killed broker leaves none behind; the file stays and contains the pid of its last holder. Fault
+model: the file may be missing or replaced. Where a file system cannot lock folders, only the file
+is locked. Must never know: what is in the directory.
 """
 
 import fcntl
@@ -21,10 +21,10 @@ _LOCKS: Final = Path("/proc/locks")
 
 
 class DirectoryLock:
-    """Holds the lock of a data directory from its making to `release`; a context manager."""
+    """The lock of a data directory, held until `release`; a context manager."""
 
     def __init__(self, directory: Path | str) -> None:
-        """Take the lock; raises Locked, naming the pid that holds it, and OSError."""
+        """Take the lock; raises Locked, with the pid of the holder, and OSError."""
         self.path: Final = Path(directory) / LOCK
         self._folder = -1
         self._descriptor = self._open()
@@ -40,13 +40,13 @@ class DirectoryLock:
         return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def _sign(self) -> None:
-        # A full disk has no room for the pid: the lock is held without it.
+        # On a full disk the pid cannot be written; the lock is held without it.
         with suppress(OSError):
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def hold(self, folder: Path) -> None:
-        """Hold a folder as well, which is there as long as the directory is; Locked, OSError."""
+        """Lock also a folder that nobody removes by hand. Raises Locked and OSError."""
         try:
             self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -58,19 +58,19 @@ class DirectoryLock:
             if self._folder < 0:
                 self.release()
                 raise
-            # The file system locks no folders.
+            # The file system cannot lock folders.
             os.close(self._folder)
             self._folder = -1
 
     def renew(self) -> bool:
-        """Make the file again if somebody removed it; answers whether that was so. OSError."""
+        """Restore the lock file if it was removed; return whether it was. Raises OSError."""
         if self._is_there():
             return False
         held, self._descriptor = self._descriptor, self._open()
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            # Somebody tries to take it, and does not get the folder.
+            # Another process locked the new file; it will not get the folder's lock.
             self._close()
             self._descriptor = held
             return False
@@ -79,7 +79,7 @@ class DirectoryLock:
         return True
 
     def _is_there(self) -> bool:
-        """Whether the file that is held is the one that others find."""
+        """Return whether the path still leads to the locked file."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -88,7 +88,7 @@ class DirectoryLock:
         return (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)
 
     def release(self) -> None:
-        """Give the lock back; may be called again."""
+        """Release the lock; may be called again."""
         if self._descriptor >= 0:
             os.ftruncate(self._descriptor, 0)
             self._close()
@@ -113,7 +113,7 @@ class DirectoryLock:
 
 
 def holder_pid(directory: Path | str) -> int:
-    """Pid that the lock file names; 0 if it names none. It holds the lock only if it still runs."""
+    """Return the pid in the lock file, 0 if none; that process may no longer run."""
     try:
         text = (Path(directory) / LOCK).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
@@ -122,7 +122,7 @@ def holder_pid(directory: Path | str) -> int:
 
 
 def _locker_of(descriptor: int) -> int:
-    """Pid of the process that locked a file or folder with flock; 0 if that cannot be known."""
+    """Return the pid of the process that locked a file or folder with flock; 0 if unknown."""
     number = os.fstat(descriptor).st_ino
     try:
         lines = _LOCKS.read_text("ascii").splitlines()

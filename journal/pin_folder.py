@@ -1,13 +1,12 @@
-"""The folder `pins` of a data directory, held open.
+"""Secure access to the folder `pins` of a data directory.
 
-Readers of every user who may enter the directory come here, root among them, and the broker's own
-user owns it. So nothing is reached by a path, which somebody could turn into a link to another
-place meanwhile: the folder is opened without following links, and everything in it through that
-descriptor. What root makes is given to the owner of the data directory, through descriptors of what
-was made.
+Readers run as any user who may enter the directory, also as root, and the broker's user owns the
+folder. A path could be replaced by a link at any moment, so files are never accessed by path: the
+folder is opened without following links, and its files through that descriptor. Files that root
+creates are given to the owner of the data directory, through their descriptors.
 
-Fault model: the folder may be missing, a link, or not ours to write, and anything may lie in it;
-all of that is an OSError. Must never know what the names in it mean.
+Fault model: the folder may be missing, a link, or not writable, and may contain anything; all of
+that raises OSError. Must never know what the names in it mean.
 """
 
 import fcntl
@@ -22,10 +21,10 @@ _FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class PinFolder:
-    """The open folder, to be closed. Every method raises OSError."""
+    """The open folder, to be closed after use. Every method raises OSError."""
 
     def __init__(self, directory: Path | str, *, make: bool) -> None:
-        """Open the folder of a data directory; with `make`, make it if there is none."""
+        """Open the folder of a data directory; with `make`, create it if it does not exist."""
         data = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self._descriptor: Final = _made(data) if make else _opened(data)
@@ -37,11 +36,11 @@ class PinFolder:
         fcntl.flock(self._descriptor, operation)
 
     def names(self) -> list[str]:
-        """What is in the folder, in order."""
+        """Return the names in the folder, sorted."""
         return sorted(_names(self._descriptor))
 
     def create(self, name: str) -> int:
-        """Make a file that must not exist, for its maker and the folder's owner; its descriptor."""
+        """Create a new file that only its user can access; return its descriptor."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE
         descriptor = os.open(name, flags, 0o600, dir_fd=self._descriptor)
         try:
@@ -53,11 +52,11 @@ class PinFolder:
         return descriptor
 
     def open(self, name: str) -> int:
-        """Open a file for reading; its descriptor."""
+        """Open a file for reading; return its descriptor."""
         return os.open(name, os.O_RDONLY | _FILE, dir_fd=self._descriptor)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name."""
+        """Rename a file."""
         os.rename(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
 
     def remove(self, name: str) -> None:
@@ -68,7 +67,7 @@ class PinFolder:
             return
 
     def close(self) -> None:
-        """Let go of the folder and its lock."""
+        """Close the folder, which releases its lock."""
         os.close(self._descriptor)
 
 
@@ -85,7 +84,7 @@ def _made(data: int) -> int:
     try:
         if not _names(descriptor):
             os.fchmod(descriptor, 0o700)
-            # Else an administrator's reader would lock out the broker's own user.
+            # Otherwise a reader run by root would lock out the broker's user.
             _give(descriptor, os.fstat(data))
     except OSError:
         os.close(descriptor)
@@ -98,6 +97,6 @@ def _names(descriptor: int) -> list[str]:
 
 
 def _give(descriptor: int, owner: os.stat_result) -> None:
-    """Have something that root made belong to somebody else."""
+    """Give a file or folder that root created to another owner."""
     if os.geteuid() == 0 and os.fstat(descriptor).st_uid == 0 and owner.st_uid != 0:
         os.fchown(descriptor, owner.st_uid, owner.st_gid)

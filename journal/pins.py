@@ -1,18 +1,18 @@
-"""Pins: readers say which part of a journal they hold, so that retention leaves it alone.
+"""Pins: readers mark the part of a journal that they need, so that retention does not remove it.
 
 A pin is a file in the folder `pins` of the data directory, named by the lowest LSN that its reader
-needs, and locked by the reader with flock: the lock goes with the process, also by kill -9, and the
-file that is left then counts for nothing. The folder itself is locked, too: shared while a pin is
-made or moved, exclusively while somebody looks for the lowest one, so that no pin is half-made then
-and none is made while segments are being removed.
+needs, and locked by the reader with flock. The lock ends with the process, also after kill -9; the
+file that remains then has no effect. The folder itself is locked too: shared while a pin is created
+or moved, exclusively while retention looks for the lowest pin. So retention never sees an
+unfinished pin, and no pin is created while segments are being removed.
 
-A reader that works in several processes, one after the other, has no process that could hold a
-lock. It leaves a lease: a file in the same folder that tells, instead, when it ends, and that any
-process which knows its name may renew.
+A reader that works in several processes, one after the other, has no process that could hold a lock
+for it. It uses a lease: a file in the same folder with a time at which it ends. Every process that
+knows its name may renew it.
 
 Fault model: a reader may not be allowed to write, or the file system may be read-only. Then there
-is no pin and no lease; the reader goes on and may see history leave under it, which readers report
-as such. A clock that is wrong by more than CLOCKS_DIFFER_US ends leases too soon or too late.
+is no pin and no lease; the reader continues, and reports an error if its history is removed
+meanwhile. A clock that is wrong by more than CLOCKS_DIFFER_US ends leases too early or too late.
 
 Must never know: what is in a segment, what time it is.
 """
@@ -34,11 +34,11 @@ from daybook.journal.pin_folder import PinFolder
 PIN_SUFFIX: Final = ".pin"
 LEASE_SUFFIX: Final = ".lease"
 LEASE_US_MAX: Final = 24 * 3600 * 1_000_000
-"""The longest that a lease may last from its making, or from the last time it was renewed."""
+"""The longest duration of a lease, from its creation or last renewal."""
 CLOCKS_DIFFER_US: Final = 3600 * 1_000_000
-"""How far the clock of a reader may be from that of the broker."""
+"""How much the clocks of a reader and the broker may differ."""
 NO_PIN: Final = (1 << 64) - 1
-"""The lowest pinned LSN where nothing is pinned: above every LSN."""
+"""The lowest pinned LSN if nothing is pinned: above every LSN."""
 
 _LEASE: Final = re.compile(
     rf"(\d{{{NAME_DIGITS}}})-(\d{{{NAME_DIGITS}}})-(\w+){LEASE_SUFFIX}", re.ASCII
@@ -47,10 +47,10 @@ _LEASE_NAME: Final = re.compile(r"\w{1,100}", re.ASCII)
 
 
 class Pin:
-    """Holds the journal from an LSN on, from its making to `release`; a context manager.
+    """Keeps the journal from an LSN on until `release`; a context manager.
 
-    `held` says whether it does: not in a directory that no broker ever served, for nothing removes
-    segments there, and not where this process may not write.
+    `held` is False in a directory that no broker ever used, because nothing removes segments there,
+    and where this process may not write.
     """
 
     def __init__(self, directory: Path | str, lsn: int = FIRST_LSN) -> None:
@@ -62,7 +62,7 @@ class Pin:
         self._number = 0
         if not (Path(directory) / LOCK).exists():
             return
-        # Whatever keeps us from pinning keeps a reader from nothing else.
+        # A reader works without a pin if it cannot create one.
         with suppress(OSError), closing(PinFolder(directory, make=True)) as folder:
             folder.lock(fcntl.LOCK_SH)
             self._create(folder)
@@ -74,7 +74,7 @@ class Pin:
 
     @property
     def path(self) -> Path:
-        """The file that stands for the pin."""
+        """The file of the pin."""
         return self._directory / PINS / self._name
 
     @property
@@ -82,9 +82,9 @@ class Pin:
         return f"{self.lsn:0{NAME_DIGITS}d}-{os.getpid()}-{self._number}{PIN_SUFFIX}"
 
     def advance(self, lsn: int) -> None:
-        """Give up what lies before the LSN; a lower one than before changes nothing.
+        """Release what is before the LSN; a lower LSN than before changes nothing.
 
-        Never waits: while somebody looks at the pins it stays where it is, which does no harm.
+        Never waits: while retention reads the pins, the pin stays where it is, which does no harm.
         """
         if not self.held or lsn <= self.lsn:
             return
@@ -99,7 +99,7 @@ class Pin:
                 raise
 
     def release(self) -> None:
-        """Give everything up; may be called again."""
+        """Release everything; may be called again."""
         if not self.held:
             return
         with suppress(OSError), closing(PinFolder(self._directory, make=False)) as folder:
@@ -113,7 +113,8 @@ class Pin:
                 descriptor = folder.create(self._name)
                 break
             except FileExistsError:
-                # Another pin of ours, or one that a killed process of the same pid left.
+                # The name is that of another pin of this process, or of a killed one with the same
+                # pid.
                 self._number += 1
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -135,17 +136,17 @@ class Pin:
 
 
 class Lease:
-    """Holds the journal of a data directory from an LSN on until a time, by a name.
+    """Keeps the journal of a data directory from an LSN on until a time; known by a name.
 
-    Whoever knows directory and name has the same lease: an object of this class is nothing but the
-    two. Times are microseconds since 1970 UTC, by the caller's clock, and at most LEASE_US_MAX
-    ahead; what ends later counts for nothing.
+    Objects with the same directory and name are the same lease; an object has no other state. Times
+    are microseconds since 1970 UTC, by the caller's clock, and at most LEASE_US_MAX ahead; a lease
+    that ends later has no effect.
     """
 
     def __init__(self, directory: Path | str, name: str) -> None:
-        """`name` is the maker's choice and must be unlike all others: a UUID in hex, say.
+        """`name` is chosen by the caller and must be unique, for example a UUID in hex.
 
-        Raises ValueError if it has more than letters, digits and underscores.
+        Raises ValueError if it contains anything but letters, digits and underscores.
         """
         if not _LEASE_NAME.fullmatch(name):
             raise ValueError(f"'{name}' cannot name a lease: use up to 100 of a-z, A-Z, 0-9 and _")
@@ -154,17 +155,17 @@ class Lease:
 
     @property
     def until(self) -> int:
-        """When it ends, 0 if there is no such lease, or none any more."""
+        """The time at which the lease ends, 0 if it does not exist (any more)."""
         with suppress(OSError), closing(PinFolder(self.directory, make=False)) as folder:
             return max((until for _, until, _ in self._files(folder)), default=0)
         return 0
 
     def take(self, lsn: int, until: int) -> bool:
-        """Hold the journal from this LSN on; a lease of this name that there is becomes this one.
+        """Keep the journal from this LSN on; replaces an existing lease of this name.
 
-        Waits while segments are being removed; what it holds is there if it is read after that.
-        Answers whether retention can see the lease: not in a directory that no broker ever served,
-        and not where this process may not write.
+        Waits while segments are being removed; look for the segments only after this call. Returns
+        whether retention can see the lease: not in a directory that no broker ever used, and not
+        where this process may not write.
         """
         assert lsn >= FIRST_LSN
         if not (Path(self.directory) / LOCK).exists():
@@ -181,14 +182,14 @@ class Lease:
         return False
 
     def renew(self, until: int) -> bool:
-        """Have the lease last until then, or longer if it does already.
+        """Extend the lease to this time; it is never shortened.
 
-        Answers whether there still was one: else it ended, and what it held may have left. Waits
-        as `take` does.
+        Returns False if the lease has already ended; what it kept may have been removed. Waits as
+        `take` does.
         """
         with suppress(OSError), closing(PinFolder(self.directory, make=False)) as folder:
             folder.lock(fcntl.LOCK_SH)
-            # Others may renew the same one this moment; each attempt that fails means one did.
+            # Others may renew the lease at the same time; each failed attempt means that one did.
             while files := self._files(folder):
                 lsn, before, name = max(files, key=lambda file: file[1])
                 if before >= until:
@@ -199,7 +200,7 @@ class Lease:
         return False
 
     def release(self) -> None:
-        """Give everything up; may be called again, and of a lease that ended."""
+        """Release everything; may be called again, also after the lease ended."""
         with suppress(OSError), closing(PinFolder(self.directory, make=False)) as folder:
             for _, _, name in self._files(folder):
                 folder.remove(name)
@@ -208,7 +209,7 @@ class Lease:
         return f"{lsn:0{NAME_DIGITS}d}-{until:0{NAME_DIGITS}d}-{self.name}{LEASE_SUFFIX}"
 
     def _files(self, folder: PinFolder) -> list[tuple[int, int, str]]:
-        """LSN, end and name of what stands for the lease: one file, but for moments."""
+        """Return LSN, end and name of the lease's files; more than one only for moments."""
         return [
             (int(match[1]), int(match[2]), match[0])
             for match in map(_LEASE.fullmatch, folder.names())
@@ -217,11 +218,11 @@ class Lease:
 
 
 def lowest_pinned_lsn(directory: Path | str, now: int | None = None) -> int:
-    """The lowest LSN that a living reader holds in a data directory; NO_PIN if there is none.
+    """Return the lowest LSN that running readers need in a data directory, else NO_PIN.
 
-    `now` is the time in microseconds since 1970; leases that have ended then hold nothing. Who does
-    not know the time counts them all. FIRST_LSN, which holds everything, while a pin is being made:
-    ask again later. Raises OSError if the pins cannot be looked at.
+    `now` is the time in microseconds since 1970 UTC; leases that ended before it are ignored. With
+    None all leases count. Returns FIRST_LSN, which keeps everything, while a pin is being created:
+    retry later. Raises OSError if the pins cannot be read.
     """
     with holding_off_pins(directory, now) as lowest:
         return lowest
@@ -229,16 +230,16 @@ def lowest_pinned_lsn(directory: Path | str, now: int | None = None) -> int:
 
 @contextmanager
 def holding_off_pins(directory: Path | str, now: int | None = None) -> Iterator[int]:
-    """As `lowest_pinned_lsn`; and until the end of the context nobody makes a pin.
+    """As `lowest_pinned_lsn`; no pin can be created until the end of the context.
 
-    To be held while segments are removed, and not for longer: readers wait.
+    Use it only while segments are removed, because readers wait meanwhile.
     """
     with closing(PinFolder(directory, make=True)) as folder:
         yield _lowest(folder, now) if _is_ours(folder) else FIRST_LSN
 
 
 def _is_ours(folder: PinFolder) -> bool:
-    """Lock the folder for ourselves; False if somebody makes or moves a pin this moment."""
+    """Lock the folder exclusively; return False if a pin is being created or moved."""
     try:
         folder.lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -247,7 +248,7 @@ def _is_ours(folder: PinFolder) -> bool:
 
 
 def _lowest(folder: PinFolder, now: int | None) -> int:
-    """The lowest LSN of a locked pin or a lease; removes those whose holders or time are gone."""
+    """Return the lowest LSN of pins and leases in use; removes those that are not."""
     lowest = NO_PIN
     for name in folder.names():
         lease = _LEASE.fullmatch(name)
@@ -265,7 +266,7 @@ def _lowest(folder: PinFolder, now: int | None) -> int:
 
 
 def _lasts(until: int, now: int) -> bool:
-    """Whether a lease has not ended; one that nobody could have made has."""
+    """Return whether a lease still counts; one that ends impossibly late does not."""
     return now < until <= now + LEASE_US_MAX + CLOCKS_DIFFER_US
 
 
@@ -277,12 +278,12 @@ def _lsn_of(name: str) -> int | None:
 
 
 def _is_alive(folder: PinFolder, name: str) -> bool:
-    """Whether somebody holds the pin; one that nobody holds is removed."""
+    """Return whether a process holds the pin; removes the pin if none does."""
     try:
         descriptor = folder.open(name)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ELOOP):
-            # Released this moment, or a link, which is no pin.
+            # Just released, or a link, which is not a pin.
             return False
         raise
     try:

@@ -1,17 +1,18 @@
 """Group commit in a process of its own: one block is written and synced while the next batch fills.
 
-Compressing, hashing and writing take the interpreter as often as they leave it, and a thread gets
-it back from a busy event loop late; a process of its own needs neither. The process is forked as
-soon as the journal is open, before anything else is in memory and before there are threads, and
-holds what it inherits: the journal's files and the lock of the directory. Batches go to it over a
-socket; what is durable comes back. It writes one block after the other, so one is in flight on the
-disk however many wait in the socket.
+A writer thread would have to wait for the interpreter after each compression, hash and write, and a
+busy event loop releases it late; a separate process does not. The process is forked as soon as the
+journal is open, before anything else is in memory and before there are threads. It inherits the
+journal's files and the lock of the directory. It receives batches over a socket and reports what is
+durable. It writes one block after the other, so only one block is in flight on the disk, however
+many wait in the socket.
 
 Fault model: an error of the disk is fatal and reported once. If the writer's process dies, nothing
-more becomes durable: `on_failure`. If the broker's process dies, the kernel kills the writer's:
-what it was writing is a torn tail. Until both are gone the lock is held. The writer's process may
-hang: the broker sends what the socket takes, keeps the rest, and waits in `close` only, so long.
-A full disk is no error: the batch is kept and tried again, until the broker closes.
+more becomes durable, and `on_failure` is called. If the broker's process dies, the kernel kills the
+writer's; the block that it was writing is a torn tail. The lock is held until both have ended. The
+writer's process may hang: the broker keeps what the socket does not accept, and waits only in
+`close`, for a limited time. A full disk is not an error: the batch is kept and retried until the
+broker closes.
 
 Must never know: what is in a batch, what time it is (durations come from the journal's clock).
 """
@@ -53,7 +54,7 @@ _FREE: Final = 4
 _CLOSED: Final = 5
 
 CLOSE_SECONDS: Final = 30.0
-"""How long `close` waits for a process that does not answer, unless told otherwise."""
+"""How long `close` waits by default for a process that does not answer."""
 STEP_SECONDS: Final = 0.02
 KILL_STEPS: Final = 100
 _PIECES_AT_ONCE: Final = 16
@@ -61,26 +62,26 @@ _BATCH_PIECE_BYTES: Final = 1 << 20
 _REPORT_PIECE_BYTES: Final = 1 << 14
 _SOCKET_BYTES: Final = 4 << 20
 _SPARE_DESCRIPTORS: Final = 4
-"""So that the next segment opens when the machine has no descriptor left."""
+"""With these the next segment can be opened when the machine has no descriptors left."""
 _MEANT_FOR_THE_BROKER: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ProcessWriter:
     """Writes batches in a forked process, in order, one block in flight at a time.
 
-    To be made in the main thread: the process is killed when the thread that made it ends. The
+    Create it in the main thread: the process is killed when the thread that forked it ends. The
     owner sets the callbacks, calls `receive` when `fileno` is readable and `flush` when it is
-    writable; `watch` is called with True when the latter is needed and with False when no longer.
-    The journal belongs to the writer's process: here only what was true of it at the fork can be
-    read. `pid` is that of the process.
+    writable; `watch(True)` asks the owner to watch for the latter, `watch(False)` no longer. The
+    journal belongs to the writer's process: the object given here is a copy from before the fork.
+    `pid` is the pid of the writer's process.
 
     The callbacks: `on_durable(last_lsn)` when everything up to the LSN survives a power cut;
     `on_failure(error)`, once, when nothing more will be written; `on_disk_full(full)` when no
-    segment could be reserved ahead, and `on_disk_free()` when that is over.
+    segment can be reserved ahead, and `on_disk_free()` when that is over.
     """
 
     def __init__(self, journal: Journal, *, retry_seconds: float = RETRY_SECONDS) -> None:
-        """Fork; raises JournalFailed if that cannot be done."""
+        """Fork the writer's process; raises JournalFailed if that is impossible."""
         self.on_durable: Callable[[int], None] = _ignore_durable
         self.on_failure: Callable[[Exception], None] = _ignore_failure
         self.on_disk_full: Callable[[DiskFull], None] = ignore_disk_full
@@ -98,8 +99,8 @@ class ProcessWriter:
         self._sync_times: Final = SyncTimes()
         self._disk_full = ""
         self._watched = False
-        # How far the end is: we have nothing more to say; it has nothing more to say and says so;
-        # it is gone.
+        # The steps of closing: this side sends no more; the writer has confirmed its end; its
+        # process has ended.
         self._finished = False
         self._farewell = False
         self._gone = False
@@ -121,7 +122,7 @@ class ProcessWriter:
         return not self._submitted
 
     def submit(self, batch: BatchLike) -> None:
-        """Send a batch on its way. It must not be changed any more."""
+        """Send a batch to the writer. The caller must not change it any more."""
         assert batch.rows, "a batch without events is a mark"
         raw_bytes = batch.raw_bytes
         self._pending_bytes += raw_bytes
@@ -131,7 +132,7 @@ class ProcessWriter:
         self._send([header, *pieces])
 
     def mark(self, time: int) -> None:
-        """Have a mark appended (microseconds since 1970 UTC): when idle, and before close."""
+        """Request a mark (microseconds since 1970 UTC); for idle times, and before `close`."""
         self._send([self._request.pack(0, time, *self._nothing)])
 
     def _send(self, pieces: list[bytes]) -> None:
@@ -144,7 +145,7 @@ class ProcessWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Send what the socket takes."""
+        """Send as much as the socket accepts."""
         unsent = self._unsent
         while unsent:
             try:
@@ -152,7 +153,7 @@ class ProcessWriter:
             except BlockingIOError:
                 break
             except OSError:
-                # Why the writer is gone is found out by `receive`.
+                # `receive` finds out why the writer has ended.
                 unsent.clear()
                 break
             while unsent and sent >= len(unsent[0]):
@@ -167,13 +168,13 @@ class ProcessWriter:
             self.watch(wanted)
 
     def receive(self) -> None:
-        """Take what the writer says, and call back."""
+        """Read the writer's reports and call the callbacks."""
         try:
             data = self._socket.recv(_REPORT_PIECE_BYTES)
         except BlockingIOError:
             return
         except ConnectionResetError:
-            # It ended without having read everything.
+            # The writer ended before it had read everything.
             data = b""
         if not data:
             self._reap()
@@ -182,7 +183,7 @@ class ProcessWriter:
             self._hear(*report)
 
     def _next_report(self) -> tuple[int, int, str] | None:
-        """Kind, LSN and text of a report that has come, if one has come whole."""
+        """Return kind, LSN and text of a complete report, None if there is none."""
         received = self._received
         if len(received) < _REPORT.size:
             return None
@@ -193,7 +194,7 @@ class ProcessWriter:
         self._received = received[end:]
         blocks, events, last, average, longest = figures
         if blocks > self._figures[0]:
-            # There is a report of each block.
+            # The writer reports each block.
             self._sync_times.note(last)
         self._figures = (blocks, events, last, average, longest)
         return kind, lsn, received[_REPORT.size : end].decode()
@@ -216,7 +217,7 @@ class ProcessWriter:
             self._farewell = True
 
     def _reap(self) -> None:
-        """The writer's process has ended: leave no zombie, and tell if that was not foreseen."""
+        """Reap the writer's process after its end; report a failure if the end was not expected."""
         if self._gone:
             return
         self._gone = True
@@ -224,7 +225,7 @@ class ProcessWriter:
         if not self._farewell:
             self._fail(
                 f"the process that writes the journal {how}: nothing more can become durable. "
-                "Start the broker again: everything that was said is in the journal."
+                "Start the broker again: everything that it confirmed is in the journal."
             )
 
     def _fail(self, text: str) -> None:
@@ -235,12 +236,12 @@ class ProcessWriter:
             self.on_failure(JournalFailed(text))
 
     def close(self, timeout_seconds: float = CLOSE_SECONDS) -> None:
-        """Have everything written that was submitted, and wait for the process to end.
+        """Wait until everything submitted is written and the process has ended.
 
-        On a full disk what is still to be written is tried once more, and then given up by
-        `on_failure`. So is what is left when the process says nothing for so long, because it is
-        stopped or its disk hangs: it is killed, and what it was writing is a torn tail. May be
-        called again.
+        On a full disk the remaining batches are retried once and then given up with `on_failure`.
+        If the process does not answer for `timeout_seconds`, because it is stopped or its disk
+        hangs, it is killed, and the remaining batches are given up likewise; the block that it was
+        writing is a torn tail. May be called again.
         """
         if self._socket.fileno() < 0:
             return
@@ -266,11 +267,12 @@ class ProcessWriter:
         self._socket.close()
 
     def _kill(self, waited_seconds: float) -> None:
-        """End a process that does not answer, and wait a moment for its end."""
+        """Kill a process that does not answer, and wait a moment for its end."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         self._gone = True
-        # One that waits for a disk ends when the disk answers, and keeps the lock until then.
+        # A process that waits for a disk ends only when the disk answers; it keeps the lock until
+        # then.
         with suppress(ChildProcessError):
             for _ in range(KILL_STEPS):
                 if os.waitpid(self.pid, os.WNOHANG)[0]:
@@ -279,7 +281,8 @@ class ProcessWriter:
         if not self._farewell:
             self._fail(
                 f"the process that writes the journal did not answer for {waited_seconds:.0f} s "
-                "and was killed: what was not durable is given up, and nobody was told of it"
+                "and was killed: events that were not durable are lost; none of them was "
+                "confirmed to a client"
             )
 
     def stats(self) -> WriterStats:
@@ -299,29 +302,29 @@ class ProcessWriter:
 
 
 def _ignore_durable(_: int) -> None:
-    """What is called before the owner has set its own."""
+    """The default callback, until the owner sets another."""
 
 
 def _ignore_failure(_: Exception) -> None:
-    """What is called before the owner has set its own."""
+    """The default callback, until the owner sets another."""
 
 
 def _ignore_watch(_: bool) -> None:
-    """What is called before the owner has set its own."""
+    """The default callback, until the owner sets another."""
 
 
 def _request_header(piece_count: int) -> Struct:
-    """To the writer: first LSN, time, bytes of the rows, bytes of each heap; then those bytes.
+    """The head of a request to the writer: first LSN, time, bytes of the rows, bytes of each heap.
 
-    Without rows it is a request for a mark.
+    The bytes follow. A request without rows asks for a mark.
     """
     return Struct(f"<Qq{piece_count}Q")
 
 
 def _start(journal: Journal, retry_seconds: float) -> tuple[int, socket.socket, socket.socket]:
-    """Fork the writer's process; answers its pid, the socket to it, and what keeps it patient.
+    """Fork the writer's process; return its pid, the socket to it, and a second socket.
 
-    While that is open, it waits for room on a full disk. Raises JournalFailed.
+    While the second one is open, the writer waits for space on a full disk. Raises JournalFailed.
     """
     broker = os.getpid()
     ends: list[socket.socket] = []
@@ -348,9 +351,9 @@ def _start(journal: Journal, retry_seconds: float) -> tuple[int, socket.socket, 
 
 
 def _fork() -> int:
-    """Fork. In the new process, what is meant for the broker stays blocked.
+    """Fork; signals that are meant for the broker stay blocked in the new process.
 
-    The broker tells it when to end. It must not run the broker's handlers for a moment even.
+    The broker tells the process when to end; it must never run the broker's signal handlers.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _MEANT_FOR_THE_BROKER)
     pid = -1
@@ -363,7 +366,7 @@ def _fork() -> int:
 
 
 def _wait_for(pid: int) -> str:
-    """Wait for the end of a process; answers how it ended."""
+    """Wait for the end of a process; return how it ended."""
     try:
         _, status = os.waitpid(pid, 0)
     except ChildProcessError:
@@ -378,15 +381,15 @@ def _wait_for(pid: int) -> str:
 def _run_and_exit(
     writer: "_Writer", brokers_ends: tuple[socket.socket, ...], broker: int
 ) -> NoReturn:
-    """Be the writer's process: run nothing of what it was forked from, flush nothing."""
+    """Run the writer's process: it runs no code of the broker and flushes nothing at its end."""
     status = 1
     try:
         for end in brokers_ends:
             end.close()
         gc.freeze()
         SPARES.hold(_SPARE_DESCRIPTORS)
-        # Should this fail, the writer still ends when it has written what the broker sent.
-        # The broker may have died before.
+        # Even without the signal, the writer ends after it has written what the broker sent. The
+        # broker may already have died before the fork returned.
         if end_with(broker):
             writer.run()
         status = 0
@@ -395,7 +398,7 @@ def _run_and_exit(
 
 
 class _Writer:
-    """What the forked process does."""
+    """The code of the forked process."""
 
     def __init__(
         self,
@@ -414,26 +417,26 @@ class _Writer:
         self._closing.register(closing, select.POLLIN)
 
     def run(self) -> None:
-        """Write until the broker has nothing more to say, or until writing fails."""
+        """Write until the broker closes the connection, or until writing fails."""
         core = self._core
         try:
-            core.tell_room()
+            core.report_space()
             while True:
                 self._serve()
-                core.tell_room()
+                core.report_space()
         except EOFError:
             core.journal.close()
             self._report(_CLOSED, 0, "")
-        # Whatever it was, and be it a mistake of ours: the broker must hear of it and stop.
+        # Any failure, even a mistake of our own code, must be reported so that the broker stops.
         except Exception as error:
             core.fail(error)
 
     def _serve(self) -> None:
-        """Carry out one request; EOFError when there are no more."""
+        """Carry out one request; raises EOFError when there are no more."""
         core = self._core
-        while core.told_full and not self._asked.poll(self._retry_ms):
+        while core.reported_full and not self._asked.poll(self._retry_ms):
             core.journal.reserve()
-            core.tell_room()
+            core.report_space()
         first_lsn, time, *sizes = self._request.unpack(self._take(self._request.size))
         rows, *heaps = [self._take(size) for size in sizes]
         if rows:
@@ -442,7 +445,7 @@ class _Writer:
             core.mark(time)
 
     def _write(self, batch: Batch) -> None:
-        """Append a batch, waiting for room if need be; DiskFull if the broker is closing."""
+        """Append a batch, waiting for space if needed; raises DiskFull if the broker is closing."""
         core = self._core
         while True:
             is_closing = bool(self._closing.poll(0))
@@ -450,16 +453,16 @@ class _Writer:
                 core.append(batch)
                 break
             except DiskFull:
-                core.tell_room()
+                core.report_space()
                 if is_closing:
                     raise
             self._closing.poll(self._retry_ms)
         core.on_durable(core.journal.durable_lsn)
 
     def _take(self, count: int) -> bytes:
-        """So many bytes from the broker; EOFError if there are none any more.
+        """Read `count` bytes from the broker; raises EOFError if it closed the connection.
 
-        Within a request that means that the broker died.
+        In the middle of a request that means that the broker died.
         """
         pieces: list[bytes] = []
         missing = count
@@ -494,18 +497,17 @@ class _Writer:
 
 
 def _reason(error: Exception) -> str:
-    """Why the writer fails, in words for the log."""
+    """Return why the writer failed, for the log."""
     if isinstance(error, DiskFull):
         return (
-            f"there is no room for what is still to be written ({error.__cause__}), and the broker "
-            "ends: that is given up, and nobody was told that it happened. Free disk space or "
+            f"there is no space for the remaining events ({error.__cause__}), and the broker is "
+            "stopping: they are lost; none of them was confirmed to a client. Free disk space or "
             "raise the quota before the next start."
         )
     if isinstance(error, JournalError):
         return str(error)
-    # The broker has no traceback of what happened here.
+    # The broker has no traceback of this process.
     where = extract_tb(error.__traceback__)[-1]
     return (
-        f"a mistake of Daybook's own while writing the journal: {error!r} "
-        f"at {where.filename}:{where.lineno}"
+        f"a bug of Daybook while writing the journal: {error!r} at {where.filename}:{where.lineno}"
     )

@@ -1,6 +1,6 @@
-"""What a Disk says that is for reading only: everything that would change it is refused.
+"""The writing methods of a read-only Disk: all are refused.
 
-Must never know why it is for reading only.
+Must never know why the Disk is read-only.
 """
 
 import errno
@@ -11,18 +11,18 @@ from daybook.journal.disk import File
 
 
 class ReadOnly:
-    """The part of a Disk that writes, refused; archives are written by `Archive.put` alone."""
+    """The writing methods of a Disk, refused; only `Archive.put` writes archives."""
 
     def open_for_writing(self, name: str) -> File:
-        """Refuse. Raises OSError."""
+        """Always raises OSError (EROFS)."""
         refuse(name)
 
     def rename(self, old: str, new: str) -> None:
-        """Refuse. Raises OSError."""
+        """Always raises OSError (EROFS)."""
         refuse(old)
 
     def remove(self, name: str) -> None:
-        """Refuse. Raises OSError."""
+        """Always raises OSError (EROFS)."""
         refuse(name)
 
     def sync_directory(self) -> None:
@@ -30,5 +30,5 @@ class ReadOnly:
 
 
 def refuse(name: str) -> NoReturn:
-    """Raise what a file system raises that is mounted for reading only."""
+    """Raise the OSError of a file system that is mounted read-only."""
     raise OSError(errno.EROFS, os.strerror(errno.EROFS), name)

@@ -1,10 +1,11 @@
 """Reading blocks from any LSN on, also while another process appends.
 
-Fault model: the newest segment may end in a block that is half-written right now, or torn. A reader
-stops before it and changes nothing. Damage that something sound follows is Corruption.
+Fault model: the newest segment may end in a block that is just being written, or torn. A reader
+stops before it and changes nothing. Damage that is followed by a sound block or footer is
+Corruption.
 
-Blocks are read by chunks, so memory does not grow with the journal. Must never know: what a column
-means, what time it is (following waits by a callable of the caller).
+The file is read in chunks, so memory does not grow with the journal. Must never know: what a column
+means, what time it is (to follow, it waits by a function of the caller).
 """
 
 from bisect import bisect_right
@@ -39,15 +40,15 @@ def read_blocks(
     proven: bool = False,
     follow: Callable[[], bool] | None = None,
 ) -> Iterator[Block]:
-    """Blocks (marks too) from the one that holds `from_lsn` to the one that holds `to_lsn`.
+    """Yield blocks, marks included, from the one with `from_lsn` to the one with `to_lsn`.
 
-    `layout` is what the caller expects, None takes what is there. Without `heaps` the blocks have
-    rows only, and the hash chain is not checked. `proven` holds a block back until something
-    behind it shows that it is durable. `follow` is called at the end of the journal; it waits a
-    moment, and answers whether to look again. History that retention took away is skipped; if it
-    is taken away while it is read, which a `Pin` prevents, that is a JournalError.
+    `layout` is the expected layout; None accepts any. Without `heaps` the blocks have rows only,
+    and the hash chain is not checked. `proven` delays each block until a later block or segment
+    proves that it is durable. `follow` is called at the end of the journal; it waits a moment and
+    returns whether to look again. History that retention has removed is skipped; if retention
+    removes it during the read, which a `Pin` prevents, a JournalError is raised.
 
-    Raises NoJournal, Corruption, NewerFormat, WrongLayout, and JournalError for what cannot be
+    Raises NoJournal, Corruption, NewerFormat, WrongLayout, and JournalError if a file cannot be
     read.
     """
     reader = _Reader(disk, layout, heaps)
@@ -86,7 +87,7 @@ class _Reader:
         self._lsn = 0
         self._last_hash = b""
         self.wanted = ""
-        """Name of the segment being opened or read, empty before the first."""
+        """Name of the segment being opened or read, "" before the first."""
 
     def close(self) -> None:
         """Close the segment being read."""
@@ -95,7 +96,7 @@ class _Reader:
             self._segment = None
 
     def run(self, from_lsn: int, follow: Callable[[], bool] | None) -> Iterator[Block | None]:
-        """Blocks in order; None where everything so far is known to be durable."""
+        """Yield blocks in order; None where everything so far is known to be durable."""
         while not self._start(from_lsn):
             if follow is None:
                 raise NoJournal("there is no journal in the directory")
@@ -107,7 +108,7 @@ class _Reader:
                 if block.last_lsn >= from_lsn or block.first_lsn >= from_lsn:
                     yield block
             elif self._next_segment():
-                # A segment is begun when all before it is durable.
+                # A new segment proves that everything before it is durable.
                 yield None
             elif follow is None or not follow():
                 return
@@ -133,7 +134,7 @@ class _Reader:
         return segment
 
     def _start(self, from_lsn: int) -> bool:
-        """Go to the block that holds the LSN, or to the end; answers whether there is a journal."""
+        """Go to the block with the LSN, or to the end; return whether there is a journal."""
         names = segment_names(self._disk)
         if not names:
             return False
@@ -146,7 +147,7 @@ class _Reader:
         return True
 
     def _jump(self, segment: Segment, from_lsn: int) -> None:
-        """Use the footer to come close; a footer is derived, so it is not trusted further."""
+        """Use the footer to move near the LSN; it is derived data, so its entry is checked."""
         try:
             footer = segment.footer()
             positions = range(footer.block_count)
@@ -166,7 +167,7 @@ class _Reader:
             self._last_hash = header.previous_hash
 
     def _hop(self, segment: Segment, from_lsn: int) -> int:
-        """End of the block at the position if all of it lies before the LSN, else the position."""
+        """Return the end of the current block if it ends before the LSN, else the position."""
         try:
             packed = segment.window.take(BLOCK_HEADER_BYTES, self._offset)
             header = unpack_block_header(packed, segment.salt)
@@ -181,7 +182,7 @@ class _Reader:
         return self._offset + header.block_bytes
 
     def _next(self) -> Block | None:
-        """The block at the position; None if there is none, or not yet all of it."""
+        """Return the block at the position; None if there is none or it is not complete yet."""
         segment = self._open_one()
         raw = self._sound_block(segment)
         if raw is None:
@@ -201,11 +202,11 @@ class _Reader:
         return Block(self._codec, raw, segment.name)
 
     def _sound_block(self, segment: Segment) -> RawBlock | None:
-        """The block at the position if it is there and sound; Corruption if it should be."""
+        """Return the block at the position if it is sound. Raises Corruption if it must be."""
         try:
             return segment.block_at(self._offset, self._heaps)
         except Damage:
-            # What was read may be old: the writer goes on meanwhile.
+            # The chunk may be outdated, because the writer continues meanwhile.
             segment.window.refresh()
         try:
             return segment.block_at(self._offset, self._heaps)
@@ -218,15 +219,15 @@ class _Reader:
             return None
         segment.window.refresh()
         try:
-            # The writer may have finished this block and begun the next between our two looks.
+            # The writer may have finished this block and begun the next between the two reads.
             return segment.block_at(self._offset, self._heaps)
         except Damage:
             raise Corruption(segment.name, self._offset, self._lsn, problem) from None
 
     def _next_segment(self) -> bool:
-        """Go on to the segment behind this one; answers whether to look again.
+        """Move to the next segment; return whether to look again.
 
-        Raises Corruption when the later segment does not follow what was read here.
+        Raises Corruption if the next segment does not continue this one.
         """
         segment = self._open_one()
         names = segment_names(self._disk)
@@ -241,7 +242,7 @@ class _Reader:
         segment.window.refresh()
         try:
             segment.block_at(self._offset, self._heaps)
-            # The writer appended here before it went on to the later segment.
+            # The writer appended here before it began the later segment.
             return True
         except Damage:
             pass
@@ -257,15 +258,15 @@ class _Reader:
         return True
 
     def _is_replaced(self, segment: Segment, names: list[str]) -> bool:
-        """Whether another segment took the name of this one, of which nothing was read.
+        """Return whether another segment has replaced this one, of which nothing was read.
 
-        A writer does that when the first block does not fit into an empty segment.
+        A writer does that if the first block does not fit into an empty segment.
         """
         is_empty = self._offset == segment.first_offset
         return is_empty and segment.file.links() == 0 and segment.name in names
 
     def _follow_on(self, name: str) -> None:
-        """Go to the beginning of a segment; Corruption if it does not follow what was read."""
+        """Go to the beginning of a segment. Raises Corruption if it is not the next one."""
         last_hash = self._last_hash
         following = self._open(name)
         if last_hash and following.header.previous_hash != last_hash:

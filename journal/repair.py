@@ -1,9 +1,9 @@
 """Judging the newest segment at open: where the journal ends, and whether a tail was torn.
 
 Fault model: the process or the machine may have died at any moment. One block is in flight at a
-time, so only what was written last can be torn. Damage is a torn tail only if nothing shows that
-it was once durable: no sound block or footer behind it, no LSN that a checkpoint vouches for.
-Then it is cut. Everything else is Corruption, and nothing is changed.
+time, so only the last block can be torn. Damage is a torn tail only if nothing proves that it was
+once durable: no sound block or footer follows it, and no checkpoint knows an LSN in it. A torn tail
+is cut. Any other damage is Corruption, and nothing is changed.
 
 Must never know: what a column means.
 """
@@ -28,15 +28,15 @@ _ZERO_BYTES: Final = 1 << 20
 
 
 def cut_short(segment: Segment) -> str:
-    """What to say of a segment that is shorter than it can be."""
+    """Return the error text for a segment that is shorter than its reserved size."""
     return (
-        f"the file ends here, and {segment.header.segment_bytes} bytes were reserved for it: "
-        "something cut it short, and what stood behind is unknown"
+        f"the file ends here, but {segment.header.segment_bytes} bytes were reserved for it: it "
+        "was truncated, and what followed is unknown"
     )
 
 
 class Repair(msgspec.Struct, frozen=True):
-    """What opening did to the newest segment. `cut_bytes` is 0 if there was nothing to cut."""
+    """What opening repaired in the newest segment. `cut_bytes` is 0 if nothing was cut."""
 
     segment: str
     cut_offset: int = 0
@@ -45,9 +45,9 @@ class Repair(msgspec.Struct, frozen=True):
 
 
 class Tail(NamedTuple):
-    """Where the journal ends: the state from which appending goes on.
+    """The end of the journal: the state from which appending continues.
 
-    `entries` are those of the segment's footer to be, packed.
+    `entries` are the packed entries of the segment's future footer.
     """
 
     entries: bytearray
@@ -60,7 +60,7 @@ class Tail(NamedTuple):
 
 
 def footer_entry(block: RawBlock | EncodedBlock, offset: int, summary: Summary) -> FooterEntry:
-    """The entry of a block in the footer of its segment."""
+    """Return the entry of a block for the footer of its segment."""
     header = block.header
     return FooterEntry(
         offset,
@@ -74,14 +74,14 @@ def footer_entry(block: RawBlock | EncodedBlock, offset: int, summary: Summary) 
 
 
 def summary_of(codec: BlockCodec, block: RawBlock) -> Summary:
-    """Summary of a block that was read; raises Damage if its rows cannot be decoded."""
+    """Return the summary of a block; raises Damage if its rows cannot be decoded."""
     if block.header.event_count == 0:
         return Summary()
     return codec.summarise(codec.columns(block.header, block.rows))
 
 
 def check_link(block: RawBlock, expected_lsn: int, last_hash: bytes) -> None:
-    """Check that a sound block is the one that belongs here; raises Damage."""
+    """Check that a sound block continues the journal here; raises Damage."""
     header = block.header
     if header.first_lsn != expected_lsn:
         raise Damage(f"the block begins with LSN {header.first_lsn} instead of {expected_lsn}")
@@ -92,11 +92,10 @@ def check_link(block: RawBlock, expected_lsn: int, last_hash: bytes) -> None:
 def find_tail(
     segment: Segment, codec: BlockCodec, known_durable_lsn: int, *, writes_again: bool = True
 ) -> Tail:
-    """Walk the newest segment, cut a torn tail, and say where to go on; raises Corruption.
+    """Walk the newest segment, cut a torn tail, and return the end. Raises Corruption.
 
-    If `writes_again` what was written last is written again, to be synced by the caller.
-
-    `known_durable_lsn` is what somebody else (a checkpoint) knows to have been durable.
+    With `writes_again` the last block is written again, to be synced by the caller.
+    `known_durable_lsn` is the LSN that a checkpoint proves durable.
     """
     entries = bytearray()
     offset = segment.first_offset
@@ -111,7 +110,7 @@ def find_tail(
             reason = str(damage)
             break
         try:
-            # The block is sound, so it was not torn: if it does not belong here, that is damage.
+            # The block is sound, so it is not torn: if it does not belong here, that is damage.
             check_link(block, lsn, last_hash)
             entries += pack_footer_entry(footer_entry(block, offset, summary_of(codec, block)))
         except Damage as damage:
@@ -128,7 +127,7 @@ def find_tail(
     elif lsn - 1 < known_durable_lsn:
         raise Corruption(segment.name, offset, lsn, _missing(known_durable_lsn))
     else:
-        # The power may have gone after the footer was written and before the file was cut to size.
+        # Power may have failed after the footer was written and before the file was truncated.
         segment.file.truncate(offset + footer_bytes(len(entries) // FOOTER_ENTRY_BYTES))
     if writes_again:
         _write_again(segment, newest_offset, segment.file.size() if sealed else offset)
@@ -136,11 +135,11 @@ def find_tail(
 
 
 def _write_again(segment: Segment, offset: int, end: int) -> None:
-    """Write once more what was written last, so that the sync which follows covers it.
+    """Write the last block again, so that the following sync covers it.
 
-    When a sync fails, the kernel takes for clean what never reached the disk: it can be read here,
-    no later sync would write it, and the next power cut would lose it. Every block before the
-    newest was synced before the newest was begun.
+    After a failed sync the kernel may treat pages as clean that never reached the disk: they can be
+    read here, no later sync would write them, and the next power cut would lose them. Earlier
+    blocks need no rewrite, because each was synced before the next was begun.
     """
     write_all(segment.file, segment.file.pread(end - offset, offset), offset)
 
@@ -158,10 +157,10 @@ def _missing(known_durable_lsn: int) -> str:
 
 
 def _cut(segment: Segment, offset: int, lsn: int, known_durable_lsn: int, reason: str) -> Repair:
-    """Overwrite a torn tail with zeros, or raise Corruption if it is none."""
+    """Overwrite a torn tail with zeros, or raise Corruption if the damage is not a torn tail."""
     behind = look_behind(segment, offset, lsn)
     if behind.evidence_offset:
-        what = f"{reason}, though what follows at offset {behind.evidence_offset} is sound"
+        what = f"{reason}, although what follows at offset {behind.evidence_offset} is sound"
         raise Corruption(segment.name, offset, lsn, what)
     if lsn - 1 < known_durable_lsn:
         raise Corruption(segment.name, offset, lsn, _missing(known_durable_lsn))
@@ -176,7 +175,7 @@ def _cut(segment: Segment, offset: int, lsn: int, known_durable_lsn: int, reason
 
 
 def _overwrite_with_zeros(segment: Segment, offset: int, behind: Behind) -> None:
-    """Blank the torn bytes. Cutting the file instead would give up room that is reserved."""
+    """Zero the torn bytes. Truncating the file instead would give up reserved space."""
     position = offset
     while position < behind.end:
         count = min(_ZERO_BYTES, behind.end - position)

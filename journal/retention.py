@@ -1,10 +1,10 @@
-"""Retention: which of the oldest segments may leave the live set, and taking them out of it.
+"""Retention: chooses which of the oldest segments may leave the live set, and removes them.
 
-The choice is a function of what it is given and changes nothing. What leaves is always a row of
-the oldest segments, never the newest, so that the live journal has no gap.
+The choice is a pure function. The segments that leave are always a run of the oldest ones, never
+the newest, so the live journal has no gap.
 
 Fault model of `remove`: a crash or power cut at any moment leaves the newer part of the journal
-whole, because each name is gone durably before the next one goes.
+complete, because each removal is durable before the next one begins.
 
 Must never know: what a column means, what time it is, whether there is an archive.
 """
@@ -27,7 +27,7 @@ class Limits(msgspec.Struct, frozen=True):
     """How much history stays in the live set; None sets no limit.
 
     `max_age_ms` is milliseconds since the newest event of a segment, `max_bytes` the size of all
-    segments, with what is reserved in the newest.
+    segments, including reserved space in the newest.
     """
 
     max_age_ms: int | None = None
@@ -35,7 +35,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class SealedSegment(msgspec.Struct, frozen=True):
-    """What retention asks of a segment. `time_max` is microseconds since 1970 UTC."""
+    """What retention needs to know of a segment. `time_max` is microseconds since 1970 UTC."""
 
     name: str
     first_lsn: int
@@ -47,8 +47,8 @@ class SealedSegment(msgspec.Struct, frozen=True):
 class Choice(msgspec.Struct, frozen=True):
     """Segments that may leave, oldest first.
 
-    `held_back` is the segment behind them if a limit wants it gone and something must stay in it.
-    `doubtful` is the first of those looked at whose newest event is later than now.
+    `held_back` is the next segment, if a limit is exceeded but some of its events must stay.
+    `doubtful` is the first examined segment whose newest event is later than now.
     """
 
     leaving: tuple[SealedSegment, ...] = ()
@@ -76,9 +76,9 @@ def choose(
 ) -> Choice:
     """Choose which of the oldest segments may leave.
 
-    `sealed` are all segments but the newest, oldest first; no more of them are taken than needed,
-    so they may be read as they are asked for. `live_bytes` is the size of all segments, the newest
-    included; `now` is microseconds since 1970 UTC; from `lowest_kept_lsn` on everything must stay.
+    `sealed` are all segments but the newest, oldest first; it may be a lazy iterator, as no more of
+    them are read than needed. `live_bytes` is the size of all segments, including the newest; `now`
+    is microseconds since 1970 UTC; everything from `lowest_kept_lsn` on must stay.
     """
     leaving: list[SealedSegment] = []
     doubtful: SealedSegment | None = None
@@ -98,11 +98,11 @@ def choose(
 def _written_before(
     sealed: Iterable[SealedSegment], now: int
 ) -> Iterator[tuple[SealedSegment, int]]:
-    """Yield each segment with the time by which it was written, as far as clocks can be believed.
+    """Yield each segment with the time by which it was written, corrected for wrong clocks.
 
-    Segments are written one after the other, so that time never goes back: a segment is not older
-    than the one before it, and one whose events are from the future is as old as the first one
-    behind it whose events are not. Behind the last such segment nothing is known but `now`.
+    Segments are written one after the other, so this time never decreases: a segment is not older
+    than the one before it. A segment with events from the future gets the time of the first later
+    segment without such events, or `now` if there is none.
     """
     newest = 0
     doubtful: list[SealedSegment] = []
@@ -126,16 +126,16 @@ def _is_unwanted(time: int, limits: Limits, live_bytes: int, now: int) -> bool:
 
 
 def sealed_segments(disk: Disk) -> Iterator[SealedSegment]:
-    """All segments but the newest, oldest first, each read when it is asked for.
+    """Yield all segments but the newest, oldest first, each read when it is needed.
 
-    Where a footer is damaged the blocks are asked. Raises Corruption, NewerFormat and OSError.
+    If a footer is damaged, the blocks are read. Raises Corruption, NewerFormat and OSError.
     """
     for name, following in pairwise(segment_names(disk)):
         yield _read_sealed(disk, name, following)[0]
 
 
 def _read_sealed(disk: Disk, name: str, following: str) -> tuple[SealedSegment, bool]:
-    """Describe a segment that another one follows, and say whether its footer is sound."""
+    """Describe a segment before the one named `following`; return whether its footer is sound."""
     segment = open_segment(disk, name)
     try:
         try:
@@ -153,9 +153,9 @@ def _read_sealed(disk: Disk, name: str, following: str) -> tuple[SealedSegment, 
 
 
 class SegmentTable:
-    """The sealed segments of a journal, each opened once however often they are asked for.
+    """A cache of the sealed segments of a journal: each is opened only once.
 
-    Not to be shared between threads.
+    Must not be shared between threads.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -163,7 +163,7 @@ class SegmentTable:
         self._known: dict[str, SealedSegment] = {}
 
     def look(self) -> tuple[list[SealedSegment], int]:
-        """Return all segments but the newest, oldest first, and the bytes of all with the newest.
+        """Return all segments but the newest, oldest first, and the bytes of all segments.
 
         Raises Corruption, NewerFormat and OSError.
         """
@@ -194,8 +194,8 @@ def _size_of(disk: Disk, name: str) -> int:
 def remove(disk: Disk, names: Sequence[str]) -> None:
     """Remove these segments, the oldest ones of a journal, oldest first.
 
-    Those that are gone already are passed over, so what a crash cut short may be repeated. Raises
-    OSError; what was removed until then leaves no gap.
+    Missing segments are skipped, so a removal that a crash interrupted may be repeated. Raises
+    OSError; the segments removed until then leave no gap.
     """
     there = segment_names(disk)
     left = [name for name in names if name in there]
@@ -209,11 +209,11 @@ def remove(disk: Disk, names: Sequence[str]) -> None:
 def remove_unpinned(
     disk: Disk, directory: Path | str, segments: Sequence[SealedSegment], now: int | None = None
 ) -> tuple[str, ...]:
-    """Remove as many of these oldest segments as no reader holds; answers their names.
+    """Remove those of these oldest segments that no reader needs; return their names.
 
-    `directory` is the data directory, where readers have their pins; of leases those count that
-    last at `now` (microseconds since 1970), all if that is None. Raises OSError, also if the pins
-    cannot be looked at; then nothing is removed.
+    `directory` is the data directory with the readers' pins. Only leases that have not ended at
+    `now` (microseconds since 1970 UTC) count; with None all count. Raises OSError, also if the pins
+    cannot be read; then nothing is removed.
     """
     with holding_off_pins(directory, now) as lowest:
         names = tuple(segment.name for segment in segments if segment.last_lsn < lowest)

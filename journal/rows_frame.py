@@ -1,12 +1,12 @@
-"""The rows frame of a block: one zstd frame whose first columns can be had without the others.
+"""The rows frame of a block: one zstd frame whose first columns can be decompressed alone.
 
-Narrow columns come first, with the lengths and the time: most questions need no more. Then comes
-the message, then the other wide ones. Each of these parts ends a zstd block, so that the first
-ones, in a frame header of their own, are a frame by themselves. Blocks of before have the columns
-in the order of the layout, and no parts.
+Narrow columns come first, with the lengths and the time: most queries need no more. Then comes the
+message, then the other wide columns. Each of these parts ends at the end of a zstd block, so the
+first parts with a new frame header are a valid frame. Blocks of earlier versions have the columns
+in layout order, and no parts.
 
-Fault model: a frame that is cut otherwise than here is not decompressed as less than it is; see
-`shortened`. Must never know what a column means beyond the ones that the layout names.
+Fault model: a frame that was divided in another way fails to decompress to the expected size; see
+`shortened`. Must never know what a column means, except for the columns that the layout names.
 """
 
 from functools import lru_cache
@@ -19,12 +19,12 @@ import zstandard
 from daybook.journal.layout import WIDTHS, RowLayout
 
 PARTED_COUNT_MIN: Final = 64
-"""Events from which on a frame is in parts; below, what parts cost is more than they bring."""
+"""A frame with fewer events is not divided, because the parts would cost more than they save."""
 NARROW_BYTES: Final = 4
-"""Widest of the columns that come first."""
+"""The largest width of the columns that come first."""
 
 ZSTD_BLOCK_BYTES: Final = 128 << 10
-"""What a zstd block holds at most (RFC 8878, section 3.1.1.2.3)."""
+"""The largest content of a zstd block (RFC 8878, section 3.1.1.2.3)."""
 _BLOCK_HEADER: Final = 3
 _RUN: Final = 1
 """Type of a zstd block that is one byte repeated (section 3.1.1.2.2)."""
@@ -35,11 +35,11 @@ _FRAME_HEADER: Final = Struct("<IBI")
 _DICTIONARY_ID_BYTES: Final = (0, 1, 2, 4)
 _CONTENT_SIZE_BYTES: Final = (0, 2, 4, 8)
 _DESCRIPTOR: Final = 4
-"""Place of the frame header descriptor."""
+"""Offset of the frame header descriptor."""
 
 
 def _first_block(descriptor: int) -> int:
-    """Where the first zstd block of a frame begins (section 3.1.1.1)."""
+    """Return the offset of the first zstd block of a frame (section 3.1.1.1)."""
     is_single = descriptor >> 5 & 1
     content_size = _CONTENT_SIZE_BYTES[descriptor >> 6] or is_single
     window = 1 - is_single
@@ -51,11 +51,11 @@ _WITH_FIRST_BIT: Final = tuple([bytes([value | 1]) for value in range(256)])
 
 
 class Order:
-    """In which order rows frames have the columns of a layout.
+    """The order of a layout's columns in rows frames.
 
-    `positions` are those of the layout in the order of the frame. The column at a position of the
-    layout is in `starts` to `ends`, and parts end at `part_ends`, in bytes of a row: times the
-    number of events they are places in the frame.
+    `positions` are the layout positions in the order of the frame. The column at a layout position
+    is from `starts` to `ends` of that position, and parts end at `part_ends`. All are bytes of one
+    row; multiplied by the number of events they are offsets in the frame.
     """
 
     __slots__ = ("ends", "part_ends", "positions", "starts")
@@ -72,13 +72,13 @@ class Order:
 
 @lru_cache(maxsize=16)
 def plain(layout: RowLayout) -> Order:
-    """The order of the layout, in one part."""
+    """Return the order of the layout itself, in one part."""
     return Order(layout, [list(range(len(layout.stored())))])
 
 
 @lru_cache(maxsize=16)
 def narrow_first(layout: RowLayout) -> Order:
-    """Narrow columns, lengths and the time; then the message; then the others."""
+    """Return the order with narrow columns and the time first, then the message, then the rest."""
     stored = layout.stored()
     message = layout.position(layout.message_column)
     time = layout.position(layout.time_column)
@@ -91,13 +91,13 @@ def narrow_first(layout: RowLayout) -> Order:
 
 
 def parts_with(order: Order, positions: tuple[int, ...]) -> int:
-    """How many parts one needs for these columns."""
+    """Return how many of the first parts contain all of these columns."""
     end = max((order.ends[place] for place in positions), default=0)
     return next(place for place, part_end in enumerate(order.part_ends, 1) if part_end >= end)
 
 
 def compress(compressor: zstandard.ZstdCompressor, raw: bytes, count: int, order: Order) -> bytes:
-    """The frame of the columns of `count` events, which are in this order."""
+    """Compress the columns of `count` events, which are in this order."""
     if count < PARTED_COUNT_MIN or len(order.part_ends) == 1:
         return compressor.compress(raw)
     work = compressor.compressobj(size=len(raw))
@@ -111,15 +111,16 @@ def compress(compressor: zstandard.ZstdCompressor, raw: bytes, count: int, order
 
 
 def zstd_blocks(order: Order, parts: int, count: int) -> int:
-    """How many zstd blocks the first parts of the frame of `count` events take."""
+    """Return how many zstd blocks the first parts of the frame of `count` events have."""
     sizes = (end - start for start, end in pairwise((0, *order.part_ends[:parts])))
     return sum(-(-size * count // ZSTD_BLOCK_BYTES) for size in sizes)
 
 
 def shortened(frame: bytes, blocks: int, size: int) -> bytes | None:
-    """The first zstd blocks of a frame as a frame of their own, which must hold `size` bytes.
+    """Return the first zstd blocks of a frame as a separate frame, which must hold `size` bytes.
 
-    None if there are no more than these. If they hold something else, the result is no sound frame.
+    Returns None if the frame has no more blocks than these. If they hold another size, the result
+    is an invalid frame.
     """
     if len(frame) <= _DESCRIPTOR:
         return None
@@ -130,7 +131,7 @@ def shortened(frame: bytes, blocks: int, size: int) -> bytes | None:
         stop += _BLOCK_HEADER + (1 if header >> 1 & 3 == _RUN else header >> 3)
     if stop >= len(frame):
         return None
-    # What is the last block says so in its first bit.
+    # The first bit of a block marks the last block.
     is_last = _WITH_FIRST_BIT[frame[last]]
     header_bytes = _FRAME_HEADER.pack(_MAGIC, _SINGLE_SEGMENT, size)
     return b"".join((header_bytes, frame[start:last], is_last, frame[last + 1 : stop]))

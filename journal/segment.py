@@ -1,9 +1,9 @@
-"""Segments: creating, walking and judging them.
+"""Segments: opening, reading and checking them.
 
-Fault model: what is read may be anything. Structures that do not check out raise Damage; what that
-means (half-written, torn, corrupt) is decided by `look_behind`, from what follows the damage.
+Fault model: a file may contain anything. Structures that fail a check raise Damage; `look_behind`
+decides from what follows whether the place is unfinished, torn or corrupt.
 
-Must never know: what a column means; when to append (that is `journal.journal`).
+Must never know: what a column means; when to append (`journal.journal` does that).
 """
 
 from typing import Final, NamedTuple
@@ -40,17 +40,17 @@ from daybook.journal.layout import RowLayout, decode_layout
 
 CHUNK_BYTES: Final = 1 << 18
 HEAP_SKIPPED_MIN: Final = 1 << 14
-"""A heap from which on skipping it is cheaper than reading it along with what is around it."""
+"""It is cheaper to skip a heap of at least this size than to read it with its surroundings."""
 _ZEROS: Final = bytes(CHUNK_BYTES)
 
 
 NEXT_IS_MISSING: Final = (
-    "the segment is sealed, so another one followed it, and that one is missing"
+    "the segment is sealed, so another segment followed it, but that one is missing"
 )
 
 
 class Window:
-    """Reads a file by chunks, so that many small blocks cost few calls and little memory."""
+    """Reads a file in chunks, so that many small blocks need few calls and little memory."""
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -58,9 +58,9 @@ class Window:
         self._chunk = b""
 
     def take(self, count: int, offset: int, ahead: int = CHUNK_BYTES) -> bytes:
-        """Up to `count` bytes at `offset`; fewer only at the end of the file.
+        """Return up to `count` bytes at `offset`; fewer only at the end of the file.
 
-        If they have to be read, so are as many as `ahead`: what follows is thought to be next.
+        A read fetches at least `ahead` bytes, because the following bytes are probably needed next.
         """
         start = offset - self._start
         if start < 0 or start + count > len(self._chunk):
@@ -72,7 +72,7 @@ class Window:
         return self._chunk[start : start + count]
 
     def refresh(self) -> None:
-        """Forget what was read: the file may have changed."""
+        """Discard the cached chunk, because the file may have changed."""
         self._chunk = b""
 
 
@@ -95,7 +95,7 @@ class Segment:
     def block_at(self, offset: int, with_heap: bool, with_hash: bool = True) -> RawBlock:
         """Read and check the block at this offset; raises Damage.
 
-        Without the heap neither its crc nor the block's hash can be known; the hash is empty.
+        Without the heap neither its crc nor the block's hash can be checked; the hash is empty.
         """
         take = self.window.take
         ahead = self._ahead
@@ -119,7 +119,7 @@ class Segment:
         return RawBlock(header, offset, rows, heap, hashed)
 
     def is_blank_at(self, offset: int) -> bool:
-        """Whether no block was ever begun here: zeros, or the end of the file."""
+        """Return whether no block was ever begun here: zeros, or the end of the file."""
         return not any(self.window.take(BLOCK_HEADER_BYTES, offset))
 
     def footer_at(self, offset: int) -> Footer:
@@ -129,15 +129,15 @@ class Segment:
             raise Damage("the file ends within the footer")
         footer = unpack_footer(self.window.take(size, offset), self.salt)
         if footer.footer_offset != offset:
-            raise Damage("the footer claims to stand elsewhere")
+            raise Damage("the footer has another offset than it says")
         return footer
 
     def begins_footer_at(self, offset: int) -> bool:
-        """Whether the magic of a footer stands here."""
+        """Return whether the magic of a footer is at this offset."""
         return self.window.take(len(FOOTER_MAGIC), offset) == FOOTER_MAGIC
 
     def footer(self) -> Footer:
-        """Read the footer from the end of the file, without walking; raises Damage."""
+        """Read the footer from the end of the file, without reading blocks; raises Damage."""
         size = self.file.size()
         trailer = self.file.pread(TRAILER_BYTES, max(0, size - TRAILER_BYTES))
         offset = peek_footer_offset(trailer)
@@ -147,12 +147,12 @@ class Segment:
         return footer
 
     def codec(self) -> BlockCodec:
-        """A codec for the layout in the header; raises Damage if that is no layout."""
+        """Return a codec for the layout in the header; raises Damage if the layout is invalid."""
         return BlockCodec(_layout_of(self.header), self.header.data_id)
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether the file is smaller than what was reserved for it: it is sealed, or damaged."""
+        """Whether the file is smaller than its reserved size, so it is either sealed or damaged."""
         return self.file.size() < self.header.segment_bytes
 
     def close(self) -> None:
@@ -161,18 +161,18 @@ class Segment:
 
 
 def _layout_of(header: SegmentHeader) -> RowLayout:
-    """The layout in a segment header; raises Damage."""
+    """Decode the layout in a segment header; raises Damage."""
     try:
         return decode_layout(header.layout)
     except ValueError as error:
-        raise Damage(f"the layout in the segment header makes no sense: {error}") from error
+        raise Damage(f"the layout in the segment header is invalid: {error}") from error
 
 
 def left_meanwhile(name: str) -> JournalError:
-    """What to say when a segment is gone that was there when reading began."""
+    """Return the error for a segment that was removed while the journal was read."""
     return JournalError(
-        f"segment {name} was removed while the journal was read, by retention or by hand: begin "
-        "again; where readers may write to the data directory, retention waits for them."
+        f"segment {name} was removed while the journal was read, by retention or by hand: start "
+        "again; retention waits for readers that may write to the data directory."
     )
 
 
@@ -182,13 +182,13 @@ def segment_names(disk: Disk) -> list[str]:
 
 
 def first_lsn_of(disk: Disk) -> int:
-    """The first event that a journal has; 1 if it has no segment yet."""
+    """Return the first LSN of a journal; 1 if it has no segment yet."""
     names = segment_names(disk)
     return (segment_first_lsn(names[0]) or 1) if names else 1
 
 
 def data_id_of(disk: Disk) -> bytes:
-    """The id of the data directory that a journal belongs to, as its first segment proves it.
+    """Return the id of the data directory of a journal, from its first segment.
 
     Raises NoJournal, Corruption and OSError.
     """
@@ -203,7 +203,7 @@ def data_id_of(disk: Disk) -> bytes:
 
 
 def reserve_is_begun(disk: Disk) -> bool:
-    """Whether the reserved file has the header of a segment: it is the next one, not yet named."""
+    """Return whether the reserve file has a segment header, so only its renaming is missing."""
     try:
         file = disk.open(RESERVE_NAME)
     except FileNotFoundError:
@@ -223,13 +223,13 @@ def read_segment_header(file: File) -> SegmentHeader:
 def open_segment(disk: Disk, name: str, layout: RowLayout | None = None) -> Segment:
     """Open a segment for reading.
 
-    Raises Corruption, NewerFormat, and WrongLayout if it is not the layout given.
+    Raises Corruption, NewerFormat, and WrongLayout if its layout differs from the given one.
     """
     return check_segment(disk.open(name), name, layout)
 
 
 def check_segment(file: File, name: str, layout: RowLayout | None = None) -> Segment:
-    """As `open_segment`, for a file that is open; closes it if anything is wrong with it."""
+    """As `open_segment`, for an open file; closes the file on failure."""
     first_lsn = segment_first_lsn(name)
     assert first_lsn is not None
     try:
@@ -238,7 +238,7 @@ def check_segment(file: File, name: str, layout: RowLayout | None = None) -> Seg
             raise Damage(f"the segment header says LSN {header.first_lsn}, the name {first_lsn}")
         if layout is not None and _layout_of(header) != layout.on_disk():
             raise WrongLayout(
-                f"segment {name} stores other columns than this program expects: open it with the "
+                f"segment {name} has other columns than this program expects: open it with the "
                 "release that wrote it, or name another directory."
             )
         return Segment(file, name, header)
@@ -254,8 +254,10 @@ def check_segment(file: File, name: str, layout: RowLayout | None = None) -> Seg
 
 
 class Behind(NamedTuple):
-    """What follows a damaged place: the offset of a sound later block or footer (0 for none), and
-    the end of the last byte that is not zero.
+    """What follows a damaged place.
+
+    `evidence_offset` is the offset of a sound later block or footer, 0 for none; `end` is the end
+    of the last byte that is not zero.
     """
 
     evidence_offset: int
@@ -263,11 +265,11 @@ class Behind(NamedTuple):
 
 
 def look_behind(segment: Segment, offset: int, expected_lsn: int) -> Behind:
-    """Search everything from `offset` on for a sound block or footer that comes later.
+    """Search everything after `offset` for a sound block or footer.
 
-    A header counts if its crc matches (it is salted with the data id, so a copy of another
-    journal does not) and its LSN is not below the expected one. Such a block could only be begun
-    when the damaged place was durable.
+    A header counts if its crc matches (it is salted with the data id, so blocks of other journals
+    do not match) and its LSN is not below the expected one. Such a block is begun only after the
+    damaged place was durable.
     """
     try:
         footer = segment.footer()
@@ -289,14 +291,14 @@ def look_behind(segment: Segment, offset: int, expected_lsn: int) -> Behind:
             end = position + used if used else end
         if len(chunk) < CHUNK_BYTES:
             return Behind(0, end)
-        # Headers may lie across the border of two chunks.
+        # A header may cross the border between two chunks.
         position += CHUNK_BYTES - BLOCK_HEADER_BYTES
 
 
 def _sound_header(
     segment: Segment, chunk: bytes, position: int, damaged_offset: int, expected_lsn: int
 ) -> int:
-    """Offset of the first sound header in the chunk, behind the damaged one; 0 for none."""
+    """Return the offset of the first sound header after the damaged place; 0 for none."""
     start = chunk.find(BLOCK_MAGIC)
     while start >= 0:
         if position + start > damaged_offset:

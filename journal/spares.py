@@ -1,11 +1,12 @@
-"""Spare descriptors: a file of the journal opens even when sockets have used up all descriptors.
+"""Spare descriptors: journal files can be opened even when sockets have used up all descriptors.
 
-A process holds some descriptors that stand for nothing. When the process (EMFILE) or the whole
-machine (ENFILE) has none left, opening a file gives these back and tries again, so that running out
-of descriptors delays whoever asks for a socket and never fails a read. `hold` takes them again when
-there is room; until then `is_short` says that no new connections should be accepted.
+A process holds some unused descriptors in reserve. When the process (EMFILE) or the whole machine
+(ENFILE) has none left, opening a file closes some of these and retries, so a lack of descriptors
+delays new connections and never fails a read. `refill` takes them again when possible; until then
+`is_short` says that no new connections should be accepted.
 
-Invariant: only this module retries on EMFILE and ENFILE. It must never know who holds the others.
+Invariant: only this module retries on EMFILE and ENFILE. It must never know what the other
+descriptors are for.
 """
 
 import errno
@@ -13,10 +14,10 @@ import os
 from typing import Final
 
 OUT_OF_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
-"""What the kernel says when the process or the machine has no descriptor left."""
+"""Error numbers that mean that the process or the machine has no descriptor left."""
 
 AT_ONCE: Final = 4
-"""How many spare descriptors one failed open gives back."""
+"""How many spare descriptors are closed after one failed open."""
 
 
 class Spares:
@@ -28,11 +29,11 @@ class Spares:
 
     @property
     def is_short(self) -> bool:
-        """Whether some were given back and could not be taken again yet."""
+        """Whether some spares were closed and not opened again yet."""
         return len(self._held) < self._wanted
 
     def hold(self, count: int) -> bool:
-        """Hold so many descriptors, as far as there are any; return whether they are held."""
+        """Hold `count` spares, as far as possible; return whether all are held."""
         self._wanted = count
         while len(self._held) > count:
             os.close(self._held.pop())
@@ -45,7 +46,7 @@ class Spares:
         return not self.is_short
 
     def refill(self) -> bool:
-        """Take again what was given back; return whether all are held."""
+        """Open spares again that were closed; return whether all are held."""
         return not self.is_short or self.hold(self._wanted)
 
     def give(self) -> bool:
@@ -57,18 +58,18 @@ class Spares:
         return given > 0
 
     def release(self) -> None:
-        """Close all of them and want none."""
+        """Close all spares and hold no more."""
         self._wanted = 0
         while self.give():
             pass
 
 
 SPARES: Final = Spares()
-"""Those of this process: descriptors belong to the process, and so do its spares."""
+"""The spares of this process; descriptors belong to a process, so there is one object for each."""
 
 
 def open_descriptor(path: os.PathLike[str] | str, flags: int, mode: int = 0o777) -> int:
-    """Open a file as `os.open` does, with a spare descriptor if there is no other."""
+    """Open a file as `os.open` does; frees spare descriptors if there are no others."""
     while True:
         try:
             return os.open(path, flags | os.O_CLOEXEC, mode)

@@ -1,6 +1,6 @@
 """Sizes, ratios and counts of a journal, segment by segment, as data.
 
-From footers where there are sound ones, else by walking the rows frames. Bodies are never touched.
+Read from footers, or from the rows frames where there is no sound footer. Bodies are never read.
 Must never know: what a column means.
 """
 
@@ -14,7 +14,7 @@ from daybook.journal.segment import Segment, left_meanwhile, open_segment, segme
 
 
 class SegmentStat(msgspec.Struct, frozen=True):
-    """A segment in figures. Times are microseconds since 1970 UTC, 0 if there are no events."""
+    """The figures of a segment. Times are microseconds since 1970 UTC, 0 if there are no events."""
 
     name: str
     sealed: bool
@@ -34,7 +34,7 @@ class SegmentStat(msgspec.Struct, frozen=True):
 
 
 class JournalStat(msgspec.Struct, frozen=True):
-    """All segments, oldest first, and the sums that one asks for."""
+    """The figures of all segments, oldest first, and their sums."""
 
     segments: tuple[SegmentStat, ...]
     data_id: str
@@ -46,7 +46,7 @@ class JournalStat(msgspec.Struct, frozen=True):
 
     @property
     def file_bytes(self) -> int:
-        """Bytes of all segment files, with the room reserved in the newest."""
+        """Bytes of all segment files, including reserved space in the newest."""
         return sum(segment.file_bytes for segment in self.segments)
 
     @property
@@ -63,12 +63,12 @@ class JournalStat(msgspec.Struct, frozen=True):
 
     @property
     def ratio(self) -> float:
-        """How much smaller compression makes it: raw by stored; 1 for an empty journal."""
+        """Compression ratio: raw bytes divided by stored bytes; 1 for an empty journal."""
         return self.raw_bytes / self.stored_bytes if self.stored_bytes else 1.0
 
 
 def stat(disk: Disk) -> JournalStat:
-    """Figures of the journal; raises JournalError of any kind, and OSError."""
+    """Return the figures of the journal; raises JournalError and OSError."""
     names = segment_names(disk)
     if not names:
         raise NoJournal("there is no journal in the directory")
@@ -120,7 +120,7 @@ def _segment_stat(segment: Segment) -> SegmentStat:
 
 
 def _walked(segment: Segment) -> tuple[FooterEntry, ...]:
-    """Entries as a footer would have them; ends at the first block that is not sound."""
+    """Return the entries that a footer would have, up to the first block that is not sound."""
     codec = segment.codec()
     entries = []
     offset = segment.first_offset

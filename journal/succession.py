@@ -1,10 +1,10 @@
-"""Whether the segments of a journal follow each other: none between the first and the last is lost.
+"""Checks that the segments of a journal follow each other, so that none between them is missing.
 
-Asked at every start, so it must cost little: of each segment the beginning and the end are read,
-never a block. What a sealed segment says at its end, the hash of its last block, the next one says
-at its beginning. Only where these differ more is read. Fault model: a segment may be gone, or be
-that of another journal. What is damaged says nothing about its neighbours: it is found by who reads
-it, and by `verify`. Must never know what a block holds.
+This runs at every start, so it must be cheap: it reads only the beginning and the end of each
+segment, never a block. A sealed segment ends with the hash of its last block, and the next segment
+begins with the same hash. More is read only where these differ. Fault model: a segment may be
+missing, or belong to another journal. Damage in a segment is not reported here: its readers and
+`verify` find it. Must never know what a block contains.
 """
 
 from daybook.journal.disk import Disk
@@ -24,10 +24,9 @@ _LAST_HASH = 1
 
 
 def check_succession(disk: Disk, names: list[str]) -> None:
-    """Check that each of these segments, oldest first, goes on where the one before it ended.
+    """Check that each of these segments, oldest first, continues the one before it.
 
-    All but the newest are sealed. Raises Corruption, naming the events that are missing, and
-    OSError.
+    All but the newest are sealed. Raises Corruption, which names the missing events, and OSError.
     """
     ended = b""
     for place, name in enumerate(names):
@@ -38,7 +37,7 @@ def check_succession(disk: Disk, names: list[str]) -> None:
 
 
 def _outline(disk: Disk, name: str) -> tuple[bytes, bytes]:
-    """The hash before the first block of a segment, and that of its last; whatever stands there."""
+    """Return the hashes at the beginning and the end of a segment, unchecked."""
     file = disk.open(name)
     try:
         header = file.pread(SEGMENT_HEADER_BYTES, 0)
@@ -55,7 +54,7 @@ def _is_whole(header: bytes) -> bool:
 
 
 def _look_closer(disk: Disk, before: str, name: str) -> None:
-    """Say what is missing between two segments, if what they say checks out."""
+    """Raise Corruption if events are missing between two segments, unless these are damaged."""
     first_lsn = segment_first_lsn(name)
     assert first_lsn is not None
     segment = _opened(disk, before)
@@ -64,7 +63,7 @@ def _look_closer(disk: Disk, before: str, name: str) -> None:
     try:
         footer = segment.footer()
     except Damage:
-        # Footers are derived; `verify` reports a damaged one, and readers do without.
+        # Footers are derived data: `verify` reports a damaged one, and readers work without it.
         return
     finally:
         segment.close()
@@ -74,7 +73,7 @@ def _look_closer(disk: Disk, before: str, name: str) -> None:
             0,
             footer.last_lsn + 1,
             f"events {footer.last_lsn + 1} to {first_lsn - 1} are missing: segment {before} ends "
-            f"with event {footer.last_lsn}, and this is the next one that is there",
+            f"with event {footer.last_lsn}, and this is the next existing one",
         )
     segment = _opened(disk, name)
     if segment is None:
@@ -85,7 +84,7 @@ def _look_closer(disk: Disk, before: str, name: str) -> None:
 
 
 def _opened(disk: Disk, name: str) -> Segment | None:
-    """A segment whose header checks out, None if it does not."""
+    """Open a segment; return None if its header is not sound."""
     try:
         return open_segment(disk, name)
     except JournalError:

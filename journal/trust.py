@@ -1,16 +1,16 @@
-"""How much a block of somebody else's may decompress to.
+"""The limit on what a block from an untrusted source may decompress to.
 
-A broker reads what it wrote itself, and nothing else. The tools read what was handed over: a copy
-of a data directory, an archive, Parquet files. There a few kilobytes can claim to be gigabytes,
-rightly or not, so the tools refuse what is larger than anything that a broker writes as it comes
-configured. Who has larger transactions (`max-transaction-bytes`) says so in the environment.
+A broker reads only what it wrote itself. The tools also read files from others: a copy of a data
+directory, an archive, Parquet files. There a few kilobytes may decompress to gigabytes, so the
+tools refuse blocks that are larger than a broker with the default configuration can write. Users
+with larger transactions (`max-transaction-bytes`) raise the limit with an environment variable.
 """
 
 from typing import ClassVar, Final
 
 VARIABLE: Final = "DAYBOOK_BLOCK_BYTES_MAX"
 BYTES_MAX: Final = 512 * 1024 * 1024
-"""What the tools take if the environment says nothing: five times the default transaction."""
+"""The default limit of the tools: five times the default transaction."""
 
 
 class _Limit:
@@ -20,16 +20,16 @@ class _Limit:
 
 
 def limit_blocks(bytes_max: int | None) -> None:
-    """Refuse frames that hold more than so many bytes, from now on, in this process."""
+    """From now on refuse larger frames in this process; None for no limit."""
     _Limit.bytes_max = bytes_max
 
 
 def too_large(raw_bytes: int) -> str:
-    """What is wrong with a frame or row group of this size; empty if nothing is."""
+    """Return the error text for a frame or row group of this size; "" if it is allowed."""
     limit = _Limit.bytes_max
     if limit is None or raw_bytes <= limit:
         return ""
     return (
-        f"it claims to hold {raw_bytes:,} bytes, and more than {limit:,} are not decompressed for "
-        f"somebody else; if it is to be trusted, set {VARIABLE}={raw_bytes}"
+        f"it decompresses to {raw_bytes:,} bytes, but the limit for untrusted data is {limit:,}; "
+        f"if you trust it, set {VARIABLE}={raw_bytes}"
     )

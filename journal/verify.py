@@ -1,10 +1,9 @@
-"""Checking a journal whole: crcs, the hash chain across segments, LSNs, footers against blocks.
+"""Checks a whole journal: crcs, the hash chain across segments, LSNs, footers against blocks.
 
-Goes on behind damage as well as it can, so that one report names every damaged place. Bytes at
-the very end that nothing shows to have been durable are no fault but the `tail`: torn, or being
-written now. The journal may begin at any LSN, for retention takes the oldest segments away; and
-where the manifest of the newest segment lies beside it, the segments come from an archive and end
-with a sealed one.
+It continues after damage as far as possible, so that one report names every damaged place. Bytes at
+the very end that were never proven durable are not a fault but the `tail`: torn, or being written
+now. The journal may begin at any LSN, because retention removes the oldest segments. If the newest
+segment has a manifest beside it, the segments come from an archive and end with a sealed one.
 
 Must never know: what a column means.
 """
@@ -41,7 +40,7 @@ from daybook.journal.segment import (
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A damaged place: file, byte in it, first LSN that is affected (as far as known), and what."""
+    """A damaged place: file, offset, first affected LSN (as far as known), and a description."""
 
     segment: str
     offset: int
@@ -50,10 +49,10 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct):
-    """What `verify` found. `tail` is an unfinished last block; it is cut at the next start.
+    """The result of `verify`. `tail` is an unfinished last block; the next start cuts it.
 
-    History begins at `first_lsn`; what was before left the journal. `archived` is set if the
-    segments come from an archive, so that others may have followed.
+    History begins at `first_lsn`; earlier events have left the journal. `archived` is set if the
+    segments come from an archive, so others may have followed.
     """
 
     segments: int = 0
@@ -77,7 +76,7 @@ def verify(disk: Disk, *, progress: Callable[[int], None] | None = None) -> Repo
     """Check the whole journal; `progress` is called with the number of bytes just checked.
 
     Damage is in the report. Raises NoJournal, NewerFormat, OSError, and JournalError if a segment
-    leaves the journal meanwhile.
+    is removed meanwhile.
     """
     names = segment_names(disk)
     if not names:
@@ -96,7 +95,7 @@ def verify_segment(disk: Disk, name: str) -> Report:
 
 
 class _Verifier:
-    """Where the walk stands. `last_hash` and `lsn` are empty and 0 behind damage: unknown."""
+    """The state of the walk. After damage, `last_hash` is empty and `lsn` is 0: unknown."""
 
     def __init__(
         self, disk: Disk, names: list[str], progress: Callable[[int], None] | None
@@ -111,7 +110,7 @@ class _Verifier:
         self._last_hash = b""
 
     def _first_sound_header(self) -> SegmentHeader | None:
-        """Any sound header: it tells data id and layout where a damaged one does not."""
+        """Find any sound header: it supplies data id and layout for segments with a damaged one."""
         for name in self._names:
             header = self._sound_header(name)
             if header is not None:
@@ -145,7 +144,7 @@ class _Verifier:
         first_lsn = segment_first_lsn(name) or 0
         if self._lsn and self._lsn != first_lsn:
             self._fault(0, _gap(self._lsn, first_lsn))
-            # What is missing in between says what the next hash should be; nobody else does.
+            # Only the missing blocks could tell what the next hash should be.
             self._last_hash = b""
         self._lsn = first_lsn
         self.report.first_lsn = self.report.first_lsn or first_lsn
@@ -170,14 +169,14 @@ class _Verifier:
             segment.close()
 
     def _header(self, header: SegmentHeader, first_lsn: int) -> SegmentHeader:
-        """Check a sound header against name and predecessor."""
+        """Check a sound header against the file name and the segment before."""
         assert self._reference is not None
         if header.first_lsn != first_lsn:
             self._fault(0, f"the segment header says LSN {header.first_lsn}, the name {first_lsn}")
         if header.data_id != self._reference.data_id:
             self._fault(0, "the segment belongs to another data directory")
         if header.layout != self._reference.layout:
-            self._fault(0, "the segment stores other columns than the first one")
+            self._fault(0, "the segment has other columns than the first one")
         if self._last_hash and header.previous_hash != self._last_hash:
             self._fault(0, "the segment does not carry the hash of the last block before it")
         self._last_hash = header.previous_hash
@@ -209,7 +208,7 @@ class _Verifier:
             self._check_footer(footer, entries)
 
     def _check_newest(self, segment: Segment, end: int) -> None:
-        """Check that nothing is missing at the end; a broker may just be sealing the segment."""
+        """Check that nothing is missing at the end; a broker may be sealing the segment now."""
         is_short = segment.is_cut_short
         segment.window.refresh()
         footer, _ = _footer_of(segment)
@@ -222,7 +221,7 @@ class _Verifier:
             self._fault(end, NEXT_IS_MISSING)
 
     def _block(self, segment: Segment, offset: int) -> RawBlock:
-        """The block, read again if need be: a writer may just have finished it. Raises Damage."""
+        """Read a block, twice if needed: a writer may just have finished it. Raises Damage."""
         try:
             return segment.block_at(offset, with_heap=True)
         except Damage:
@@ -256,7 +255,7 @@ class _Verifier:
         report.last_hash = self._last_hash.hex()
 
     def _behind(self, segment: Segment, footer: Footer | None, offset: int, what: str) -> int:
-        """Report a place where no sound block begins; where to go on, 0 if that was the end."""
+        """Report a place without a sound block; return where to continue, 0 at the end."""
         if footer is None:
             end = self._end(segment, offset, what)
             if end is not None:
@@ -283,9 +282,9 @@ class _Verifier:
         return evidence
 
     def _end(self, segment: Segment, offset: int, what: str) -> int | None:
-        """Whether the segment without footer ends here: 0 if so, None if this is damage.
+        """Return 0 if a segment without a footer ends here, None if this is damage.
 
-        Also the offset itself, if the writer has finished the block meanwhile.
+        Returns the offset itself if the writer has finished the block meanwhile.
         """
         behind = look_behind(segment, offset, self._lsn)
         if behind.evidence_offset:
@@ -300,7 +299,7 @@ class _Verifier:
         return 0
 
     def _check_footer(self, footer: Footer, entries: bytearray) -> None:
-        """Check what a footer says against the blocks."""
+        """Check a footer against the blocks."""
         if footer.packed_entries != entries:
             self._fault(footer.footer_offset, "the footer lists other blocks than there are")
         elif footer.last_lsn != self._lsn - 1 or footer.last_hash != self._last_hash:
@@ -308,9 +307,9 @@ class _Verifier:
 
 
 def _gap(expected_lsn: int, first_lsn: int) -> str:
-    """What to say when a segment begins elsewhere than the one before it ended."""
+    """Return the error text for a segment that does not begin where the one before it ended."""
     if first_lsn < expected_lsn:
-        return f"LSN {expected_lsn} should follow: the segment repeats what was before it"
+        return f"LSN {expected_lsn} should follow: the segment repeats earlier events"
     last_lsn = first_lsn - 1
     missing = f"LSN {expected_lsn}" + (f" to {last_lsn}" if last_lsn > expected_lsn else "")
     return f"{missing} should come before: blocks or a segment are missing"

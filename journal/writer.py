@@ -1,11 +1,11 @@
-"""What writers of a journal do with a batch, and the writer that does it at once.
+"""The common core of journal writers, and a writer that writes synchronously.
 
 Fault model: an error of the disk is fatal and reported once, after which nothing is written; an
-fdatasync is never tried again. A full disk is no error: the batch is kept and tried again.
+fdatasync is never retried. A full disk is not an error: the batch is kept and retried.
 
 Callbacks: `on_durable(last_lsn)` when everything up to the LSN survives a power cut;
 `on_failure(error)`, once, when nothing more will be written; `on_disk_full(full)` when no segment
-could be reserved ahead (take no more messages, let consumers drain into the room that is left) and
+can be reserved ahead (accept no more messages; acknowledgements use the space that is left) and
 `on_disk_free()` when that is over.
 
 Must never know: what is in a batch, what time it is
@@ -23,7 +23,7 @@ from daybook.journal.errors import DiskFull, JournalFailed
 from daybook.journal.journal import Journal
 
 RETRY_SECONDS: Final = 1.0
-"""How long the writer waits before it tries a full disk again."""
+"""How long the writer waits before it retries on a full disk."""
 
 _AVERAGE_WEIGHT: Final = 0.05
 
@@ -32,24 +32,24 @@ SYNC_BOUNDS: Final = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     10.0,
 )  # fmt: skip
-"""Sync times are counted by these limits, in seconds; a last count is for longer ones."""
+"""Upper bounds of the histogram of sync times, in seconds; one more count is for longer ones."""
 
 
 class SyncTimes:
-    """How long syncs took: how many up to each of SYNC_BOUNDS and above all, and their sum."""
+    """Durations of syncs: a count for each of SYNC_BOUNDS, one for longer syncs, and their sum."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(SYNC_BOUNDS) + 1)
         self.seconds = 0.0
 
     def note(self, seconds: float) -> None:
-        """Count a sync that took so long."""
+        """Count a sync."""
         self.counts[bisect_left(SYNC_BOUNDS, seconds)] += 1
         self.seconds += seconds
 
 
 class WriterStats(msgspec.Struct, frozen=True):
-    """What a writer did: for status. Sync times are those of fdatasync alone, in seconds."""
+    """Figures of a writer, for status. Sync times are those of fdatasync alone, in seconds."""
 
     blocks: int
     events: int
@@ -63,11 +63,11 @@ class WriterStats(msgspec.Struct, frozen=True):
 
 
 def ignore_disk_full(full: DiskFull) -> None:
-    """For those who do not want to hear of a full disk."""
+    """The default `on_disk_full`: do nothing."""
 
 
 def ignore_disk_free() -> None:
-    """For those who do not want to hear that a disk is no longer full."""
+    """The default `on_disk_free`: do nothing."""
 
 
 class WriterCore:
@@ -86,7 +86,7 @@ class WriterCore:
         self.on_failure: Final = on_failure
         self.on_disk_full: Final = on_disk_full
         self.on_disk_free: Final = on_disk_free
-        self.told_full = False
+        self.reported_full = False
         self.failed = False
         self.blocks = 0
         self.events = 0
@@ -95,7 +95,7 @@ class WriterCore:
         self.sync_times: Final = SyncTimes()
 
     def append(self, batch: BatchLike) -> None:
-        """Append and measure; raises as `Journal.append`."""
+        """Append and measure. Raises as `Journal.append` does."""
         before = self.journal.next_lsn
         self.journal.append(batch)
         self.events += self.journal.next_lsn - before
@@ -112,21 +112,21 @@ class WriterCore:
         try:
             self.journal.mark(time)
         except DiskFull:
-            # A mark carries nothing; the next one will do.
+            # A mark has no content; a later one is as good.
             return
 
-    def tell_room(self) -> None:
-        """Tell when the room for the next segment is gone, or there again."""
+    def report_space(self) -> None:
+        """Call back when the space for the next segment is gone, or available again."""
         full = self.journal.disk_full
-        if full is not None and not self.told_full:
-            self.told_full = True
+        if full is not None and not self.reported_full:
+            self.reported_full = True
             self.on_disk_full(full)
-        elif full is None and self.told_full:
-            self.told_full = False
+        elif full is None and self.reported_full:
+            self.reported_full = False
             self.on_disk_free()
 
     def fail(self, error: Exception) -> None:
-        """Tell that nothing more will be written, once."""
+        """Report, once, that nothing more will be written."""
         if not self.failed:
             self.failed = True
             self.on_failure(error)
@@ -148,9 +148,9 @@ class WriterCore:
 
 
 class InlineWriter:
-    """The writer for simulators and tests: everything happens within `submit`.
+    """The writer for simulators and tests: it writes within `submit`.
 
-    Batches that met a full disk wait in a list until `retry`.
+    After a full disk batches wait in a list until `retry`.
     """
 
     def __init__(
@@ -181,12 +181,12 @@ class InlineWriter:
         return self._core.failed
 
     def submit(self, batch: BatchLike) -> None:
-        """Write a batch now, and tell; after a failure, nothing."""
+        """Write a batch now and call back; does nothing after a failure."""
         self._waiting.append(batch)
         self.retry()
 
     def mark(self, time: int) -> None:
-        """Append a mark, when nothing waits."""
+        """Append a mark, if no batch is waiting."""
         if self._waiting or self._core.failed:
             return
         try:
@@ -195,25 +195,25 @@ class InlineWriter:
             self._core.fail(error)
 
     def retry(self) -> None:
-        """Try again what a full disk kept waiting."""
+        """Retry the batches that wait because of a full disk."""
         core = self._core
         try:
-            # Room for a segment of the usual size says nothing about what a waiting block needs.
-            if core.told_full and not self._waiting and not core.failed:
+            # A waiting block may need a larger segment than `reserve` finds space for.
+            if core.reported_full and not self._waiting and not core.failed:
                 core.journal.reserve()
-                core.tell_room()
+                core.report_space()
             while self._waiting and not core.failed:
                 core.append(self._waiting[0])
                 del self._waiting[0]
                 core.on_durable(core.journal.durable_lsn)
-                core.tell_room()
+                core.report_space()
         except DiskFull:
-            core.tell_room()
+            core.report_space()
         except JournalFailed as error:
             core.fail(error)
 
     def close(self) -> None:
-        """Try what waits once more, else give it up by `on_failure`; close the journal."""
+        """Retry waiting batches once, or give them up with `on_failure`; close the journal."""
         self.retry()
         full = self._core.journal.disk_full
         if self._waiting and full is not None:

@@ -1,13 +1,13 @@
 """The archive: sealed segments that leave the live journal, kept as objects with manifests.
 
 Each segment is one object under its own name, and beside it lies a manifest, a small JSON object.
-The manifest is written last, when the segment's object has been proven durable and whole: what
-has no manifest is not in the archive. Nothing is ever changed or removed, so what is archived again
-must be the same.
+The manifest is written last, after the segment's object has been proven durable and complete: a
+segment without a manifest is not in the archive. Objects are never changed or removed, so a segment
+that is archived again must be the same.
 
-Fault model: the process may die, and the store may fail or lie about its size, between any two
-calls. What is left then (an object without manifest, part of one) is completed by archiving the
-segment again. Whatever fails is an ArchiveError with the object's URL.
+Fault model: the process may die, and the store may fail or report a wrong size, between any two
+calls. Archiving the segment again completes what such a failure leaves (an object without a
+manifest, or part of one). Every failure is an ArchiveError with the object's URL.
 
 Must never know: what a column means, what time it is, when a segment may leave (that is
 `journal.retention`).
@@ -40,7 +40,7 @@ from daybook.journal.verify import Report, verify, verify_segment
 
 
 class ArchiveFault(msgspec.Struct, frozen=True):
-    """Something wrong in an archive: the object's URL, byte and LSN as far as known, and what."""
+    """A fault in an archive: the object's URL, byte and LSN as far as known, and what is wrong."""
 
     url: str
     offset: int
@@ -49,11 +49,11 @@ class ArchiveFault(msgspec.Struct, frozen=True):
 
 
 class ArchiveReport(msgspec.Struct):
-    """What `Archive.verify` found.
+    """The result of `Archive.verify`.
 
-    `archived` and `archived_bytes` count what the archive holds; `report` is about the blocks, with
-    those of the live journal if one was given. `unlisted` are segments without a manifest: an
-    upload that was cut short, which the next attempt completes.
+    `archived` and `archived_bytes` count the segments in the archive; `report` is about all blocks,
+    including those of the live journal if one was given. `unlisted` are segments without a
+    manifest: interrupted uploads, which the next attempt completes.
     """
 
     url: str
@@ -74,28 +74,28 @@ class ArchiveReport(msgspec.Struct):
 class Archive:
     """An archive at a local path or any URL that fsspec knows.
 
-    `storage_options` are those of the URL's protocol, as fsspec has them. Not to be shared between
-    threads, nor used in a process that forked after using one.
+    `storage_options` are fsspec's options for the URL's protocol. An Archive must not be shared
+    between threads, nor used in a process that was forked after using one.
     """
 
     def __init__(self, url: str | Store, **storage_options: Any) -> None:
-        """Raises ArchiveError if the URL makes no sense or its package is missing."""
+        """Raises ArchiveError if the URL is invalid or the package for it is missing."""
         self._store: Final[Store] = (
             open_store(url, storage_options) if isinstance(url, str) else url
         )
 
     @property
     def url(self) -> str:
-        """Where it is, without passwords."""
+        """The URL or path of the archive, without passwords."""
         return self._store.url
 
     def put(self, disk: Disk, name: str, *, now: int) -> ArchiveEntry:
-        """Archive a sealed segment; when this returns it is durable, proven, and listed.
+        """Archive a sealed segment; when this returns, it is durable, verified and has a manifest.
 
-        `now` is microseconds since 1970 UTC. The segment is verified before. Archiving it again
-        changes nothing, and repairs an object that was lost or damaged meanwhile. Raises Corruption
-        if the segment is damaged, ArchiveError if the archive cannot take it or has another segment
-        in its place, JournalError if it is not sealed or cannot be read.
+        `now` is microseconds since 1970 UTC. The segment is verified first. Archiving it again
+        changes nothing, except that it repairs an object that was lost or damaged meanwhile. Raises
+        Corruption if the segment is damaged, ArchiveError if the archive cannot store it or has
+        another segment under its name, JournalError if it is not sealed or cannot be read.
         """
         entry = _entry_of(disk, name, now)
         sizes = self._store.sizes()
@@ -115,26 +115,26 @@ class Archive:
         return listed or entry
 
     def exists(self) -> bool:
-        """Whether the place of the archive is there at all; raises ArchiveError."""
+        """Return whether the archive's folder exists; raises ArchiveError."""
         return self._store.exists()
 
     def entries(self) -> tuple[ArchiveEntry, ...]:
-        """All archived segments, oldest first; raises ArchiveError for a damaged manifest too."""
+        """Return all archived segments, oldest first. Raises ArchiveError."""
         entries, faults = self._read_entries(self._store.sizes())
         if faults:
             raise ArchiveError(faults[0].url, faults[0].what)
         return entries
 
     def segment_bytes(self) -> int:
-        """Size of all archived segments in bytes, for progress; raises ArchiveError."""
+        """Return the size of all archived segments in bytes, for progress; raises ArchiveError."""
         sizes = self._store.sizes()
         return sum(size for name, size in sizes.items() if segment_first_lsn(name) is not None)
 
     @contextmanager
     def reading(self, live: Disk | None = None) -> Iterator[Disk]:
-        """The archived segments, and those of a live journal behind them, as one to read from.
+        """Give the archived segments, continued by those of a live journal, as one Disk.
 
-        Every object is checked when it is opened. Raises ArchiveError, also when something is
+        Every object is checked when it is opened. Raises ArchiveError, also when a segment is
         opened.
         """
         archived = ArchiveDisk(self._store, self.entries())
@@ -147,10 +147,10 @@ class Archive:
             archived.close()
 
     def ranges(self, known: Mapping[str, int] | None = None) -> RangedDisk:
-        """The archived segments, to read parts of; checked block by block, not as whole objects.
+        """Return a Disk that reads parts of archived segments; it checks blocks, not whole objects.
 
-        Who knows the name and the size in bytes of those that it wants spares listing the archive.
-        Raises ArchiveError, also when something is read.
+        `known` gives the size in bytes of each wanted segment by name; without it the archive is
+        listed. Raises ArchiveError, also when a segment is read.
         """
         if known is None:
             known = {entry.segment: entry.bytes for entry in self.entries()}
@@ -159,11 +159,11 @@ class Archive:
     def verify(
         self, live: Disk | None = None, *, progress: Callable[[int], None] | None = None
     ) -> ArchiveReport:
-        """Check every object against its manifest, and all blocks, their chain, and that there is
-        no gap; with a live journal, on into it.
+        """Check every object against its manifest, all blocks and their hash chain, and find gaps.
 
-        `progress` is called with the number of bytes just checked. Damage is in the report. Raises
-        ArchiveError if the archive cannot be listed, JournalError as `journal.verify`.
+        With a `live` journal the check continues into it. `progress` is called with the number of
+        bytes just checked. Damage is in the report. Raises ArchiveError if the archive cannot be
+        listed, JournalError as `journal.verify`.
         """
         sizes = self._store.sizes()
         entries, faults = self._read_entries(sizes)
@@ -208,9 +208,9 @@ class Archive:
     ) -> tuple[ArchiveEntry, ...]:
         """Copy segments, by name or those that hold a range of LSNs, with their manifests.
 
-        What is there already is kept if it is the same. Each file is whole and durable when it gets
-        its name. `progress` is called with the number of bytes just copied. Raises ArchiveError,
-        and JournalError if the target holds a journal of its own.
+        Files that exist already are kept if they are equal. Each file is complete and durable
+        before it gets its name. `progress` is called with the number of bytes just copied. Raises
+        ArchiveError, and JournalError if the target contains a journal of its own.
         """
         entries = self.chosen(names=names, from_lsn=from_lsn, to_lsn=to_lsn)
         _check_target(disk)
@@ -229,7 +229,7 @@ class Archive:
         from_lsn: int | None = None,
         to_lsn: int | None = None,
     ) -> tuple[ArchiveEntry, ...]:
-        """The segments that `fetch` would copy, without gaps; raises ArchiveError."""
+        """Return the segments that `fetch` would copy, without gaps; raises ArchiveError."""
         entries = self.entries()
         if not entries:
             raise ArchiveError(self.url, "no segment is archived here")
@@ -251,24 +251,26 @@ class Archive:
         to_lsn: int,
         entries: Sequence[ArchiveEntry],
     ) -> None:
-        """Check that what was found is all of a range of LSNs."""
+        """Check that the segments found cover all of a range of LSNs."""
         if not inside or inside[-1].last_lsn < to_lsn or inside[0].first_lsn > from_lsn:
             first, last = entries[0].first_lsn, entries[-1].last_lsn
             raise ArchiveError(
-                self.url, f"LSN {from_lsn} to {to_lsn} is not all here: it holds {first} to {last}"
+                self.url,
+                f"the archive does not have all of LSN {from_lsn} to {to_lsn}: it has {first} "
+                f"to {last}",
             )
         for one, other in pairwise(inside):
             if other.first_lsn != one.last_lsn + 1:
                 raise ArchiveError(
                     self.url,
-                    f"LSN {one.last_lsn + 1} to {other.first_lsn - 1} are missing; fetch what is "
-                    "before and what is behind into directories of their own",
+                    f"LSN {one.last_lsn + 1} to {other.first_lsn - 1} are missing; fetch the "
+                    "segments before and after the gap into separate directories",
                 )
 
     def _read_entries(
         self, sizes: dict[str, int]
     ) -> tuple[tuple[ArchiveEntry, ...], list[ArchiveFault]]:
-        """Entries of all manifests, and what is wrong with manifests and missing objects."""
+        """Return the entries of all manifests, and the faults of manifests and missing objects."""
         entries: list[ArchiveEntry] = []
         faults: list[ArchiveFault] = []
         manifests = sorted(name for name in sizes if _segment_of(name))
@@ -306,9 +308,9 @@ class Archive:
         return self._decoded(content, segment)
 
     def _listed(self, entry: ArchiveEntry, sizes: dict[str, int]) -> ArchiveEntry | None:
-        """The manifest that the segment has already; None if it has none.
+        """Return the manifest that the segment already has; None if it has none.
 
-        A manifest of which only a part was written is none, if the object is ours.
+        A manifest that was written only in part counts as none, if the object is this segment.
         """
         if manifest_name(entry.segment) not in sizes:
             return None
@@ -328,7 +330,7 @@ class Archive:
         return listed
 
     def _check_neighbours(self, entry: ArchiveEntry, sizes: dict[str, int]) -> None:
-        """Check that the segment belongs between those that are archived already."""
+        """Check that the segment fits between its neighbours in the archive."""
         segments = sorted(filter(None, map(_segment_of, sizes)))
         before = [name for name in segments if name < entry.segment][-1:]
         behind = [name for name in segments if name > entry.segment][:1]
@@ -343,7 +345,7 @@ class Archive:
                 )
 
     def _check_remains(self, disk: Disk, entry: ArchiveEntry) -> None:
-        """Check that an object without manifest is what an upload of ours left, not another's."""
+        """Check that an object without a manifest is left from an upload of this segment."""
         remains = next(self._store.read(entry.segment), b"")
         ours = next(_pieces(disk, entry.segment))
         segment = open_segment(disk, entry.segment)
@@ -352,12 +354,12 @@ class Archive:
         if remains[:count] != ours[:count]:
             raise ArchiveError(
                 self._store.url_of(entry.segment),
-                "another object has this name, and no manifest; move it away, or name another "
+                "another object has this name and no manifest; move it away, or name another "
                 "archive",
             )
 
     def _wrong(self, entry: ArchiveEntry) -> str:
-        """What is wrong with the object of a segment when it is read back, "" if nothing is."""
+        """Read back the object of a segment; return what is wrong with it, "" if nothing is."""
         digest = hashlib.sha256()
         count = 0
         for piece in self._store.read(entry.segment):
@@ -370,11 +372,13 @@ class Archive:
         name = manifest_name(entry.segment)
         self._store.write(name, iter([encode_manifest(entry)]))
         if self._manifest(entry.segment) != entry:
-            raise ArchiveError(self._store.url_of(name), "it reads otherwise than it was written")
+            raise ArchiveError(
+                self._store.url_of(name), "it differs from what was written when it is read back"
+            )
 
 
 def _entry_of(disk: Disk, name: str, now: int) -> ArchiveEntry:
-    """Verify a segment and say what its manifest has to; raises JournalError."""
+    """Verify a segment and return its manifest's content; raises JournalError."""
     digest = hashlib.sha256()
     for piece in _pieces(disk, name):
         digest.update(piece)
@@ -397,7 +401,7 @@ def _entry_of(disk: Disk, name: str, now: int) -> ArchiveEntry:
 
 
 def _pieces(disk: Disk, name: str) -> Iterator[bytes]:
-    """The content of a file, in pieces; raises JournalError."""
+    """Read a file in pieces; raises JournalError."""
     try:
         file = disk.open(name)
         try:
@@ -419,7 +423,7 @@ def _counted(pieces: Iterator[bytes], progress: Callable[[int], None] | None) ->
 
 
 def _segment_of(name: str) -> str:
-    """The segment that a manifest of this name belongs to, "" if it is no name of a manifest."""
+    """Return the segment that a manifest belongs to, "" if the name is not that of a manifest."""
     segment = name.removesuffix(MANIFEST_SUFFIX)
     return segment if segment != name and segment_first_lsn(segment) is not None else ""
 
@@ -433,7 +437,7 @@ def _is_unlisted(name: str, sizes: dict[str, int]) -> bool:
 
 
 def _misfit(one: ArchiveEntry, other: ArchiveEntry) -> str:
-    """Why a segment cannot follow another one, "" if it can, also after a gap."""
+    """Return why a segment cannot come after another one, "" if it can, even with a gap between."""
     if one.data_id != other.data_id:
         return f"{one.segment} and {other.segment} come from different data directories"
     if other.first_lsn <= one.last_lsn:
@@ -444,18 +448,18 @@ def _misfit(one: ArchiveEntry, other: ArchiveEntry) -> str:
 
 
 def _check_target(disk: Disk) -> None:
-    """Check that segments may be fetched to a directory: none there is anything but fetched."""
+    """Check that every segment in a directory was fetched there, so that others may be added."""
     there = set(disk.names())
     for name in segment_names(disk):
         if manifest_name(name) not in there:
             raise JournalError(
-                f"the target holds a journal of its own ({name} has no manifest): name an empty "
-                "directory, and copy from there what is needed"
+                f"the target contains a journal of its own ({name} has no manifest): name an "
+                "empty directory, and copy from it what you need"
             )
 
 
 def _holds(target: Store, entry: ArchiveEntry) -> bool:
-    """Whether the target has the segment already; ArchiveError if it has another in its place."""
+    """Return whether the target has the segment. Raises ArchiveError if it has a different one."""
     if entry.segment not in target.sizes():
         return False
     for _ in pieces_of(target, entry):

@@ -1,11 +1,11 @@
-"""Archived segments as a Disk, so that everything that reads a journal reads an archive, too.
+"""Archived segments as a Disk, so that whatever reads a journal can also read an archive.
 
-A segment is fetched whole into a nameless temporary file when it is opened, and checked against its
-manifest on the way: what is read is what was archived. One segment is kept, so memory does not
-grow, and the temporary folder (TMPDIR) needs room for two.
+A segment is fetched whole into an unnamed temporary file when it is opened, and checked against its
+manifest meanwhile, so readers get exactly what was archived. Only the last segment is kept, so the
+temporary folder (TMPDIR) needs room for two.
 
-Fault model: an object may be missing, changed, cut short or out of reach. That is an ArchiveError
-with the object's URL, or is noted for a report, as the maker chooses.
+Fault model: an object may be missing, changed, cut short or unreachable. That raises an
+ArchiveError with the object's URL, or calls `note` for a report, as the caller chooses.
 
 Must never know: what a column means.
 """
@@ -27,10 +27,10 @@ from daybook.journal.segment import check_segment
 
 
 class FetchedFile(RealFile):
-    """A fetched object; it has no name of its own, but nobody took it away."""
+    """A fetched object; its file has no name, although it was not deleted."""
 
     def forget(self) -> None:
-        """Nothing to do: what is archived does not change."""
+        """Nothing to do: archived objects do not change."""
 
     def links(self) -> int:
         """One, as long as it is open."""
@@ -38,7 +38,7 @@ class FetchedFile(RealFile):
 
 
 def pieces_of(store: Store, entry: ArchiveEntry) -> Iterator[bytes]:
-    """The content of an archived segment; ArchiveError at its end if it is not what it was."""
+    """Read an archived segment in pieces; raises ArchiveError at the end if its content changed."""
     digest = hashlib.sha256()
     count = 0
     for piece in store.read(entry.segment):
@@ -51,7 +51,7 @@ def pieces_of(store: Store, entry: ArchiveEntry) -> Iterator[bytes]:
 
 
 def difference(entry: ArchiveEntry, count: int, sha256: str) -> str:
-    """What is wrong with an object of this size and hash, "" if nothing is."""
+    """Return what is wrong with an object of this size and hash, "" if nothing is."""
     if count != entry.bytes:
         return (
             f"it has {count} bytes instead of {entry.bytes}, so it is not what was archived; "
@@ -74,7 +74,7 @@ class ArchiveDisk(ReadOnly):
         entries: Sequence[ArchiveEntry],
         note: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`note(segment, what)` is told what is wrong with an object; None raises ArchiveError."""
+        """`note(segment, what)` is called for a faulty object; None raises ArchiveError instead."""
         self._store: Final = store
         self._entries: Final = {entry.segment: entry for entry in entries}
         self._note: Final = note
@@ -82,7 +82,7 @@ class ArchiveDisk(ReadOnly):
         self._kept: IO[bytes] | None = None
 
     def open(self, name: str) -> File:
-        """Fetch and check a segment; FileNotFoundError if it is not archived."""
+        """Fetch and check a segment; raises FileNotFoundError if it is not archived."""
         entry = self._entries.get(name)
         if entry is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
@@ -94,7 +94,7 @@ class ArchiveDisk(ReadOnly):
         return FetchedFile(os.dup(self._kept.fileno()))
 
     def _fetch(self, entry: ArchiveEntry, into: IO[bytes]) -> None:
-        """Fetch a segment; where faults are noted, as much of it as there is."""
+        """Fetch a segment; if faults are only noted, as much of it as can be read."""
         try:
             for piece in pieces_of(self._store, entry):
                 _write(into, piece)
@@ -108,7 +108,7 @@ class ArchiveDisk(ReadOnly):
             self._note(entry.segment, error.what)
 
     def _check_manifest(self, entry: ArchiveEntry, file: File) -> None:
-        """Check that the manifest says of the segment what the segment says of itself."""
+        """Check that the manifest agrees with the segment's own header and footer."""
         try:
             segment = check_segment(file, entry.segment)
             try:
@@ -116,18 +116,18 @@ class ArchiveDisk(ReadOnly):
             finally:
                 segment.close()
         except (JournalError, Damage):
-            # Of what is wrong with its blocks readers speak, with the offset.
+            # Readers of the blocks report that damage, with the offset.
             return
         if found != entry:
             url = self._store.url_of(manifest_name(entry.segment))
             raise ArchiveError(
                 self._store.url_of(entry.segment),
-                f"its manifest {url} does not say what the segment says of itself; "
+                f"its manifest {url} does not agree with the segment's header and footer; "
                 "restore the manifest from another copy",
             )
 
     def names(self) -> list[str]:
-        """Names of all segments and their manifests."""
+        """Return the names of all segments and their manifests."""
         return sorted([*self._entries, *map(manifest_name, self._entries)])
 
     def holds(self, name: str) -> bool:
@@ -135,14 +135,14 @@ class ArchiveDisk(ReadOnly):
         return name in self._entries
 
     def close(self) -> None:
-        """Give back the room of the segment that was opened last; files stay open."""
+        """Close the temporary file of the segment that was opened last; open files stay open."""
         if self._kept is not None:
             self._kept.close()
             self._kept = None
 
 
 class Archived(Disk, Protocol):
-    """Archived segments as a disk."""
+    """A Disk of archived segments."""
 
     def holds(self, name: str) -> bool:
         """Whether a segment is archived."""
@@ -150,9 +150,9 @@ class Archived(Disk, Protocol):
 
 
 class JoinedDisk(ReadOnly):
-    """An archive and the live journal that goes on behind it, as one journal, for reading only.
+    """An archive and the live journal that continues it, as one read-only journal.
 
-    Segments that both have are read from the archive if `archive_first`.
+    Segments that both have are read from the archive if `archive_first` is set.
     """
 
     def __init__(self, archived: Archived, live: Disk, *, archive_first: bool) -> None:
@@ -161,7 +161,7 @@ class JoinedDisk(ReadOnly):
         self._archive_first: Final = archive_first
 
     def open(self, name: str) -> File:
-        """Open a segment wherever it is; FileNotFoundError if it is nowhere."""
+        """Open a segment from either place; raises FileNotFoundError if neither has it."""
         if self._archive_first and self._archived.holds(name):
             return self._archived.open(name)
         try:
@@ -170,12 +170,12 @@ class JoinedDisk(ReadOnly):
             return self._archived.open(name)
 
     def names(self) -> list[str]:
-        """Names of all files of both."""
+        """Return the names of all files in both."""
         return sorted({*self._archived.names(), *self._live.names()})
 
 
 def _temporary_file() -> IO[bytes]:
-    """A nameless file; raises JournalError."""
+    """Create an unnamed file; raises JournalError."""
     try:
         return tempfile.TemporaryFile()
     except OSError as error:
@@ -191,6 +191,6 @@ def _write(into: IO[bytes], piece: bytes) -> None:
 
 def _no_room(error: OSError) -> JournalError:
     return JournalError(
-        f"a segment of the archive cannot be kept for reading: {error}; have TMPDIR name a folder "
+        f"a segment of the archive cannot be stored for reading: {error}; set TMPDIR to a folder "
         "that has room for it"
     )

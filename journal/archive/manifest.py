@@ -1,6 +1,6 @@
 """Manifests: the small JSON object beside each archived segment that says what the segment is.
 
-docs/journal-format.md describes the fields for those who write a reader. Must never know: where
+docs/journal-format.md describes the fields for authors of other readers. Must never know: where
 archives are, what time it is.
 """
 
@@ -23,7 +23,7 @@ SHA256_BYTES: Final = 32
 
 
 class ArchiveEntry(msgspec.Struct, frozen=True):
-    """An archived segment, as its manifest has it.
+    """An archived segment, as its manifest describes it.
 
     Hashes and ids are hexadecimal; times are microseconds since 1970 UTC. `previous_hash` is that
     of the last block of the segment before, `last_hash` that of the last block of this one;
@@ -45,12 +45,12 @@ class ArchiveEntry(msgspec.Struct, frozen=True):
     archived_at: int
 
     def as_of(self, archived_at: int) -> "ArchiveEntry":
-        """The same as if it had been archived at that time: for comparing."""
+        """Return a copy with another time of archiving, for comparisons."""
         return msgspec.structs.replace(self, archived_at=archived_at)
 
 
 def describe(segment: Segment, *, sha256: str, archived_at: int) -> ArchiveEntry:
-    """What the manifest of a sealed segment has to say; raises Damage if it has no sound footer."""
+    """Return the manifest of a sealed segment; raises Damage if it has no sound footer."""
     footer = segment.footer()
     header = segment.header
     data = [entry for entry in footer.entries() if entry.event_count]
@@ -73,12 +73,12 @@ def describe(segment: Segment, *, sha256: str, archived_at: int) -> ArchiveEntry
 
 
 def encode_manifest(entry: ArchiveEntry) -> bytes:
-    """The manifest as it is stored: JSON for people, too."""
+    """Encode the manifest as it is stored: JSON that people can read."""
     return msgspec.json.format(msgspec.json.encode(entry), indent=1) + b"\n"
 
 
 def decode_manifest(packed: bytes, segment: str) -> ArchiveEntry:
-    """Read the manifest of this segment; ValueError says why it is none."""
+    """Decode the manifest of this segment; the ValueError for an invalid one says why."""
     try:
         entry = msgspec.json.decode(packed, type=ArchiveEntry)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -97,7 +97,7 @@ def decode_manifest(packed: bytes, segment: str) -> ArchiveEntry:
         if len(text) != 2 * count or set(text) - set("0123456789abcdef"):
             raise ValueError(f"its {what} is not {2 * count} hexadecimal digits")
     if not FIRST_LSN <= entry.first_lsn <= entry.last_lsn or entry.bytes <= 0:
-        raise ValueError("its LSNs or bytes make no sense")
+        raise ValueError("its LSNs or its size in bytes are impossible")
     if entry.segment != segment or segment_name(entry.first_lsn) != segment:
-        raise ValueError(f"it speaks of segment {entry.segment}, LSN {entry.first_lsn}")
+        raise ValueError(f"it describes segment {entry.segment}, LSN {entry.first_lsn}")
     return entry

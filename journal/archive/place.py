@@ -1,10 +1,10 @@
-"""Where an archive may lie: apart from the data directory whose segments it takes.
+"""Where an archive may be: outside the data directory whose segments it stores.
 
-An archive inside the data directory would have segments "archived" under their own names and then
-removed, and one around it could be filled with files that are not its own. The comparison is by
-what folders are, not by what they are called: symbolic links, `..` and mounts change nothing.
+If the archive were the folder of the segments, a segment would be "archived" onto itself and then
+removed; an archive that contains the data directory would mix its objects with other files. Folders
+are compared by identity, not by name, so symbolic links, `..` and mounts do not hide an overlap.
 
-Must never know what an archive holds.
+Must never know what an archive contains.
 """
 
 import os
@@ -19,7 +19,7 @@ LOCAL_PREFIXES: Final = ("file://", "local://", "file:", "local:")
 
 def local_folder(url: str) -> Path | None:
     """Return the folder of the local file system that a URL names, None if it names another."""
-    # Of a chain of URLs the last one says where things are.
+    # In a chain of URLs the last one is the place of the files.
     place = url.rpartition("::")[2]
     for prefix in LOCAL_PREFIXES:
         if place.startswith(prefix):
@@ -28,9 +28,9 @@ def local_folder(url: str) -> Path | None:
 
 
 def overlap(url: str, data: Path) -> str:
-    """Say how the archive at a URL and a data directory overlap; empty if they lie apart.
+    """Return an error text if the archive at a URL and a data directory overlap, else "".
 
-    Neither needs to exist. The sentence says what to do.
+    Neither needs to exist. The text says what to do.
     """
     folder = local_folder(url) if url else None
     if folder is None:
@@ -52,12 +52,12 @@ def overlap(url: str, data: Path) -> str:
 
 
 def _around(folder: Path) -> Iterator[Path]:
-    """The folders around one, links followed."""
+    """Yield the parent folders of a folder, with links resolved."""
     yield from Path(os.path.realpath(folder)).parents
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Whether two paths are the same folder, however they are called."""
+    """Return whether two paths are the same folder, whatever their names."""
     if os.path.realpath(one) == os.path.realpath(other):
         return True
     try:

@@ -1,11 +1,11 @@
-"""Archived segments as a Disk that fetches no more of an object than is read.
+"""Archived segments as a Disk that fetches only the parts of an object that are read.
 
-For readers that want a footer here and a range of blocks there. Blocks and footers are checked by
-their own crcs when they are read; that the whole object is what was archived is for
-`Archive.verify` to say, and for `ArchiveDisk`, which fetches whole objects.
+For readers that need only footers and some ranges of blocks. Blocks and footers are checked by
+their own crcs when they are read; only `Archive.verify`, and `ArchiveDisk`, which fetches whole
+objects, check that the whole object is what was archived.
 
-Fault model: as `journal.archive.store`; an object that is shorter than its manifest says reads as
-a file that ends, which readers of segments report. Must never know: what a column means.
+Fault model: as `journal.archive.store`; an object that is shorter than its manifest says looks like
+a file that is cut short, which readers of segments report. Must never know: what a column means.
 """
 
 import errno
@@ -22,7 +22,7 @@ PIECE_BYTES_MAX: Final = 4 << 20
 
 
 class RangedFile:
-    """An object to read from; who reads on gets more at a time, up to PIECE_BYTES_MAX."""
+    """An object to read from; sequential reads fetch ever larger pieces, up to PIECE_BYTES_MAX."""
 
     def __init__(self, store: Store, name: str, size: int) -> None:
         self._store: Final = store
@@ -33,7 +33,7 @@ class RangedFile:
         self._ahead = PIECE_BYTES_MIN
 
     def pread(self, count: int, offset: int) -> bytes:
-        """Up to `count` bytes at `offset`; fewer only at the end. Raises ArchiveError."""
+        """Read up to `count` bytes at `offset`; fewer only at the end. Raises ArchiveError."""
         start = offset - self._start
         if start < 0 or start + count > len(self._piece):
             self._fetch(count, offset)
@@ -49,18 +49,18 @@ class RangedFile:
         self._start = offset
 
     def size(self) -> int:
-        """Size in bytes, as the manifest says."""
+        """Return the size in bytes, as given by the manifest."""
         return self._size
 
     def forget(self) -> None:
-        """Nothing to do: what is archived does not change."""
+        """Nothing to do: archived objects do not change."""
 
     def links(self) -> int:
-        """One: nothing is ever removed from an archive."""
+        """Return 1: objects are never removed from an archive."""
         return 1
 
     def close(self) -> None:
-        """Let go of what was fetched."""
+        """Discard what was fetched."""
         self._piece = b""
 
     def pwrite(self, data: bytes, offset: int) -> int:
@@ -83,12 +83,12 @@ class RangedDisk(ReadOnly):
     """Archived segments by name, for reading only."""
 
     def __init__(self, store: Store, sizes: Mapping[str, int]) -> None:
-        """`sizes` are those of the segments in bytes, by name."""
+        """`sizes` are the sizes of the segments in bytes, by name."""
         self._store: Final = store
         self._sizes: Final = dict(sizes)
 
     def open(self, name: str) -> File:
-        """Open a segment; FileNotFoundError if it is not archived."""
+        """Open a segment; raises FileNotFoundError if it is not archived."""
         size = self._sizes.get(name)
         if size is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)

@@ -1,12 +1,13 @@
-"""Stores: where the objects of an archive lie, on a local file system or behind any fsspec URL.
+"""Stores: where the objects of an archive are, on a local file system or behind any fsspec URL.
 
-Two kinds, because durability has two meanings. A local store writes a file under another name,
-syncs it, renames it and syncs the directory. An object store can neither rename nor append: it
-takes an object whole, and what it took is proven by reading it back (that is done by `Archive`).
+There are two kinds, because durability has two meanings. A local store writes a file under another
+name, syncs it, renames it and syncs the directory. An object store can neither rename nor append:
+it accepts whole objects, and `Archive` proves that one was stored by reading it back.
 
-Fault model: whatever the packages behind fsspec raise (missing objects, refused access, networks
+Fault model: every error of the packages behind fsspec (missing objects, refused access, networks
 that are down, a package that is not installed) becomes an ArchiveError with the object's URL. An
-upload that breaks off may leave part of an object or nothing. Listings may be old, so none is kept.
+interrupted upload may leave part of an object or nothing. Listings may be outdated, so none is
+cached.
 
 Must never know: what an object means.
 """
@@ -22,14 +23,14 @@ from daybook.journal.extras import install_command
 
 CHUNK_BYTES: Final = 1 << 20
 TRANSFER_BYTES: Final = 8 << 20
-"""What packages keep in memory of an object that is read or written; also an upload's part."""
+"""How much of an object a package buffers in memory; also the size of an upload's part."""
 _READ_TOGETHER: Final = 256
-_SLIPS: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "sftp", "ftp", "http", "https")
+_URL_PROTOCOLS: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "sftp", "ftp", "http", "https")
 PART_SUFFIX: Final = ".part"
 
 
 Content: TypeAlias = bytes | ArchiveError
-"""Of a small object, or why it cannot be read."""
+"""The content of a small object, or why it cannot be read."""
 
 
 class Store(Protocol):
@@ -37,41 +38,41 @@ class Store(Protocol):
 
     @property
     def url(self) -> str:
-        """Where it is, without passwords."""
+        """The URL of the folder, without passwords."""
         ...
 
     def url_of(self, name: str) -> str:
-        """Where an object is, without passwords."""
+        """Return the URL of an object, without passwords."""
         ...
 
     def exists(self) -> bool:
-        """Whether there is such a folder; in an object store, whether anything is in it."""
+        """Return whether the folder exists; in an object store, whether it contains anything."""
         ...
 
     def sizes(self) -> dict[str, int]:
-        """Size in bytes of every object by name; nothing if the folder does not exist."""
+        """Return the size in bytes of every object by name; {} if the folder does not exist."""
         ...
 
     def read(self, name: str) -> Iterator[bytes]:
-        """The content of an object, in pieces of at most CHUNK_BYTES."""
+        """Read an object in pieces of at most CHUNK_BYTES."""
         ...
 
     def read_range(self, name: str, offset: int, count: int) -> bytes:
-        """Up to `count` bytes of an object from `offset` on; fewer only at its end."""
+        """Read up to `count` bytes of an object from `offset` on; fewer only at its end."""
         ...
 
     def read_small(self, names: Sequence[str]) -> Iterator[tuple[str, Content]]:
-        """Small objects with their content, or the error, in the order given; never raises."""
+        """Read small objects in order; yields the content or the error of each and never raises."""
         ...
 
     def write(self, name: str, pieces: Iterator[bytes]) -> None:
-        """Make an object of these pieces, in place of one of the same name, and make it durable."""
+        """Write an object durably, replacing one of the same name."""
         ...
 
 
 @contextmanager
-def _told_of(url: str, expected: type[Exception] = OSError) -> Iterator[None]:
-    """Turn what is expected to go wrong with a store into a sentence about this URL."""
+def _reporting(url: str, expected: type[Exception] = OSError) -> Iterator[None]:
+    """Turn the expected errors of a store into an ArchiveError with this URL."""
     try:
         yield
     except (JournalError, AssertionError):
@@ -85,16 +86,16 @@ def _told_of(url: str, expected: type[Exception] = OSError) -> Iterator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    """The reason that an exception of any package gives, on one line."""
+    """Return the reason that an exception of any package gives, on one line."""
     text = getattr(error, "strerror", None) or str(error)
     return " ".join(str(text).split()) or type(error).__name__
 
 
 class LocalStore:
-    """A folder of the operating system, or any other Disk."""
+    """A store in a folder of the operating system, or on any other Disk."""
 
     def __init__(self, disk: Disk, path: str, *, folder: RealDisk | None = None) -> None:
-        """`folder` is made when the first object is written, if need be."""
+        """`folder` is created with the first object, if it does not exist."""
         self._disk: Final = disk
         self._path: Final = path
         self._folder: Final = folder
@@ -114,14 +115,14 @@ class LocalStore:
 
     def sizes(self) -> dict[str, int]:
         """Size in bytes of every file by name."""
-        with _told_of(self._path):
+        with _reporting(self._path):
             return {name: self._size(name) for name in self._disk.names()}
 
     def _size(self, name: str) -> int:
         try:
             file = self._disk.open(name)
         except FileNotFoundError:
-            # A part that was renamed this moment.
+            # A part that was renamed since the listing.
             return 0
         try:
             return file.size()
@@ -130,7 +131,7 @@ class LocalStore:
 
     def read(self, name: str) -> Iterator[bytes]:
         """The content of a file, in pieces."""
-        with _told_of(self.url_of(name)):
+        with _reporting(self.url_of(name)):
             file = self._disk.open(name)
             try:
                 offset = 0
@@ -142,7 +143,7 @@ class LocalStore:
 
     def read_range(self, name: str, offset: int, count: int) -> bytes:
         """Part of a file."""
-        with _told_of(self.url_of(name)):
+        with _reporting(self.url_of(name)):
             file = self._disk.open(name)
             try:
                 return file.pread(count, offset)
@@ -160,7 +161,7 @@ class LocalStore:
     def write(self, name: str, pieces: Iterator[bytes]) -> None:
         """Write a file under another name, sync it, give it its name and sync the folder."""
         part = name + PART_SUFFIX
-        with _told_of(self.url_of(name)):
+        with _reporting(self.url_of(name)):
             if self._folder is not None:
                 self._folder.create()
             try:
@@ -186,13 +187,14 @@ class LocalStore:
 
 
 class ObjectStore:
-    """A folder behind an fsspec file system.
+    """A store in a folder of an fsspec file system.
 
-    The packages there raise classes of their own, which cannot be named without importing them.
+    Its packages raise their own exception classes, which cannot be named without importing them, so
+    every Exception counts as expected.
     """
 
     def __init__(self, files: Any, path: str) -> None:
-        """`files` is an `fsspec.AbstractFileSystem`, `path` the folder as that one names it."""
+        """`files` is an `fsspec.AbstractFileSystem`, `path` the folder in its notation."""
         self._files: Final = files
         self._path: Final = path.rstrip("/")
 
@@ -207,13 +209,13 @@ class ObjectStore:
 
     def exists(self) -> bool:
         """Whether anything is in the folder."""
-        with _told_of(self.url, Exception):
+        with _reporting(self.url, Exception):
             self._files.invalidate_cache()
             return bool(self._files.exists(self._path or "/"))
 
     def sizes(self) -> dict[str, int]:
         """Size in bytes of every object by name."""
-        with _told_of(self.url, Exception):
+        with _reporting(self.url, Exception):
             self._files.invalidate_cache()
             try:
                 found = self._files.ls(self._path or "/", detail=True)
@@ -227,7 +229,7 @@ class ObjectStore:
 
     def read(self, name: str) -> Iterator[bytes]:
         """The content of an object, in pieces."""
-        with _told_of(self.url_of(name), Exception):
+        with _reporting(self.url_of(name), Exception):
             self._files.invalidate_cache()
             path = f"{self._path}/{name}"
             with self._files.open(path, "rb", block_size=TRANSFER_BYTES) as file:
@@ -236,17 +238,17 @@ class ObjectStore:
 
     def read_range(self, name: str, offset: int, count: int) -> bytes:
         """Part of an object, by one request."""
-        with _told_of(self.url_of(name), Exception):
+        with _reporting(self.url_of(name), Exception):
             path = f"{self._path}/{name}"
             return bytes(self._files.cat_file(path, start=offset, end=offset + count))
 
     def read_small(self, names: Sequence[str]) -> Iterator[tuple[str, Content]]:
-        """Small objects with their content, or the error; many at a time where that is possible."""
+        """Read small objects, many with one request where possible; yields contents or errors."""
         for start in range(0, len(names), _READ_TOGETHER):
             some = names[start : start + _READ_TOGETHER]
             paths = {name: f"{self._path}/{name}" for name in some}
             try:
-                with _told_of(self.url, Exception):
+                with _reporting(self.url, Exception):
                     self._files.invalidate_cache()
                     found = self._files.cat(list(paths.values()), on_error="return")
             except ArchiveError as error:
@@ -256,9 +258,9 @@ class ObjectStore:
                 yield name, self._content(name, found.get(paths[name], FileNotFoundError()))
 
     def _content(self, name: str, found: bytes | Exception) -> Content:
-        """What `cat` found, its error told as ours."""
+        """Return what `cat` found, with its error as an ArchiveError."""
         try:
-            with _told_of(self.url_of(name), Exception):
+            with _reporting(self.url_of(name), Exception):
                 if isinstance(found, Exception):
                     raise found
         except ArchiveError as error:
@@ -266,16 +268,17 @@ class ObjectStore:
         return found
 
     def write(self, name: str, pieces: Iterator[bytes]) -> None:
-        """Upload an object; whether all of it arrived is for the caller to see."""
-        with _told_of(self.url_of(name), Exception):
-            # No bucket is made: one that is missing is more likely a slip of the pen.
+        """Upload an object; the caller must check that all of it arrived."""
+        with _reporting(self.url_of(name), Exception):
+            # A missing bucket is not created: its name is more likely a typing mistake.
             path = f"{self._path}/{name}"
             file = self._files.open(path, "wb", block_size=TRANSFER_BYTES)
             try:
                 for piece in pieces:
                     file.write(piece)
             except BaseException:
-                # Closing, which forgetting does too, would complete the upload of half an object.
+                # Closing the file, also by garbage collection, would complete the upload of half an
+                # object.
                 with suppress(Exception):
                     file.discard()
                     file.closed = True
@@ -285,15 +288,15 @@ class ObjectStore:
 
 
 def open_store(url: str, storage_options: dict[str, Any]) -> Store:
-    """The store of a URL or local path; raises ArchiveError. Nothing is written, nor asked yet."""
+    """Return the store of a URL or local path; raises ArchiveError. Accesses nothing yet."""
     if not url:
         raise ArchiveError("archive", "the URL is empty; name a directory or a URL")
     protocol, colon, rest = url.partition(":")
-    if colon and protocol in _SLIPS and not rest.startswith("//"):
-        # Else it would be the name of a local directory.
+    if colon and protocol in _URL_PROTOCOLS and not rest.startswith("//"):
+        # Otherwise it would be taken for the name of a local directory.
         shown = f"{protocol}:..." if "@" in url else url
-        raise ArchiveError(shown, f"a URL has two slashes behind the colon: {protocol}://...")
-    # Costs more than all else that a command line imports, and most need no archive.
+        raise ArchiveError(shown, f"a URL has two slashes after the colon: {protocol}://...")
+    # This import costs more than all others of the command line, and most commands need no archive.
     from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415
     from fsspec.implementations.local import (  # type: ignore[import-untyped]  # noqa: PLC0415
         LocalFileSystem,
@@ -324,13 +327,13 @@ def _package_is_missing(url: str, error: ImportError) -> str:
 
 
 def without_password(url: str) -> str:
-    """A URL as it may be shown; of a local path all."""
+    """Return a URL without its login; a local path as it is."""
     protocol, separator, rest = url.partition("://")
     if not separator:
         return url
     login, at, _ = rest.partition("@")
     if at and ":" in login:
-        # A secret key may have slashes, and rather too little is shown than too much.
+        # A secret key may contain slashes; it is safer to show too little than too much.
         return f"{protocol}://{rest.rpartition('@')[2]}"
     host, slash, path = rest.partition("/")
     return f"{protocol}://{host.rpartition('@')[2]}{slash}{path}"

@@ -8,7 +8,7 @@ LEFT = {
     "client": 0,
     "engine": 56,
     "history": 0,
-    "journal": 22,
+    "journal": 0,
     "paging": 47,
     "pipeline": 75,
     "protocols": 10,

@@ -107,7 +107,7 @@ def test_where_nothing_can_be_kept_it_is_said(
     archived: ArchiveDisk, live: MemoryDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    with pytest.raises(JournalError, match=r"cannot be kept for reading.*TMPDIR"):
+    with pytest.raises(JournalError, match=r"cannot be stored for reading.*TMPDIR"):
         archived.open(segment_names(live)[0])
 
 

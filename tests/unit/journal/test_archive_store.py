@@ -145,7 +145,7 @@ def test_a_segment_that_cannot_be_read_is_not_the_stores_fault() -> None:
         ("", "the URL is empty"),
         ("foo://x/y", "foo://x/y: Protocol not known: foo; name a directory, or a URL like s3://"),
         ("gs://x/y", "gs://x/y: the package for gs:// is not installed"),
-        ("s3:/x", "s3:/x: a URL has two slashes behind the colon: s3://"),
+        ("s3:/x", "s3:/x: a URL has two slashes after the colon: s3://"),
     ],
 )
 def test_urls_that_lead_nowhere(url: str, says: str) -> None:

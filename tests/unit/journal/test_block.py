@@ -102,7 +102,7 @@ def test_rows_of_the_wrong_size_are_our_mistake(codec: BlockCodec) -> None:
 def test_strings_that_the_rows_do_not_know_are_our_mistake(codec: BlockCodec) -> None:
     batch = make_batch(1, some_contents(1, 2))
     batch.heaps[1].append(b"more")
-    with pytest.raises(AssertionError, match="another length"):
+    with pytest.raises(AssertionError, match="lengths in the rows do not match"):
         codec.encode(batch, NO_HASH)
     batch.heaps = batch.heaps[:1]
     with pytest.raises(AssertionError, match="a list of strings"):
@@ -134,7 +134,7 @@ def test_a_heap_that_the_rows_do_not_know_is_damage(codec: BlockCodec) -> None:
     header = raw.header._replace(
         heap_raw_bytes=5, heap_stored_bytes=len(heap), heap_crc=frame_crc(heap)
     )
-    with pytest.raises(Damage, match="more or fewer bytes"):
+    with pytest.raises(Damage, match="lengths in the rows do not add up"):
         Block(codec, raw._replace(header=header, heap=heap), "").heaps()
 
 

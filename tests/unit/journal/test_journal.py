@@ -37,13 +37,13 @@ def test_a_segment_explains_itself() -> None:
 
 
 def test_segments_may_not_be_tiny() -> None:
-    with pytest.raises(ValueError, match=f"it must be {SEGMENT_BYTES_MIN} up"):
+    with pytest.raises(ValueError, match=f"it must be at least {SEGMENT_BYTES_MIN}"):
         create(MemoryDisk(), segment_bytes=SEGMENT_BYTES_MIN - 1)
 
 
 def test_a_batch_must_go_on_where_the_last_ended() -> None:
     journal = create(MemoryDisk())
-    with pytest.raises(AssertionError, match="go on where the last one ended"):
+    with pytest.raises(AssertionError, match="a batch must begin with the next LSN"):
         journal.append(make_batch(2, some_contents(2, 1)))
 
 
@@ -120,7 +120,7 @@ def test_an_error_while_reserving_is_fatal() -> None:
     disk.fail_next("allocate", errno.EIO)
     with pytest.raises(JournalFailed):
         journal.reserve()
-    with pytest.raises(JournalFailed, match="failed before"):
+    with pytest.raises(JournalFailed, match="already failed"):
         journal.reserve()
 
 

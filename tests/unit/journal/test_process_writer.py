@@ -255,7 +255,7 @@ def test_closing_on_a_full_disk_does_not_wait_to_send(disk: SwitchedDisk) -> Non
     assert heard.wants_to_send()
     writer.close()
     assert [type(error) for error in heard.failures] == [JournalFailed]
-    assert "nobody was told" in str(heard.failures[0])
+    assert "none of them was confirmed to a client" in str(heard.failures[0])
     assert heard.durable == []
 
 
@@ -281,8 +281,8 @@ def test_a_mistake_of_ours_is_a_failure_too(disk: SwitchedDisk) -> None:
     writer.submit(make_batch(99, some_contents(99, 1)))
     wait(writer, lambda: len(heard.failures) == 1)
     text = str(heard.failures[0])
-    assert "a mistake of Daybook's own" in text
-    assert "a batch must go on where the last one ended" in text
+    assert "a bug of Daybook" in text
+    assert "a batch must begin with the next LSN" in text
     assert "journal.py:" in text
     writer.close()
     assert len(heard.failures) == 1
@@ -297,7 +297,7 @@ def test_a_killed_writer_is_a_failure(disk: SwitchedDisk) -> None:
     wait(writer, lambda: len(heard.failures) > 0)
     text = str(heard.failures[0])
     assert "was ended by signal 9 (Killed)" in text
-    assert "everything that was said is in the journal" in text
+    assert "everything that it confirmed is in the journal" in text
     # It is always readable now, so its owner may well go on to call.
     writer.receive()
     writer.submit(make_batch(5, some_contents(5, 4)))

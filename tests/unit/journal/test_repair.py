@@ -241,10 +241,10 @@ def test_a_newest_segment_that_was_cut_short_is_corruption(lost: int) -> None:
     append_some(create(disk), 3)
     (name,) = segment_names(disk)
     del disk.files[name][-lost:]
-    with pytest.raises(Corruption, match="cut it short") as refused:
+    with pytest.raises(Corruption, match="it was truncated") as refused:
         repaired(disk)
     assert (refused.value.segment, refused.value.offset) == (name, len(disk.files[name]))
-    assert "cut it short" in verify(disk).faults[0].what
+    assert "it was truncated" in verify(disk).faults[0].what
 
 
 def test_a_newest_segment_that_is_missing_is_corruption() -> None:

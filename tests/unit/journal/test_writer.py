@@ -60,5 +60,5 @@ def test_a_mistake_of_ours_is_raised() -> None:
     writer = InlineWriter(
         create(MemoryDisk()), on_durable=heard.on_durable, on_failure=heard.on_failure
     )
-    with pytest.raises(AssertionError, match="go on where the last one ended"):
+    with pytest.raises(AssertionError, match="a batch must begin with the next LSN"):
         writer.submit(make_batch(99, some_contents(99, 1)))

@@ -107,7 +107,7 @@ def test_times_ago_have_days_and_weeks(text: str, days: int) -> None:
 @pytest.mark.parametrize(
     ("given", "code", "words"),
     [
-        ("100", 1, "are not decompressed for somebody else; if it is to be trusted, set DAYBOOK_"),
+        ("100", 1, "the limit for untrusted data is 100; if you trust it, set DAYBOOK_"),
         ("1 GB", 2, "DAYBOOK_BLOCK_BYTES_MAX is '1 GB'; it must be a number of bytes"),
         ("10000000", 0, "intact"),
     ],
