@@ -1,8 +1,8 @@
-"""Working ahead of whoever takes the results: several works at once, their results in order.
+"""Runs a function over items in several threads, and yields the results in order.
 
-Items come from an iterator that is advanced by whoever takes the results. A burst of small reads
-wakes a thread that waits for the interpreter at each of them, and does not let it in: with one
-thread for all reading there are fewer who wait. Must never know what the works are.
+The consumer's thread advances the source iterator, so only one thread reads. With several readers,
+each small read would wait for the interpreter, and threads would mostly wait for each other. Must
+never know what the function does.
 """
 
 from collections import deque
@@ -11,17 +11,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 
 AHEAD: Final = 3
-"""Items or results that wait, so that neither threads nor the reader do."""
+"""How many items or results are queued, so that neither the threads nor the consumer wait."""
 
 S = TypeVar("S")
 T = TypeVar("T")
 
 
 def in_order(source: Iterator[S], work: Callable[[S], T], threads: int) -> Iterator[T]:
-    """What `work` makes of each item of the source, in the order of the items.
+    """Yield `work(item)` for each item of the source, in order, computed by `threads` threads.
 
-    So many threads work at once, and a few items and results wait. Raises what a work raises, or
-    the source, behind all results that come before it. The source is closed at the end.
+    An exception of `work` or of the source is raised after all results before it. The source is
+    closed at the end.
     """
     pending: deque[Future[T]] = deque()
     pool = ThreadPoolExecutor(threads, "decoding")

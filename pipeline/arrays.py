@@ -1,10 +1,10 @@
 """Columns of `events` as Arrow arrays, made of the selected rows of several blocks.
 
-What is a column of the row is copied as a whole; only details, headers and lists of queues are
-looked at one by one.
+Columns of the row are copied as a whole; only details, headers and lists of queues are processed
+one by one.
 
 Fault model: a block that cannot be decompressed or decoded is Corruption with its segment and
-offset. Must never know files, or which rows are selected.
+offset. Must never know files, or how rows were selected.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -48,7 +48,7 @@ class Part:
         positions: Positions | None = None,
         wanted: tuple[int, ...] = (),
     ) -> None:
-        """`wanted` are positions of columns that will be asked for; others take longer."""
+        """`wanted` are positions of the columns that will be needed; other columns take longer."""
         self.block = block
         self.positions = positions
         self.wanted = wanted
@@ -56,11 +56,11 @@ class Part:
         self.heaps: Buffer | None = None
 
     def corruption(self, what: str) -> Corruption:
-        """The error that says what is wrong with the block."""
+        """Return the error for a fault in the block."""
         return Corruption(self.block.segment, self.block.offset, self.block.first_lsn, what)
 
     def of(self, positions: Positions) -> "Part":
-        """The same block with only these rows."""
+        """Return a part of the same block with only these rows."""
         part = Part(self.block, positions, self.wanted)
         part.arrays = self.arrays
         part.heaps = self.heaps
@@ -72,9 +72,9 @@ class Part:
         return self.block.count if self.positions is None else len(self.positions)
 
     def raw(self, position: int) -> NDArray[Any]:
-        """A column of the whole block, by its position in the layout. Raises Corruption.
+        """Return a column of the whole block, by its position in the layout. Raises Corruption.
 
-        The rows are decompressed for the first column: who only counts needs none.
+        The rows are decompressed when the first column is needed; counting needs none.
         """
         found = self.arrays.get(position)
         if found is None:
@@ -93,30 +93,30 @@ class Part:
             self.arrays[position] = np.frombuffer(column, "<" + column.format)
 
     def chosen(self, position: int) -> NDArray[Any]:
-        """The same of the selected rows."""
+        """Return a column of the selected rows. Raises Corruption."""
         whole = self.raw(position)
         return whole if self.positions is None else whole[self.positions]
 
     def lsns(self) -> NDArray[np.int64]:
-        """LSNs of the selected rows."""
+        """Return the LSNs of the selected rows."""
         first = self.block.first_lsn
         if self.positions is None:
             return np.arange(first, first + self.block.count, dtype=np.int64)
         return self.positions + first
 
     def has_strings(self, heap: int) -> bool:
-        """Whether a selected row has a string in this heap. Raises Corruption."""
+        """Return whether a selected row has a string in this heap. Raises Corruption."""
         return bool(self.chosen(LENGTHS + heap).any())
 
     def strings(self, heap: int) -> pa.Array:
-        """The strings of one heap, of the selected rows. Raises Corruption."""
+        """Return the strings of one heap for the selected rows. Raises Corruption."""
         if not self.has_strings(heap):
             return pa.repeat(pa.scalar(b"", pa.binary()), self.count)
         whole = joined_strings([self], heap)
         return whole if self.positions is None else whole.take(pa.array(self.positions))
 
     def heap(self, heap: int) -> memoryview:
-        """The strings of one heap of the whole block, one after the other. Raises Corruption."""
+        """Return the strings of one heap of the whole block, concatenated. Raises Corruption."""
         sizes = [int(self.raw(LENGTHS + each).sum(dtype=np.int64)) for each in range(len(HEAPS))]
         if not sizes[heap]:
             return memoryview(b"")
@@ -127,19 +127,19 @@ class Part:
             except Damage as damage:
                 raise self.corruption(str(damage)) from damage
         if sum(sizes) != len(data):
-            raise self.corruption("the rows claim more or fewer bytes than the heap has")
+            raise self.corruption("the lengths in the rows do not add up to the size of the heap")
         start = sum(sizes[:heap])
         return memoryview(data)[start : start + sizes[heap]]
 
     def _offsets(self, heap: int) -> NDArray[np.int64]:
-        """Where the strings of the whole block begin in a heap, and where the last one ends."""
+        """Return the start of each string of the block in a heap, and the end of the last one."""
         lengths = self.raw(LENGTHS + heap)
         offsets = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         return offsets
 
     def routed_to_several(self) -> list[tuple[int, tuple[int, ...]]]:
-        """Messages that went to more than one queue: position in the block, and the queues' ids.
+        """Return messages routed to several queues: position in the block, and ids of the queues.
 
         Raises Corruption.
         """
@@ -160,7 +160,7 @@ class Part:
         return found
 
     def detail(self, kind: int, encoded: bytes) -> Any:
-        """What a detail says; of a kind that this release does not know, as plain values.
+        """Decode a detail; of a kind that this release does not know, as plain values.
 
         Raises Corruption.
         """
@@ -168,14 +168,14 @@ class Part:
             detail = events.decode_detail(kind, encoded)
             return detail if detail is not None else msgspec.msgpack.decode(encoded)
         except msgspec.DecodeError as error:
-            raise self.corruption(f"the detail of an event makes no sense: {error}") from error
+            raise self.corruption(f"the detail of an event cannot be decoded: {error}") from error
 
 
 Parts: TypeAlias = Sequence[Part]
 
 
 def load(parts: Parts) -> None:
-    """Have what these parts want, all of them the same, at once. Raises Damage."""
+    """Decompress the wanted columns of these parts together; all want the same. Raises Damage."""
     wanted = parts[0].wanted
     codec = parts[0].block.codec
     blocks = [(part.block.header, part.block.rows_frame) for part in parts]
@@ -190,7 +190,7 @@ def load(parts: Parts) -> None:
 
 
 def load_heaps(parts: Parts, columns: Iterable[str]) -> None:
-    """Have the heaps that these columns need at once. Raises Corruption and Damage."""
+    """Decompress the heaps that these columns need together. Raises Corruption and Damage."""
     needed = {_RECIPES[name].heap for name in columns} - {None}
     missing = [
         part
@@ -208,7 +208,7 @@ Maker: TypeAlias = Callable[[Parts, NameTables], pa.Array]
 
 
 class Recipe(NamedTuple):
-    """How a column of `events` is made, and what of: columns of the row by position, and a heap."""
+    """How a column of `events` is made, and from which columns of the row (positions) and heap."""
 
     make: Maker
     reads: tuple[int, ...] = ()
@@ -216,16 +216,16 @@ class Recipe(NamedTuple):
 
 
 def column(name: str, parts: Parts, names: NameTables, *, encoded: bool = False) -> pa.Array:
-    """A column of `events` for all selected rows of these parts. Raises Corruption.
+    """Make a column of `events` for all selected rows of these parts. Raises Corruption.
 
-    If it may be `encoded`, names come as `arrow_schema` has them then.
+    With `encoded` the texts are dictionary-encoded as in `arrow_schema`.
     """
     made = _RECIPES[name].make(parts, names)
     return made if encoded or name not in ENCODED_COLUMNS else made.dictionary_decode()
 
 
 def positions_of(names: Iterable[str]) -> frozenset[int]:
-    """Positions of the columns of the row that these columns are made of."""
+    """Return the positions of the row's columns from which these columns are made."""
     return frozenset(position for name in names for position in _RECIPES[name].reads)
 
 
@@ -247,7 +247,7 @@ def _of_row(name: str, source: str = "") -> Recipe:
 
 
 def _of_table(position: int, texts: Iterable[tuple[int, str]]) -> Recipe:
-    """Make texts of the numbers of a column, which has one byte."""
+    """Make texts from the numbers of a one-byte column."""
     found = {number: f"#{number}" for number in range(256)} | dict(texts)
     table = pa.array([found[number] for number in range(256)], pa.string())
 
@@ -270,7 +270,7 @@ def _queues(parts: Parts, names: NameTables) -> pa.Array:
 
 
 def _all_queues(parts: Parts, names: NameTables) -> pa.Array:
-    """Lists of names: one for most rows, none for many, several for some messages."""
+    """Make lists of queue names: one for most rows, none for many, several for some messages."""
     ids: list[NDArray[Any]] = []
     counts: list[NDArray[np.int64]] = []
     for part in parts:
@@ -299,7 +299,7 @@ def _spread(
     places: list[int],
     found: list[tuple[int, ...]],
 ) -> NDArray[np.int64]:
-    """The ids of all lists, one after the other."""
+    """Return the ids of all lists, concatenated."""
     spread = np.repeat(queue, count)
     starts = np.cumsum(count) - count
     for place, ids in zip(places, found, strict=True):
@@ -312,7 +312,7 @@ def _persistent(parts: Parts, names: NameTables) -> pa.Array:
 
 
 def joined_strings(parts: Parts, heap: int) -> pa.Array:
-    """The strings of one heap, of all rows of these blocks. Raises Corruption."""
+    """Return the strings of one heap for all rows of these blocks. Raises Corruption."""
     lengths = [part.raw(LENGTHS + heap) for part in parts]
     offsets = np.zeros(sum(map(len, lengths)) + 1, np.int64)
     np.cumsum(np.concatenate(lengths), out=offsets[1:])

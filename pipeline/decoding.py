@@ -1,11 +1,11 @@
-"""The decoder: splits of a plan become Arrow record batches, for whoever reads them.
+"""The decoder: turns the splits of a plan into Arrow record batches.
 
-Rows frames are decompressed and filtered as numpy arrays; a column that is not asked for is not
-made, and a heap is decompressed only where a row that was selected needs it. What comes out is
-exactly what is selected: see the invariants of ADR 14.
+Rows frames are decompressed and filtered as numpy arrays; only requested columns are made, and a
+heap is decompressed only if a selected row needs it. The batches contain exactly the selected
+events: see the invariants of ADR 14.
 
-Fault model: a damaged block is Corruption with segment and offset; a segment that left, and a disk
-that refuses to read, are a JournalError. Must never know who reads.
+Fault model: a damaged block is Corruption with segment and offset; a segment that was removed, or
+that cannot be read, is a JournalError. Must never know who uses the batches.
 """
 
 import os
@@ -33,7 +33,7 @@ from daybook.pipeline.selection import EVERYTHING, Selection
 
 
 class Limits(NamedTuple):
-    """A batch ends when it has as many rows, or when it would take more bytes to make."""
+    """A batch ends at this many rows, or before decoding it would exceed this many bytes."""
 
     rows: int = 1 << 17
     bytes: int = 32 << 20
@@ -42,12 +42,12 @@ class Limits(NamedTuple):
 LIMITS: Final = Limits()
 
 PROCESSORS: Final = min(4, len(os.sched_getaffinity(0)))
-"""How many threads are of use where one process reads a plan."""
+"""How many threads are useful for one process that reads a plan."""
 
 KINDS: Final = 256
 _FAMILY: Final = np.zeros(KINDS, bool)
 _FAMILY[sorted(OF_TWO_MESSAGES)] = True
-"""Kinds whose `related` is a message, too: the one it was made from, or went on as."""
+"""Kinds whose `related` is also a message: the original of a copy, or the copy."""
 
 
 def read_plan(
@@ -55,8 +55,8 @@ def read_plan(
 ) -> Iterator[pa.RecordBatch]:
     """All rows of a plan in the order of their LSNs. Raises JournalError.
 
-    Batches have the schema that `arrow_schema` gives, with dictionaries of texts if `encoded`.
-    Blocks are read by whoever takes the batches, and decoded ahead, in threads.
+    Batches have the schema of `arrow_schema`, with dictionary-encoded texts if `encoded`. The
+    caller's thread reads the blocks; other threads decode them ahead.
     """
     disk = plan.source.disk()
     decoder = Decoder(plan.selection, columns, plan.names, encoded=encoded)
@@ -98,11 +98,11 @@ def read_split(
 
 
 Run: TypeAlias = tuple[list[Block], int]
-"""Blocks that are decompressed together, and the bytes that they take then."""
+"""Blocks that are decompressed together, and their size in bytes afterwards."""
 
 
 class Decoder:
-    """What is asked for, and how runs of blocks become batches of it; threads may share it."""
+    """Decodes runs of blocks into batches of a selection; threads may share it."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Decoder:
         self._schema: Final = arrow_schema(columns, encoded=encoded)
         self._names: Final = names
         self._encoded: Final = encoded
-        # Of messages routed to several queues the names are in the heap.
+        # For messages routed to several queues, the queues are in the heap.
         needed = {*HEAP_COLUMNS, "queues"}
         self._heaps: Final = bool(selection.queues) or not needed.isdisjoint(columns)
         self._wanted: Final = _wanted(selection, columns)
@@ -124,28 +124,28 @@ class Decoder:
 
     @property
     def threads(self) -> int:
-        """How many threads decoding keeps busy beside the one that reads.
+        """How many threads decoding can use besides the reading thread.
 
-        Heaps are much to decompress, for which threads do not need the interpreter.
+        With heaps there is more to decompress, and that does not need the interpreter.
         """
         return PROCESSORS if self._heaps else max(1, PROCESSORS - 1)
 
     def runs(self, disk: Disk, split: Split, limits: Limits) -> Iterator[Run]:
-        """The blocks of a split, as many together as make a batch. Raises JournalError."""
+        """Group the blocks of a split into runs, each for one batch. Raises JournalError."""
         return _runs(_blocks(disk, split, self._heaps), self._heaps, limits)
 
     def decode(self, run: list[Block]) -> pa.RecordBatch | None:
-        """A batch of what is selected of these blocks. Raises Corruption."""
+        """Make a batch of the selected events of these blocks, None if none. Raises Corruption."""
         parts = self.parts(run)
         return self.batch(parts) if parts else None
 
     def parts(self, run: list[Block]) -> list[Part]:
-        """What is selected of these blocks. Raises Corruption."""
+        """Return the selected parts of these blocks. Raises Corruption."""
         return self._filter.parts([Part(block, wanted=self._wanted) for block in run])
 
     def batch(self, parts: list[Part]) -> pa.RecordBatch:
-        """The batch of these parts. Raises Corruption."""
-        # Whatever is damaged says so by itself, when it is asked.
+        """Make the batch of these parts. Raises Corruption."""
+        # Damage is reported later, when the damaged part itself is read.
         with suppress(Damage):
             load_heaps(parts, self._schema.names)
         arrays = [
@@ -183,7 +183,7 @@ def _blocks(disk: Disk, split: Split, heaps: bool) -> Iterator[Block]:
                 block = _block_at(segment, codec, offset, lsn, heaps)
                 end_of_block = offset + block.header.block_bytes
                 if end_of_block > size:
-                    # A heap that is not asked for is not read; it is missed all the same.
+                    # A heap that is not needed is not read, but it must not be missing.
                     raise Corruption(segment.name, offset, lsn, "the file ends within the block")
                 if offset > start and block.first_lsn != lsn:
                     what = f"the block begins with LSN {block.first_lsn} instead of {lsn}"
@@ -197,7 +197,7 @@ def _blocks(disk: Disk, split: Split, heaps: bool) -> Iterator[Block]:
 
 
 def _block_at(segment: Segment, codec: BlockCodec, offset: int, lsn: int, heaps: bool) -> Block:
-    """The block at an offset, in which events from about this LSN on are expected."""
+    """Read the block at an offset; `lsn` is used only in error messages."""
     try:
         return Block(codec, segment.block_at(offset, heaps, with_hash=False), segment.name)
     except Damage as damage:
@@ -207,7 +207,7 @@ def _block_at(segment: Segment, codec: BlockCodec, offset: int, lsn: int, heaps:
 
 
 def _wanted(selection: Selection, columns: Sequence[str]) -> tuple[int, ...]:
-    """Positions of all columns that filters and rows are made of."""
+    """Return the positions of all columns that the filters and the results need."""
     asked = set(positions_of(columns))
     if selection.kinds or selection.messages:
         asked.add(events.KIND)
@@ -238,14 +238,14 @@ class Filter:
         self._messages = np.array(sorted(selection.messages), np.int64)
 
     def parts(self, parts: Parts) -> list[Part]:
-        """What is selected of parts, without those of which nothing is. Raises Corruption."""
+        """Return the selected parts, without empty ones. Raises Corruption."""
         inside = (
             list(parts)
             if self._takes_all
             else [part for part in parts if self._has_lsns_of(part.block)]
         )
         if inside and inside[0].wanted:
-            # Whatever is damaged says so by itself, when it is asked.
+            # Damage is reported later, when the damaged part itself is read.
             with suppress(Damage):
                 load(inside)
         if self._takes_all:
@@ -274,7 +274,7 @@ class Filter:
         return part.of(chosen) if len(chosen) else None
 
     def _mask(self, part: Part) -> NDArray[np.bool_] | None:
-        """Which rows the filters by column let through; None for all."""
+        """Return which rows pass the filters by column; None for all."""
         masks = []
         selection = self._selection
         if self._kinds is not None:

@@ -1,10 +1,11 @@
 """A Parquet archive as a Delta table: the same files, with Delta's log beside them.
 
 Each segment is one version: its files are added in one commit, with an application transaction
-that is named by the segment, so that whoever commits it again adds nothing. Versions are never
-changed, and reading the table as of one gives the events up to its segment.
+named after the segment, so that committing it again adds nothing. Versions are never changed, and
+reading the table at a version gives the events up to its segment.
 
-Fault model: as Delta's; what its package raises is an ArchiveError. Must never know the journal.
+Fault model: that of Delta; errors of its package become an ArchiveError. Must never know the
+journal.
 """
 
 from typing import Final
@@ -29,7 +30,7 @@ APPLICATION: Final = "daybook"
 
 
 def commit(archive: ParquetArchive) -> int:
-    """Commit all segments that the table does not have yet; how many. Raises ArchiveError."""
+    """Commit the segments that the table lacks; return their number. Raises ArchiveError."""
     segments = archive.segments()
     try:
         if not segments:
@@ -42,7 +43,7 @@ def commit(archive: ParquetArchive) -> int:
 
 
 def delta_schema() -> pa.Schema:
-    """Columns of the table: those of events, and the day that files are of."""
+    """Return the columns of the table: those of events, and the day of the file."""
     return arrow_schema(ALL_COLUMNS).append(pa.field(DAY, pa.string()))
 
 
@@ -57,7 +58,7 @@ def _opened(archive: ParquetArchive) -> DeltaTable:
 
 
 def _commit(table: DeltaTable, segment: ArchivedSegment) -> int:
-    """Commit one segment; 0 if it is there."""
+    """Commit one segment; return 1, or 0 if the table already has it."""
     application = f"{APPLICATION}/{segment.data_id}/{segment.segment}"
     if table.transaction_version(application) is not None:
         return 0
@@ -80,7 +81,7 @@ def _added(file: ParquetFile) -> AddAction:
     }
     return AddAction(
         path=file.path, size=file.bytes, partition_values={DAY: file.day},
-        # Part of what is decided, not of when: a run that is repeated writes the same.
+        # Derived from the events and not from a clock, so that a repeated run writes the same.
         modification_time=file.time_max // 1000, data_change=True,
         stats=msgspec.json.encode(stats).decode(),
     )  # fmt: skip

@@ -1,12 +1,12 @@
 """The embedded engine: DuckDB in this process, over the decoder's batches and Parquet files.
 
-A table that was loaded from the journal is stored by DuckDB, in memory up to a limit and in a
-temporary directory above; Parquet files are read where they are. A table that is attached is not
-stored at all: it is decoded while it is asked, and can be asked once.
+A table loaded from the journal is stored by DuckDB, in memory up to a limit and in a temporary
+directory above it; Parquet files are read in place. An attached table is not stored at all: it is
+decoded while a query reads it, and can be read only once.
 
-Fault model: what goes wrong in the decoder while DuckDB pulls from it is raised as what it was, and
-so is what became of a Parquet file; disks and memory that DuckDB lacks are a JournalError. Must
-never know what is asked.
+Fault model: an error of the decoder while DuckDB reads from it is raised unchanged, and so is a
+changed Parquet file; if DuckDB lacks disk space or memory, that is a JournalError. Must never know
+the meaning of queries.
 """
 
 import os
@@ -31,24 +31,24 @@ from daybook.pipeline.selection import EVERYTHING, Selection
 
 BATCH_ROWS: Final = 1 << 16
 MEMORY_SHARE: Final = 3
-"""DuckDB may take a part of the memory of the machine; it is not alone."""
+"""DuckDB may use one part in so many of the machine's memory."""
 MEMORY_LEAST: Final = 256 << 20
 
 INTERRUPT_SECONDS: Final = 0.1
-"""How long to wait for a question that is to end before it is told so again."""
+"""How long to wait for an interrupted query to end before interrupting it again."""
 
 _NUMBERED: Final = "daybook_part_"
 Answer = TypeVar("Answer")
 
 
 def memory_bytes() -> int:
-    """How much DuckDB may take before it spills to disk, if nobody says otherwise."""
+    """Return the default number of bytes that DuckDB may use before it spills to disk."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(whole // MEMORY_SHARE, MEMORY_LEAST)
 
 
 class Pulled:
-    """Batches on their way into DuckDB, which tells only as text what goes wrong with them."""
+    """Batches that DuckDB reads; keeps the exception, of which DuckDB reports only the text."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches: Final = batches
@@ -67,7 +67,7 @@ class Pulled:
             raise
 
     def close(self) -> None:
-        """End the decoding; DuckDB must have let go of it."""
+        """End the decoding; DuckDB must no longer read from it."""
         if isinstance(self._batches, Generator):
             self._batches.close()
 
@@ -78,9 +78,10 @@ class DuckEngine:
     name: Final = "embedded"
 
     def __init__(self, memory: int = 0) -> None:
-        """`memory` is in bytes: how much may be taken before tables and sorts go to disk."""
+        """`memory` is in bytes; above it tables and sorts spill to disk. 0 is the default."""
         self._held: Final = ExitStack()
-        # DuckDB does not see every Ctrl-C; this thread waits for another one, so it does.
+        # DuckDB misses some Ctrl-C; the calling thread sees all, because it only waits for this
+        # one.
         self._runner: Final = self._held.enter_context(ThreadPoolExecutor(1, "daybook-duckdb"))
         spill = self._held.enter_context(TemporaryDirectory(prefix="daybook-"))
         config: dict[str, str | bool | int | float | list[str]] = {
@@ -89,7 +90,7 @@ class DuckEngine:
         }
         self.connection: Final = self._held.enter_context(duckdb.connect(config=config))
         self.connection.execute("SET TimeZone = 'UTC'")
-        # What is asked names tables, not variables of this program.
+        # Names in queries are tables, never variables of this program.
         self.connection.execute("SET python_enable_replacements = false")
         self._made: Final[dict[str, str]] = {}
         self._pulled: list[Pulled] = []
@@ -113,7 +114,7 @@ class DuckEngine:
             if segments:
                 self._create("TABLE", stored, " UNION ALL ".join(segments))
         archived = next(part for part in parts if part not in segments)
-        # The part of the journal before the archive is empty for nearly everybody.
+        # The part of the journal before the archive is nearly always empty.
         behind = [f"FROM {stored}"] if segments else []
         self._create("VIEW", table, " UNION ALL ".join([archived, *behind]))
 
@@ -125,9 +126,9 @@ class DuckEngine:
         columns: Sequence[str],
         selection: Selection = EVERYTHING,
     ) -> Iterator[None]:
-        """Have a table that can be asked once, in the order of LSNs, and is not stored.
+        """Provide a table, in LSN order, that is not stored and can be read once.
 
-        Raises as `load`, and what decoding raises when it is asked.
+        Raises as `load` does; errors of decoding are raised when the table is read.
         """
         with self._parts(history, check_columns(columns), selection) as parts:
             self._create("VIEW", table, " UNION ALL ".join(parts))
@@ -140,7 +141,7 @@ class DuckEngine:
     def _parts(
         self, history: History, columns: tuple[str, ...], selection: Selection
     ) -> Iterator[list[str]]:
-        """What is selected as queries, in the order of LSNs; those of segments can run once."""
+        """Give the selected events as queries, in LSN order; those over segments can run once."""
         history.check()
         with ExitStack() as held:
             if not history.parquet:
@@ -159,7 +160,7 @@ class DuckEngine:
     def _register(
         self, held: ExitStack, source: Source, columns: tuple[str, ...], selection: Selection
     ) -> str:
-        """A query for what the decoder gives, as long as `held` is open."""
+        """Return a query over the decoder's batches; valid as long as `held` is open."""
         names = not NAMED_COLUMNS.isdisjoint(columns)
         plan = held.enter_context(reading(source, selection, names=names))
         pulled = Pulled(read_plan(plan, columns, encoded=True))
@@ -173,17 +174,17 @@ class DuckEngine:
         return f"FROM {name}"
 
     def add(self, table: str, rows: pa.Table) -> None:
-        """Make a table of rows that are here."""
+        """Make a table of the given rows."""
         self.connection.register("daybook_rows", rows)
         self._create("TABLE", table, "FROM daybook_rows")
         self.connection.unregister("daybook_rows")
 
     def define(self, table: str, sql: str) -> None:
-        """Give a question a name."""
+        """Define a view."""
         self._create("VIEW", table, sql)
 
     def _create(self, what: str, table: str, sql: str) -> None:
-        """Make a table or a view in place of one of that name."""
+        """Create a table or a view, replacing one of that name."""
         before = self._made.pop(table, "")
         if before:
             self.connection.execute(f"DROP {before} {table}")
@@ -191,8 +192,8 @@ class DuckEngine:
         self._made[table] = what
 
     def close_off(self, directories: Sequence[str] = ()) -> None:
-        """From here on no question reads or writes files, but in these directories, or the net."""
-        # What is asked for is looked at before patterns in it are resolved.
+        """From now on queries can access no files outside these directories, and no network."""
+        # DuckDB checks paths before it resolves patterns in them.
         names = [each for name in directories for each in (name, escape(name))]
         listed = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
         self.connection.execute(f"SET allowed_directories = [{listed}]")
@@ -200,22 +201,22 @@ class DuckEngine:
         self.connection.execute("SET lock_configuration = true")
 
     def ask(self, sql: str) -> pa.Table:
-        """The answer to a question, in memory."""
+        """Return the result of a query, in memory."""
         return self._run(lambda: self.connection.sql(sql).to_arrow_table())
 
     def stream(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """The answer in pieces."""
+        """Return the result of a query in batches."""
         yield from self.reader(sql)[1]
 
     def reader(self, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """The same with its schema, which is known before the first piece."""
+        """Return the schema of a result, and its batches."""
         self._put_away()
         reader = self._run(lambda: self.connection.sql(sql).to_arrow_reader(BATCH_ROWS))
         self._reader = reader
         return reader.schema, self._told(reader)
 
     def _put_away(self) -> None:
-        """Let go of an answer that may not have been read to its end."""
+        """Close a result that may not have been read completely."""
         reader, self._reader = self._reader, None
         if reader is not None:
             self._run(reader.close)
@@ -228,10 +229,10 @@ class DuckEngine:
             yield batch
 
     def _run(self, call: Callable[[], Answer]) -> Answer:
-        """Have DuckDB do something; KeyboardInterrupt ends it first.
+        """Run a call of DuckDB; a KeyboardInterrupt interrupts it first.
 
-        Raises what went wrong in the decoder as what it was, ArchiveError if a Parquet file changed
-        since it was looked at, and JournalError if there is no room.
+        Raises errors of the decoder unchanged, ArchiveError if a Parquet file changed since it was
+        checked, and JournalError if disk space or memory is missing.
         """
         doing = self._runner.submit(call)
         try:
@@ -246,19 +247,19 @@ class DuckEngine:
             for parts in self._archived:
                 parts.check_files()
             if isinstance(error, duckdb.IOException | duckdb.OutOfMemoryException):
-                raise JournalError(f"DuckDB cannot go on: {error}") from error
+                raise JournalError(f"DuckDB cannot continue: {error}") from error
             raise
 
     def _end(self, doing: Future[Answer]) -> None:
-        """Have DuckDB end what it does. One that has not begun yet does not hear it at once."""
+        """Interrupt DuckDB until the call ends; a call that has not begun misses an interrupt."""
         while not doing.done():
-            # Whoever asks again, and terminals do, gets what was asked for at first.
+            # Terminals may send further interrupts; the first one is already being handled.
             with suppress(KeyboardInterrupt):
                 self.connection.interrupt()
                 wait([doing], INTERRUPT_SECONDS)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close DuckDB and all tables."""
         self._put_away()
         self._held.close()
 

@@ -1,7 +1,8 @@
-"""What runs a job's SQL: DuckDB in this process, or Spark. One text, two engines (ADR 14).
+"""The interface of the engines that run a job's SQL: DuckDB in this process, or Spark (ADR 14).
 
-SQL is written as DuckDB has it, in what sqlglot can say in Spark's words, too. A job loads what it
-needs of history as tables, then asks. Must never know what is asked.
+Jobs write SQL once, in the part of DuckDB's dialect that sqlglot can translate for Spark. A job
+loads the history that it needs as tables, then runs queries. Must never know the meaning of
+queries.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,9 +16,9 @@ from daybook.pipeline.selection import EVERYTHING, Selection, SelectionError
 
 
 class History(msgspec.Struct, frozen=True):
-    """What a job is about: segments, a Parquet archive of some, or both as one history.
+    """The history that a job reads: segments, a Parquet archive, or both as one history.
 
-    Where both have an event it is read from the Parquet archive (`pipeline.jobs.archive`).
+    An event that both have is read from the Parquet archive (`pipeline.jobs.archive`).
     """
 
     source: Source = Source()
@@ -32,7 +33,7 @@ class History(msgspec.Struct, frozen=True):
 
 
 class Engine(Protocol):
-    """Tables by name and questions about them; used by one thread, a context manager."""
+    """Tables by name, and queries over them; used by one thread; a context manager."""
 
     @property
     def name(self) -> str:
@@ -46,30 +47,30 @@ class Engine(Protocol):
         columns: Sequence[str],
         selection: Selection = EVERYTHING,
     ) -> None:
-        """Make a table of selected events with these columns, in place of one of that name.
+        """Make a table of selected events with these columns, replacing one of that name.
 
-        Whatever asks it sees the same snapshot. Raises JournalError and SelectionError.
+        All queries over it see the same snapshot. Raises JournalError and SelectionError.
         """
         ...
 
     def add(self, table: str, rows: pa.Table) -> None:
-        """Make a table of rows that are here, which should be few."""
+        """Make a table of the given rows, which should be few."""
         ...
 
     def define(self, table: str, sql: str) -> None:
-        """Give a question a name, by which others may refer to what it answers."""
+        """Define a view, to which other queries may refer."""
         ...
 
     def ask(self, sql: str) -> pa.Table:
-        """The answer to a question, in memory."""
+        """Return the result of a query, in memory."""
         ...
 
     def stream(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """The answer in pieces, for answers of any size."""
+        """Return the result of a query in batches, for results of any size."""
         ...
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release tables and connections."""
         ...
 
     def __enter__(self) -> "Engine": ...

@@ -45,15 +45,16 @@ def _as_lines(blocks: pa.Array, flags: NDArray[np.uint8], foreign: NDArray[np.bo
 
 
 def _as_a_whole(blocks: pa.Array, absent: pa.Array) -> pa.Array | None:
-    """None if something in the blocks needs a closer look."""
+    """Convert all blocks at once; return None if they need to be converted one by one."""
     text = b"".join(blocks.to_pylist())
     ends = np.cumsum(pc.binary_length(blocks).to_numpy())
-    # Each backslash begins an escaped colon, or else there are escapes of other kinds.
+    # If not every backslash begins an escaped colon, there are other escapes.
     colons = text.count(b"\\c")
     if not text or text.count(b"\\") != colons:
         return None
     is_end = np.frombuffer(text, np.uint8) == _LINE_FEED
-    # An empty block ends where the one before it does; only the first ones may end nowhere.
+    # Every block that is not empty must end with a line feed; empty ones end where the one before
+    # does.
     if not is_end[ends[ends > 0] - 1].all():
         return None
     try:
@@ -77,7 +78,7 @@ def _as_a_whole(blocks: pa.Array, absent: pa.Array) -> pa.Array | None:
 
 
 def _repeats(names: pa.Array, offsets: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> bool:
-    """Whether a name occurs twice in a block."""
+    """Return whether a name occurs twice in a block."""
     encoded = names.dictionary_encode()
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     keys = rows * len(encoded.dictionary) + encoded.indices.to_numpy()

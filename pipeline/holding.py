@@ -1,8 +1,8 @@
-"""Segments held in place while Spark reads them: a lease that one process takes and others renew.
+"""Protects segments while Spark reads them: a lease that one process takes and others renew.
 
-Spark plans in one process, reads in others, and tells none of them when it is done; so what is held
-has an end, which moves on while somebody reads (ADR 13). Where no lease can be had, reading goes on
-without one, and a segment that leaves is told as such. Must never know what is read.
+Spark plans in one process, reads in others, and does not notify them at the end; so the protection
+has an end, which readers extend (ADR 13). If no lease can be taken, reading continues without one,
+and a segment that is removed meanwhile is reported as an error. Must never know what is read.
 """
 
 import time
@@ -13,11 +13,11 @@ from daybook.journal.pins import Lease
 from daybook.pipeline.planning import Plan, Source
 
 RENEWALS: Final = 4
-"""How often a reader renews within the time that a lease has."""
+"""How often a reader renews a lease during its time."""
 
 
 class Hold:
-    """A lease on a source's data directory, nothing if it has none; can be pickled."""
+    """A lease on a source's data directory, if it has one; can be pickled."""
 
     def __init__(self, source: Source, seconds: int) -> None:
         self._directory: Final = source.directory
@@ -26,29 +26,29 @@ class Hold:
         self._renewed = 0.0
 
     def take(self, lsn: int) -> None:
-        """Hold what lies from the LSN on, and nothing before it."""
+        """Protect the journal from the LSN on, and nothing before it."""
         if self._directory:
             self._renewed = time.monotonic()
             Lease(self._directory, self._name).take(lsn, self._until())
 
     def take_for(self, plan: Plan) -> None:
-        """Hold what a plan needs."""
+        """Protect the events of a plan."""
         self.take(plan.splits[0].first_lsn if plan.splits else plan.last_lsn + 1)
 
     def renew(self) -> None:
-        """Hold the same for longer; cheap, to be called again and again."""
+        """Extend the lease; cheap, so call it often."""
         now = time.monotonic()
         if self._directory and now - self._renewed >= self._seconds / RENEWALS:
             self._renewed = now
             Lease(self._directory, self._name).renew(self._until())
 
     def release(self) -> None:
-        """Hold nothing any more."""
+        """End the lease."""
         if self._directory:
             Lease(self._directory, self._name).release()
 
     def __getstate__(self) -> dict[str, object]:
-        """All but when this process renewed it: clocks of other processes differ."""
+        """Omit the time of the last renewal: clocks of other processes differ."""
         return {**self.__dict__, "_renewed": 0.0}
 
     def _until(self) -> int:

@@ -1,6 +1,6 @@
-"""Names of addresses and queues as arrays, so that a column of ids becomes one of names at once.
+"""Names of addresses and queues as arrays, to turn a column of ids into a column of names.
 
-Must never know files. An id that history does not name is told as `#id`, as everywhere.
+Must never know files. An id without a known name is shown as `#id`, as everywhere.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from daybook.pipeline.selection import SelectionError
 
 IDS_MAX: Final = 1 << 24
-"""Ids count up from 1; larger ones are looked up one by one."""
+"""Ids count up from 1; a table with a larger id is searched one by one."""
 
 
 def encoded(places: NDArray[Any], texts: pa.Array) -> pa.DictionaryArray:
-    """Texts by their places in a table of them, without writing each one out."""
+    """Make a dictionary-encoded array from positions in an array of texts."""
     return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32, copy=False)), texts)
 
 
@@ -42,9 +42,9 @@ class NameTable:
         self._places = np.empty(0, np.int32)
 
     def encoded(self, ids: NDArray[Any]) -> pa.DictionaryArray:
-        """Names of ids; null for 0."""
+        """Return the names of ids, dictionary-encoded; null for 0."""
         if self._array is None:
-            # The last one stands for none.
+            # The last entry is the null for id 0.
             self._array = pa.array([*self.names, None], pa.string())
             self._places = self._make_places()
         if not len(ids) or int(ids.max()) >= len(self._places):
@@ -55,7 +55,7 @@ class NameTable:
         return encoded(places, self._array)
 
     def _make_places(self) -> NDArray[np.int32]:
-        """Place of each id's name; -1 for those without, and nothing where ids are too large."""
+        """Return the position of each id's name, -1 for unknown ids; empty if ids are too large."""
         top = int(self.ids[-1]) if len(self.ids) else 0
         places = np.full(top + 1 if top < IDS_MAX else 0, -1, np.int32)
         if len(places):
@@ -69,7 +69,7 @@ class NameTable:
         return pa.array(named, pa.string()).dictionary_encode()
 
     def ids_of(self, names: tuple[str, ...], what: str) -> NDArray[np.int64]:
-        """Ids that these names ever stood for; raises SelectionError for a name nobody had."""
+        """Return all ids that ever had these names; raises SelectionError for an unknown name."""
         unknown = sorted(set(names) - set(self.names))
         if unknown:
             close = get_close_matches(unknown[0], sorted(set(self.names)), n=1)

@@ -1,11 +1,12 @@
-"""Planning a scan: which byte ranges of which segments, and what names mean there.
+"""Plans a scan: which byte ranges of which segments to read, and the names of that history.
 
-A plan is a snapshot. It ends with an LSN that is known to be durable, so whoever reads it, and
-however late, sees the same events. Footers rule out blocks; of a segment that has none, the newest
-one or one whose footer is damaged, all blocks count.
+A plan is a snapshot. It ends with an LSN that is known to be durable, so every reader sees the same
+events, however late it reads. Footers exclude blocks; a segment without a sound footer (the newest,
+or a damaged one) is read block by block.
 
-Fault model: what readers of the journal meet; segments that leave while the plan is made or read
-are a JournalError, unless a pin holds them (`pipeline.reading`). Must never know Arrow or Spark.
+Fault model: that of readers of the journal; if a segment is removed while the plan is made or read,
+that is a JournalError, unless a pin protects it (`pipeline.reading`). Must never know Arrow or
+Spark.
 """
 
 from collections.abc import Iterator
@@ -50,31 +51,31 @@ from daybook.recovery.readonly import journal_disk
 
 SPLIT_BYTES: Final = 16 << 20
 GAP_BYTES: Final = 1 << 16
-"""Blocks that are not wanted are read, too, where that is cheaper than a range of their own."""
+"""Unwanted blocks between two ranges are read too if they are smaller than this."""
 
 ENTRY: Final = np.dtype(
     [(name, {"Q": "<u8", "I": "<u4", "q": "<i8"}[code]) for name, code in FOOTER_ENTRY_FIELDS]
 )
 NAMING: Final = kinds_mask(kinds.NAMING)
-"""Kinds that say what addresses and queues are called."""
+"""Kinds of events that name addresses and queues."""
 
 ALL_QUEUES: Final = (1 << 64) - 1
-"""What a block may be about of which nothing is known."""
+"""The bloom filter of a block about which nothing is known."""
 
 Entries = NDArray[Any]
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where history is: a data directory, an archive (path or URL), or both as one history."""
+    """The place of a history: a data directory, an archive (path or URL), or both as one."""
 
     directory: str = ""
     archive: str = ""
 
     def disk(self) -> Disk:
-        """All of its segments.
+        """Return a Disk of all its segments.
 
-        Raises NoJournal, and ArchiveError for an archive that has nothing of what left, or is that
-        of another data directory.
+        Raises NoJournal, and ArchiveError for an archive that lacks the segments that left, or that
+        is of another data directory.
         """
         if not self.archive:
             return journal_disk(Path(self.directory))
@@ -86,7 +87,7 @@ class Source(msgspec.Struct, frozen=True):
         return self._with_live(archived)
 
     def _wrong_with(self, archived: RangedDisk) -> str:
-        """Why an archive cannot be what was meant, "" if it can."""
+        """Return why the archive cannot be the right one, "" if it can."""
         names = segment_names(archived)
         live = journal_disk(Path(self.directory)) if self.directory else None
         if not names:
@@ -102,7 +103,7 @@ class Source(msgspec.Struct, frozen=True):
         return f"it is the archive of another data directory than {self.directory}"
 
     def disk_of(self, split: "Split") -> Disk:
-        """A disk for whoever reads one split and nothing else: an archive is not listed for it.
+        """Return a Disk for reading one split only, which needs no listing of the archive.
 
         Raises NoJournal and ArchiveError.
         """
@@ -117,7 +118,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 def _owner(disk: Disk, name: str) -> bytes:
-    """Id of the data directory that a segment is of."""
+    """Return the id of the data directory of a segment."""
     segment = open_planned(disk, name)
     try:
         return segment.header.data_id
@@ -126,10 +127,10 @@ def _owner(disk: Disk, name: str) -> bytes:
 
 
 class Split(msgspec.Struct, frozen=True):
-    """A part of a scan: byte ranges of a segment, from block to block, and the LSNs in them.
+    """A part of a scan: byte ranges of whole blocks in a segment, and the LSNs in them.
 
-    `rows` is how many events lie there, before any filter. `segment_bytes` is the size of the
-    segment when the plan was made, 0 if that was not noted.
+    `rows` is the number of events there, before any filter. `segment_bytes` is the size of the
+    segment when the plan was made, 0 if unknown.
     """
 
     segment: str
@@ -141,12 +142,12 @@ class Split(msgspec.Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        """How much there is to read."""
+        """The number of bytes to read."""
         return sum(end - start for start, end in self.ranges)
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A snapshot of what is selected. `last_lsn` is that of the last event of the history."""
+    """A snapshot of a selection. `last_lsn` is the LSN of the last event of the history."""
 
     source: Source
     selection: Selection
@@ -159,7 +160,7 @@ class Plan(msgspec.Struct, frozen=True):
 def make_plan(
     source: Source, selection: Selection, *, names: bool = True, split_bytes: int = SPLIT_BYTES
 ) -> Plan:
-    """Plan a scan. Without `names` columns of names cannot be asked for.
+    """Plan a scan. Without `names` columns of names cannot be read.
 
     Raises JournalError, SelectionError for a name that history does not have, and what reading
     the base of a journal raises (`history.beginning`).
@@ -170,7 +171,7 @@ def make_plan(
 
 
 def durable_lsn(source: Source, from_lsn: int = 1) -> int:
-    """LSN of the last event known to be durable, at least `from_lsn` - 1; cheap near the end."""
+    """Return the LSN of the last durable event, at least `from_lsn` - 1; cheap near the end."""
     last = from_lsn - 1
     disk = source.disk()
     for block in _durable_blocks(disk, max(from_lsn, 1), served=_is_served(source)):
@@ -179,9 +180,10 @@ def durable_lsn(source: Source, from_lsn: int = 1) -> int:
 
 
 def open_planned(disk: Disk, name: str) -> Segment:
-    """Open a segment that was there when its names were read.
+    """Open a segment of a listing that may be outdated.
 
-    Raises Corruption, NewerFormat, WrongLayout, and JournalError if it has gone or cannot be read.
+    Raises Corruption, NewerFormat, WrongLayout, and JournalError if it was removed or cannot be
+    read.
     """
     try:
         return open_segment(disk, name, LAYOUT)
@@ -192,17 +194,17 @@ def open_planned(disk: Disk, name: str) -> Segment:
 
 
 def unreadable(name: str, error: OSError) -> JournalError:
-    """The error for a segment that the disk does not give."""
+    """Return the error for a segment that cannot be read."""
     return JournalError(f"segment {name} cannot be read: {error}")
 
 
 def _is_served(source: Source) -> bool:
-    """Whether somebody may be appending: then the last block is not known to be durable."""
+    """Return whether a broker may be appending, so that the last block may not be durable yet."""
     return bool(source.directory) and is_running(Path(source.directory))
 
 
 def _durable_blocks(disk: Disk, from_lsn: int, *, served: bool) -> Iterator[Block]:
-    """Blocks without heaps, up to the last one that is known to be durable."""
+    """Yield blocks without heaps, up to the last one that is known to be durable."""
     blocks = read_blocks(disk, LAYOUT, from_lsn=from_lsn, heaps=False, proven=served)
     if served:
         yield from blocks
@@ -212,7 +214,7 @@ def _durable_blocks(disk: Disk, from_lsn: int, *, served: bool) -> Iterator[Bloc
         if held is not None:
             yield held
         held = block
-    # Nothing stands behind the last one: it may be torn, which shows in its heap.
+    # Nothing proves the last block: it may be torn, which only its heap's crc shows.
     if held is not None and _has_its_heap(disk, held):
         yield held
 
@@ -229,7 +231,7 @@ def _has_its_heap(disk: Disk, block: Block) -> bool:
 
 
 class _Planner:
-    """Goes through the segments once, for names and for what is wanted."""
+    """Goes through the segments once, for names and for wanted blocks."""
 
     def __init__(
         self, source: Source, disk: Disk, selection: Selection, split_bytes: int, names: bool
@@ -252,7 +254,7 @@ class _Planner:
         self._last_lsn = 0
         self._last_name = ""
         self._last_hash = b""
-        """Of the segment before the one that is looked at; empty where that is not known."""
+        """Last hash of the segment before the current one; empty if unknown."""
 
     def plan(self) -> Plan:
         names = segment_names(self._disk)
@@ -279,7 +281,7 @@ class _Planner:
         tables.addresses.ids_of(self._selection.addresses, "address")
 
     def _visit(self, name: str, following: int | None) -> None:
-        """Take in one segment; `following` is the first LSN of the next one."""
+        """Process one segment; `following` is the first LSN of the next one."""
         outside = following is not None and self._lies_outside(name, following)
         if outside and not self._needs_names:
             assert following is not None
@@ -301,23 +303,23 @@ class _Planner:
             self._last_lsn = int(entries["first_lsn"][-1] + entries["event_count"][-1]) - 1
 
     def _check_follows(self, segment: Segment) -> None:
-        """Raise JournalError if this segment does not go on where the one before it ended."""
+        """Raise JournalError if this segment does not continue the one before it."""
         name, first = segment.name, segment.header.first_lsn
         if self._last_lsn + 1 != first:
             raise JournalError(
                 f"events {self._last_lsn + 1} to {first - 1} are missing: segment {name} does not "
-                f"go on where {self._last_name} ends. Restore what lies between, or name the "
-                "archive that has it, or ask for one side only (lsn)"
+                f"continue {self._last_name}. Restore the events between, or name the archive "
+                "that has them, or select only one side (lsn)"
             )
         if self._last_hash and segment.header.previous_hash != self._last_hash:
             what = (
-                f"it does not carry the hash of the last block of {self._last_name}: the two are "
-                "of different journals, or one was changed"
+                f"it does not carry the hash of the last block of {self._last_name}: they belong "
+                "to different journals, or one was changed"
             )
             raise Corruption(name, 0, first, what)
 
     def _entries(self, segment: Segment, following: int | None) -> tuple[Entries, bytes]:
-        """What is known of the blocks of a segment, and the hash of the last one if it is."""
+        """Return the footer entries of a segment, and the hash of its last block if known."""
         try:
             footer = segment.footer()
             return np.frombuffer(footer.packed_entries, ENTRY), footer.last_hash
@@ -330,7 +332,7 @@ class _Planner:
         return following <= self._selection.from_lsn or (to_lsn is not None and first > to_lsn)
 
     def _walk(self, name: str, following: int | None) -> Entries:
-        """What a footer would say of a segment that has none."""
+        """Compute the footer entries of a segment that has no footer."""
         first = segment_first_lsn(name) or 1
         if following is None:
             blocks = _durable_blocks(self._disk, first, served=self._proven)
@@ -343,7 +345,7 @@ class _Planner:
         return np.array(rows, ENTRY)
 
     def _learn(self, segment: Segment, entries: Entries) -> None:
-        """Take in what addresses and queues are called."""
+        """Collect the names of addresses and queues."""
         if not self._needs_names:
             return
         codec = segment.codec()
@@ -357,7 +359,7 @@ class _Planner:
                 raise Corruption(segment.name, offset, first_lsn, str(damage)) from damage
 
     def _wanted(self, entries: Entries) -> NDArray[np.bool_]:
-        """Which blocks may hold something that is selected."""
+        """Return which blocks may contain selected events."""
         selection = self._selection
         wanted = entries["event_count"] > 0
         lasts = entries["first_lsn"] + entries["event_count"] - 1
@@ -379,7 +381,7 @@ class _Planner:
         return wanted
 
     def _queue_bits(self) -> int:
-        """Bits of the queues' ids so far, and of 0, for messages routed to several queues."""
+        """Return the bits of the queues' ids known so far, and of 0 for several queues."""
         chosen = set(self._selection.queues)
         bits = queue_bit(0)
         for number, name in self._names.queues.items():
@@ -388,7 +390,7 @@ class _Planner:
         return bits
 
     def _split(self, segment: Segment, entries: Entries) -> None:
-        """Cut the wanted blocks of a segment into splits."""
+        """Divide the wanted blocks of a segment into splits."""
         if not len(entries):
             return
         starts = entries["offset"].astype(np.int64)
@@ -418,7 +420,7 @@ def _names_something(lsn: int, row: Row) -> bool:
 
 
 def _measured(block: Block) -> tuple[int, ...]:
-    """What a footer says of the size of a block, and nothing of what is in it."""
+    """Make a footer entry with the sizes of a block only."""
     header = block.header
     return (
         block.offset, block.first_lsn, block.count, header.rows_stored_bytes,
@@ -427,7 +429,7 @@ def _measured(block: Block) -> tuple[int, ...]:
 
 
 def _summarised(block: Block) -> tuple[int, ...]:
-    """What a footer says of a block."""
+    """Make a footer entry of a block."""
     if not block.count:
         return _measured(block)
     stored = _measured(block)[:6]
@@ -438,12 +440,12 @@ def _summarised(block: Block) -> tuple[int, ...]:
     kind_bits = 0
     for kind in np.flatnonzero(np.bincount(kinds)).tolist():
         kind_bits |= kind_bit(kind)
-    # Which queues there are would take longer to find out than to read the block.
+    # Finding the queues would take longer than reading the block.
     return (*stored, int(times.min()), int(times.max()), lowest, highest, kind_bits, ALL_QUEUES)
 
 
 def _ranges(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Byte ranges that cover blocks, with what lies between them where that is little."""
+    """Yield byte ranges that cover blocks, including small gaps between them."""
     cuts = np.flatnonzero(starts[1:] - ends[:-1] > GAP_BYTES) + 1
     firsts = [0, *cuts.tolist()]
     lasts = [*cuts.tolist(), len(starts)]

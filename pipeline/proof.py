@@ -1,13 +1,13 @@
-"""Proofs: what is kept of a segment that became Parquet, so that its hash chain can still be shown.
+"""Proofs: prove the hash chain of a segment that was converted to Parquet.
 
-A proof holds the header of the segment, of each block its header as on disk, its hash and the
-SHA-256 of its uncompressed rows and heap, and the footer. docs/journal-format.md has the bytes.
-From the raw columns of the events the frames of each block are made again: where that gives the
-same bytes as the journal had, the block's own hash is computed from Parquet alone, and the segment
-can be written again bit for bit.
+A proof contains the header and the footer of the segment, and for each block its header as on disk,
+its hash and the SHA-256 of its uncompressed rows and heap. docs/journal-format.md describes the
+bytes. The frames of each block are rebuilt from the raw columns of the events. If that gives the
+same bytes as in the journal, the hash of the block is computed from Parquet alone, and the segment
+can be restored bit for bit.
 
-Fault model: what is read may be anything, and may have been changed by somebody who knows this
-module; what does not fit raises Damage. Must never know where proofs and rows are kept.
+Fault model: the input may be anything, and may have been changed by somebody who knows this module;
+a mismatch raises Damage. Must never know where proofs and rows are stored.
 """
 
 import hashlib
@@ -80,7 +80,7 @@ _ROW_COLUMNS: Final = tuple(_RAW_NAMES.get(name, name) for name, _, _ in LAYOUT.
 
 
 def _padded(heap: bytes, header: BlockHeader) -> bytes:
-    """A heap frame as long as the header says, if padding may have made it so."""
+    """Pad a heap frame to the size in the header, if padding can explain the difference."""
     missing = header.heap_stored_bytes - len(heap)
     if PADDING_BYTES_MIN <= missing < PAGE_BYTES + PADDING_BYTES_MIN:
         return heap + pack_padding(missing)
@@ -88,7 +88,7 @@ def _padded(heap: bytes, header: BlockHeader) -> bytes:
 
 
 class BlockProof(NamedTuple):
-    """What is kept of a block: its header, as on disk and read, its hash, and its content's."""
+    """The proof of a block: its header, packed and decoded, its hash, and its content's digest."""
 
     packed: bytes
     header: BlockHeader
@@ -98,7 +98,7 @@ class BlockProof(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """What is kept of a segment; header and footer are as on disk, `sha256` is the whole file's."""
+    """The proof of a segment; header and footer are as on disk, `sha256` is that of the file."""
 
     packed_header: bytes
     header: SegmentHeader
@@ -124,7 +124,7 @@ class Proof(NamedTuple):
 
 
 def make_proof(segment: Segment) -> Proof:
-    """The proof of a sealed segment; raises Damage."""
+    """Make the proof of a sealed segment; raises Damage."""
     footer = segment.footer()
     codec = segment.codec()
     blocks = []
@@ -157,7 +157,7 @@ def _sha256(segment: Segment, size: int) -> bytes:
 
 
 def encode_proof(proof: Proof) -> bytes:
-    """The bytes of a proof, which end with the SHA-256 of what comes before."""
+    """Encode a proof; it ends with the SHA-256 of the bytes before."""
     header = _HEADER.pack(
         PROOF_MAGIC, PROOF_VERSION, 0, len(proof.packed_header), len(proof.blocks),
         proof.segment_bytes, proof.sha256, len(proof.packed_footer),
@@ -168,12 +168,12 @@ def encode_proof(proof: Proof) -> bytes:
 
 
 def decode_proof(packed: bytes) -> Proof:
-    """Read a proof and check that its chain is whole; raises Damage."""
+    """Decode a proof and check its hash chain; raises Damage."""
     content, digest = packed[:-DIGEST_BYTES], packed[-DIGEST_BYTES:]
     if len(content) < _HEADER.size or content[: len(PROOF_MAGIC)] != PROOF_MAGIC:
-        raise Damage("it is no proof")
+        raise Damage("it is not a proof")
     if hashlib.sha256(content).digest() != digest:
-        raise Damage("the proof is not what was written: its SHA-256 does not match")
+        raise Damage("the proof was changed: its SHA-256 does not match")
     _, version, _, header_bytes, count, segment_bytes, sha256, footer_bytes = _HEADER.unpack_from(
         content
     )
@@ -224,14 +224,14 @@ def check_chain(proof: Proof) -> None:
 
 
 class RowFault(msgspec.Struct, frozen=True):
-    """Rows that are not what the proof says: the first LSN that is concerned, and what."""
+    """Rows that do not match the proof: the first LSN concerned, and a description."""
 
     lsn: int
     what: str
 
 
 class RebuiltBlock(NamedTuple):
-    """A block made again. `exact` says whether its bytes give the hash that the journal had."""
+    """A rebuilt block. `exact` says whether its bytes have the hash of the original block."""
 
     proof: BlockProof
     rows: bytes
@@ -240,10 +240,11 @@ class RebuiltBlock(NamedTuple):
 
 
 class Rebuilder:
-    """Makes the blocks of one segment again from its rows, and compares.
+    """Rebuilds the blocks of one segment from its rows, and compares them with the proof.
 
-    Feed it all rows in the order of their LSNs, then finish. `faults` grows on the way; `exact` and
-    `alike` count blocks: those whose hash came out again, and those of which only the content's.
+    Feed it all rows in the order of their LSNs, then call `finish`. `faults` collects the faults;
+    `exact` counts blocks with the original hash, `alike` blocks of which only the content's digest
+    is the same.
     """
 
     def __init__(self, proof: Proof, names: NameTables) -> None:
@@ -260,7 +261,7 @@ class Rebuilder:
         self._rest: pa.Table = self._schema.empty_table()
 
     def feed(self, rows: pa.Table) -> list[RebuiltBlock]:
-        """Take rows in; the blocks that are complete now. Raises Damage if they cannot follow."""
+        """Add rows; return the blocks that are complete now. Raises Damage if LSNs are missing."""
         if rows.schema != self._schema:
             raise Damage("it has other columns than events")
         self._check_lsns(rows)
@@ -281,7 +282,7 @@ class Rebuilder:
         """Check that no row is missing at the end; raises Damage."""
         if self._lsn != self._proof.last_lsn + 1:
             raise Damage(f"its rows end before LSN {self._lsn}")
-        # Marks behind the last event.
+        # Check the marks after the last event.
         self._complete(0)
 
     def _check_lsns(self, rows: pa.Table) -> None:
@@ -290,13 +291,13 @@ class Rebuilder:
         wrong = np.flatnonzero(lsns != expected)
         if len(wrong):
             place = int(wrong[0])
-            raise Damage(f"LSN {expected[place]} should follow, and LSN {lsns[place]} is there")
+            raise Damage(f"LSN {expected[place]} should follow, but LSN {lsns[place]} does")
         self._lsn += len(lsns)
         if self._lsn > self._proof.last_lsn + 1:
-            raise Damage(f"it goes on behind LSN {self._proof.last_lsn}, the segment's last")
+            raise Damage(f"it continues after LSN {self._proof.last_lsn}, the segment's last")
 
     def _complete(self, count: int) -> list[tuple[BlockProof, int, int]]:
-        """Blocks that have all their rows among so many, and where those begin and end."""
+        """Return the blocks that `count` rows complete, and where their rows begin and end."""
         cuts = []
         start = 0
         while self._next < len(self._proof.blocks):
@@ -319,7 +320,7 @@ class Rebuilder:
         elif block.header.event_count:
             self.alike += 1
         else:
-            self._fault(block, "the hash of a mark is another than the chain has")
+            self._fault(block, "the hash of a mark does not match the chain")
 
     def _fault(self, block: BlockProof, what: str) -> None:
         self.faults.append(RowFault(block.header.first_lsn, what))
@@ -340,7 +341,7 @@ class Rebuilder:
             )  # fmt: skip
             return None
         if (len(rows), len(heap)) != (block.header.rows_raw_bytes, block.header.heap_raw_bytes):
-            self._fault(block, "the header of the block speaks of another number of bytes")
+            self._fault(block, "the header of the block has another number of bytes")
             return None
         stored_heap = _padded(self._compressor.compress(heap) if heap else b"", block.header)
         stored_rows, exact = b"", False
@@ -352,7 +353,7 @@ class Rebuilder:
         return RebuiltBlock(block, stored_rows, stored_heap, exact)
 
     def _frames(self, order: Order, rows: bytes, count: int) -> Iterator[bytes]:
-        """The rows frame as it is written, then in one piece, in case that others write so."""
+        """Yield the rows frame as this version writes it, then undivided, as others may do."""
         yield rows_frame.compress(self._compressor, rows, count, order)
         yield self._compressor.compress(rows)
 
@@ -362,7 +363,7 @@ class Rebuilder:
         cuts: list[tuple[BlockProof, int, int]],
         found: list[RebuiltBlock | None],
     ) -> None:
-        """Decode the blocks as if they came from the journal; all columns must be the same."""
+        """Decode the blocks as if they were from the journal, and compare all columns."""
         if None not in found:
             parts = [self._part(each) for each in found if each is not None]
             self._compare_rows(table.slice(0, cuts[-1][2]), parts)
@@ -396,10 +397,10 @@ class Rebuilder:
 
 
 class _RawRows:
-    """The raw columns of a table as the journal stored them."""
+    """The raw columns of a table, as the journal stored them."""
 
     def __init__(self, table: pa.Table) -> None:
-        """Raises Damage if something is null that cannot be."""
+        """Raises Damage if a column has nulls that must not have any."""
         for name in (*_ROW_COLUMNS, *_HEAP_COLUMNS):
             if table.column(name).null_count:
                 raise Damage(f"column {name} has nulls, which it cannot have")
@@ -416,12 +417,12 @@ class _RawRows:
         return b"".join([parts[position] for position in order.positions])
 
     def heap(self, start: int, end: int) -> bytes:
-        """The heap frame of these rows, uncompressed."""
+        """Return the heap frame of these rows, uncompressed."""
         return b"".join([each.joined(start, end) for each in self._heaps])
 
 
 class _Strings:
-    """A column of byte strings, by the buffers of Arrow."""
+    """A column of byte strings, accessed by its Arrow buffers."""
 
     def __init__(self, strings: pa.ChunkedArray) -> None:
         assert strings.num_chunks == 1, "chunks are combined, and a row group is below 2 GiB"
@@ -456,5 +457,5 @@ def _shown(value: pa.Scalar) -> str:
 
 
 def zstd_version() -> str:
-    """Version of the zstd that is installed: the same frames come from the same version."""
+    """Return the version of the installed zstd: the same version gives the same frames."""
     return ".".join(map(str, zstandard.ZSTD_VERSION))

@@ -1,11 +1,11 @@
-"""Proving a Parquet archive: chain, files and rows against the proofs, and segments made again.
+"""Proves a Parquet archive: checks chain, files and rows against the proofs, and restores segments.
 
-Goes on behind what is wrong as well as it can, so that one report names every place. A block is
-proven by its hash where the installed zstd gives the frames that the journal had, else by the
-digest of its content, which shows that nothing changed by accident, but not that nobody wrote
-both anew.
+It continues after faults as far as possible, so that one report names every fault. A block is
+proven by its hash if the installed zstd gives the same frames as in the journal, else by the digest
+of its content. The digest excludes accidental changes, but not that somebody rewrote content and
+digest.
 
-Fault model: any object may be missing, cut short or changed. Must never know who asks.
+Fault model: any object may be missing, cut short or changed. Must never know its caller.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ BATCH_ROWS: Final = 1 << 16
 
 
 class ProofFault(msgspec.Struct, frozen=True):
-    """Something wrong in a Parquet archive: the object's URL, the first LSN concerned, and what."""
+    """A fault in a Parquet archive: the object's URL, the first affected LSN, and what is wrong."""
 
     url: str
     lsn: int
@@ -51,11 +51,11 @@ class ProofFault(msgspec.Struct, frozen=True):
 
 
 class ProofReport(msgspec.Struct):
-    """What `prove` found.
+    """The result of `prove`.
 
-    Of all `blocks`, `exact` gave their own hash again and `alike` only the digest of their content.
-    `last_hash` is where the chain ends: keep it elsewhere, and nobody can rewrite what is before.
-    `unlisted` are files of attempts that broke off.
+    `exact` of the `blocks` were rebuilt with their original hash, `alike` only with the same digest
+    of their content. `last_hash` ends the chain: if you keep a copy elsewhere, nobody can rewrite
+    the history before it. `unlisted` are files of interrupted attempts.
     """
 
     url: str
@@ -80,17 +80,17 @@ class ProofReport(msgspec.Struct):
 def prove(
     archive: ParquetArchive, live: Source | None = None, *, progress: Callable[[int], None]
 ) -> ProofReport:
-    """Check everything; with a live history also that it goes on where the archive ends.
+    """Check everything; with a live history also that it continues the archive.
 
-    `progress` is told how many bytes were just checked. Raises ArchiveError if the archive cannot
-    be listed, JournalError if the live history cannot be read.
+    `progress` is called with the number of bytes just checked. Raises ArchiveError if the archive
+    cannot be listed, JournalError if the live history cannot be read.
     """
     prover = _Prover(archive, progress)
     return prover.prove(live)
 
 
 class _Prover:
-    """Where the walk stands."""
+    """The state of the walk."""
 
     def __init__(self, archive: ParquetArchive, progress: Callable[[int], None]) -> None:
         self._archive = archive
@@ -148,7 +148,7 @@ class _Prover:
         if rebuilder.exact < segment.exact and segment.zstd == zstd_version():
             self._fault(
                 url, segment.first_lsn,
-                f"{rebuilder.exact} blocks give their hash instead of {segment.exact}, with the "
+                f"{rebuilder.exact} blocks have their hash instead of {segment.exact}, with the "
                 "same zstd: rows and proof were changed together",
             )  # fmt: skip
 
@@ -180,7 +180,7 @@ class _Prover:
                     local.unlink(missing_ok=True)
 
     def _goes_on(self, live: Source, segments: Sequence[ArchivedSegment]) -> None:
-        """Check that the live history has the same segments, and carries the chain on."""
+        """Check that the live history has the same segments, and continues the chain."""
         disk = live.disk()
         archived = {segment.segment: segment for segment in segments}
         for name in segment_names(disk):
@@ -194,15 +194,15 @@ class _Prover:
 def _disagreements(
     header: SegmentHeader, same: ArchivedSegment | None, segments: Sequence[ArchivedSegment]
 ) -> Iterator[str]:
-    """What a live segment says otherwise than the archive, which has it too or ends before it."""
+    """Yield contradictions between a live segment and the archive."""
     previous = header.previous_hash.hex()
     if same is not None:
         if (same.data_id, same.previous_hash) != (header.data_id.hex(), previous):
-            yield "is another than the archived one"
+            yield "differs from the archived one"
     elif segments and header.first_lsn == segments[-1].last_lsn + 1:
         end = segments[-1].last_hash
         if previous != end:
-            yield f"follows a block with hash {previous}, and the archive ends with {end}"
+            yield f"follows a block with hash {previous}, but the archive ends with {end}"
 
 
 def _misfits(one: ArchivedSegment, other: ArchivedSegment) -> Iterator[str]:
@@ -213,12 +213,12 @@ def _misfits(one: ArchivedSegment, other: ArchivedSegment) -> Iterator[str]:
 
 
 def _proof_of(archive: ParquetArchive, segment: ArchivedSegment) -> Proof:
-    """The proof of a segment, whole and about what its manifest says; raises ArchiveError."""
+    """Read the proof of a segment and compare it with its manifest; raises ArchiveError."""
     url = archive.url_of(f"{ABOUT}/{segment.segment}{PROOF_SUFFIX}")
     try:
         proof = decode_proof(archive.proof(segment))
     except Damage as damage:
-        raise ArchiveError(url, f"its proof does not hold: {damage}") from damage
+        raise ArchiveError(url, f"its proof is invalid: {damage}") from damage
     said = (
         segment.first_lsn, segment.last_lsn, segment.data_id, segment.previous_hash,
         segment.last_hash, segment.blocks,
@@ -229,12 +229,12 @@ def _proof_of(archive: ParquetArchive, segment: ArchivedSegment) -> Proof:
         proof.last_hash.hex(), len(proof.blocks),
     )  # fmt: skip
     if said != proven:
-        raise ArchiveError(url, "its manifest says something else than its proof")
+        raise ArchiveError(url, "its manifest contradicts its proof")
     return proof
 
 
 def tables_of(file: Path) -> Iterator[pa.Table]:
-    """The rows of a Parquet file in pieces; raises Damage and what pyarrow raises."""
+    """Read the rows of a Parquet file in pieces; raises Damage and the errors of pyarrow."""
     with pq.ParquetFile(file) as parquet:
         for group in range(parquet.num_row_groups):
             wrong = too_large(parquet.metadata.row_group(group).total_byte_size)
@@ -265,11 +265,12 @@ def restore(
     to_lsn: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[str]:
-    """Write segments again as they were, bit for bit, with manifests; answers their names.
+    """Restore segments bit for bit, with manifests; return their names.
 
-    They go to a directory that `journal` then reads; what is there already is kept if it is the
-    same. `now` (microseconds since 1970 UTC) is told in manifests, `progress` hears bytes. Raises
-    ArchiveError for what cannot be made again, JournalError if the target has something else.
+    They are written to a directory that `journal` can read; equal files there are kept. `now`
+    (microseconds since 1970 UTC) is written into manifests, `progress` is called with numbers of
+    bytes. Raises ArchiveError for a segment that cannot be restored, JournalError if the target has
+    other files.
     """
     disk = RealDisk(directory / JOURNAL)
     store = LocalStore(disk, str(disk.path), folder=disk)
@@ -292,14 +293,14 @@ def restore(
 
 
 def _check_target(disk: RealDisk, restorable: set[str]) -> None:
-    """Check that segments may be restored here: that it is no journal of its own."""
+    """Check that the target is not a journal of its own."""
     there = set(disk.names())
     for name in segment_names(disk):
-        # Of a restore that broke off the last one has no manifest.
+        # An interrupted restore leaves its last segment without a manifest.
         if manifest_name(name) not in there and name not in restorable:
             raise JournalError(
-                f"{disk.path} holds a journal of its own ({name} has no manifest): name an empty "
-                "directory, and copy from there what is needed"
+                f"{disk.path} contains a journal of its own ({name} has no manifest): name an "
+                "empty directory, and copy from it what you need"
             )
 
 
@@ -311,7 +312,7 @@ def _check_restored(
         digest.update(piece)
     if digest.digest() != proof.sha256:
         raise JournalError(
-            f"{store.url_of(segment.segment)} is there, and is not the segment that was archived; "
+            f"{store.url_of(segment.segment)} exists, but is not the segment that was archived; "
             "name an empty directory"
         )
     opened = open_segment(disk, segment.segment, LAYOUT)
@@ -327,7 +328,7 @@ def _check_restored(
 def _as_it_was(
     archive: ParquetArchive, segment: ArchivedSegment, proof: Proof, names: NameTables
 ) -> Iterator[bytes]:
-    """The bytes of a segment, made from Parquet; ArchiveError at the end if they are not."""
+    """Rebuild the bytes of a segment; raises ArchiveError at the end if they differ."""
     digest = hashlib.sha256()
     try:
         for piece in _remade(proof, _blocks_of(archive, segment, proof, names)):
@@ -336,7 +337,9 @@ def _as_it_was(
     except (Damage, pa.ArrowException) as error:
         raise ArchiveError(archive.url_of(segment.segment), _reason(error)) from error
     if digest.digest() != proof.sha256:
-        raise ArchiveError(archive.url_of(segment.segment), "its SHA-256 does not come out again")
+        raise ArchiveError(
+            archive.url_of(segment.segment), "its restored bytes have another SHA-256"
+        )
 
 
 def _blocks_of(
@@ -355,7 +358,7 @@ def _blocks_of(
 
 
 def _remade(proof: Proof, blocks: Iterable[RebuiltBlock]) -> Iterator[bytes]:
-    """Header, blocks with the marks between them, and footer. Raises Damage."""
+    """Yield header, blocks with the marks between them, and footer. Raises Damage."""
     yield proof.packed_header
     rebuilt = iter(blocks)
     for kept in proof.blocks:
@@ -365,8 +368,8 @@ def _remade(proof: Proof, blocks: Iterable[RebuiltBlock]) -> Iterator[bytes]:
         block = next(rebuilt)
         if not block.exact:
             raise Damage(
-                f"the block of LSN {kept.header.first_lsn} does not come out as it was; another "
-                f"version of zstd wrote it than {zstd_version()}, which is installed"
+                f"the block of LSN {kept.header.first_lsn} cannot be restored bit for bit; "
+                f"another version of zstd wrote it than the installed {zstd_version()}"
             )
         yield kept.packed + block.rows + block.heap
     yield proof.packed_footer

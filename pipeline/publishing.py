@@ -1,13 +1,13 @@
-"""Publishing into a broker exactly once: transactions that can be repeated until they are there.
+"""Publishes into a broker exactly once, with transactions that can be retried.
 
-A chunk of messages is one transaction, and a message to each destination has a duplicate id that is
-made of the chunk's id. When the connection breaks nobody knows whether the COMMIT came
-through; the chunk is sent again as it was, and the broker either commits it or says that it had it
-before (ADR 15). Both mean that it is there, once. This rests on two things: an id always stands for
-the same messages, and the addresses remember it (`id-cache-size`) until it has been repeated.
+A chunk of messages is one transaction, and one message to each destination has a duplicate id made
+of the chunk's id. After a broken connection it is unknown whether the COMMIT succeeded; the same
+chunk is sent again, and the broker either commits it or reports a duplicate (ADR 15). In both cases
+it is there once. This requires two things: an id always stands for the same messages, and the
+addresses remember it (`id-cache-size`) until the retry.
 
-Fault model: the broker may refuse, make us wait for room, vanish at any moment and come back.
-Must never know where messages come from.
+Fault model: the broker may refuse, may block the sender because an address is full, and may
+disappear at any moment and come back. Must never know where messages come from.
 """
 
 import time
@@ -31,9 +31,9 @@ from daybook.errors import DaybookError
 
 ROWS_MAX: Final = 1000
 BYTES_MAX: Final = 8 << 20
-"""Of a transaction, so far below the broker's `max-transaction-bytes` that it need not be known."""
+"""Maximum size of a transaction, far below the broker's default `max-transaction-bytes`."""
 OVERHEAD_BYTES: Final = 256
-"""What a message without headers and body weighs."""
+"""The weight of a message without headers and body."""
 TIMEOUT_SECONDS: Final = 300.0
 DEFAULT_PRIORITY: Final = 4
 DUPLICATE: Final = "duplicate-id"
@@ -45,7 +45,7 @@ RESERVED: Final = frozenset(
         "delivery-count", "ttl", "heart-beat", DUPLICATE_ID,
     }
 )  # fmt: skip
-"""Headers that say something to the broker: they are not sent on as headers of a message."""
+"""Headers with a meaning for the broker: they are not copied to a published message."""
 ROUTING_TYPES: Final = ("", "anycast", "multicast")
 
 _TRANSACTION: Final = "daybook-publish"
@@ -65,9 +65,9 @@ class PublishError(DaybookError):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """What is to be published; `expires` is in milliseconds since 1970, 0 for never.
+    """A message to publish; `expires` is in milliseconds since 1970 UTC, 0 for never.
 
-    `key` is not sent: it is what the sender knows the message by.
+    `key` is not sent; it identifies the message for the sender.
     """
 
     destination: str
@@ -81,7 +81,7 @@ class Message(msgspec.Struct, frozen=True):
 
     @property
     def weight(self) -> int:
-        """About how many bytes a transaction grows by it."""
+        """About how many bytes the message adds to a transaction."""
         headers = sum(len(name) + len(value) + 2 for name, value in self.headers)
         return self.body_bytes + headers + OVERHEAD_BYTES
 
@@ -91,7 +91,7 @@ class Message(msgspec.Struct, frozen=True):
         return len(self.body) if isinstance(self.body, bytes) else self.body.size
 
     def lines(self) -> list[tuple[str, str]]:
-        """The headers of its SEND. Raises PublishError if there can be none."""
+        """Return the headers of its SEND. Raises PublishError for a header that cannot be sent."""
         lines = [("destination", self.destination)]
         if self.routing_type:
             lines.append(("destination-type", self.routing_type.upper()))
@@ -103,8 +103,8 @@ class Message(msgspec.Struct, frozen=True):
         for name, value in lines:
             if not name or "\0" in name or "\0" in value:
                 raise PublishError(
-                    f"a message to {self.destination!r} has a header {name!r} that cannot be sent: "
-                    "a header has a name, and neither that nor its value has a NUL"
+                    f"a message to {self.destination!r} has a header {name!r} that cannot be "
+                    "sent: a header needs a name, and neither name nor value may contain NUL"
                 )
         return lines
 
@@ -112,7 +112,7 @@ class Message(msgspec.Struct, frozen=True):
 def cut(
     messages: Iterable[Message], *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX
 ) -> Iterator[list[Message]]:
-    """Cut messages into chunks; the same messages are always cut alike."""
+    """Divide messages into chunks; the same messages always give the same chunks."""
     chunk: list[Message] = []
     size = 0
     for message in messages:
@@ -127,7 +127,7 @@ def cut(
 
 
 class Publisher:
-    """A connection that publishes chunks, and is made again whenever it breaks.
+    """Publishes chunks over a connection; reconnects whenever it breaks.
 
     Used by one thread; a context manager.
     """
@@ -140,10 +140,10 @@ class Publisher:
         timeout: float = TIMEOUT_SECONDS,
         told: Told = lambda text: None,
     ) -> None:
-        """`rate` is messages a second, 0 for as fast as it goes.
+        """`rate` is messages a second, 0 for no limit.
 
-        `timeout` is how many seconds a chunk may take: while the broker is away, or has no room.
-        `told` hears a sentence when it takes long.
+        `timeout` is how many seconds a chunk may take while the broker is unreachable or blocks the
+        sender. `told` is called with a sentence when it takes long.
         """
         self.endpoint: Final = endpoint
         self._rate: Final = rate
@@ -159,17 +159,17 @@ class Publisher:
         self.close()
 
     def connect(self) -> None:
-        """Connect now, and do not try again. Raises PublishError."""
+        """Connect now, without retries. Raises PublishError."""
         try:
             self._connected()
         except StompError as error:
             raise PublishError(str(error)) from error
 
     def publish(self, chunk: str, messages: Sequence[Message]) -> bool:
-        """Have a chunk there once: True if it was committed now, False if it had been before.
+        """Publish a chunk once; return True if it was committed now, False if it already was.
 
-        `chunk` is its id, which stands for exactly these messages for ever. Raises PublishError;
-        then it may be there or not, and can be published again.
+        `chunk` is its id, which must stand for exactly these messages for ever. After a
+        PublishError it is unknown whether the chunk was committed; it can be published again.
         """
         assert messages, "a chunk has messages"
         self._pace(len(messages))
@@ -188,19 +188,19 @@ class Publisher:
                 if time.monotonic() + delay > give_up:
                     raise PublishError(f"{error} (tried for {self._timeout:.0f} s)") from error
                 if delay == _BACKOFF_SECONDS:
-                    self._told(f"{error}; trying again")
+                    self._told(f"{error}; retrying")
                 time.sleep(delay)
                 delay = min(2 * delay, _BACKOFF_SECONDS_MAX)
 
     def close(self) -> None:
-        """Say goodbye; everything published was confirmed before."""
+        """Disconnect; everything published is already confirmed."""
         if self._client is not None:
             with suppress(StompError):
                 self._client.disconnect()
             self._drop()
 
     def _pace(self, count: int) -> None:
-        """Wait until so many messages may go."""
+        """Wait until the rate allows `count` more messages."""
         if self._rate:
             now = time.monotonic()
             if self._free_at > now:
@@ -240,15 +240,15 @@ class Publisher:
     def _wait_for(
         self, client: StompClient, receipt: str, messages: Sequence[Message], give_up: float
     ) -> None:
-        """Wait for a COMMIT as long as the broker lives, and say so now and then."""
+        """Wait for a COMMIT as long as the broker answers, and report long waits."""
         begun, silent_for = time.monotonic(), _WAIT_SECONDS
         while not client.has_receipt(receipt, _WAIT_SECONDS):
             if client.silence > _SILENCE_SECONDS:
-                raise StompError(f"nothing was heard of {self.endpoint} for {client.silence:.0f} s")
+                raise StompError(f"{self.endpoint} has sent nothing for {client.silence:.0f} s")
             waited = time.monotonic() - begun
             sentence = (
-                f"{self.endpoint} has not committed {len(messages):,} messages for {waited:.0f} s: "
-                f"perhaps {messages[0].destination!r} is full and the broker waits for room"
+                f"{self.endpoint} has not committed {len(messages):,} messages for {waited:.0f} "
+                f"s: perhaps {messages[0].destination!r} is full and the broker blocks the sender"
             )
             if time.monotonic() > give_up:
                 self._drop()
@@ -261,7 +261,7 @@ class Publisher:
 def _numbered(
     chunk: str, messages: Sequence[Message]
 ) -> Iterator[tuple[list[tuple[str, str]], bytes | Content]]:
-    """Headers and bodies, some with an id."""
+    """Yield headers and bodies, some with a duplicate id."""
     carriers = _carriers(messages)
     for position, message in enumerate(messages):
         head = message.lines()
@@ -272,9 +272,9 @@ def _numbered(
 
 
 def _carriers(messages: Sequence[Message]) -> dict[int, int]:
-    """Positions of the messages that have an id: one to each destination, with its number.
+    """Return the positions of the messages that get an id, one to each destination, with numbers.
 
-    Not one alone: the address of the first may be one that forgets, and that of another not.
+    One id alone is not enough: one address may not remember ids, while another does.
     """
     chosen: dict[tuple[str, str], int] = {}
     for position, message in enumerate(messages):
@@ -285,11 +285,11 @@ def _carriers(messages: Sequence[Message]) -> dict[int, int]:
 def remembers_ids(
     endpoint: Endpoint, destination: str, routing_type: RoutingType = ""
 ) -> bool | None:
-    """Whether an address detects duplicates, None if that cannot be known. Raises StompError.
+    """Return whether an address detects duplicates, None if unknown. Raises StompError.
 
-    Leaves nothing behind: the transaction that asks can never be committed, because one queue
-    would be on two addresses. An address that remembers ids refuses it before for its two messages
-    of one id; what it was refused for is known by the name that is told.
+    This changes nothing: the probing transaction can never be committed, because one queue would be
+    on two addresses. An address that remembers ids refuses it earlier, because two messages have
+    the same id; the name in the refusal shows which of the two reasons it was.
     """
     name = f"daybook-probe-{uuid4().hex}"
     twice, queue = f"{name}-id", f"{name}-queue"
@@ -312,7 +312,7 @@ def remembers_ids(
 
 
 def check_remembers(endpoint: Endpoint, destination: str) -> None:
-    """Raise PublishError if an address is known not to detect duplicates, or nobody is there."""
+    """Raise PublishError if an address does not detect duplicates, or without a broker."""
     try:
         answer = remembers_ids(endpoint, destination)
     except StompError as error:
@@ -322,7 +322,7 @@ def check_remembers(endpoint: Endpoint, destination: str) -> None:
 
 
 def forgets(endpoint: Endpoint, destination: str) -> PublishError:
-    """What to say of an address that does not detect duplicates."""
+    """Return the error for an address that does not detect duplicates."""
     return PublishError(
         f"{destination!r} at {endpoint} does not detect duplicates, so nothing can be published "
         "there exactly once: set id-cache-size in its [[address-setting]] above 0"

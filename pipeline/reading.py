@@ -1,8 +1,8 @@
-"""Reading history in this process, with what is being read held in place.
+"""Reads history in this process, protected from retention.
 
-Retention leaves segments alone that a pin holds (ADR 13), for as long as the context lasts. Where
-no pin can be made, as on a file system that is read-only, reading goes on without one, and a
-segment that leaves is told as such. Must never know who asks.
+Retention does not remove segments that a pin protects (ADR 13), as long as the context lasts. If no
+pin can be created, for example on a read-only file system, reading continues without one, and a
+segment that is removed meanwhile is reported as an error. Must never know its caller.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from daybook.pipeline.selection import EVERYTHING, Selection
 def reading(
     source: Source, selection: Selection = EVERYTHING, *, names: bool = True
 ) -> Iterator[Plan]:
-    """A plan whose segments stay until the end of the context. Raises as `make_plan`."""
+    """Make a plan whose segments stay until the end of the context. Raises as `make_plan` does."""
     check_source(source)
     with Pin(Path(source.directory)) if source.directory else nullcontext() as pin:
         plan = make_plan(source, selection, names=names)

@@ -1,7 +1,7 @@
-"""The columns of `events` as SQL has them, drawn from the table in `engine.events`.
+"""The columns of `events` for SQL, derived from the table in `engine.events`.
 
-Integers are widened to signed types, which Spark needs; ids that mean "none" are 0, as in the
-journal, and names of none are null. Must never know where events come from.
+Integers are widened to signed types, which Spark needs. An id of "none" is 0, as in the journal,
+and its name is null. Must never know where events come from.
 """
 
 from collections.abc import Iterable
@@ -30,14 +30,14 @@ _SPARK_NAMES: Final = {
 
 
 class SchemaError(SelectionError):
-    """There is no such column; the text says which ones there are."""
+    """An unknown column; the text says which ones exist."""
 
 
 class EventColumn(NamedTuple):
     """A column of `events`: its name, Arrow type and meaning.
 
-    `raw` is a column that says the same in numbers, or bytes as they are on disk: not among the
-    columns that one gets without asking.
+    `raw` columns have the same content as numbers, or as bytes on disk; they must be named
+    explicitly.
     """
 
     name: str
@@ -47,7 +47,7 @@ class EventColumn(NamedTuple):
 
 
 def _of_row(name: str, to: str = "", doc: str = "") -> EventColumn:
-    """A column of the row as it is, under its name or another."""
+    """Make a column from a column of the row, with its name or another."""
     column = next(column for column in events.COLUMNS if column.name == name)
     kind = WIDENED[column.code]
     return EventColumn(to or name, kind, doc or column.doc, raw=bool(to))
@@ -87,18 +87,18 @@ BY_NAME: Final = {column.name: column for column in EVENT_COLUMNS}
 assert len(BY_NAME) == len(EVENT_COLUMNS)
 
 PLAIN_COLUMNS: Final = tuple(column.name for column in EVENT_COLUMNS if not column.raw)
-"""What one gets without asking."""
+"""The columns of `*`."""
 ALL_COLUMNS: Final = tuple(BY_NAME)
 NAMED_COLUMNS: Final = frozenset({"address", "queue", "queues"})
 """Columns that need the names of addresses or queues."""
 ENCODED_COLUMNS: Final = frozenset({"kind", "reason", "address", "queue"})
-"""Columns of few texts that are repeated, for those who can read dictionaries of them."""
+"""Columns with few different texts, which can be dictionary-encoded."""
 HEAP_COLUMNS: Final = frozenset({"detail", "headers", "body", "detail_raw", "headers_raw"})
 """Columns for which the heap of a block must be decompressed."""
 
 
 def check_columns(names: Iterable[str]) -> tuple[str, ...]:
-    """The names as they are, `*` as all plain ones; raises SchemaError for what is no column."""
+    """Check names of columns and expand `*` to all plain ones; raises SchemaError."""
     found: list[str] = []
     for name in names:
         for each in PLAIN_COLUMNS if name == "*" else (name,):
@@ -114,7 +114,7 @@ def check_columns(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def arrow_schema(names: Iterable[str], *, encoded: bool = False) -> pa.Schema:
-    """The Arrow schema of these columns, in this order; texts as dictionaries if `encoded`."""
+    """Return the Arrow schema of these columns; texts are dictionary-encoded if `encoded`."""
     return pa.schema(
         [
             pa.field(name, DICTIONARY if encoded and name in ENCODED_COLUMNS else column.type)
@@ -124,5 +124,5 @@ def arrow_schema(names: Iterable[str], *, encoded: bool = False) -> pa.Schema:
 
 
 def spark_ddl(names: Iterable[str]) -> str:
-    """The same for Spark, as DDL."""
+    """Return the schema of these columns for Spark, as DDL."""
     return ", ".join(f"{name} {_SPARK_NAMES[BY_NAME[name].type]}" for name in names)

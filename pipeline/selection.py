@@ -1,7 +1,7 @@
-"""What is asked for: which events, and how people write that in options.
+"""Selections of events, and how to write them as options.
 
-A selection is exact: what the decoder gives is what it describes, and footers only save work. Must
-never know files or Arrow.
+A selection is exact: the decoder gives exactly the events that it describes, and footers only save
+work. Must never know files or Arrow.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,15 +18,15 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SelectionError(DaybookError, ValueError):
-    """An option makes no sense; the text says which, and what would be right."""
+    """An option is invalid; the text says which one, and what is valid."""
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Which events; an empty tuple, None and the whole span ask for no filter.
+    """A selection of events; an empty tuple, None and the whole span mean no filter.
 
-    `kinds` are names, `queues` and `addresses` too; `messages` are ids, and select what is about
-    the message or about what became of it. LSNs and times (microseconds since 1970 UTC) are
-    inclusive at both ends.
+    `kinds`, `queues` and `addresses` are names; `messages` are ids and select events about the
+    message or about a copy of it. LSNs and times (microseconds since 1970 UTC) are inclusive at
+    both ends.
     """
 
     kinds: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ def from_options(options: Mapping[str, str]) -> Selection:
 
 
 def parse_kinds(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Kinds by name in any case, as they are spelled; raises SelectionError."""
+    """Return the right spelling of kinds, given in any case; raises SelectionError."""
     spelled = {name.lower(): name for name in BY_NAME}
     found = []
     for name in names:
@@ -83,7 +83,7 @@ def parse_kinds(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parse_time(text: str) -> int:
-    """Microseconds since 1970 of a time like 2026-11-20T14:05; UTC unless it has a zone.
+    """Parse a time like 2026-11-20T14:05 to microseconds since 1970 UTC; UTC unless it has a zone.
 
     Raises SelectionError.
     """
@@ -117,7 +117,7 @@ def _message(text: str) -> int:
 
 
 def _span(name: str, text: str, parse: Callable[[str], int]) -> tuple[int | None, int | None]:
-    """Read `FROM..TO`, either of which may be left out; one value alone is both."""
+    """Parse `FROM..TO`, either of which may be omitted; a single value is both."""
     if not text:
         return None, None
     first, dots, last = (part.strip() for part in text.partition(".."))

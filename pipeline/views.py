@@ -1,10 +1,10 @@
-"""The views over `events`: what became of messages, deliveries and queues, as SQL text (ADR 14).
+"""The views over `events`: the fate of entries, messages, deliveries and queues, in SQL (ADR 14).
 
-Each scans `events` once. What happened to queues as a whole, and restarts, they take from a small
-table of its own, `milestones`: a restart says nothing of the deliveries and messages that it ends,
-so who asks for them must look at it (`engine.apply.broker_started`). History is told as far as it
-is there: a message whose `Routed` left is not told, events of a message that are left out by a
-selection did not happen. Must never know which engine runs them.
+Each view scans `events` once. Events of whole queues, and restarts, come from a separate small
+table, `milestones`: a restart ends deliveries and messages without an event for each, so the views
+must apply it (`engine.apply.broker_started`). The views show only the history that exists: a
+message whose `Routed` event left is missing, and events that a selection excludes do not count.
+Must never know which engine runs them.
 """
 
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ MILESTONE_COLUMNS: Final = (
     "lsn", "time", "kind", "reason", "address", "queue", "connection", "address_id", "queue_id",
     "detail",
 )  # fmt: skip
-"""Columns of `milestones`: those of `events` of these names."""
+"""The columns of `milestones`, which are columns of `events`."""
 MILESTONE_KINDS: Final = names(about(life.BROKER, life.ADDRESS, life.QUEUE))
 
 _LAST_LSN: Final = (1 << 63) - 1
@@ -67,10 +67,10 @@ class ViewColumn(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True):
-    """A view: what it is, its text, and what it needs of `events`.
+    """A view: its description, its SQL, and what it needs of `events`.
 
-    `uses` are the tables and views that the text refers to, `events` and `milestones` among them;
-    `needs` and `kinds` are the columns and the kinds of `events` without which it would be wrong.
+    `uses` are the tables and views in the SQL, including `events` and `milestones`; `needs` and
+    `kinds` are the columns and kinds of `events` that it requires.
     """
 
     name: str
@@ -87,20 +87,20 @@ def _listed(words: Iterable[str]) -> str:
 
 
 def _outcomes(column: str, kinds: Iterable[int]) -> str:
-    """Branches of a CASE that say what the kind in a column did to an entry."""
+    """Return branches of a CASE that name the outcome of the kind in a column."""
     return " ".join(
         f"WHEN {column} = '{BY_NUMBER[kind].name}' THEN '{outcome(kind)}'" for kind in sorted(kinds)
     )
 
 
 def _columns(table: str) -> tuple[ViewColumn, ...]:
-    """Columns from lines of a name and a meaning."""
+    """Parse lines of name and meaning into columns."""
     rows = (line.split(None, 1) for line in table.strip().splitlines())
     return tuple(ViewColumn(name, doc) for name, doc in rows)
 
 
-# A queue may be deleted and made again under its name, and one that is not durable goes with its
-# broker without an event: so queues are told apart by when they were created.
+# A queue may be deleted and created again with the same name, and one that is not durable ends with
+# its broker without an event. So queues are distinguished by the LSN of their creation.
 _RESTARTS: Final = """restarts AS (
   SELECT array_agg(lsn) AS lsns, max(lsn) AS last_lsn
   FROM milestones WHERE kind = 'BrokerStarted'
@@ -114,7 +114,7 @@ _MADE: Final = f"""made AS (
 
 
 def _entries(contents: bool) -> str:
-    """Text of one row for each message and queue; with `contents` also what Routed says of it."""
+    """Return SQL for one row for each message and queue; `contents` adds fields of Routed."""
     touched = ", flags, body_bytes, headers_bytes, detail" if contents else ""
     gathered = _CONTENTS if contents else ""
     placed = ", headers_bytes, body_bytes, expires_at" if contents else ""
@@ -309,12 +309,12 @@ _ENTRY_NEEDS: Final = (
 
 ENTRIES: Final = View(
     "entries",
-    "one row for each message and queue that it was routed to: what became of it there",
+    "one row for each message and queue that it was routed to: its fate there",
     _entries(contents=False),
     _columns("""
 message             id of the message: the LSN of its Routed event
 queue               name of the queue
-queue_id            id of the queue, null if it was made before history begins
+queue_id            id of the queue, null if it was created before history begins
 address             name of the address that the message was sent to
 routed_at           when it was routed
 priority            priority of the message, 0 to 9
@@ -330,7 +330,7 @@ reason              why it left the queue
 ended_lsn           event with which it left the queue, null if it is still there
 ended_at            when that was
 went_on_as          message that was made of it (dead letter, expiry), 0 for none
-queue_created_lsn   event that made the queue, null if that was before history begins
+queue_created_lsn   event that created the queue, null if that was before history begins
 """),
     (EVENTS, MILESTONES),
     _ENTRY_NEEDS,
@@ -438,7 +438,7 @@ BY_NAME: Final = {view.name: view for view in VIEWS}
 
 
 def needed(names: Iterable[str]) -> tuple[View, ...]:
-    """These views with those that they refer to, in the order in which to define them."""
+    """Return these views and those that they refer to, in the order in which to define them."""
     wanted: set[str] = set(names)
     for view in reversed(VIEWS):
         if view.name in wanted:
@@ -451,8 +451,8 @@ def prepare(
 ) -> None:
     """Load what these views need as `events` and `milestones`, and define the views.
 
-    Of the selection its span, addresses and messages count. Queues are to be asked of the views:
-    what a message is in one queue does not tell what it is in all. Raises as `Engine.load`.
+    Only span, addresses and messages of the selection are used. Select queues in queries over the
+    views, because the state of a message depends on all its queues. Raises as `Engine.load` does.
     """
     views = needed(names)
     columns = [name for name in ALL_COLUMNS if any(name in view.needs for view in views)]
@@ -467,12 +467,12 @@ def prepare(
 
 
 def milestones_of(span: Selection) -> Selection:
-    """The milestones that belong to events of a span: all up to its end."""
+    """Return the selection of milestones for events of a span: all up to its end."""
     return Selection(kinds=MILESTONE_KINDS, to_lsn=span.to_lsn, until=span.until)
 
 
 def _end(history: History, selection: Selection) -> int | None:
-    """The last LSN there is now, so that two tables tell of the same history."""
+    """Return the current last LSN, so that two tables show the same history."""
     if selection.to_lsn is not None or not (history.source.directory or history.source.archive):
         return selection.to_lsn
     return make_plan(history.source, Selection(from_lsn=_LAST_LSN), names=False).last_lsn

@@ -82,7 +82,7 @@ def decode_manifest(packed: bytes, segment: str) -> ArchiveEntry:
     try:
         entry = msgspec.json.decode(packed, type=ArchiveEntry)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"it is no manifest of a segment: {error}") from error
+        raise ValueError(f"it is not a manifest of a segment: {error}") from error
     if entry.format != MANIFEST_FORMAT:
         raise ValueError(
             f"it has manifest format {entry.format}, this release reads {MANIFEST_FORMAT}: "

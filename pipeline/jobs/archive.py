@@ -1,13 +1,13 @@
-"""Archiving history as Parquet: sealed segments become files, and keep their proof.
+"""Archives history as Parquet: sealed segments become Parquet files with a proof.
 
-Each segment is verified, written to local files, read back from them row by row against its proof,
-then copied, read back again and listed. Of a segment that is listed only the sizes of its files are
-looked at again, so the job may run as often as one likes; one that broke off, or of which a file is
-missing or cut, is done anew by the next run. The newest segment of a live journal is still being
-written, and waits.
+Each segment is verified, written to local files, read back and compared with its proof row by row,
+then copied, read back again and listed in a manifest. For listed segments only the sizes of the
+files are checked again, so the job may run often. A segment whose archiving was interrupted, or
+with a missing or truncated file, is archived again by the next run. The newest segment of a live
+journal is still being written, so it is left for a later run.
 
-Fault model: the process may die between any two steps: what is not listed does not count. A damaged
-segment is told and left out, and the others go on. Must never know who asks.
+Fault model: the process may die between any two steps; segments without a manifest do not count. A
+damaged segment is reported and skipped, and the others continue. Must never know its caller.
 """
 
 import hashlib
@@ -50,11 +50,11 @@ from daybook.pipeline.schema import ALL_COLUMNS
 from daybook.pipeline.selection import EVERYTHING
 from daybook.recovery.readonly import journal_disk
 
-UNLIKE: Final = "what was written does not read as the segment does"
+UNLIKE: Final = "the files that were written differ from the segment"
 
 
 class ArchiveTask(msgspec.Struct, frozen=True):
-    """One segment to archive: all that whoever does it needs to know."""
+    """One segment to archive, with everything that a worker needs for it."""
 
     source: Source
     segment: str
@@ -63,7 +63,7 @@ class ArchiveTask(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of a task: an archived segment, or a problem in a sentence."""
+    """The result of a task: an archived segment, or a problem in a sentence."""
 
     segment: str
     archived: ArchivedSegment | None = None
@@ -71,9 +71,9 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class ArchiveReport(msgspec.Struct):
-    """What `archive` did: segments that it made, how many were there, problems and gaps.
+    """The result of `archive`: segments added, how many already existed, problems and gaps.
 
-    Those that were there had all their files, in the size that was written.
+    `already` counts segments with all their files in the right sizes.
     """
 
     url: str
@@ -86,7 +86,7 @@ class ArchiveReport(msgspec.Struct):
 
     @property
     def ok(self) -> bool:
-        """Whether all was archived that could be."""
+        """Whether there are no problems and no gaps."""
         return not (self.problems or self.gaps)
 
 
@@ -99,13 +99,13 @@ def archive(
 ) -> ArchiveReport:
     """Bring a Parquet archive up to date with a history.
 
-    With a SparkSession executors do it, one task a segment; they must reach history and target
-    under the same names. `told` hears of each segment. Raises JournalError, and what reading the
-    base of a journal raises (`history.beginning`).
+    With a SparkSession executors do the work, one task for each segment; history and target must
+    have the same paths for them. `told` is called for each segment. Raises JournalError, and the
+    errors of reading the base of a journal (`history.beginning`).
     """
     check_source(source)
     parquet = ParquetArchive(target)
-    # Executors work elsewhere than in the directory of who asks.
+    # Executors have another working directory than the caller.
     source, target = _absolute(source), local_path(target) or target
     with Pin(Path(source.directory)) if source.directory else nullcontext():
         disk = source.disk()
@@ -153,13 +153,13 @@ def _on_spark(spark: Any, tasks: list[ArchiveTask]) -> Iterator[Outcome]:
 
 
 def _check_same(disk: Disk, parquet: ParquetArchive, there: Sequence[ArchivedSegment]) -> None:
-    """Check that what is archived already is of the same data directory; raises ArchiveError."""
+    """Check that the archive is of the same data directory; raises ArchiveError."""
     names = segment_names(disk)
     if not names:
         raise NoJournal("there is no segment to archive: the journal or the archive is empty")
     if not there:
         return
-    # Any header will do, and the newest is the least likely to be damaged.
+    # Any header has the id; the newest is the least likely to be damaged.
     segment = open_segment(disk, names[-1], LAYOUT)
     segment.close()
     if {each.data_id for each in there} != {segment.header.data_id.hex()}:
@@ -170,7 +170,7 @@ def _check_same(disk: Disk, parquet: ParquetArchive, there: Sequence[ArchivedSeg
 
 
 def _waiting(source: Source, disk: Disk, there: set[str]) -> list[str]:
-    """Sealed segments that are not archived yet, or not whole."""
+    """Return the sealed segments that are not archived yet, or only in part."""
     names = segment_names(disk)
     if source.directory:
         # It is still being written.
@@ -185,12 +185,12 @@ def _learn(
     waiting: Sequence[str],
     archived_to: int,
 ) -> tuple[Names, list[str]]:
-    """What ids stand for, from what is archived and what waits; and what kept us from learning."""
+    """Collect names from the archive and from the waiting segments; return them and problems."""
     known = parquet.names()
     names = Names()
     problems: list[str] = []
     if source.directory and first_lsn_of(disk) > archived_to + 1:
-        # What was said in between is lost to the archive; the base still knows what is there.
+        # The events between are missing from the archive, but the base has the names.
         for event in beginning(Path(source.directory), disk).events:
             names.learn(event.row, event.detail)
     names.addresses.update(known.addresses)
@@ -224,13 +224,13 @@ def _not_archived(name: str, error: Exception) -> str:
 
 def _not_made_again(name: str, fault: ArchiveError) -> str:
     return (
-        f"segment {name} is not whole in the archive, and not in the history that was named: "
+        f"segment {name} is incomplete in the archive, and the given history does not have it: "
         f"{fault}; name a data directory or an archive of segments that has it"
     )
 
 
 def run_task(task: ArchiveTask) -> Outcome:
-    """Archive one segment; what is wrong with it or the target is in the outcome."""
+    """Archive one segment; problems with it or the target are in the outcome."""
     try:
         with whole_segments(task.source) as disk:
             found = archive_segment(disk, task.segment, ParquetArchive(task.target), task.names)
@@ -241,7 +241,7 @@ def run_task(task: ArchiveTask) -> Outcome:
 
 @contextmanager
 def whole_segments(source: Source) -> Iterator[Disk]:
-    """The segments of a history, those of an archive fetched whole and checked as such."""
+    """Give the segments of a history; archived ones are fetched and checked as a whole."""
     live = journal_disk(Path(source.directory)) if source.directory else None
     if not source.archive:
         assert live is not None
@@ -254,10 +254,10 @@ def whole_segments(source: Source) -> Iterator[Disk]:
 def archive_segment(
     disk: Disk, name: str, parquet: ParquetArchive, names: NameTables
 ) -> ArchivedSegment:
-    """Archive a sealed segment, whatever is there of it already.
+    """Archive a sealed segment, replacing what an interrupted run left of it.
 
     Raises Corruption if it is damaged, Damage if it is not sealed, ArchiveError if the archive
-    cannot take it, OSError if there is no room for temporary files.
+    cannot store it, OSError if there is no space for temporary files.
     """
     report = verify_segment(disk, name)
     if report.faults:
@@ -288,14 +288,14 @@ def archive_segment(
 
 
 def _whole(segment: Segment, proof: Proof) -> Split:
-    """All blocks of a segment as one split."""
+    """Return all blocks of a segment as one split."""
     end = proof.segment_bytes - len(proof.packed_footer)
     first, last = proof.header.first_lsn, proof.last_lsn
     return Split(segment.name, ((segment.first_offset, end),), first, last, last - first + 1)
 
 
 def _read_back(files: Sequence[Written], proof: Proof, names: NameTables) -> int:
-    """Read what was written, and make all blocks again; how many are exact. Raises Damage."""
+    """Read the files back and rebuild all blocks; return how many are exact. Raises Damage."""
     rebuilder = Rebuilder(proof, names)
     for file in files:
         for table in tables_of(file.local):

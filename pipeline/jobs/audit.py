@@ -1,35 +1,35 @@
-"""The audit: every message of a span is accounted for, queue by queue, and what cannot be is told.
+"""The audit: accounts for every message of a span, queue by queue, and reports every fault.
 
 **The account** of a queue is `opening + routed = acknowledged + dead-lettered + expired + removed +
-dropped + ready + in flight + difference`. What came and went is counted by events; opening, dropped
-and what is there at the end are judged entry by entry (a message in one queue), so a difference
-that is not 0 is a fault of one of them. *Opening* are messages that are older than the span and
-have an event in it; *dropped* is what a restart takes by itself: non-persistent messages, and all
-in queues that are not durable. A span that begins with event 1 has no opening, and then what is
-there at the end is what the broker has in its queues.
+dropped + ready + in flight + difference`. Messages that entered or left are counted by their
+events; opening, dropped, ready and in flight are determined entry by entry (an entry is a message
+in one queue), so a difference other than 0 shows a fault. *Opening* are messages that are older
+than the span and have an event in it; *dropped* are messages that a restart removes without an
+event: non-persistent ones, and all in queues that are not durable. A span that begins with event 1
+has no opening, and its ready and in-flight messages are exactly those of the broker.
 
 **Faults** are what the rules of `engine.apply` forbid:
 
 * `settled-twice`: acknowledged, dead-lettered, expired or removed after it had left the queue;
-  `after-settlement`: delivered or returned then, or anything after a restart dropped it;
-* `not-routed`: its id says that it is of this span, and no Routed put it into the queue;
-  `routed-twice`; `misnumbered`: a Routed whose message is not its own LSN;
+  `after-settlement`: delivered or returned after that, or any event after a restart dropped it;
+* `not-routed`: its id is of this span, but no Routed put it into the queue; `routed-twice`;
+  `misnumbered`: a Routed whose message id is not its own LSN;
 * `not-delivered`: acknowledged, returned or dead-lettered while it was not in flight;
   `wrong-consumer`: by a consumer that it was not delivered to; `delivered-twice`: delivered while
-  it was in flight; `expired-in-flight`; `delivery-count`: the count is not what came before it,
-  one more with a delivery and one less with a return whose attempt does not count;
+  it was in flight; `expired-in-flight`; `delivery-count`: the count does not follow from the count
+  before it: one more for a delivery, one less for a return whose attempt does not count;
 * `lost`: in a queue that was deleted, or in flight to a consumer that left, and not returned;
-* `no-copy`: the message that DeadLettered or Expired says it went on as was never routed;
-  `no-origin`: a Routed says that it was made from a message that did not leave so;
-* `no-queue`, `no-consumer`, `no-connection`: events of what was not there at that time (or, of a
-  consumer, of another queue or connection); `not-detached`: a connection closed with a consumer;
-* `transaction`: TransactionCommitted whose first and number of events do not lead up to it, or a
+* `no-copy`: the copy named by DeadLettered or Expired was never routed; `no-origin`: a Routed names
+  an original that was not dead-lettered or expired as this copy;
+* `no-queue`, `no-consumer`, `no-connection`: an event of one that did not exist at that time (or of
+  a consumer of another queue or connection); `not-detached`: a connection closed with a consumer;
+* `transaction`: a TransactionCommitted that does not directly follow the events that it names, or a
   message of a transaction that no commit covers;
-* `lsn-gap`: events that are missing or there twice.
+* `lsn-gap`: events that are missing or exist twice.
 
-Nearly all entries are plain (routed, delivered, acknowledged; or still ready) and are counted by
-one grouping in the engine, which spills to disk; only the others are judged, one at a time. Memory
-follows the number of queues and consumers. Must never know what runs the SQL.
+Nearly all entries are plain (routed, delivered, acknowledged; or still ready) and are counted with
+one GROUP BY in the engine, which can spill to disk; only the others are judged, one at a time.
+Memory grows with the number of queues and consumers. Must never know which engine runs the SQL.
 """
 
 from collections import Counter
@@ -81,15 +81,15 @@ COLUMNS: Final = (
     "related", "delivery_count", "persistent", "detail",
 )  # fmt: skip
 FAULTS_MOST: Final = 100_000
-"""Faults that are kept; more are counted only."""
+"""How many faults are kept; further ones are only counted."""
 LSNS_MOST: Final = 10
-"""LSNs that one fault lists."""
+"""How many LSNs one fault lists."""
 Told = Callable[[str], None]
 _Key = tuple[int, int, int]
 
 
 class Account(msgspec.Struct):
-    """What came into a queue, what went, and what is there; of all queues, queue is empty."""
+    """Counts of messages that entered, left and remain in a queue; `queue` is "" for the total."""
 
     queue_id: int
     queue: str
@@ -106,7 +106,7 @@ class Account(msgspec.Struct):
     difference: int = 0
 
     def balance(self) -> None:
-        """Set the difference."""
+        """Compute the difference."""
         went = self.acknowledged + self.dead_lettered + self.expired + self.removed + self.dropped
         self.difference = self.opening + self.routed - went - self.ready - self.in_flight
 
@@ -115,7 +115,7 @@ NUMBERS: Final = tuple(Account.__struct_fields__[3:])
 
 
 def _number_of(kind: int) -> str:
-    """The number of an account that a kind counts for; `removed` has what has none of its own."""
+    """Return the count to which a kind adds; `removed` is for kinds without their own."""
     word = outcome(kind, "_")
     return word if word in NUMBERS else "removed"
 
@@ -124,7 +124,7 @@ COUNTED: Final = {kind: _number_of(kind) for kind in ENTERING | LEAVING}
 
 
 class Audit(msgspec.Struct):
-    """The result. `fault_counts` counts all faults by kind, also those that were not kept."""
+    """The result. `fault_counts` counts all faults by kind, including those that were not kept."""
 
     first_lsn: int
     last_lsn: int
@@ -136,23 +136,23 @@ class Audit(msgspec.Struct):
 
     @property
     def is_clean(self) -> bool:
-        """Whether there is nothing to complain of."""
+        """Whether there is no fault and no difference."""
         return not self.fault_counts and not self.total.difference
 
 
 def audit(
     engine: Engine, history: History, selection: Selection, told: Told = lambda now: None
 ) -> Audit:
-    """Audit a span of history; of queues and addresses that are selected only these are told.
+    """Audit a span of history; report only the selected queues and addresses.
 
-    Events are read whatever is selected besides the span, for an account needs all of them. Raises
-    JournalError, SelectionError, and what reading the base raises.
+    All events of the span are read, because an account needs all of them. Raises JournalError,
+    SelectionError, and the errors of reading the base.
     """
     return _Auditor(engine, history, selection, told).result()
 
 
 class Extent(NamedTuple):
-    """What a history has: LSNs of its first and last event, 0 if there is none, and their times."""
+    """LSNs (0 for none) and times of the first and last event of a history."""
 
     first_lsn: int
     last_lsn: int
@@ -161,7 +161,7 @@ class Extent(NamedTuple):
 
 
 def extent(engine: Engine, history: History, selection: Selection = EVERYTHING) -> Extent:
-    """How far a history reaches, or what is selected of it. Raises JournalError, SelectionError."""
+    """Return the extent of the selected history. Raises JournalError and SelectionError."""
     engine.load("extent", history, ("lsn", "time"), selection)
     row = engine.ask(EXTENT).to_pylist()[0]
     return Extent(row["first"] or 0, row["last"] or 0, row["begins"], row["ends"])
@@ -174,7 +174,7 @@ class _Span(NamedTuple):
 
 
 class _Auditor:
-    """Asks the engine, keeps the accounts and collects faults."""
+    """Runs the queries, keeps the accounts and collects the faults."""
 
     def __init__(self, engine: Engine, history: History, selection: Selection, told: Told) -> None:
         self._engine: Final = engine
@@ -198,7 +198,7 @@ class _Auditor:
             self._judge_all(span)
             self._told("dead letters and expired messages")
             self._check_copies(span)
-        # Of an empty span no names are known, so none can be called wrong.
+        # An empty span has no names, so a selected name cannot be called unknown.
         accounts = self._chosen_accounts() if span.events else []
         total = Account(0, "", "")
         for name in NUMBERS:
@@ -217,7 +217,7 @@ class _Auditor:
             timed = msgspec.structs.replace(plain, since=chosen.since, until=chosen.until)
             self._engine.load("audited", self._history, ("lsn",), timed)
             found = self._span()
-            # A clock that was set back must not tear holes into the span.
+            # The span must have no gaps, even if a clock was set back.
             plain = Selection(from_lsn=found.first or 1, to_lsn=found.last)
         self._engine.load("audited", self._history, COLUMNS, plain)
         self._engine.define("entry_events", ENTRY_EVENTS)
@@ -229,9 +229,9 @@ class _Auditor:
         return _Span(row["first"] or 0, row["last"] or 0, row["events"])
 
     def _learn(self, span: _Span) -> None:
-        """Learn the lives, with names and queues that are older than the span.
+        """Read the lives of the span, with older names and queues.
 
-        The events of transactions come along: their queues have names by then.
+        Transactions are checked on the way, when the names of their queues are known.
         """
         self._told("queues, consumers and transactions")
         if span.first > 1:
@@ -250,7 +250,7 @@ class _Auditor:
                 self._gather([_gap(row["lsn"], row["following"])])
 
     def _account(self, span: _Span) -> None:
-        """Count what came and went by events, and plain entries by their class."""
+        """Count entering and leaving messages by events, and plain entries by their class."""
         self._told("entries")
         for key, rows in groupby(self._rows(GROUPS), key=_group_of):
             self._take_group(key, list(rows))
@@ -267,7 +267,7 @@ class _Auditor:
                 account.ready += row["entries"]
 
     def _take_group(self, key: _Key, rows: list[dict[str, Any]]) -> None:
-        """Count events of a queue and consumer by kind; note if one of these was not there."""
+        """Count events of a queue and consumer by kind; note if one of the two did not exist."""
         account = self._account_of(key[0])
         for row in rows:
             counted = COUNTED.get(row["kind_id"])
@@ -279,7 +279,7 @@ class _Auditor:
             self._wrong[key] = bounds
 
     def _judge_all(self, span: _Span) -> None:
-        """Judge entries that are not plain, and events of what was not there."""
+        """Judge entries that are not plain, and events of missing queues or consumers."""
         outside = self._outside()
         self._told("entries that are not plain")
         blamed: set[int] = set()
@@ -298,7 +298,7 @@ class _Auditor:
                 self._gather([self._outside_fault(each)])
 
     def _stories(self) -> Iterator[list[EntryEvent]]:
-        """All events of each entry that is not plain."""
+        """Yield all events of each entry that is not plain."""
         each = (
             EntryEvent(*row)
             for batch in self._engine.stream(SUSPECTS)
@@ -308,7 +308,7 @@ class _Auditor:
             yield list(story)
 
     def _outside(self) -> list["_Outside"]:
-        """Events of queues and consumers that were not there."""
+        """Return events of queues and consumers that did not exist."""
         if not self._wrong:
             return []
         self._engine.add("bounds", _bounds_table(list(self._wrong.values())))
@@ -337,12 +337,12 @@ class _Auditor:
             copy, origin, lsn = row["copy"], row["origin"], row["lsn"]
             queue, address = self._lives.place(row["queue_id"])
             if not row["copies"] and copy <= span.last:
-                text = f"event {lsn} says that message {origin} went on as {copy}, "
-                text += "which was not routed as made from it"
+                text = f"event {lsn} says that {copy} is a copy of message {origin}, "
+                text += "but no such copy was routed"
                 self._gather([Fault("no-copy", (lsn,), text, origin, queue, address)])
             elif not row["departures"] and lsn > span.first:
-                text = f"event {lsn} says that message {copy} was made from {origin}, "
-                text += "which was not dead-lettered or expired as going on so"
+                text = f"event {lsn} says that message {copy} is a copy of {origin}, "
+                text += "which was not dead-lettered or expired as that copy"
                 self._gather([Fault("no-origin", (lsn,), text, copy, queue, address)])
 
     def _rows(self, sql: str) -> Iterator[dict[str, Any]]:
@@ -368,7 +368,7 @@ class _Auditor:
                 self._faults.append(fault)
 
     def _chosen_accounts(self) -> list[Account]:
-        """The accounts of the queues that were asked for, or all."""
+        """Return the accounts of the selected queues, or all."""
         chosen = self._selection
         queues = {life.name for life in self._lives.queues.values()}
         addresses = set(self._lives.addresses.values())
@@ -385,7 +385,7 @@ class _Auditor:
 
 
 class _Outside:
-    """Events of a group that are not within its bounds: how many, the first ones, a message."""
+    """Events of a group outside its bounds: their number, the first LSNs, and a message."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds: Final = bounds
@@ -394,14 +394,14 @@ class _Outside:
         self.message = 0
 
     def take(self, lsn: int, message: int) -> None:
-        """Take in the next one."""
+        """Add the next event."""
         self.count += 1
         self.message = self.message or message
         if len(self.lsns) < FAULTS_MOST:
             self.lsns.append(lsn)
 
     def forgive(self, blamed: set[int]) -> None:
-        """Leave out those of which something else is told."""
+        """Drop the events for which another fault is reported."""
         left = [lsn for lsn in self.lsns if lsn not in blamed]
         self.count -= len(self.lsns) - len(left)
         self.lsns = left
@@ -417,7 +417,7 @@ def _check_names(names: tuple[str, ...], known: set[str], what: str) -> None:
 
 def _gap(lsn: int, following: int) -> Fault:
     if following <= lsn:
-        return Fault("lsn-gap", (lsn, following), f"event {following} is there twice")
+        return Fault("lsn-gap", (lsn, following), f"event {following} exists twice")
     missing = following - lsn - 1
     what = f"event {lsn + 1} is" if missing == 1 else f"events {lsn + 1} to {following - 1} are"
     return Fault("lsn-gap", (lsn, following), f"{what} missing", events=missing)

@@ -1,8 +1,8 @@
-"""Judging what happened to one entry: a message in one queue, from Routed to its end.
+"""Judges the events of one entry: a message in one queue, from Routed to its end.
 
-The rules are those of `engine.apply`, told as faults. At most one fault is found for an event, and
-then the event is believed, so that one thing gone wrong is one fault. Between two events of an
-entry its queue, its consumer or the broker may have ended (`audit_lives`). Must never know SQL.
+The rules are those of `engine.apply`. At most one fault is reported for an event, and then the
+event is accepted as true, so that one error gives one fault. Between two events of an entry its
+queue, its consumer or the broker may have ended (`audit_lives`). Must never know SQL.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from daybook.engine.life import ASIDE, GONE, IN_FLIGHT, NOWHERE, ON_HOLD, ON_SCH
 from daybook.pipeline.jobs.audit_lives import NEVER, Fault, Lives
 
 UNKNOWN: Final = "unknown"
-"""Where an entry is that is older than what is audited, until an event shows it."""
+"""The place of an entry that is older than the span, until an event shows it."""
 
 SETTLED: Final = "settled"
 DROPPED: Final = "dropped by a restart"
@@ -29,7 +29,7 @@ NOT_THERE: Final = {(ON_HOLD,): "not-held", (ON_SCHEDULE,): "not-scheduled"}
 
 
 class EntryEvent(NamedTuple):
-    """What happened to an entry."""
+    """An event of an entry."""
 
     lsn: int
     kind: int
@@ -43,7 +43,7 @@ class EntryEvent(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Where an entry came from and where it is at the end, and what is wrong with it."""
+    """Whether an entry is older than the span, its place at the end, and its faults."""
 
     opening: bool
     place: str
@@ -56,7 +56,7 @@ def judge(lives: Lives, last: int, story: Sequence[EntryEvent]) -> Verdict:
 
 
 class _Judge:
-    """One entry on its way."""
+    """The current state of one entry."""
 
     def __init__(self, lives: Lives, start: EntryEvent) -> None:
         self.lives = lives
@@ -87,12 +87,12 @@ class _Judge:
         return Verdict(opening, self.place, self.faults)
 
     def _until(self, lsn: int) -> None:
-        """What happened to the entry without an event of its own, up to an event."""
+        """Apply what ended without an event of this entry, up to an LSN."""
         queue = self.lives.queues.get(self.queue)
         while self.place in (READY, IN_FLIGHT, *ASIDE, UNKNOWN):
             restart = self.lives.restart_after(self.lsn)
             deleted = queue.ends if queue is not None and queue.deleted else NEVER
-            # An event of a queue that had gone is told by itself.
+            # An event of a queue that was already deleted is another fault.
             deleted = deleted if deleted > self.lsn else NEVER
             detached = self._detached()
             ended = min(restart, deleted, detached)
@@ -108,11 +108,11 @@ class _Judge:
             self.lsn = ended
 
     def _detached(self) -> int:
-        """When the consumer left that has the entry, NEVER if it is still there."""
+        """Return when the consumer of the entry was detached, NEVER if it is attached."""
         if self.place != IN_FLIGHT:
             return NEVER
         ended = self.lives.consumer_end(self.consumer, self.connection, self.delivered)
-        # One that had left before is a fault of the delivery, and told with that.
+        # A consumer that was detached before is reported as a fault of the delivery.
         return ended if ended > self.delivered else NEVER
 
     def _restarted(self, lsn: int) -> None:
@@ -132,7 +132,7 @@ class _Judge:
         self.left = f"lost with event {lsn}"
 
     def _wrong(self, event: EntryEvent) -> tuple[str, str] | None:
-        """What is wrong with an event, given where the entry is: kind of fault, and why."""
+        """Return kind and reason of an event's fault, None if it fits the entry's place."""
         kind, place = event.kind, self.place
         if kind == events.ROUTED:
             return self._wrong_routed(event)
@@ -150,7 +150,7 @@ class _Judge:
         return self._wrong_count(event)
 
     def _misplaced(self, kind: int) -> tuple[str, str]:
-        """What is wrong with an event that cannot happen where the entry is."""
+        """Return the fault of an event that is impossible at the entry's place."""
         life, place = LIVES[kind], self.place
         if life.before in NOT_THERE:
             return NOT_THERE[life.before], f"it was {place}"
@@ -180,7 +180,7 @@ class _Judge:
         if event.kind == events.DELIVERED:
             expected = min(self.count + 1, DELIVERY_COUNT_MAX)
         elif event.kind == events.RETURNED and event.reason == events.CLOSED:
-            # Taken back if it was only prefetched, which no event says.
+            # A delivery that was only prefetched does not count, but no event records that.
             expected = self.count if told == self.count else self.count - 1
         if told == expected:
             return None
@@ -198,7 +198,7 @@ class _Judge:
         self.faults.append(Fault(kind, lsns, text, event.message, queue, address))
 
     def _follow(self, event: EntryEvent) -> None:
-        """Believe the event."""
+        """Accept the event as true."""
         kind = event.kind
         self.lsn, self.count, self.persistent = event.lsn, event.delivery_count, event.persistent
         if kind in LEAVING:

@@ -1,8 +1,8 @@
-"""Who was there when: the lives of queues, consumers and connections in an audited span.
+"""When queues, consumers and connections existed in an audited span.
 
-Learned from their events, in order; memory follows how many of them there were, not how many
-messages. What is older than the span is taken as it shows itself. Must never know
-what runs the SQL.
+Collected from their events, in order; memory grows with their number, not with the number of
+messages. A consumer or connection that is older than the span is known only from its later events.
+Must never know which engine runs the SQL.
 """
 
 from bisect import bisect_right
@@ -19,7 +19,7 @@ from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.selection import Selection
 
 NEVER: Final = 1 << 62
-"""An LSN behind all others: the end of what has none."""
+"""An LSN after all others: the end of something that has not ended."""
 
 LIFE_COLUMNS: Final = (
     "lsn", "kind_id", "address_id", "queue_id", "consumer", "connection", "detail",
@@ -29,9 +29,9 @@ QUEUE_NAMING: Final = changing({life.QUEUE}, {life.BEGINS, life.CHANGES})
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Something that cannot have happened, or must not: what, where, and a sentence.
+    """An impossible or forbidden event: its kind, its place, and a sentence.
 
-    `lsns` are the events that show it, the first ones if there are many; `events` says how many.
+    `lsns` are the events that show it, the first ones if there are many; `events` is their number.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class LifeEvent(NamedTuple):
 
 
 class QueueLife:
-    """A queue: from when to when it was there, and what that makes of its messages."""
+    """The life of a queue: begin and end (LSNs), name, address, and whether it is durable."""
 
     __slots__ = ("address", "begins", "deleted", "durable", "ends", "name")
 
@@ -70,7 +70,7 @@ class QueueLife:
 
 
 class ConsumerLife:
-    """A consumer: of which queue and connection (0 for unknown), from when to when."""
+    """The life of a consumer: begin and end (LSNs), queue and connection (0 for unknown)."""
 
     __slots__ = ("begins", "connection", "ends", "queue")
 
@@ -82,7 +82,7 @@ class ConsumerLife:
 
 
 class Lives:
-    """All lives of a span, which begins with event `first`."""
+    """The lives of queues, consumers and connections in a span that begins with event `first`."""
 
     def __init__(self, first: int) -> None:
         self.first: Final = first
@@ -95,7 +95,7 @@ class Lives:
         self._open: Final[dict[int, set[int]]] = {}
 
     def learn(self, event: LifeEvent) -> None:
-        """Take in the next event; LSN 0 is for what was there before all history."""
+        """Process the next event; LSN 0 stands for what existed before the first event."""
         kind = event.kind
         if kind in ADDRESS_NAMING:
             detail = msgspec.json.decode(event.detail or "{}", type=events.AddressDetail)
@@ -121,7 +121,8 @@ class Lives:
         detail = msgspec.json.decode(event.detail or "{}", type=events.QueueDetail)
         life = self.queues.get(event.queue)
         if life is None or event.kind == events.QUEUE_CREATED:
-            # One that is older than the span may have gone, too, and then has no events in it.
+            # A queue older than the span may also have ended before it; then it has no events in
+            # it.
             begins = event.lsn if event.lsn >= self.first else 0
             known = QueueLife(begins, detail.name, event.address, durable=detail.durable)
             self.queues[event.queue] = known
@@ -133,14 +134,14 @@ class Lives:
             event.queue, QueueLife(0, f"#{event.queue}", event.address, durable=True)
         )
         if life.ends < event.lsn:
-            self._blame("no-queue", event, "it had gone", life.ends)
+            self._blame("no-queue", event, "it had ended", life.ends)
             return
         life.ends, life.deleted = event.lsn, True
 
     def _closed_one(self, event: LifeEvent) -> None:
         connection = event.connection
         if connection >= self.first and connection not in self._open:
-            self._blame("no-connection", event, "it had gone", self._closed.get(connection, 0))
+            self._blame("no-connection", event, "it had ended", self._closed.get(connection, 0))
             return
         for consumer in sorted(self._open.pop(connection, ())):
             life = self.consumers[consumer]
@@ -158,7 +159,7 @@ class Lives:
     def _attached(self, event: LifeEvent) -> None:
         connection, consumer = event.connection, event.consumer
         if connection >= self.first and connection not in self._open:
-            self._blame("no-connection", event, "it had gone", self._closed.get(connection, 0))
+            self._blame("no-connection", event, "it had ended", self._closed.get(connection, 0))
         self._open.setdefault(connection, set()).add(consumer)
         self.consumers[consumer] = ConsumerLife(event.lsn, event.queue, connection)
 
@@ -168,7 +169,7 @@ class Lives:
         if life is None and consumer < self.first:
             life = self.consumers[consumer] = ConsumerLife(0, event.queue, event.connection)
         if life is None or life.ends < NEVER:
-            self._blame("no-consumer", event, "it had gone", life.ends if life else 0)
+            self._blame("no-consumer", event, "it had ended", life.ends if life else 0)
             return
         life.ends = event.lsn
         self._open.get(life.connection, set()).discard(consumer)
@@ -195,21 +196,21 @@ class Lives:
         self.faults.append(Fault(kind, (event.lsn,), text, queue=queue, address=address))
 
     def place(self, queue_id: int) -> tuple[str, str]:
-        """Names of a queue and of its address."""
+        """Return the names of a queue and of its address."""
         life = self.queues.get(queue_id)
         if life is None:
             return f"#{queue_id}", ""
         return life.name, self.addresses.get(life.address, f"#{life.address}")
 
     def restart_after(self, lsn: int) -> int:
-        """The first restart behind an event, NEVER if there is none."""
+        """Return the LSN of the first restart after an event, NEVER if there is none."""
         at = bisect_right(self.restarts, lsn)
         return self.restarts[at] if at < len(self.restarts) else NEVER
 
     def consumer_end(self, consumer: int, connection: int, lsn: int) -> int:
-        """When a consumer that was there at an event had gone, NEVER if it had not.
+        """Return when a consumer that existed at an event was detached, NEVER if it was not.
 
-        Of one that is older than the span it is the end of its connection, if nothing else is.
+        For a consumer older than the span it may be the end of its connection, or a restart.
         """
         life = self.consumers.get(consumer)
         if life is not None:
@@ -218,14 +219,14 @@ class Lives:
         return min(ended, self.restart_after(lsn)) if ended > lsn else ended
 
     def gone_queues(self) -> Iterator[int]:
-        """Ids of queues that ended in the span."""
+        """Return the ids of queues that ended in the span."""
         return (number for number, life in self.queues.items() if life.ends < NEVER)
 
 
 class Group(NamedTuple):
     """Deliveries and settlements of one queue, consumer and connection: the first and last LSN.
 
-    Of entry events without a consumer, consumer and connection are 0.
+    For entry events without a consumer, consumer and connection are 0.
     """
 
     queue: int
@@ -236,7 +237,7 @@ class Group(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Between which LSNs events of a group are right, and what to say of others."""
+    """The LSNs between which events of a group are possible, and the fault of others."""
 
     group: Group
     first: int
@@ -246,7 +247,7 @@ class Bounds(NamedTuple):
 
 
 def wrong_bounds(lives: Lives, group: Group) -> Bounds | None:
-    """What is wrong with a group of events, None if queue and consumer were there all along."""
+    """Return the bounds of a group with impossible events; None if all are possible."""
     name, _ = lives.place(group.queue)
     queue = lives.queues.get(group.queue)
     if queue is None and lives.first == 1:
@@ -286,7 +287,7 @@ def _span(begins: int, ends: int) -> str:
 
 
 def life_event(values: dict[str, object]) -> LifeEvent:
-    """A row of a table as an event."""
+    """Convert a row of a table to an event."""
     lsn, kind, address, queue, consumer, connection = (
         cast("int", values[name])
         for name in ("lsn", "kind_id", "address_id", "queue_id", "consumer", "connection")
@@ -296,10 +297,10 @@ def life_event(values: dict[str, object]) -> LifeEvent:
 
 
 def older_events(engine: Engine, history: History, first: int = NEVER) -> Iterator[LifeEvent]:
-    """What addresses and queues are called that are older than an event, for `Lives.learn`.
+    """Yield events that name addresses and queues before an event, for `Lives.learn`.
 
-    Also those that were there before all history, if its beginning left. Raises JournalError, and
-    what reading the base raises.
+    If the beginning of the history left, this includes the names in the base. Raises JournalError,
+    and the errors of reading the base.
     """
     source = history.source
     if source.directory:
@@ -312,7 +313,7 @@ def older_events(engine: Engine, history: History, first: int = NEVER) -> Iterat
 
 
 def _as_life(row: events.Row, detail: bytes) -> LifeEvent:
-    """An event of the beginning, which has no LSN, as one of a table."""
+    """Convert an event of the beginning, which has no LSN."""
     decoded = events.decode_detail(row[events.KIND], detail)
     return LifeEvent(
         0, row[events.KIND], row[events.ADDRESS], row[events.QUEUE], row[events.CONSUMER],

@@ -1,6 +1,6 @@
-"""What the audit asks of an engine, as SQL over the table `audited`.
+"""The queries of the audit, as SQL over the table `audited`.
 
-Only what DuckDB and Spark both understand after translation. Must never know who runs it.
+Only SQL that DuckDB understands, and Spark after translation. Must never know which engine runs it.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ WHERE kind_id IN ({listed({*TOPOLOGY, events.TRANSACTION_COMMITTED})})
     OR (kind_id IN ({listed(IN_TRANSACTIONS)}) AND detail LIKE '%"transaction":%')
 ORDER BY lsn
 """
-"""What tells who was there, and what is of transactions."""
+"""Events about queues, consumers, connections and the broker, and those of transactions."""
 
 GAPS: Final = """
 SELECT lsn, following FROM (
@@ -38,10 +38,10 @@ WHERE following <> lsn + 1 ORDER BY lsn, following
 
 
 def entry_events(table: str, columns: str) -> str:
-    """What happened to entries: one row for each queue that an event is about.
+    """Return SQL for the events of entries: one row for each queue of an event.
 
     A message that was routed to several queues has their ids in its detail. The table, which needs
-    `kind_id`, `queue_id` and `detail`, is read once: with Spark that is what costs.
+    `kind_id`, `queue_id` and `detail`, is read only once, because reading is what costs with Spark.
     """
     return f"""
 SELECT {columns},
@@ -106,11 +106,12 @@ FROM entry_events GROUP BY message, queue_id
 
 
 def classes(first_lsn: int, first_restart: int, last_restart: int) -> str:
-    """Which entries are plain, so that nothing about them needs to be judged, and how.
+    """Return SQL that classifies entries; only those of class `judged` need to be judged.
 
     `done` were routed, delivered once and acknowledged by that consumer; `opening` are older than
-    the span and were delivered and acknowledged in it; `ready` were routed and nothing else.
-    Non-persistent ones only if no restart can have dropped them. 0 for no restart.
+    the span and were delivered and acknowledged in it; `ready` were routed and have no other event.
+    Non-persistent entries belong to these classes only if no restart can have dropped them. The
+    restarts are LSNs, 0 for none.
     """
     undisturbed = "true"
     if first_restart:
@@ -167,4 +168,4 @@ GROUP BY copy, origin
 HAVING sum(departure) = 0 OR sum(made) = 0
 ORDER BY lsn
 """
-"""Messages that went on as others, without the one or without the other."""
+"""Copies whose original has no matching event, and originals without their copy."""

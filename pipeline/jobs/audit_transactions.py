@@ -1,4 +1,4 @@
-"""Whether the transactions of a span are whole: their events lead up to their commits.
+"""Checks that the transactions of a span are complete: their events directly precede the commits.
 
 Must never know SQL.
 """
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 class _Part(msgspec.Struct):
-    """What details say of a transaction: of a commit, or of a message that came in one."""
+    """The detail of a commit, or of a message of a transaction, as far as it is needed."""
 
     transaction: str = ""
     first: int = 0
@@ -22,14 +22,14 @@ class _Part(msgspec.Struct):
 
 
 class Transactions:
-    """Takes commits and the messages that came in transactions, in order."""
+    """Processes commits and the messages of transactions, in order."""
 
     def __init__(self, lives: Lives) -> None:
         self._lives: Final = lives
         self._pending: list[tuple[Row, str]] = []
 
     def take(self, row: Row) -> list[Fault]:
-        """The faults that a row shows."""
+        """Process a row; return its faults."""
         part = msgspec.json.decode(row["detail"] or "{}", type=_Part)
         if row["kind_id"] != events.TRANSACTION_COMMITTED:
             self._pending.append((row, part.transaction))
@@ -50,7 +50,7 @@ class Transactions:
         return faults
 
     def end(self, *, is_cut: bool) -> list[Fault]:
-        """The faults of what is left; of a span that was cut the commit may lie behind."""
+        """Return the faults of uncommitted messages; none if the commit may be after a cut span."""
         left = [] if is_cut else self._pending
         return [self._uncommitted(row, name) for row, name in left]
 
@@ -58,7 +58,7 @@ class Transactions:
         lsn = row["lsn"]
         queue, address = self._lives.place(row["queue_id"]) if row["queue_id"] else ("", "")
         text = (
-            f"event {lsn} is of transaction '{name}' of connection {row['connection']}, "
-            "and no commit covers it"
+            f"event {lsn} is of transaction '{name}' of connection {row['connection']}, but no "
+            "commit covers it"
         )
         return Fault("transaction", (lsn,), text, row["message"], queue, address)

@@ -1,20 +1,21 @@
-"""How long messages take, where they come back, which are poison, and which consumers are slow.
+"""Measures latencies, redelivery, poison messages and slow consumers.
 
-* *Routed to delivered* ends with the first delivery; *delivered to acknowledged* is the delivery
-  that was acknowledged, so one that a restart or a rejection returned is none, and neither is one
-  that is acknowledged by being sent; *routed to acknowledged* is all of it.
+* *Routed to delivered* ends with the first delivery; *delivered to acknowledged* is measured for
+  the delivery that was acknowledged, so not for one that a restart or a rejection returned, nor
+  for one that is acknowledged automatically when it is sent; *routed to acknowledged* is the
+  whole time.
 * Percentiles are over entries (a message in one queue) with both ends in the span, exact to three
   digits; maxima are exact. The hour is that in which the message was routed (or delivered, if it
   was routed before the span); the consumer is the one that acknowledged.
-* *Hot spots* are queues by what was delivered again or dead-lettered, with why it came back: by
-  its consumer, with a connection, by a restart.
-* *Poison* is a message that was delivered at least so often, or dead-lettered; those with the same
-  body are told together.
-* *Slow consumers* are told against the median of their queue, with what they have in flight at the
-  end.
+* *Hot spots* are queues with redelivered or dead-lettered messages, and the reasons of their
+  return: rejected by the consumer, connection lost, restart.
+* *Poison* is a message that was delivered at least `poison_deliveries` times, or dead-lettered;
+  those with the same body are also grouped.
+* *Slow consumers* are compared with the median of their queue, with the number of their
+  deliveries in flight at the end.
 
-Memory follows how many queues, consumers and hours there are, and what differs in three digits.
-Must never know what runs the SQL.
+Memory grows with the number of queues, consumers, hours and distinct three-digit latencies. Must
+never know which engine runs the SQL.
 """
 
 from collections.abc import Callable, Iterator
@@ -50,9 +51,9 @@ from daybook.pipeline.selection import Selection
 
 POISON_DELIVERIES: Final = 3
 POISON_MOST: Final = 10_000
-"""Poison messages that are told; the worst are first."""
+"""How many poison messages are reported, the worst first."""
 SLOW_ACKNOWLEDGED: Final = 10
-"""A consumer with fewer acknowledgements says nothing about its speed."""
+"""Consumers with fewer acknowledgements are not compared."""
 AROUND_COLUMNS: Final = ("lsn", "kind_id", "consumer", "connection", "detail")
 AROUND_KINDS: Final = names(changing({life.BROKER, life.CONNECTION, life.CONSUMER}, {life.BEGINS}))
 MS: Final = 1000
@@ -70,15 +71,15 @@ def latency(
     poison_deliveries: int = POISON_DELIVERIES,
     told: Told = lambda now: None,
 ) -> Tables:
-    """Measure what is selected; the tables of SCHEMAS by name. Raises JournalError, SelectionError.
+    """Measure the selected events; return the tables of SCHEMAS by name.
 
-    And what reading the base raises (`history.beginning`).
+    Raises JournalError, SelectionError, and the errors of reading the base (`history.beginning`).
     """
     return _Measuring(engine, history, selection, told).tables(poison_deliveries)
 
 
 class _Queue:
-    """What happened in a queue."""
+    """The counts of a queue."""
 
     def __init__(self) -> None:
         self.kinds: dict[int, int] = {}
@@ -99,7 +100,7 @@ class _Queue:
 
 
 class _Measuring:
-    """Asks the engine, and makes tables of what it answers."""
+    """Runs the queries and makes tables of their results."""
 
     def __init__(self, engine: Engine, history: History, selection: Selection, told: Told) -> None:
         self._engine: Final = engine
@@ -131,7 +132,7 @@ class _Measuring:
         return {name: pa.Table.from_pylist(found[name], schema=SCHEMAS[name]) for name in SCHEMAS}
 
     def _learn(self) -> None:
-        """Learn names, restarts, and who consumers are."""
+        """Read names, restarts, and the peers of consumers."""
         for event in older_events(self._engine, self._history):
             self._lives.learn(event)
         chosen = self._selection
@@ -147,7 +148,7 @@ class _Measuring:
                 self._connections[row["consumer"]] = row["connection"]
 
     def _is_chosen(self, queue_id: int) -> bool:
-        """Whether a queue is asked for: what went to several is about others, too."""
+        """Return whether a queue is selected: an event of several queues is also about others."""
         queue, address = self._lives.place(queue_id)
         chosen = self._selection
         return (not chosen.queues or queue in chosen.queues) and (
@@ -222,7 +223,7 @@ class _Measuring:
         return self._restarts[-1] if self._restarts else 0
 
     def _restarted(self) -> Iterator[Row]:
-        """What restarts returned, by queue."""
+        """Yield the number of deliveries that restarts returned, by queue."""
         if not self._restarts:
             return
         transient = [number for number, life in self._lives.queues.items() if not life.durable]
@@ -254,7 +255,7 @@ class _Measuring:
         }
 
     def _consumers(self) -> tuple[list[Row], list[Row]]:
-        """Latencies by consumer, and consumers by how slow they are."""
+        """Return latencies by consumer, and consumers ordered by slowness."""
         spreads: dict[tuple[str, int, int], Spread] = {}
         medians: dict[int, Spread] = {}
         for row in self._rows(histogram("acknowledger")):
@@ -310,10 +311,10 @@ class _Measuring:
         return {"poison_messages": messages, "poison_bodies": _by_body(messages)}
 
     def _bodies(self, messages: set[int]) -> dict[int, tuple[str, int]]:
-        """Digests and sizes of bodies that the journal has whole."""
+        """Return digests and sizes of bodies that are in one event."""
         if not messages:
             return {}
-        # What is made from one of these comes along; it is not asked for.
+        # Copies of these messages are selected too, but not wanted.
         chosen = Selection(kinds=("Routed",), messages=tuple(sorted(messages)))
         self._engine.load("bodies", self._history, ("message", "body"), chosen)
         asked = "SELECT message, body FROM bodies WHERE body IS NOT NULL"
@@ -341,7 +342,7 @@ class _Measuring:
 
 
 def _percentiles(spread: Spread) -> Row:
-    """Percentiles as columns, in milliseconds."""
+    """Return percentiles as columns, in milliseconds."""
     p50, p90, p99 = spread.percentiles(50, 90, 99)
     return {
         "count": spread.count, "p50_ms": p50 / MS, "p90_ms": p90 / MS, "p99_ms": p99 / MS,
@@ -350,12 +351,12 @@ def _percentiles(spread: Spread) -> Row:
 
 
 def _ordered(spreads: dict[Any, Spread]) -> list[tuple[Any, Spread]]:
-    """By measure, in the order of MEASURES, then by the rest of the key."""
+    """Sort by measure, in the order of MEASURES, then by the rest of the key."""
     return sorted(spreads.items(), key=lambda item: (MEASURES.index(item[0][0]), *item[0][1:]))
 
 
 def _by_body(messages: list[Row]) -> list[Row]:
-    """Poison messages with the same body together, the most frequent first."""
+    """Group poison messages by body, the most frequent first."""
     groups: dict[str, list[Row]] = {}
     for row in messages:
         if row["body_md5"] is not None:

@@ -1,8 +1,9 @@
-"""Pictures of the latency job's tables, as PNG files.
+"""Draws the latency job's tables as PNG files.
 
-Latencies are on a logarithmic scale, for they span many orders; the colours are told apart by all
-eyes, and by line styles and hatches too. Of many queues the busiest have rows of their own, and the
-others one together. Must never know where the tables come from.
+Latencies are on a logarithmic scale, because they span many orders of magnitude. Colour-blind
+people can distinguish the colours; line styles and hatches differ too. If there are many queues,
+the busiest have rows of their own and the others share one. Must never know where the tables come
+from.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,13 +26,13 @@ ROWS_MOST: Final = 20
 NAME_MOST: Final = 32
 """Longer names are cut in the middle."""
 LEAST_MS: Final = 0.001
-"""A logarithmic scale has no zero: what took less than a microsecond is drawn there."""
+"""A logarithmic scale has no zero: shorter latencies are drawn here."""
 BINS: Final = 8
-"""Bins of a decade."""
+"""Number of bins in each power of ten."""
 HOUR: Final = timedelta(hours=1)
 DPI: Final = 120
 
-# Okabe and Ito's colours, which nearly all eyes tell apart.
+# Okabe and Ito's colours, which colour-blind people can distinguish.
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, GREY = "#CC79A7", "#888888"
 LINES: Final = (
@@ -51,7 +52,7 @@ Tables = dict[str, pa.Table]
 
 
 def draw(tables: Tables, directory: Path) -> list[Path]:
-    """Draw what there is something to see of; return the files. Raises OSError."""
+    """Draw the figures that have data; return the files. Raises OSError."""
     drawn = []
     pictures: tuple[tuple[str, Callable[[Tables], Figure | None]], ...] = (
         ("latency_over_hours.png", over_hours),
@@ -68,7 +69,7 @@ def draw(tables: Tables, directory: Path) -> list[Path]:
 
 
 def over_hours(tables: Tables) -> Figure | None:
-    """Percentiles over the hours in which messages were routed, a panel for each measure."""
+    """Draw percentiles over the hours in which messages were routed, a panel for each measure."""
     rows = tables["latency_by_hour"].to_pylist()
     if not rows:
         return None
@@ -98,7 +99,7 @@ def over_hours(tables: Tables) -> Figure | None:
 
 
 def _all_hours(hours: Sequence[Any]) -> list[Any]:
-    """The hours with an empty one behind each that the next one does not follow."""
+    """Return the hours, with an empty one inserted where hours are missing."""
     found = []
     for hour, following in zip(hours, [*hours[1:], None], strict=True):
         found.append(hour)
@@ -108,7 +109,7 @@ def _all_hours(hours: Sequence[Any]) -> list[Any]:
 
 
 def of_queues(tables: Tables) -> Figure | None:
-    """How the latencies of each queue are distributed: a strip for each, darker where more are."""
+    """Draw the distribution of each queue's latencies: a strip, darker where there are more."""
     spreads = _spreads(tables)
     if not spreads:
         return None
@@ -122,7 +123,7 @@ def of_queues(tables: Tables) -> Figure | None:
     figure = Figure(figsize=(14, max(1.8 + 0.32 * len(groups), 3)), layout="constrained")
     panels = figure.subplots(1, len(MEASURES), sharey=True)
     edges = _edges(list(spreads.values()))
-    # The tails are to be seen, too: the scale is finer where there is little.
+    # The colour scale is finer for small shares, so that the tails are visible.
     darkest = max(max(_shares(spread, edges)) for spread in spreads.values())
     norm = PowerNorm(0.5, vmin=0, vmax=darkest)
     for panel, measure in zip(panels, MEASURES, strict=True):
@@ -147,7 +148,7 @@ def of_queues(tables: Tables) -> Figure | None:
 
 
 def _spreads(tables: Tables) -> dict[tuple[str, str], Spread]:
-    """The histograms of queues, put together again, with their largest values."""
+    """Rebuild the histograms of queues, with their maxima."""
     found: dict[tuple[str, str], Spread] = {}
     for row in tables["histogram"].to_pylist():
         spread = found.setdefault((row["measure"], row["queue"]), Spread())
@@ -159,7 +160,7 @@ def _spreads(tables: Tables) -> dict[tuple[str, str], Spread]:
 
 
 def _edges(spreads: list[Spread]) -> list[float]:
-    """Edges of bins that have all values, in milliseconds."""
+    """Return the edges of bins that cover all values, in milliseconds."""
     most = max(_drawn(spread.most / 1000) for spread in spreads)
     first = min(_drawn(min(spread.counts) / 1000) for spread in spreads)
     lowest, highest = int(BINS * log10(first) // 1), int(BINS * log10(most) // 1) + 1
@@ -168,12 +169,12 @@ def _edges(spreads: list[Spread]) -> list[float]:
 
 def _strips(panel: Axes, spreads: list[Spread], edges: list[float], norm: PowerNorm) -> Any:
     """Draw a strip for each, with marks at percentiles."""
-    # What is empty is not drawn.
+    # Empty bins are not drawn.
     shares = [[each or float("nan") for each in _shares(spread, edges)] for spread in spreads]
     lines = [at - 0.5 for at in range(len(spreads) + 1)]
     image = panel.pcolormesh(edges, lines, shares, cmap="Blues", norm=norm)
     panel.hlines(lines[1:-1], edges[0], edges[-1], color="white", linewidth=3)
-    # The smaller one on top, for they may be at one place.
+    # The smaller mark is drawn last, because both may be at the same place.
     marks = (("p99", 99, "D", ORANGE, 6), ("p50", 50, "o", "white", 4))
     present = [at for at, spread in enumerate(spreads) if spread.count]
     for label, percent, marker, color, size in marks:
@@ -188,7 +189,7 @@ def _strips(panel: Axes, spreads: list[Spread], edges: list[float], norm: PowerN
 
 
 def _shares(spread: Spread, edges: list[float]) -> list[float]:
-    """How much of a hundred is in each bin."""
+    """Return the percentage of values in each bin."""
     lowest = round(BINS * log10(edges[0]))
     shares = [0.0] * (len(edges) - 1)
     for value, count in spread.buckets():
@@ -198,7 +199,7 @@ def _shares(spread: Spread, edges: list[float]) -> list[float]:
 
 
 def hot_spots(tables: Tables) -> Figure | None:
-    """Where messages come back, or end as dead letters: queues with the most of it first."""
+    """Draw redeliveries and dead letters by queue, those with the most first."""
     rows = [row for row in tables["hot_spots"].to_pylist() if _troubles(row)]
     if not rows:
         return None
@@ -241,7 +242,7 @@ def _troubles(row: Row) -> int:
 
 
 def slow_consumers(tables: Tables) -> Figure | None:
-    """Consumers against the median of their queue, the slowest first."""
+    """Draw consumers against the median of their queue, the slowest first."""
     rows = tables["slow_consumers"].to_pylist()[:ROWS_MOST]
     if not rows:
         return None
@@ -277,7 +278,7 @@ def _drawn(value: float) -> float:
 
 
 def _log_axis(panel: Axes, which: str, ticks: int = 8) -> None:
-    """A logarithmic axis whose ticks say µs, ms, s or h."""
+    """Make an axis logarithmic, with ticks in µs, ms, s or h."""
     if which == "x":
         panel.set_xscale("log")
         axis: Any = panel.xaxis
@@ -291,7 +292,7 @@ def _log_axis(panel: Axes, which: str, ticks: int = 8) -> None:
 
 
 def duration(ms: float) -> str:
-    """Milliseconds in the unit that people would use."""
+    """Format milliseconds in a suitable unit."""
     if ms <= LEAST_MS:
         return "≤ 1 µs"
     for limit, unit, size in (

@@ -1,8 +1,8 @@
 """Percentiles of many values in little memory: counts by the first three digits of a value.
 
-Engines count, and what comes back is small, whatever the history; both count alike, because only
-integers are used. A percentile is exact to three digits, rounded down; the maximum is exact. Must
-never know what is measured.
+Engines count the values, so the result is small for any history; DuckDB and Spark give the same
+counts, because only integers are used. A percentile is exact to three digits, rounded down; the
+maximum is exact. Must never know what is measured.
 """
 
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from typing import Final
 
 DIGITS: Final = 3
 _LARGEST: Final = 16
-"""Digits of the largest value that there can be: microseconds of some hundred years."""
+"""Digits of the largest possible value: microseconds of some hundred years."""
 
 
 def bucket(value: str) -> str:
-    """SQL for the bucket of an integer expression: the value with zeros behind three digits."""
+    """Return SQL for the bucket of an integer expression: its first three digits, then zeros."""
     cases = "".join(
         f"WHEN {value} < {10**digits} THEN {value} // {10 ** (digits - DIGITS)} "
         f"* {10 ** (digits - DIGITS)} "
@@ -26,7 +26,7 @@ def bucket(value: str) -> str:
 
 
 class Spread:
-    """How often which values are: a histogram that can be added up."""
+    """A histogram; histograms can be added."""
 
     __slots__ = ("count", "counts", "most")
 
@@ -36,20 +36,20 @@ class Spread:
         self.most = 0
 
     def add(self, bucket: int, count: int, most: int) -> None:
-        """Take in so many values of a bucket, of which `most` is the largest."""
+        """Add `count` values of a bucket, the largest of which is `most`."""
         self.counts[bucket] = self.counts.get(bucket, 0) + count
         self.count += count
         self.most = max(self.most, most)
 
     def include(self, other: "Spread") -> None:
-        """Take in all that is in another one."""
+        """Add another histogram."""
         for value, count in other.counts.items():
             self.counts[value] = self.counts.get(value, 0) + count
         self.count += other.count
         self.most = max(self.most, other.most)
 
     def percentiles(self, *wanted: float) -> list[int]:
-        """The smallest values that so many of a hundred are not above; 0 of nothing."""
+        """Return percentiles; 0 if there are no values."""
         ordered = sorted(self.counts.items())
         sums = list(accumulate(count for _, count in ordered))
         found = []
@@ -60,5 +60,5 @@ class Spread:
         return found
 
     def buckets(self) -> Iterator[tuple[int, int]]:
-        """Values and how often each is, in order."""
+        """Return values with their counts, in order."""
         return iter(sorted(self.counts.items()))

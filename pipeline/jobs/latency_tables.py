@@ -1,6 +1,6 @@
-"""What the latency job asks of an engine, as SQL over the table `measured`, and what it answers.
+"""The queries of the latency job, as SQL over the table `measured`, and its result tables.
 
-Only what DuckDB and Spark both understand after translation. Must never know who runs it.
+Only SQL that DuckDB understands, and Spark after translation. Must never know which engine runs it.
 """
 
 from typing import Final
@@ -59,16 +59,16 @@ FROM spans WHERE {start} IS NOT NULL AND {end} IS NOT NULL AND {only}
 LATENCIES: Final = " UNION ALL ".join(
     (
         _latency(ROUTED_TO_DELIVERED, "routed", "first_delivered"),
-        # What is acknowledged by being sent says nothing about its consumer.
+        # An automatic acknowledgement says nothing about the consumer's speed.
         _latency(DELIVERED_TO_ACKNOWLEDGED, "last_delivered", "acknowledged", "automatic = 0"),
         _latency(ROUTED_TO_ACKNOWLEDGED, "routed", "acknowledged"),
     )
 )
-"""A clock that was set back makes no negative latency."""
+"""If a clock was set back, a latency is 0, never negative."""
 
 
 def histogram(key: str) -> str:
-    """How often which latencies are, for each measure, queue and one thing more."""
+    """Return SQL for histograms of latencies for each measure, queue and one more column."""
     return f"""
 SELECT measure, queue_id, {key}, bucket, count(*) AS entries, max(us) AS most
 FROM (SELECT measure, queue_id, {key}, us, {bucket("us")} AS bucket FROM latencies) AS bucketed
@@ -105,10 +105,10 @@ WHERE d.kind_id = {events.DELIVERED}
     AND (d.following IS NOT NULL OR (d.persistent AND t.queue_id IS NULL))
 GROUP BY d.queue_id
 """
-"""Deliveries that a restart returned, which has no event of its own for that.
+"""Deliveries that were returned by a restart, which records no event for each of them.
 
-What is not persistent, and what is in a queue that is not durable, is dropped and does not return.
-The last restart is named, so that only entries are sorted that one may have disturbed.
+Non-persistent messages, and those in queues that are not durable, are dropped and do not return.
+The LSN of the last restart limits the sorted entries to those that a restart may have affected.
 """
 
 POISON: Final = f"""
@@ -135,7 +135,7 @@ FROM (
 WHERE o.last_lsn = o.delivered_lsn AND o.last_lsn > {{restart}}
 GROUP BY o.consumer
 """
-"""Entries in flight at the end; a restart returned those before it."""
+"""Entries in flight at the end; a restart returned earlier ones."""
 
 _SPREAD: Final = (
     ("count", pa.int64()), ("p50_ms", pa.float64()), ("p90_ms", pa.float64()),
@@ -195,4 +195,4 @@ SCHEMAS: Final = {
         ]
     ),
 }  # fmt: skip
-"""The tables that come out, by name; latencies are in milliseconds."""
+"""The result tables by name; latencies are in milliseconds."""

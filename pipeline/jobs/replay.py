@@ -1,15 +1,17 @@
-"""Replay: messages of history are sent again, in the order of their LSNs, each exactly once.
+"""Replay: sends messages of history again, in the order of their LSNs, each exactly once.
 
-A replay is a fixed span: the first look at history finds its end. Messages go in transactions that
-are cut from where the state says that the replay is, so after a kill the same transaction is cut
-again, with the same id, and the broker takes it once (`pipeline.publishing`). One process
-publishes, whichever engine reads, because there is one order.
+A replay has a fixed span, whose end is found when it first reads history. Messages are sent in
+transactions. The saved state says where the next transaction begins, so after a kill the same
+transaction is built again, with the same id, and the broker accepts it once
+(`pipeline.publishing`). One process publishes, whichever engine reads, because the order must be
+kept.
 
-History is looked at twice: thin, to count and to find windows that have about as many messages
-each, and then window by window with headers and bodies, so memory is bounded.
+History is read twice: first only a few columns, to count messages and to find windows with about
+the same number of messages each; then window by window with headers and bodies, so memory is
+bounded.
 
 Fault model: those of `pipeline.publishing` and of the engine. Bodies that were never journaled, and
-large ones of which a chunk has left, are counted and passed over.
+large ones of which a chunk has left the journal, are counted and skipped.
 """
 
 import time
@@ -31,14 +33,14 @@ from daybook.pipeline.publishing import ROUTING_TYPES, Message, Publisher, Routi
 from daybook.pipeline.selection import EPOCH, Selection
 
 FROM_HEADER: Final = "_DAYBOOK_REPLAYED_FROM"
-"""Header of a replayed message: the id of the one that it was."""
+"""Header of a replayed message: the id of the original message."""
 ID_HEADER: Final = "_DAYBOOK_REPLAY"
 """Header of a replayed message: the id of the replay."""
 
 BUCKET_LSNS: Final = 10_000
 WINDOW_ROWS: Final = 50_000
 WINDOW_BYTES: Final = 64 << 20
-"""A window ends with the bucket that brings it to as many messages, or bytes."""
+"""A window ends with the bucket that reaches this many messages or bytes."""
 
 _THIN: Final = (
     "lsn", "time", "address", "reason", "flags", "headers", "headers_bytes", "body_bytes", "detail",
@@ -56,9 +58,9 @@ _SUBSCRIPTION: Final = "/dsub/"
 
 
 class AddressCount(msgspec.Struct, frozen=True):
-    """What is to be replayed of one address; `omitted` bodies were never journaled.
+    """The messages of one address to replay; the bodies of `omitted` ones were never journaled.
 
-    Times are microseconds since 1970. `bytes` are those of bodies, as `Report.bytes` are.
+    Times are microseconds since 1970 UTC. `bytes` counts bytes of bodies.
     """
 
     address: str
@@ -72,7 +74,7 @@ class AddressCount(msgspec.Struct, frozen=True):
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """What a look at history found; `copies` are left out because the request says so."""
+    """The messages to replay; `copies` is the number left out because the request excludes them."""
 
     addresses: tuple[AddressCount, ...] = ()
     copies: int = 0
@@ -80,12 +82,12 @@ class Survey(msgspec.Struct, frozen=True):
 
     @property
     def messages(self) -> int:
-        """How many are to be published."""
+        """How many messages are to be published."""
         return sum(each.messages for each in self.addresses)
 
     @property
     def omitted(self) -> int:
-        """How many are selected and cannot be published."""
+        """How many selected messages cannot be published."""
         return sum(each.omitted for each in self.addresses)
 
     @property
@@ -95,9 +97,9 @@ class Survey(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct):
-    """What one run did: published now, or found to be there from a run that was killed.
+    """The result of one run: messages published now, or already by a run that was killed.
 
-    `bytes` are those of the bodies that were published now.
+    `bytes` counts bytes of bodies published now.
     """
 
     published: int = 0
@@ -108,10 +110,10 @@ class Report(msgspec.Struct):
 
 
 def survey(engine: Engine, history: History, state: State) -> Survey:
-    """Look at what there is still to do. Raises JournalError and SelectionError."""
+    """Find the messages that are still to be replayed. Raises JournalError and SelectionError."""
     found = _look(engine, history, state)
     if not found.messages and state.end_lsn and not state.is_done:
-        # Killed behind the last message of its span: on to what came since.
+        # It was killed after the last message of its span: continue with newer messages.
         state.done_lsn = state.end_lsn
         found = _look(engine, history, state)
     return found
@@ -122,7 +124,7 @@ def _look(engine: Engine, history: History, state: State) -> Survey:
     condition = condition_of(request.where)
     span = _span(request, state)
     engine.load("replay_seen", history, _columns(_THIN, condition.columns), span)
-    # What this replay has sent is history, too.
+    # Messages that this replay has sent may be in the history too.
     ours = f"coalesce(headers['{ID_HEADER}'], '') = '{state.id}'"
     engine.define(
         "replay_chosen", f"SELECT * FROM replay_seen WHERE ({condition.sql}) AND NOT {ours}"
@@ -155,7 +157,7 @@ def _columns(needed: Iterable[str], asked: Iterable[str]) -> tuple[str, ...]:
 
 
 def _span(request: Request, state: State) -> Selection:
-    """What is left of the selection."""
+    """Return the part of the selection that is not done yet."""
     chosen = request.selection
     first = max(chosen.from_lsn, state.done_lsn + 1)
     last = chosen.to_lsn if state.is_done or not state.end_lsn else state.end_lsn
@@ -180,7 +182,7 @@ def _micros(when: datetime) -> int:
 
 
 def _windows(buckets: Iterator[dict[str, Any]], span: Selection) -> Iterator[tuple[int, int]]:
-    """Spans of LSNs that have all messages, and about as many each."""
+    """Return spans of LSNs that cover all messages, with about the same number in each."""
     first = last = -1
     messages = size = 0
     for row in buckets:
@@ -209,10 +211,10 @@ def replay(
     file: StateFile,
     told: Callable[[int], None] = lambda count: None,
 ) -> Report:
-    """Publish what a survey found, from where the state is; `told` hears how many are done.
+    """Publish the messages of a survey, beginning at the state's position.
 
-    Raises PublishError, and what the engine raises; whoever calls again with the state that was
-    kept goes on.
+    `told` is called with the number of messages done. Raises PublishError and the errors of the
+    engine; calling it again with the saved state resumes.
     """
     begun = time.monotonic()
     report = Report()
@@ -230,7 +232,7 @@ def replay(
     finally:
         bodies.close()
         report.seconds = time.monotonic() - begun
-    # Behind the last message nothing is left of the span.
+    # After the last message nothing is left of the span.
     state.done_lsn = state.end_lsn
     file.save(state)
     return report
@@ -243,7 +245,7 @@ def _publish(
     bodies: "LargeBodies",
     report: Report,
 ) -> None:
-    """Publish one transaction, whose id is that of the replay and of its first and last message."""
+    """Publish one transaction; its id is made of the replay's id and its first and last message."""
     first, last = chunk[0].key, chunk[-1].key
     lost = bodies.fetch([message for message in chunk if isinstance(message.body, Content)])
     whole = [message for message in chunk if message.key not in lost]
@@ -264,7 +266,7 @@ def _publish(
 def _messages(
     engine: Engine, history: History, state: State, found: Survey, bodies: "LargeBodies"
 ) -> Iterator[Message]:
-    """Messages in the order of their LSNs, window by window."""
+    """Yield messages in the order of their LSNs, window by window."""
     request = state.request
     condition = condition_of(request.where)
     columns = _columns(_WHOLE, condition.columns)
@@ -277,7 +279,7 @@ def _messages(
         span = _span(request, state)
         span = msgspec.structs.replace(span, from_lsn=first, to_lsn=last)
         engine.load("replay_rows", history, columns, span)
-        # Whole, because large bodies are asked for in between.
+        # Read at once, because the engine is also used for large bodies in between.
         for batch in engine.ask(sql).to_batches():
             for row in zip(*(batch.column(name).to_pylist() for name in _WHOLE), strict=True):
                 message = _message(request, state.id, bodies, *row)
@@ -334,7 +336,7 @@ def _message(
 def destination_of(
     address: str, queue: str | None, reason: str, given: dict[str, str]
 ) -> tuple[str, RoutingType]:
-    """Where a message was sent to, from its headers if they say it, else its address."""
+    """Return the destination in a message's headers if it matches the address, else the address."""
     destination = given.get("destination", "")
     if reason != _SENT:
         return address, ""
@@ -351,7 +353,7 @@ def destination_of(
 
 
 class LargeBodies:
-    """Bodies of large messages, put together from their chunks in a file, for a transaction."""
+    """Bodies of large messages of one transaction, assembled from chunks in a temporary file."""
 
     def __init__(self, engine: Engine, history: History) -> None:
         self._engine: Final = engine
@@ -361,13 +363,13 @@ class LargeBodies:
         self._file: Final = TemporaryFile()  # noqa: SIM115 - `close` closes it
 
     def content(self, lsn: int, chunks: tuple[int, ...], size: int) -> Content:
-        """A body that can be read after `fetch`."""
+        """Return a body that can be read after `fetch`."""
         key = str(lsn)
         self._chunks[key] = chunks
         return Content(size, lambda: self._pieces(chunks))
 
     def fetch(self, large: list[Message]) -> set[str]:
-        """Have the bodies of these messages ready, and no others; returns keys of broken ones."""
+        """Fetch the bodies of these messages only; return the keys of incomplete ones."""
         self._places.clear()
         self._file.seek(0)
         self._file.truncate()
@@ -383,7 +385,7 @@ class LargeBodies:
         }
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Delete the file."""
         self._file.close()
 
     def _spool(self, lsns: list[int]) -> None:
@@ -405,7 +407,7 @@ class LargeBodies:
                 at = start + len(body)
 
     def _size(self, chunks: tuple[int, ...]) -> int:
-        """Bytes that were found of a body."""
+        """Return how many bytes of a body were found."""
         return sum(self._places.get(lsn, (0, 0))[1] for lsn in chunks)
 
     def _pieces(self, chunks: tuple[int, ...]) -> Iterator[bytes]:

@@ -1,10 +1,10 @@
-"""What a replay is to do and how far it is, in a file: who is killed goes on from there.
+"""The state file of a replay: its request and its progress. A killed replay resumes from it.
 
-The file is replaced after each transaction. That it may be one transaction behind does no harm:
-transactions are cut from what it says, so the same one is sent again, and the broker knows its id.
+The file is replaced after each transaction. It may be one transaction behind, which does no harm:
+transactions are built from it, so the same one is sent again, and the broker recognises its id.
 
-Fault model: the file may be missing, from another replay, or no such file at all; two processes may
-want the same one. Must never know a broker.
+Fault model: the file may be missing, from another replay, or not a state file; two processes may
+use the same one. Must never know a broker.
 """
 
 import fcntl
@@ -29,12 +29,12 @@ DIALECT: Final = "duckdb"
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Which messages, and what becomes of them.
+    """Which messages to replay, and how.
 
     `where` is a condition in SQL on columns of their Routed events, "" for none. `into` is a
-    destination, "" for the one that each had. `copies` are what the broker made (dead letters,
-    expired messages). `rows` is how many messages a transaction has at most. `broker` is where they
-    go, as HOST:PORT.
+    destination, "" for each message's own. `copies` includes messages that the broker copied (dead
+    letters, expired messages). `rows` is the maximum number of messages in a transaction. `broker`
+    is the receiving broker as HOST:PORT.
     """
 
     selection: Selection
@@ -47,9 +47,9 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct):
-    """How far a replay is: everything up to `done_lsn` is published, and it ends with `end_lsn`.
+    """The progress of a replay: all up to `done_lsn` is published, and it ends with `end_lsn`.
 
-    `end_lsn` is 0 before the first look at history. Numbers are those of all its runs.
+    `end_lsn` is 0 before the history was first read. Counts are the totals of all runs.
     """
 
     id: str
@@ -63,19 +63,19 @@ class State(msgspec.Struct):
 
     @property
     def is_done(self) -> bool:
-        """Whether everything that was there at the last look is published."""
+        """Whether everything that was found when the history was last read is published."""
         return 0 < self.end_lsn <= self.done_lsn
 
 
 class StateFile:
-    """Where a state is kept; held by one process."""
+    """The file of a state; used by one process at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path: Final = path
 
     @contextmanager
     def held(self) -> Iterator["StateFile"]:
-        """Keep others from going on with the same replay. Raises SelectionError and OSError."""
+        """Keep other processes from running the same replay. Raises SelectionError and OSError."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -83,15 +83,15 @@ class StateFile:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise SelectionError(
-                    f"another process works on this replay: {self.path} is in use; wait until it "
-                    "is done, or begin another one with another --id"
+                    f"another process runs this replay: {self.path} is in use; wait until it is "
+                    "done, or start another one with another --id"
                 ) from None
             yield self
         finally:
             os.close(lock)
 
     def load(self) -> State | None:
-        """What was kept, None if there is nothing. Raises SelectionError and OSError."""
+        """Load the state, None if there is no file. Raises SelectionError and OSError."""
         try:
             text = self.path.read_bytes()
         except FileNotFoundError:
@@ -101,20 +101,20 @@ class StateFile:
             state = msgspec.json.decode(text, type=State)
         if state is None or state.version != VERSION:
             raise SelectionError(
-                f"{self.path} is no state of a replay, or that of another version of Daybook; name "
-                "another file, or begin anew with another --id"
+                f"{self.path} is not the state of a replay, or is that of another version of "
+                "Daybook; name another file, or start again with another --id"
             )
         return state
 
     def save(self, state: State) -> None:
-        """Replace what was kept. Raises OSError."""
+        """Replace the file. Raises OSError."""
         made = self.path.with_name(self.path.name + ".new")
         made.write_bytes(msgspec.json.format(msgspec.json.encode(state), indent=2) + b"\n")
         made.replace(self.path)
 
 
 def check_id(name: str) -> None:
-    """Raise SelectionError if a replay cannot be named so."""
+    """Raise SelectionError if this cannot be the name of a replay."""
     if not NAME.fullmatch(name):
         raise SelectionError(
             f"'{name}' cannot name a replay: use letters, digits, dots, hyphens and underscores, "
@@ -123,14 +123,14 @@ def check_id(name: str) -> None:
 
 
 def check_same(state: State, given: Request, path: Path) -> None:
-    """Raise SelectionError if a replay that was begun is to go on as another one.
+    """Raise SelectionError if a replay would be resumed with another request.
 
-    What is not given, 0 `rows` too, is as it was.
+    Fields that are not given (for `rows`: 0) stay as they were.
     """
     if state.request.broker != given.broker:
         raise SelectionError(
-            f"replay {state.id} goes to {state.request.broker} ({path}): name that broker to go "
-            "on, or begin another replay with another --id"
+            f"replay {state.id} goes to {state.request.broker} ({path}): name that broker to "
+            "resume, or start another replay with another --id"
         )
     unset = Request(Selection(), "", rows=0)
     _compare(state.request, given, unset, state.id, path)
@@ -147,8 +147,8 @@ def _compare(
         if wanted != getattr(begun, field):
             raise SelectionError(
                 f"replay {name} was begun with another {field.replace('_', ' ')} "
-                f"({getattr(begun, field)!r}, not {wanted!r}; see {path}): leave it out to go on, "
-                "or begin another one with another --id"
+                f"({getattr(begun, field)!r}, not {wanted!r}; see {path}): leave it out to "
+                "resume, or start another one with another --id"
             )
 
 
@@ -160,15 +160,15 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 def condition_of(where: str) -> Condition:
-    """Check a condition; raises SelectionError with what is wrong."""
+    """Check a condition; raises SelectionError if it is invalid."""
     if not where.strip():
         return Condition("TRUE", ())
     try:
         parsed = sqlglot.parse_one(where, into=exp.Condition, dialect=DIALECT)
     except SqlglotError:
         raise SelectionError(
-            f"'{where}' is no condition in SQL; write it like "
-            "priority > 4 AND headers['stock'] = 'apples'"
+            f"'{where}' is not a condition in SQL; write it like priority > 4 AND "
+            "headers['stock'] = 'apples'"
         ) from None
     if parsed.find(exp.Query, exp.AggFunc, exp.Window):
         raise SelectionError(

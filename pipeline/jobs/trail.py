@@ -1,10 +1,10 @@
-"""Biographies of many messages at once: all that happened to them and to their families.
+"""The trails of many messages at once: all events of them and their families.
 
-A family is a message with what it was made from and what it went on as (dead letters, expired
-messages). The history is read once for all ids; ids that are found on the way, of copies and
-origins, are looked for in a further round, until there are no new ones. What a restart did to a
-message is told, too: it has no event of its own for that. Memory follows the number of messages
-asked for, and the events of one family. Must never know what runs the SQL.
+A family is a message with its original and its copies (dead letters, expired messages). The history
+is read once for all ids; ids of copies and originals found there are searched in a further round,
+until there are no new ones. What a restart did to a message is reported too, although there is no
+event for it. Memory grows with the number of messages asked for, and with the events of one family.
+Must never know which engine runs the SQL.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +22,7 @@ from daybook.pipeline.schema import TIME_TYPE
 from daybook.pipeline.selection import Selection, SelectionError
 
 ROUNDS_MOST: Final = 100
-"""A chain of copies that is longer than this is not followed further."""
+"""A chain of copies is followed over at most this many steps."""
 BATCH_ROWS: Final = 1 << 14
 
 TRAIL: Final = pa.schema(
@@ -34,7 +34,7 @@ TRAIL: Final = pa.schema(
         ("related", pa.int64()), ("detail", pa.string()), ("note", pa.string()),
     ]
 )  # fmt: skip
-"""The columns of what is told; `root` is the message that a family began with."""
+"""The columns of the result; `root` is the first message of a family."""
 
 EVENT_COLUMNS: Final = (
     "lsn", "time", "kind", "kind_id", "reason", "address", "queue_id", "queues", "message",
@@ -52,16 +52,17 @@ Told = Callable[[str], None]
 
 
 class Peer(msgspec.Struct):
-    """What a connection's detail says of who is there."""
+    """The peer of a connection, from its event's detail."""
 
     peer: str = ""
     user: str = ""
 
 
 class Trails(NamedTuple):
-    """What was found: the families by their roots, ids that nothing is known of, and the rows.
+    """The result: the families by their roots, unknown ids, and the rows.
 
-    The rows, of TRAIL, are sorted by root and LSN, and can be taken once, while the engine is open.
+    The rows have the columns of TRAIL and are sorted by root and LSN; they can be read once, while
+    the engine is open.
     """
 
     families: dict[int, list[int]]
@@ -72,10 +73,10 @@ class Trails(NamedTuple):
 def trail(
     engine: Engine, history: History, messages: Iterable[int], told: Told = lambda now: None
 ) -> Trails:
-    """Find everything about messages and their families. Raises JournalError, SelectionError."""
+    """Find all events of messages and their families. Raises JournalError and SelectionError."""
     asked = set(messages)
     if not asked:
-        raise SelectionError("no message is named; name ids, or a file that has them")
+        raise SelectionError("no message is named; name ids, or a file with ids")
     families = _Families()
     tables = _find(engine, history, asked, families, told)
     told("telling")
@@ -95,7 +96,7 @@ def trail(
 def _find(
     engine: Engine, history: History, asked: set[int], families: "_Families", told: Told
 ) -> list[str]:
-    """Load events of the families, round by round; names of the tables that have them."""
+    """Load the events of the families, round by round; return the names of the tables."""
     tables: list[str] = []
     seen: set[int] = set()
     wanted = asked
@@ -106,7 +107,7 @@ def _find(
         seen |= wanted
         for row in _rows(engine, LINKS.format(table=table)):
             families.link(row["message"], row["related"])
-        # What is about others came along because it refers to one of these.
+        # Events of other messages are included if they refer to one of these.
         ids = pa.table({"message": pa.array(sorted(wanted), pa.int64())})
         engine.add(f"ids_{len(tables)}", ids)
         own = f"own_{len(tables)}"
@@ -120,30 +121,30 @@ def _find(
 
 
 class _Families:
-    """Messages that were made from others, as sets that grow together."""
+    """Sets of related messages (a union-find)."""
 
     def __init__(self) -> None:
         self._above: Final[dict[int, int]] = {}
 
     def link(self, one: int, other: int) -> None:
-        """Say that two messages are of one family; the older one stands for it."""
+        """Join the families of two messages; the oldest message is the root."""
         first, second = self.root(one), self.root(other)
         self._above[max(first, second)] = min(first, second)
         self._above.setdefault(min(first, second), min(first, second))
 
     def root(self, message: int) -> int:
-        """The oldest message of a family that is known."""
+        """Return the oldest known message of a family."""
         while (above := self._above.get(message, message)) != message:
             self._above[message] = self._above.get(above, above)
             message = above
         return message
 
     def members(self) -> set[int]:
-        """All messages that were linked."""
+        """Return all messages that were linked."""
         return set(self._above)
 
     def by_root(self, messages: Iterable[int]) -> dict[int, list[int]]:
-        """Families of these messages."""
+        """Return the families of these messages."""
         found: dict[int, list[int]] = {}
         for message in sorted(messages):
             found.setdefault(self.root(message), []).append(message)
@@ -151,7 +152,7 @@ class _Families:
 
 
 def _join(engine: Engine, tables: list[str], families: dict[int, list[int]]) -> None:
-    """Name the events of all rounds together, each with the root of its family."""
+    """Define the table `families`, and the view `found` with the events of all rounds."""
     pairs = [(root, each) for root, members in families.items() for each in members]
     columns = {
         "root": pa.array([root for root, _ in pairs], pa.int64()),
@@ -162,7 +163,7 @@ def _join(engine: Engine, tables: list[str], families: dict[int, list[int]]) -> 
 
 
 class _Around:
-    """What explains the events: restarts, queues that do not outlive them, peers."""
+    """Context of the events: restarts, queues that do not survive them, peers."""
 
     def __init__(self, engine: Engine, history: History) -> None:
         self.restarts: Final[list[Row]] = []
@@ -188,7 +189,7 @@ class _Around:
 
 
 def _stories(engine: Engine, around: _Around) -> Iterator[Row]:
-    """The rows of all families, one family after the other."""
+    """Yield the rows of all families, one family after the other."""
     told = """
         SELECT s.root, f.* FROM found AS f JOIN families AS s ON f.message = s.message
         ORDER BY s.root, f.lsn
@@ -198,7 +199,7 @@ def _stories(engine: Engine, around: _Around) -> Iterator[Row]:
 
 
 class _Family:
-    """One family on its way: where its messages are, so that it is known what restarts did."""
+    """The places of one family's messages, to find out what restarts did to them."""
 
     def __init__(self, root: int, around: _Around) -> None:
         self._root: Final = root
@@ -207,7 +208,7 @@ class _Family:
         self._names: Final[dict[int, str]] = {}
 
     def story(self, rows: list[Row]) -> Iterator[Row]:
-        """The rows, with what restarts did between them."""
+        """Yield the rows, with rows for the effects of restarts between them."""
         restarts = [each for each in self._around.restarts if each["lsn"] > rows[0]["lsn"]]
         for row in rows:
             while restarts and restarts[0]["lsn"] < row["lsn"]:
@@ -225,7 +226,7 @@ class _Family:
             yield from self._restart(restart)
 
     def _follow(self, row: Row) -> None:
-        """Note where a message is now."""
+        """Update the place of a message."""
         kind, message, queue = row["kind_id"], row["message"], row["queue_id"]
         if kind == events.ROUTED:
             for number, name in zip(_queue_ids(row), row["queues"] or (), strict=False):
@@ -238,7 +239,7 @@ class _Family:
             self._places[message, queue] = row
 
     def _restart(self, restart: Row) -> Iterator[Row]:
-        """What a restart did: what does not outlive it is dropped, deliveries return."""
+        """Yield the effects of a restart: messages that it drops, and deliveries that return."""
         for (message, queue), last in list(self._places.items()):
             if not last["persistent"] or queue in self._around.transient_queues:
                 del self._places[message, queue]

@@ -1,15 +1,15 @@
-"""A Parquet archive: what lies where in it, and the manifests that say what is in it.
+"""A Parquet archive: its files, and the manifests that describe them.
 
     day=2026-11-20/FIRST-LAST.parquet   events of one segment and one day (UTC), in LSN order
     _daybook/FIRST.seg.json             manifest of a segment: written last, lists its files
     _daybook/FIRST.seg.proof            the segment's proof (`pipeline.proof`)
     _daybook/names.json                 what ids of addresses and queues stand for
 
-What no manifest lists is not in the archive: the rest of an attempt that broke off, which the next
-one replaces. Nothing that is listed is ever changed.
+A file that no manifest lists is not in the archive: it is left from an interrupted attempt, and the
+next attempt replaces it. Listed files are never changed.
 
-Fault model: as `journal.archive.store`; what is read is checked against the manifest. Must never
-know Arrow, or which events are asked for.
+Fault model: as `journal.archive.store`; files are checked against the manifest when they are read.
+Must never know Arrow, or which events are selected.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ CHUNK_BYTES: Final = 1 << 20
 
 
 class ParquetFile(msgspec.Struct, frozen=True):
-    """A file of an archive: its path in it, the events that it has, and its SHA-256 (hex).
+    """A file of an archive: its path, the span of its events, and its SHA-256 (hex).
 
     Times are microseconds since 1970 UTC.
     """
@@ -51,14 +51,15 @@ class ParquetFile(msgspec.Struct, frozen=True):
 
     @property
     def day(self) -> str:
-        """The day that its events are of."""
+        """The day of its events."""
         return self.path.partition("/")[0].removeprefix(FOLDER_PREFIX)
 
 
 class ArchivedSegment(msgspec.Struct, frozen=True):
-    """A segment that became Parquet, as its manifest has it; hashes are hexadecimal.
+    """A segment that became Parquet, as its manifest describes it; hashes are hexadecimal.
 
-    `exact` of its `blocks` came out again from Parquet with their own hash, by this zstd.
+    `exact` of its `blocks` could be rebuilt from Parquet with the same hash, with this version of
+    zstd.
     """
 
     format: int
@@ -81,7 +82,7 @@ class ArchivedSegment(msgspec.Struct, frozen=True):
 
 
 class ArchivedNames(msgspec.Struct):
-    """What ids stand for, by id."""
+    """Names by id."""
 
     addresses: dict[int, str] = {}
     queues: dict[int, str] = {}
@@ -101,7 +102,7 @@ def file_path(day: str, first_lsn: int, last_lsn: int) -> str:
 
 
 def gaps_between(segments: Sequence[ArchivedSegment]) -> list[Gap]:
-    """What is missing between segments that are in the order of their LSNs."""
+    """Return the gaps between segments that are sorted by LSN."""
     return [
         Gap(one.last_lsn + 1, other.first_lsn - 1)
         for one, other in pairwise(segments)
@@ -110,7 +111,7 @@ def gaps_between(segments: Sequence[ArchivedSegment]) -> list[Gap]:
 
 
 def local_path(url: str) -> str:
-    """The absolute path of what is on a local file system, else "": what a URL is, all agree."""
+    """Return the absolute path of a local URL or path, "" for any other URL."""
     from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415
     from fsspec.implementations.local import (  # type: ignore[import-untyped]  # noqa: PLC0415
         LocalFileSystem,
@@ -123,27 +124,27 @@ def local_path(url: str) -> str:
 class ParquetArchive:
     """A Parquet archive at a local path or any URL that fsspec knows.
 
-    Not to be shared between threads, nor used in a process that forked after using one.
+    Must not be shared between threads, nor used in a process that was forked after using one.
     """
 
     def __init__(self, url: str) -> None:
-        """Raises ArchiveError if the URL makes no sense or its package is missing."""
+        """Raises ArchiveError if the URL is invalid or the package for it is missing."""
         self._base: Final = url.rstrip("/") or url
         self._stores: Final[dict[str, Store]] = {}
         self._folder(ABOUT)
 
     @property
     def url(self) -> str:
-        """Where it is, without passwords."""
+        """The URL, without passwords."""
         return without_password(self._base)
 
     @property
     def base(self) -> str:
-        """Where it is, as it was named: for those who read files by themselves."""
+        """The URL as it was given, for libraries that read the files themselves."""
         return self._base
 
     def url_of(self, path: str) -> str:
-        """Where an object is, without passwords."""
+        """Return the URL of an object, without passwords."""
         return f"{self.url}/{path}"
 
     def _folder(self, name: str) -> Store:
@@ -157,14 +158,14 @@ class ParquetArchive:
         return self._folder(folder), name
 
     def segments(self) -> tuple[ArchivedSegment, ...]:
-        """All archived segments in the order of their LSNs; raises ArchiveError."""
+        """Return all archived segments in the order of their LSNs; raises ArchiveError."""
         segments, faults = self.judged_segments()
         if faults:
             raise faults[0]
         return segments
 
     def judged_segments(self) -> tuple[tuple[ArchivedSegment, ...], list[ArchiveError]]:
-        """The same, with what is wrong with manifests instead of an error for the first."""
+        """Return all archived segments that have a sound manifest, and the faults of the others."""
         about = self._folder(ABOUT)
         segments, faults = [], []
         for name, content in about.read_small(sorted(filter(_is_manifest, about.sizes()))):
@@ -181,17 +182,17 @@ class ParquetArchive:
         try:
             found = msgspec.json.decode(content, type=ArchivedSegment)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ArchiveError(url, f"it is no manifest of a segment: {error}") from error
+            raise ArchiveError(url, f"it is not a manifest of a segment: {error}") from error
         if found.format > MANIFEST_FORMAT:
             raise ArchiveError(
                 url, f"it has manifest format {found.format}, this release reads {MANIFEST_FORMAT}"
             )
         if found.segment + MANIFEST_SUFFIX != name or not _adds_up(found):
-            raise ArchiveError(url, f"what it says of segment {found.segment} makes no sense")
+            raise ArchiveError(url, f"its description of segment {found.segment} is inconsistent")
         return found
 
     def names(self) -> ArchivedNames:
-        """What ids stand for; raises ArchiveError."""
+        """Return the names by id; raises ArchiveError."""
         about = self._folder(ABOUT)
         if NAMES not in about.sizes():
             return ArchivedNames()
@@ -199,15 +200,15 @@ class ParquetArchive:
             return msgspec.json.decode(b"".join(about.read(NAMES)), type=ArchivedNames)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             url = about.url_of(NAMES)
-            raise ArchiveError(url, f"it does not say what ids stand for: {error}") from error
+            raise ArchiveError(url, f"it is not a table of names: {error}") from error
 
     def name_tables(self) -> NameTables:
-        """The same as tables of names."""
+        """Return the names as tables; raises ArchiveError."""
         names = self.names()
         return NameTables(names.addresses, names.queues)
 
     def add_names(self, tables: NameTables) -> None:
-        """Keep what these ids stand for, too; one process at a time. Raises ArchiveError."""
+        """Add names to the archive; only one process at a time may. Raises ArchiveError."""
         known = self.names()
         joined = ArchivedNames(
             _joined(known.addresses, tables.addresses), _joined(known.queues, tables.queues)
@@ -216,19 +217,24 @@ class ParquetArchive:
             self._folder(ABOUT).write(NAMES, iter([msgspec.json.encode(joined)]))
 
     def put(self, path: str, content: Path) -> None:
-        """Make an object of a local file, and read it back. Raises ArchiveError."""
+        """Upload a local file, and verify it by reading it back. Raises ArchiveError."""
         store, name = self._placed(path)
         store.write(name, _pieces(content))
         with content.open("rb") as file:
             expected = hashlib.file_digest(file, "sha256").hexdigest()
-        self._check(store, name, expected, "it reads otherwise than it was written")
+        self._check(store, name, expected, "it differs from what was written when it is read back")
 
     def record(self, segment: ArchivedSegment, proof: bytes) -> None:
-        """Write proof and manifest of a segment whose files are there. Raises ArchiveError."""
+        """Write proof and manifest of a segment whose files are uploaded. Raises ArchiveError."""
         about = self._folder(ABOUT)
         name = segment.segment + PROOF_SUFFIX
         about.write(name, iter([proof]))
-        self._check(about, name, segment.proof_sha256, "it reads otherwise than it was written")
+        self._check(
+            about,
+            name,
+            segment.proof_sha256,
+            "it differs from what was written when it is read back",
+        )
         encoded = msgspec.json.format(msgspec.json.encode(segment), indent=1) + b"\n"
         about.write(segment.segment + MANIFEST_SUFFIX, iter([encoded]))
 
@@ -240,7 +246,7 @@ class ParquetArchive:
             raise ArchiveError(store.url_of(name), what)
 
     def proof(self, segment: ArchivedSegment) -> bytes:
-        """The proof of a segment as it is; raises ArchiveError if it is not what was written."""
+        """Read the proof of a segment; raises ArchiveError if it was changed."""
         about = self._folder(ABOUT)
         name = segment.segment + PROOF_SUFFIX
         content = b"".join(about.read(name))
@@ -249,7 +255,7 @@ class ParquetArchive:
         return content
 
     def fetch(self, file: ParquetFile, into: Path) -> None:
-        """Copy a file; ArchiveError if it is not what was written, when it is there whole."""
+        """Copy a file; raises ArchiveError at its end if it was changed."""
         store, name = self._placed(file.path)
         digest = hashlib.sha256()
         with into.open("wb") as target:
@@ -260,7 +266,7 @@ class ParquetArchive:
             raise ArchiveError(store.url_of(name), _CHANGED)
 
     def misfits(self, files: Iterable[ParquetFile]) -> dict[str, ArchiveError]:
-        """What a look at sizes tells: files that are missing or have another size, by path.
+        """Return the files that are missing or have another size, by path.
 
         Raises ArchiveError if a folder cannot be listed.
         """
@@ -279,9 +285,9 @@ class ParquetArchive:
         return found
 
     def not_whole(self, segments: Iterable[ArchivedSegment]) -> dict[str, ArchiveError]:
-        """Segments of which something is missing or has another size: the first of it, by name.
+        """Return the first fault of each segment with missing or resized files, by name.
 
-        What is in the files is not looked at. Raises ArchiveError if a folder cannot be listed.
+        The content of files is not checked. Raises ArchiveError if a folder cannot be listed.
         """
         there = tuple(segments)
         sizes = self._folder(ABOUT).sizes()
@@ -297,10 +303,10 @@ class ParquetArchive:
         return found
 
     def check(self, files: Sequence[ParquetFile]) -> None:
-        """Raise ArchiveError unless all of each file is what was written.
+        """Raise ArchiveError if the content of a file was changed.
 
-        A file is read once in the life of the process, as long as size and time of change stay;
-        behind URLs, where nothing tells that time, as long as the size does.
+        A process reads each file only once, as long as its size and time of change stay the same;
+        behind other URLs, which have no such time, as long as the size stays the same.
         """
         try:
             for fault in self.misfits(files).values():
@@ -318,7 +324,7 @@ class ParquetArchive:
             raise ArchiveError(error.url, f"{error.what}; {_MENDED}") from error
 
     def unlisted(self, segments: Iterable[ArchivedSegment]) -> list[str]:
-        """Paths of Parquet files, beside those of the segments, that no manifest lists."""
+        """Return the paths of Parquet files that no manifest lists."""
         listed = {file.path for segment in segments for file in segment.files}
         folders = {path.rpartition("/")[0] for path in listed}
         there = {
@@ -330,13 +336,13 @@ class ParquetArchive:
         return sorted(there - listed)
 
 
-_CHANGED: Final = "it was changed since it was written: its SHA-256 is another than was listed"
+_CHANGED: Final = "it was changed since it was written: its SHA-256 differs from the manifest's"
 _MENDED: Final = (
-    "`daybook pipeline archive --verify` names all that is wrong; remove damaged files, and "
-    "`daybook pipeline archive` makes them again from the segments"
+    "`daybook pipeline archive --verify` lists all faults; remove damaged files, and `daybook "
+    "pipeline archive` writes them again from the segments"
 )
 _CHECKED: Final[set[tuple[str, str, int]]] = set()
-"""Files that this process found to be what was written: place, SHA-256, time of change."""
+"""Files that this process found unchanged: place, SHA-256, time of change."""
 
 
 def _is_manifest(name: str) -> bool:
@@ -345,7 +351,7 @@ def _is_manifest(name: str) -> bool:
 
 
 def _adds_up(segment: ArchivedSegment) -> bool:
-    """Whether the files are those of all events of the segment, in order."""
+    """Return whether the files cover all events of the segment, in order."""
     lsn = segment.first_lsn
     for file in segment.files:
         if file.first_lsn != lsn or file.path != file_path(file.day, lsn, file.last_lsn):
@@ -355,7 +361,7 @@ def _adds_up(segment: ArchivedSegment) -> bool:
 
 
 def _joined(known: dict[int, str], table: NameTable) -> dict[int, str]:
-    """Names of both, by id in order."""
+    """Return the names of both, sorted by id."""
     found = zip(table.ids.tolist(), table.names, strict=True)
     return dict(sorted((known | dict(found)).items()))
 

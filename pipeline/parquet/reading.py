@@ -1,12 +1,12 @@
 """Reading a Parquet archive as history, for DuckDB and for Spark, with the journal around it.
 
-Files are chosen by what manifests say of their LSNs and times; conditions say the rest, so that
-rows are exactly those that the decoder would give. An event that is in the archive is read from
-there; what is before and behind comes from segments, and nothing may be missing in between.
+Files are chosen by the LSNs and times in their manifests, and rows by conditions, so that the rows
+are exactly those that the decoder would give. An event that is in the archive is read from there;
+earlier and later events come from segments, and none may be missing in between.
 
-Fault model: as `journal.archive.store`. Files that are read were compared with their manifests
-before, so that a damaged one is told; whether manifests are honest is for `pipeline.proving` to
-say. Must never know what is asked.
+Fault model: as `journal.archive.store`. Files are compared with their manifests before they are
+read, so that a damaged file is reported; `pipeline.proving` checks the manifests themselves. Must
+never know the queries.
 """
 
 import re
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 FAMILY: Final = names(OF_TWO_MESSAGES)
-"""Kinds whose `related` is a message, too."""
+"""Kinds whose `related` is also a message."""
 _FILTERED: Final = frozenset(
     {"lsn", "kind", "address", "queue", "queues", "message", "related", "time"}
 )
-"""Columns that conditions may ask for."""
+"""Columns that the conditions may use."""
 _LITTLE: Final = Selection(to_lsn=1)
-"""What is planned where only the whole history is asked about."""
+"""A small selection, for plans of which only the names or the last LSN are used."""
 _GLOBBED: Final = re.compile(r"([*?\[])")
 _GLOBBED_BY_HADOOP: Final = re.compile(r"([*?\[\]{},\\])")
 _DUCK_TYPES: Final = {
@@ -56,10 +56,10 @@ _DUCK_TYPES: Final = {
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """How what is selected is read: from files of a Parquet archive, and from segments.
+    """How a selection is read: from files of a Parquet archive, and from segments.
 
-    `base` is the archive and `files` are in it; of their events those of `archived` count.
-    Each selection of `rest` is to be read from the history's source.
+    `base` is the archive, and `archived` selects the events of its `files`. Each selection of
+    `rest` is to be read from the history's source.
     """
 
     history: History
@@ -70,17 +70,17 @@ class Parts(msgspec.Struct, frozen=True):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where the files are in the archive."""
+        """The paths of the files in the archive."""
         return tuple(file.path for file in self.files)
 
     def check_files(self) -> None:
-        """Raise ArchiveError if a file is not what was written, as far as that may have changed."""
+        """Raise ArchiveError if a file was changed; see `ParquetArchive.check`."""
         ParquetArchive(self.base).check(self.files)
 
     def check(self) -> None:
-        """Raise ArchiveError if what is behind the archive left the journal meanwhile.
+        """Raise ArchiveError if events after the archive left the journal meanwhile.
 
-        To be called when the rest was planned and is held.
+        To be called after the rest was planned and is protected by a pin or lease.
         """
         first = _first_lsn(self.history.source) if self.rest else 0
         if first and first > self.rest[-1].from_lsn:
@@ -88,9 +88,9 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 def parts_of(history: History, selection: Selection) -> Parts:
-    """Part what is selected between a Parquet archive, which the history has, and its segments.
+    """Divide a selection between the Parquet archive of a history and its segments.
 
-    The files are read to see that they are what was written, each once in a process. Raises
+    The files are read to check that they are unchanged, each once in a process. Raises
     ArchiveError, JournalError, and SelectionError for names that neither has.
     """
     archive = ParquetArchive(history.parquet)
@@ -108,7 +108,7 @@ def parts_of(history: History, selection: Selection) -> Parts:
         if gap.first_lsn <= to_lsn and gap.last_lsn >= archived.from_lsn:
             raise ArchiveError(
                 archive.url, f"events {gap.first_lsn} to {gap.last_lsn} are missing in it; archive "
-                "them, or select what is before or behind",
+                "them, or select only events before or after the gap",
             )  # fmt: skip
     rest = _rest(history.source, archive, segments, selection)
     if selection.needs_names:
@@ -119,7 +119,7 @@ def parts_of(history: History, selection: Selection) -> Parts:
 
 
 def _files(segments: Sequence[ArchivedSegment], wanted: Selection) -> Iterator[ParquetFile]:
-    """Files that may hold something that is wanted."""
+    """Yield the files that may contain wanted events."""
     assert wanted.to_lsn is not None
     for segment in segments:
         for file in segment.files:
@@ -138,7 +138,7 @@ def _rest(
     segments: Sequence[ArchivedSegment],
     selection: Selection,
 ) -> tuple[Selection, ...]:
-    """What is selected before and behind the archived segments, as far as the source has it."""
+    """Return the selections before and after the archived segments that the source has."""
     first = _first_lsn(source)
     if not first:
         return ()
@@ -171,7 +171,7 @@ def _missing(url: str, first_lsn: int, last_lsn: int) -> ArchiveError:
 
 
 def _first_lsn(source: Source) -> int:
-    """The first LSN that segments have, 0 if there is no source."""
+    """Return the first LSN of the segments, 0 if there is no source."""
     if not (source.directory or source.archive):
         return 0
     names = segment_names(source.disk())
@@ -191,7 +191,7 @@ def _check_same(
 def _with_known_names(
     source: Source, archive: ParquetArchive, selection: Selection, rest: tuple[Selection, ...]
 ) -> tuple[Selection, ...]:
-    """The rest without names that segments do not know: those of queues that went long ago.
+    """Remove names from the rest that only the archive knows: those of queues deleted long ago.
 
     Raises SelectionError for names that the archive does not know either.
     """
@@ -200,7 +200,7 @@ def _with_known_names(
     there_queues: set[str] = set()
     there_addresses: set[str] = set()
     if _first_lsn(source):
-        # What is planned does not matter: the names of all of the journal come with it.
+        # Any plan has the names of the whole journal.
         names = make_plan(source, _LITTLE).names
         there_queues, there_addresses = set(names.queues.names), set(names.addresses.names)
         queues |= dict(zip(names.queues.ids.tolist(), names.queues.names, strict=True))
@@ -218,7 +218,7 @@ def _with_known_names(
 
 
 class DuckRows(NamedTuple):
-    """Archived rows for DuckDB: a SELECT, in LSN order; `parts.rest` is to be read besides."""
+    """Archived rows for DuckDB: a SELECT in LSN order; `parts.rest` must be read separately."""
 
     sql: str
     parts: Parts
@@ -230,10 +230,10 @@ def duck_rows(
     columns: Sequence[str],
     selection: Selection = EVERYTHING,
 ) -> DuckRows:
-    """What is selected of a history that has a Parquet archive, for a connection of DuckDB.
+    """Make a SELECT for a connection of DuckDB over a history that has a Parquet archive.
 
-    The SELECT is always valid, has exactly these columns with the types of `arrow_schema`, and may
-    become a table or a view. Files behind URLs are read through fsspec. Raises as `parts_of`.
+    It is always valid, has exactly these columns with the types of `arrow_schema`, and may become a
+    table or a view. Files behind URLs are read through fsspec. Raises as `parts_of` does.
     """
     chosen = check_columns(columns)
     parts = parts_of(history, selection)
@@ -250,7 +250,7 @@ def duck_rows(
 
 
 def _located(connection: duckdb.DuckDBPyConnection, parts: Parts) -> list[str]:
-    """The files as DuckDB finds them; behind a URL by the fsspec file system of its protocol."""
+    """Return the paths of the files for DuckDB; registers the fsspec file system of a URL."""
     local = local_path(parts.base)
     if local:
         return [f"{local}/{path}" for path in parts.paths]
@@ -264,7 +264,7 @@ def _located(connection: duckdb.DuckDBPyConnection, parts: Parts) -> list[str]:
 
 
 def _duck_path(path: str) -> str:
-    """A path that DuckDB does not take for a pattern."""
+    """Escape a path, so that DuckDB does not take it for a pattern."""
     return _GLOBBED.sub(r"[\1]", path)
 
 
@@ -277,7 +277,7 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _duck_conditions(selection: Selection) -> Iterator[str]:
-    """What `pipeline.decoding.Filter` asks for, as SQL."""
+    """Yield the conditions of `pipeline.decoding.Filter` as SQL."""
     yield f"lsn BETWEEN {selection.from_lsn} AND {selection.to_lsn}"
     if selection.kinds:
         yield f"kind IN ({_listed(selection.kinds)})"
@@ -297,7 +297,7 @@ def _duck_conditions(selection: Selection) -> Iterator[str]:
 
 
 class SparkRows(NamedTuple):
-    """Archived rows for Spark: a DataFrame; `parts.rest` is to be read besides, and united."""
+    """Archived rows for Spark: a DataFrame; `parts.rest` must be read separately, and united."""
 
     frame: "DataFrame"
     parts: Parts
@@ -309,11 +309,11 @@ def spark_rows(
     columns: Sequence[str],
     selection: Selection = EVERYTHING,
 ) -> SparkRows:
-    """What is selected of a history that has a Parquet archive, for Spark.
+    """Make a DataFrame over a history that has a Parquet archive.
 
-    The frame has exactly these columns with the types of `spark_ddl`. Executors read the files by
-    themselves, so the archive must be where all of them reach it; of s3:// they know s3a:// alone.
-    Raises as `parts_of`.
+    It has exactly these columns with the types of `spark_ddl`. Executors read the files themselves,
+    so all of them must be able to reach the archive; s3:// becomes s3a://. Raises as `parts_of`
+    does.
     """
     chosen = check_columns(columns)
     parts = parts_of(history, selection)
@@ -337,7 +337,7 @@ def _hadoop_url(base: str) -> str:
 
 
 def _spark_conditions(selection: Selection) -> Iterator["Column"]:
-    """The same for Spark."""
+    """Yield the same conditions for Spark."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
     assert selection.to_lsn is not None

@@ -1,7 +1,8 @@
 """Writing events as Parquet: one file for each day of a segment, in the order of their LSNs.
 
-Bodies are compressed as they are; numbers that grow slowly are stored as differences, what repeats
-as a dictionary. Memory holds one row group. Must never know where files go in the end.
+Bodies are compressed as they are; numbers that grow slowly are stored as differences, repeated
+values as dictionaries. Memory holds one row group. Must never know where the files are stored in
+the end.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ from daybook.pipeline.schema import ALL_COLUMNS, LSN, arrow_schema
 
 GROUP_ROWS: Final = 500_000
 GROUP_BYTES: Final = 128 << 20
-"""A row group ends when it has as many rows, or bytes in memory."""
+"""A row group ends when it has this many rows, or this many bytes in memory."""
 COMPRESSION: Final = "zstd"
 COMPRESSION_LEVEL: Final = 3
 DAY: Final = np.int64(86_400_000_000)
@@ -35,7 +36,7 @@ SCHEMA: Final = arrow_schema(ALL_COLUMNS)
 
 
 class Written(NamedTuple):
-    """A file that was written: where it is now, its path in an archive, and what it has."""
+    """A written file: its local path, its path in an archive, and the span of its events."""
 
     local: Path
     path: str
@@ -46,7 +47,7 @@ class Written(NamedTuple):
 
 
 def write_days(batches: Iterable[pa.RecordBatch], folder: Path) -> list[Written]:
-    """Write events as files in a local folder; the folder is empty before. Raises OSError."""
+    """Write events as files in an empty local folder. Raises OSError."""
     files: list[_DayFile] = []
     for batch in batches:
         days = batch.column("time").cast(pa.int64()).to_numpy() // DAY
@@ -64,7 +65,7 @@ def write_days(batches: Iterable[pa.RecordBatch], folder: Path) -> list[Written]
 
 
 class _DayFile:
-    """A file that grows by row groups."""
+    """A Parquet file that is written in row groups."""
 
     def __init__(self, local: Path, day: str) -> None:
         self.day: Final = day
@@ -80,7 +81,7 @@ class _DayFile:
         self._times: list[int] = []
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Take rows in that follow."""
+        """Append rows."""
         lsns = batch.column(LSN)
         times = batch.column("time").cast(pa.int64()).to_numpy()
         self._first_lsn = self._first_lsn or lsns[0].as_py()
@@ -104,7 +105,7 @@ class _DayFile:
         self._writer.close()
 
     def written(self) -> Written:
-        """What the file has."""
+        """Describe the file."""
         path = file_path(self.day, self._first_lsn, self._last_lsn)
         return Written(
             self._local, path, self._first_lsn, self._last_lsn,

@@ -1,11 +1,11 @@
 """`spark.read.format("journal")`: history for Spark, one task for each split of a plan.
 
-The plan is made once for each `load()`, in a short-lived process next to the driver; whoever asks
-the frame sees that snapshot. Executors run the one decoder on their splits, so the path must mean
-the same journal to all of them. What is read is chosen by options: `pushFilters` would give wrong
-answers in PySpark 4.3 (ADR 14).
+The plan is made once for each `load()`, in a short-lived process next to the driver; all queries
+over the frame see that snapshot. Executors run the same decoder on their splits, so the path must
+be that of the same journal for all of them. Options select the events: `pushFilters` would give
+wrong results in PySpark 4.3 (ADR 14).
 
-Fault model: that of `pipeline.planning` and `pipeline.decoding`. Must never know who asks.
+Fault model: that of `pipeline.planning` and `pipeline.decoding`. Must never know the queries.
 """
 
 from collections.abc import Iterator, MutableMapping, Sequence
@@ -37,7 +37,7 @@ from daybook.pipeline.spark.streaming import JournalStreamReader
 
 
 class SplitPartition(InputPartition):
-    """One task's share of a plan."""
+    """The split of one task."""
 
     def __init__(self, split: Split) -> None:
         super().__init__(split)
@@ -45,13 +45,13 @@ class SplitPartition(InputPartition):
 
 
 class JournalReader(DataSourceReader):
-    """Plans where it is made, reads where it was sent to."""
+    """Plans next to the driver, where it is created; reads in the executors."""
 
     def __init__(self, options: SourceOptions) -> None:
         """Raises JournalError and SelectionError."""
         self._options: Final = options
-        # Made here and not in `partitions`: what reads in the executors is sent off before that,
-        # and needs the names, which are many where there are many queues.
+        # The plan is made here and not in `partitions`: Spark pickles the reader for the executors
+        # before it calls that, and the reader needs the plan's names.
         self._hold: Final = Hold(options.source, options.lease_seconds)
         self._hold.take(FIRST_LSN)
         plan = make_plan(
@@ -65,12 +65,12 @@ class JournalReader(DataSourceReader):
         self._splits: tuple[Split, ...] = plan.splits
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each split; none if nothing can be there."""
+        """Return a partition for each split; none if no block can match."""
         return [SplitPartition(split) for split in self._splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of one split. Raises JournalError."""
-        # Spark makes one empty partition where there is none.
+        # Spark makes one empty partition if there are none.
         if not isinstance(partition, SplitPartition):
             return
         options = self._options
@@ -82,12 +82,12 @@ class JournalReader(DataSourceReader):
             self._hold.renew()
 
     def __getstate__(self) -> dict[str, object]:
-        """All but the splits, each of which travels alone."""
+        """Omit the splits: each is sent to its own task."""
         return {**self.__dict__, "_splits": ()}
 
 
 class JournalSource(DataSource):
-    """The source by the name `journal`; see docs/pipeline.md for its options."""
+    """The data source `journal`; docs/pipeline.md describes its options."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         """Raises SelectionError."""
@@ -117,6 +117,7 @@ class JournalSource(DataSource):
         """Raise SelectionError for a schema that is not that of the columns."""
         if tuple(schema.fieldNames()) != self._read.columns:
             raise SelectionError(
-                f"the schema names {', '.join(schema.fieldNames())}: choose columns by the option "
+                f"the schema names {', '.join(schema.fieldNames())}: choose columns with the "
+                "option "
                 'columns instead, like option("columns", "lsn, time, kind")'
             )

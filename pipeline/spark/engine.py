@@ -1,7 +1,7 @@
-"""The engine on Spark: history by the data source `journal`, questions translated by sqlglot.
+"""The engine on Spark: history from the data source `journal`, queries translated by sqlglot.
 
-What is loaded is planned at once, so that every question about it sees the same snapshot. Must
-never know what is asked.
+A load is planned at once, so that all queries over it see the same snapshot. Must never know the
+meaning of queries.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from daybook.pipeline.parquet.reading import spark_rows
 from daybook.pipeline.planning import Source
 from daybook.pipeline.schema import PLAIN_COLUMNS, check_columns
 from daybook.pipeline.selection import EVERYTHING, Selection
-from daybook.pipeline.spark.failures import told
+from daybook.pipeline.spark.failures import translated_errors
 from daybook.pipeline.spark.interrupts import Interrupts
 from daybook.pipeline.spark.options import options_of
 from daybook.pipeline.spark.session import session
@@ -38,12 +38,12 @@ class SparkEngine:
     name: Final = "spark"
 
     def __init__(self, master: str = "", spark: SparkSession | None = None) -> None:
-        """Use a session that somebody else made, else the one there is, else make one.
+        """Use the given session, else the active one, else create one.
 
         Raises SparkError.
         """
         self._ours: Final = spark is None and SparkSession.getActiveSession() is None
-        with told():
+        with translated_errors():
             self.spark: Final = spark or session(master)
         self._interrupts: Final = Interrupts(self.spark.sparkContext)
         self._tables: Final[set[str]] = set()
@@ -58,7 +58,7 @@ class SparkEngine:
     ) -> None:
         """Make a table of selected events. Raises JournalError and SelectionError.
 
-        What the first question decodes is kept for the next ones, in memory or on disk.
+        Events that the first query decodes are kept for later ones, in memory or on disk.
         """
         with self._asking():
             frame = self._loaded(history, columns, selection).persist(StorageLevel.MEMORY_AND_DISK)
@@ -72,7 +72,7 @@ class SparkEngine:
         columns: Sequence[str],
         selection: Selection = EVERYTHING,
     ) -> None:
-        """The same, decoded anew for each question: for who asks for little of much."""
+        """As `load`, but decoded for each query: for queries that need little of a long history."""
         with self._asking():
             self._name(table, self._loaded(history, columns, selection))
 
@@ -86,7 +86,7 @@ class SparkEngine:
     def _archived(
         self, history: History, columns: tuple[str, ...], selection: Selection
     ) -> DataFrame:
-        """What is in a Parquet archive, and what is not there yet."""
+        """Read a Parquet archive, and the events that it does not have."""
         frame, parts = spark_rows(self.spark, history, columns, selection)
         for rest in parts.rest:
             frame = frame.unionByName(self._planned(history.source, columns, rest))
@@ -94,30 +94,30 @@ class SparkEngine:
         return frame
 
     def _planned(self, source: Source, columns: tuple[str, ...], selection: Selection) -> DataFrame:
-        """A load of its own, as every logical scan needs one, which is planned now."""
+        """Plan a load now; every logical scan needs a load of its own."""
         reader = self.spark.read.format("journal")
         frame = reader.options(**options_of(source, columns, selection)).load()
-        # Who asks how many parts it has makes Spark plan; else the first question would.
+        # Asking for the number of partitions makes Spark plan now, and not at the first query.
         frame.rdd.getNumPartitions()
         return frame
 
     def add(self, table: str, rows: pa.Table) -> None:
-        """Make a table of rows that are here."""
+        """Make a table of the given rows."""
         with self._asking():
             self._name(table, self.spark.createDataFrame(rows))
 
     def define(self, table: str, sql: str) -> None:
-        """Give a question a name. Raises SparkError."""
+        """Define a view. Raises SparkError."""
         with self._asking():
             self._name(table, self._answer(sql))
 
     def ask(self, sql: str) -> pa.Table:
-        """The answer to a question, in memory. Raises JournalError and SelectionError."""
+        """Return the result of a query, in memory. Raises JournalError and SelectionError."""
         with self._asking():
             return self._answer(sql).toArrow()
 
     def stream(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """The answer in pieces. Raises JournalError and SelectionError."""
+        """Return the result of a query in batches. Raises JournalError and SelectionError."""
         with self._asking():
             frame = self._answer(sql)
             schema = frame.limit(0).toArrow().schema
@@ -130,7 +130,7 @@ class SparkEngine:
             yield _batch(piece, schema)
 
     def close(self) -> None:
-        """Let go of everything; of the session, if it was made here."""
+        """Release all tables, and the session if it was created here."""
         self._interrupts.close()
         if self._ours:
             self.spark.stop()
@@ -142,8 +142,8 @@ class SparkEngine:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """What Spark throws is a sentence, and Ctrl-C is KeyboardInterrupt."""
-        with self._interrupts.awaited(), told():
+        """Translate Spark's errors, and raise KeyboardInterrupt for Ctrl-C."""
+        with self._interrupts.awaited(), translated_errors():
             yield
 
     def _name(self, table: str, frame: DataFrame) -> None:
@@ -162,25 +162,25 @@ class SparkEngine:
 
 
 def views(spark: SparkSession, history: History, selection: Selection = EVERYTHING) -> None:
-    """Make `events`, with all plain columns, and the views over it temporary views of a session.
+    """Define `events`, with all plain columns, and the views over it as temporary views.
 
-    They tell of history up to now; call it again for more. Of the selection its span, addresses
-    and messages count. Raises JournalError and SelectionError.
+    They show the history up to now; call this again for newer events. Only the span, the addresses
+    and the messages of the selection are used. Raises JournalError and SelectionError.
     """
     source = history.source
     if selection.to_lsn is None and (source.directory or source.archive):
         selection = msgspec.structs.replace(selection, to_lsn=last_lsn(source))
     engine = SparkEngine(spark=spark)
     prepare(engine, history, BY_NAME, selection)
-    # The views go on with the few columns of `events` that they were defined over.
+    # The views keep the `events` with few columns over which they were defined.
     engine.scan(EVENTS, history, PLAIN_COLUMNS, msgspec.structs.replace(selection, queues=()))
 
 
 def _plainly(frame: DataFrame) -> DataFrame:
-    """The frame with what Python's rows would spoil in another form.
+    """Convert columns whose values Python rows would change.
 
-    Times are microseconds: as objects they would be in this machine's zone. Maps are lists of
-    pairs, for dictionaries come without the order of their keys.
+    Times become microseconds, because datetime objects would be in this machine's zone. Maps become
+    lists of pairs, because dictionaries would lose the order of their keys.
     """
 
     def plain(field: StructField) -> Column:

@@ -1,6 +1,6 @@
-"""What Spark throws, as a sentence: what our own code said in a worker, else Spark's first words.
+"""Translates Spark's errors into one sentence: that of our own code in a worker, or Spark's first.
 
-Must never know what was asked.
+Must never know the queries.
 """
 
 import re
@@ -24,19 +24,19 @@ _OF_SELECTIONS: Final = ("SelectionError", "SchemaError")
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Within it whatever Spark throws is a SelectionError or a SparkError with a sentence."""
+def translated_errors() -> Iterator[None]:
+    """Raise SelectionError or SparkError with one sentence for any error of Spark."""
     try:
         yield
     except SqlglotError as error:
-        raise SparkError(f"this is no SQL that can be asked: {error}") from None
+        raise SparkError(f"this is not SQL that Spark can run: {error}") from None
     except (PySparkException, Py4JError) as error:
         kind, text = sentence(str(error))
         raise (SelectionError if kind in _OF_SELECTIONS else SparkError)(text) from None
 
 
 def sentence(message: str) -> tuple[str, str]:
-    """The class, empty if it is Spark's, and the text of what is behind a message of Spark."""
+    """Return class (empty if it is Spark's) and text of the error behind a message of Spark."""
     _, traceback, last = message.rpartition(_TRACEBACK)
     if traceback:
         return _raised(last)
@@ -45,7 +45,7 @@ def sentence(message: str) -> tuple[str, str]:
 
 
 def _raised(last: str) -> tuple[str, str]:
-    """What a traceback ends with."""
+    """Return the class and text of the exception at the end of a traceback."""
     for line in last.splitlines():
         found = None if line.startswith((" ", "\t")) else _RAISED.match(line)
         if found is not None:

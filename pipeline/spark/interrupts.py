@@ -1,7 +1,7 @@
-"""Ctrl-C while Spark works: its jobs are cancelled, and the question ends as KeyboardInterrupt.
+"""Handles Ctrl-C while Spark runs a query: cancels its jobs and raises KeyboardInterrupt.
 
-PySpark's own handler talks to the JVM on the connection that waits for the answer, which breaks
-both and is logged with tracebacks. Must never know what was asked.
+PySpark's own handler uses the connection to the JVM that waits for the result, which breaks both
+and logs tracebacks. Must never know the queries.
 """
 
 import signal
@@ -17,7 +17,7 @@ CANCEL_SECONDS: Final = 0.1
 
 
 class Interrupts:
-    """Has SIGINT to itself from its making to `close`, if that is in the main thread."""
+    """Handles SIGINT until `close`, if it was created in the main thread."""
 
     def __init__(self, context: SparkContext) -> None:
         self._context: Final = context
@@ -29,26 +29,26 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._interrupt)
 
     def close(self) -> None:
-        """Leave SIGINT to Python."""
+        """Restore Python's handler of SIGINT."""
         if self._installed:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     @contextmanager
     def awaited(self) -> Iterator[None]:
-        """Within it Spark is asked something; raises KeyboardInterrupt behind it, if need be."""
+        """Run a query of Spark in this context; raises KeyboardInterrupt after Ctrl-C."""
         self._ended.clear()
         self._asking = True
         try:
             yield
         except Exception:
-            # That its jobs were cancelled is what Spark has to say then.
+            # After Ctrl-C, Spark only reports that its jobs were cancelled.
             if self._cancelling is None:
                 raise
         finally:
             self._asking = False
             self._ended.set()
         if self._cancelling is not None:
-            # Else it might cancel what is asked next.
+            # Otherwise it could cancel the next query.
             self._cancelling.join()
             self._cancelling = None
             raise KeyboardInterrupt
@@ -56,11 +56,11 @@ class Interrupts:
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if not self._asking or self._cancelling is not None:
             raise KeyboardInterrupt
-        # A thread of its own has a connection of its own.
+        # Another thread has its own connection to the JVM.
         self._cancelling = threading.Thread(target=self._cancel, daemon=True)
         self._cancelling.start()
 
     def _cancel(self) -> None:
-        """Cancel until the question has ended: while Spark plans there is nothing to cancel yet."""
+        """Cancel until the query has ended: while Spark plans, there are no jobs to cancel yet."""
         while not self._ended.wait(CANCEL_SECONDS):
             self._context.cancelAllJobs()

@@ -1,6 +1,6 @@
-"""Options of `format("journal")`: what Spark hands over as text, checked and with a meaning.
+"""Parses and checks the options of `format("journal")`, which Spark passes as texts.
 
-Must never know Spark: options come in as a mapping of texts.
+Must never know Spark: options are a mapping of texts.
 """
 
 import os
@@ -23,16 +23,16 @@ LEASE_SECONDS_MAX: Final = 24 * 60 * 60
 COMMON: Final = (
     "path", "archive", "columns", "splitBytes", "leaseSeconds", *SELECTION_OPTIONS, "selection",
 )  # fmt: skip
-"""Options of a batch, and of a stream unless it has others for the same."""
+"""Options of a batch; those of BATCH_ONLY are not for a stream."""
 STREAM_ONLY: Final = ("startingLsn", "endingLsn", "maxRowsPerBatch")
 BATCH_ONLY: Final = ("lsn", "selection")
 
 
 class SourceOptions(msgspec.Struct, frozen=True):
-    """What is to be read, and how.
+    """What to read, and how.
 
     `starting_lsn` is `earliest`, `latest` or a number; `ending_lsn` is inclusive, as is the end of
-    every span; 0 rows a batch are as many as there are.
+    every span; `max_rows` 0 means no limit.
     """
 
     source: Source
@@ -46,7 +46,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
 
 
 def read_options(options: Mapping[str, str]) -> SourceOptions:
-    """Read the options; their names count in any case. Raises SelectionError."""
+    """Parse the options; upper and lower case of names do not matter. Raises SelectionError."""
     given = {_spelled(name): text for name, text in options.items()}
     source = Source(_absolute(given.get("path", "")), _absolute(given.get("archive", "")))
     if not (source.directory or source.archive):
@@ -69,7 +69,7 @@ def read_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def options_of(source: Source, columns: Sequence[str], selection: Selection) -> dict[str, str]:
-    """Options that ask for this selection of a source."""
+    """Return the options for this selection of a source."""
     asked = {
         "path": _absolute(source.directory),
         "archive": _absolute(source.archive),
@@ -80,15 +80,15 @@ def options_of(source: Source, columns: Sequence[str], selection: Selection) -> 
 
 
 def refuse(options: Mapping[str, str], names: tuple[str, ...], instead: str) -> None:
-    """Raise SelectionError if one of these options is given; `instead` says what would be right."""
+    """Raise SelectionError if one of these options is given; `instead` says what to use."""
     given = {name.lower(): name for name in names}
     for name in options:
         if name.lower() in given:
-            raise SelectionError(f"option {given[name.lower()]} makes no sense here: {instead}")
+            raise SelectionError(f"option {given[name.lower()]} is not possible here: {instead}")
 
 
 def _spelled(name: str) -> str:
-    """An option as it is spelled here."""
+    """Return the right spelling of an option."""
     known = {each.lower(): each for each in (*COMMON, *STREAM_ONLY)}
     spelled = known.get(name.lower())
     if spelled is None:
@@ -99,19 +99,19 @@ def _spelled(name: str) -> str:
 
 
 def _selection(options: Mapping[str, str]) -> Selection:
-    """What the options select; programs hand it over as JSON, for names may hold commas."""
+    """Parse the selection; programs pass it as JSON, because names may contain commas."""
     packed = options.get("selection", "")
     if not packed:
         return from_options(options)
-    refuse(options, SELECTION_OPTIONS, "option selection says all of that")
+    refuse(options, SELECTION_OPTIONS, "option selection includes it")
     try:
         return msgspec.json.decode(packed, type=Selection)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise SelectionError(f"option selection is no Selection as JSON: {error}") from error
+        raise SelectionError(f"option selection is not a Selection as JSON: {error}") from error
 
 
 def _absolute(path: str) -> str:
-    """A path that means the same in every process; URLs as they are."""
+    """Return a path that is the same in every process; URLs as they are."""
     return path if not path or "://" in path else os.path.abspath(path)  # noqa: PTH100
 
 

@@ -1,8 +1,7 @@
-"""Spark sessions that know Daybook's sources, set up as these need it.
+"""Spark sessions with Daybook's data sources and the settings that they need.
 
-What the JVM writes to standard error goes into the file that the environment variable
-DAYBOOK_SPARK_LOG names, else nowhere: what matters of it comes back as an exception. Must never
-know what is asked.
+The JVM's standard error goes to the file in the environment variable DAYBOOK_SPARK_LOG, if set, and
+is discarded otherwise: errors are raised as exceptions anyway. Must never know the queries.
 """
 
 import logging
@@ -30,7 +29,7 @@ LOG_VARIABLE: Final = "DAYBOOK_SPARK_LOG"
 SAFE_PATH: Final = "PYTHONSAFEPATH"
 
 ALWAYS: Final = {
-    # Times are UTC in the journal and in what people ask.
+    # Times are UTC in the journal and in queries.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Pushed filters give wrong answers (ADR 14).
@@ -40,29 +39,29 @@ ON_THIS_MACHINE: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
-    # Spark's 200 are for a cluster.
+    # Spark's default of 200 is for a cluster.
     "spark.sql.shuffle.partitions": "8",
-    # Else it makes a folder wherever one happens to be.
+    # Otherwise Spark creates a folder in the working directory.
     "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / f"daybook-spark-{os.getuid()}"),
 }
 
 
 class SparkError(JournalError):
-    """Spark cannot be had, or refused what was asked; the text says why."""
+    """Spark cannot be used, or refused a query; the text says why."""
 
 
 def session(
     master: str = "", app_name: str = APP_NAME, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session with Daybook's sources; the one that this process has, if it has one.
+    """Return a session with Daybook's sources; the existing one of this process, if any.
 
-    `master` is a URL of Spark; without one it is what spark-submit says, else this machine.
-    `settings` are Spark's, and count before those made here. Raises SparkError.
+    `master` is a URL of Spark; the default is that of spark-submit, else this machine. `settings`
+    are settings of Spark, which override those made here. Raises SparkError.
     """
-    # Else Spark starts whatever python3 comes first, which need not have our packages.
+    # Otherwise Spark starts the first python3 of PATH, which may lack our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    # Else its workers import whatever has the name of a module where somebody happens to be.
+    # Otherwise its workers import modules from the working directory.
     os.environ.setdefault(SAFE_PATH, "1")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     conf = SparkConf()
@@ -83,7 +82,7 @@ def session(
 
 
 def register(spark: SparkSession) -> None:
-    """Make the sources known to a session that somebody else made, and set what they need."""
+    """Register the sources in an existing session, with the settings that they need."""
     for name, value in ALWAYS.items():
         spark.conf.set(name, value)
     for source in (JournalSource, DaybookSink):
@@ -91,9 +90,9 @@ def register(spark: SparkSession) -> None:
 
 
 def _quieten() -> None:
-    """Have the Python side of Spark log nothing: it adds stack traces to what it raises anyway."""
+    """Silence the Python side of Spark: it logs stack traces of errors that it also raises."""
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
-    # Py4J logs as if it were the program itself.
+    # Py4J logs with the root logger.
     logging.getLogger().addFilter(_is_not_of_py4j)
 
 
@@ -102,11 +101,11 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def _start(builder: Any) -> SparkSession:
-    """Start the JVM, if this process has none yet, without what it says of itself."""
+    """Start the JVM, if this process has none yet, with its standard error redirected."""
     if shutil.which("java", path=_java_path()) is None:
         raise SparkError(
-            "Spark needs Java 17 or newer, and there is none: install a JRE, or have JAVA_HOME "
-            "name one; the embedded engine needs none"
+            "Spark needs Java 17 or newer, and none was found: install a JRE, or set JAVA_HOME; "
+            "the embedded engine needs no Java"
         )
     with _log() as log:
         try:
@@ -119,7 +118,7 @@ def _start(builder: Any) -> SparkSession:
 
 
 def why(log: str) -> str:
-    """What a JVM that ended said of it last; empty if it said nothing of that kind."""
+    """Return the last exception in the log of a JVM that ended; "" if there is none."""
     found = re.findall(r"^\S.*?(?:Exception|Error): (.+)$", log, re.MULTILINE)
     return found[-1].strip() if found else ""
 
@@ -136,7 +135,7 @@ def _log() -> IO[bytes]:
 
 @contextmanager
 def _standard_error_into(log: IO[bytes]) -> Iterator[None]:
-    """Have processes that are started meanwhile write their errors into a file."""
+    """Redirect standard error to a file, also for processes that are started meanwhile."""
     sys.stderr.flush()
     before = os.dup(2)
     os.dup2(log.fileno(), 2)

@@ -1,14 +1,14 @@
 """`format("daybook")` for writing: rows become messages in a broker, each exactly once.
 
 A task publishes its partition in transactions (`pipeline.publishing`), each with the id
-`ID:BATCH:PARTITION:CHUNK`. A task that runs again, an attempt that runs twice, and a micro-batch
-that Spark repeats after a crash cut the same chunks with the same ids, and the broker takes each
-once. For that a partition must have its rows in the same order every time: rows are sorted by
-`orderBy`, and what they are sorted by is part of the id, so a source that gives other rows the
-second time has messages doubled and never lost.
+`ID:BATCH:PARTITION:CHUNK`. A retried task, a task that runs twice, and a micro-batch that Spark
+repeats after a crash make the same chunks with the same ids, and the broker accepts each once. For
+that a partition must have its rows in the same order every time: rows are sorted by `orderBy`, and
+the values of these columns are part of the id, so if a source gives other rows the second time,
+messages are duplicated, but never lost.
 
-Fault model: that of `pipeline.publishing`. A task that gives up fails, and Spark tries it again.
-Must never know where rows come from.
+Fault model: that of `pipeline.publishing`. A task that gives up fails, and Spark retries it. Must
+never know where rows come from.
 """
 
 import sys
@@ -49,7 +49,7 @@ from daybook.pipeline.publishing import (
 from daybook.pipeline.selection import SelectionError
 
 BATCH_PROPERTY: Final = "streaming.sql.batchId"
-"""Where Spark tells a task which micro-batch it works for."""
+"""The property with the id of a task's micro-batch."""
 DEFAULT_ORDER: Final = "lsn"
 BLOCK_ROWS: Final = 4096
 """Rows that are turned into messages at a time."""
@@ -63,7 +63,7 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "persistent": ("boolean",),
     "expires": ("bigint", "timestamp"),
 }
-"""Columns that mean something to the sink, and the types that they may have."""
+"""The columns that the sink uses, and their allowed types."""
 OPTIONS: Final = (
     "url", "id", "address", "routingType", "orderBy", "rate", "timeout", "maxRowsPerTransaction",
     "maxBytesPerTransaction",
@@ -72,7 +72,7 @@ _OF_SPARK: Final = frozenset({"checkpointlocation"})
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
-    """Where to publish and how; `order` names the columns that rows are sorted by, if any."""
+    """Where and how to publish; rows are sorted by the columns in `order`, if any."""
 
     url: str
     id: str
@@ -86,7 +86,7 @@ class SinkOptions(msgspec.Struct, frozen=True):
 
 
 class Published(WriterCommitMessage):
-    """What a task did: rows, and how many of its transactions had been there before."""
+    """The result of a task; `known` transactions had already been committed before."""
 
     def __init__(self, rows: int, transactions: int, known: int) -> None:
         self.rows: Final = rows
@@ -95,7 +95,7 @@ class Published(WriterCommitMessage):
 
 
 class DaybookSink(DataSource):
-    """The sink as Spark finds it."""
+    """The data sink `daybook`."""
 
     @classmethod
     def name(cls) -> str:
@@ -105,9 +105,9 @@ class DaybookSink(DataSource):
         """For `df.write.mode("append")`. Raises SelectionError and PublishError."""
         if overwrite:
             raise SelectionError(
-                'what a broker has cannot be overwritten; write with mode("append")'
+                'messages of a broker cannot be overwritten; write with mode("append")'
             )
-        # Drawn once, where the job is planned: a task that runs again must have the same.
+        # Drawn once, when the job is planned, because a retried task must use the same id.
         return BatchWriter(read_options(self.options, schema, str(uuid4())))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":
@@ -150,7 +150,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def read_options(options: Mapping[str, str], schema: StructType, drawn_id: str) -> SinkOptions:
-    """Check options and columns; `drawn_id` serves where none is given. Raises SelectionError."""
+    """Check options and columns; `drawn_id` is the default id. Raises SelectionError."""
     given = {
         _spelled(name): text for name, text in options.items() if name.lower() not in _OF_SPARK
     }
@@ -164,8 +164,8 @@ def read_options(options: Mapping[str, str], schema: StructType, drawn_id: str) 
     name = given.get("id", drawn_id)
     if not name or not name.isprintable():
         raise SelectionError(
-            'name the query: option("id", "NAME"), which no other query has that publishes to the '
-            "same addresses, and which stays the same as long as the checkpoint does"
+            'name the query: option("id", "NAME"); no other query that publishes to the same '
+            "addresses may have this id, and it must not change as long as the checkpoint is used"
         )
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     order = _order(given.get("orderBy"), types)
@@ -220,11 +220,11 @@ def _order(asked: str | None, types: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _check_columns(types: Mapping[str, str], order: tuple[str, ...], address: str) -> None:
-    """Refuse what is missing, what has the wrong type, and what would be left out in silence."""
+    """Refuse missing columns, wrong types, and columns that would be silently ignored."""
     if "body" not in types:
-        raise SelectionError("there is no column body, which is what a message says")
+        raise SelectionError("there is no column body, the content of a message")
     if not (address or "address" in types):
-        raise SelectionError('say where to: a column address, or option("address", "NAME")')
+        raise SelectionError('name the address: a column address, or option("address", "NAME")')
     for name, type_name in types.items():
         if name in COLUMNS:
             if type_name not in COLUMNS[name]:
@@ -234,19 +234,19 @@ def _check_columns(types: Mapping[str, str], order: tuple[str, ...], address: st
             close = get_close_matches(name, COLUMNS, n=1)
             hint = f"did you mean {close[0]}?" if close else f"columns: {', '.join(COLUMNS)}"
             raise SelectionError(
-                f"column {name} means nothing to the sink: drop it, or name it in orderBy; {hint}"
+                f"the sink has no use for column {name}: drop it, or name it in orderBy; {hint}"
             )
 
 
 def _check_address(options: SinkOptions) -> None:
-    """Refuse an address that does not detect duplicates, where one is named for all rows."""
+    """Refuse an address for all rows that does not detect duplicates."""
     if not options.address:
         return
     endpoint = parse_url(options.url)
     try:
         remembers = _remembers(endpoint, options.address, options.routing_type)
     except StompError:
-        # Tasks wait for a broker that is away, and tell what is wrong with a login.
+        # Tasks wait for an unreachable broker, and report a wrong login.
         return
     if remembers is False:
         raise forgets(endpoint, options.address)
@@ -254,7 +254,7 @@ def _check_address(options: SinkOptions) -> None:
 
 @cache
 def _remembers(endpoint: Endpoint, address: str, routing_type: RoutingType) -> bool | None:
-    """Asked once in each process: Spark makes two writers for every micro-batch."""
+    """Cache `remembers_ids` in each process: Spark makes two writers for every micro-batch."""
     return remembers_ids(endpoint, address, routing_type)
 
 
@@ -287,12 +287,12 @@ def _publish(options: SinkOptions, batch: str, batches: Iterator[pa.RecordBatch]
 
 
 def _say(text: str) -> None:
-    """Into the log of the executor."""
+    """Write to the log of the executor."""
     print(f"daybook: {text}", file=sys.stderr, flush=True)
 
 
 def _sorted(batches: Iterator[pa.RecordBatch], order: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """A partition in the order that it has every time; it is held in memory for that."""
+    """Sort a partition, in memory, so that it has the same order every time."""
     held = list(batches)
     if held:
         table = pa.Table.from_batches(held)
@@ -300,7 +300,7 @@ def _sorted(batches: Iterator[pa.RecordBatch], order: Sequence[str]) -> Iterator
 
 
 def messages_of(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> Iterator[Message]:
-    """Rows as messages. Raises PublishError for a row that can be none."""
+    """Convert rows to messages. Raises PublishError for an invalid row."""
     for batch in batches:
         for start in range(0, batch.num_rows, BLOCK_ROWS):
             part = batch.slice(start, BLOCK_ROWS)
@@ -315,7 +315,7 @@ def _values(part: pa.RecordBatch, name: str) -> Iterable[Any]:
         return repeat(None)
     column = part.column(name)
     if pa.types.is_timestamp(column.type):
-        # Milliseconds since 1970 are what a broker understands.
+        # The broker expects milliseconds since 1970 UTC.
         column = column.cast(pa.timestamp("ms", tz=column.type.tz), safe=False).cast(pa.int64())
     values: list[Any] = column.to_pylist()
     return values

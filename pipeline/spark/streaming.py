@@ -1,12 +1,12 @@
 """`spark.readStream.format("journal")`: history as it grows, each event in one batch.
 
-An offset is `{"lsn": n}`, the LSN to be read next; a batch is what lies between two of them. One
-long-lived process next to the driver asks how far the journal is and plans; tasks read elsewhere,
-and know nothing but what their partition says. So a batch that is planned again is the same.
+An offset is `{"lsn": n}`, the LSN to read next; a batch is the events between two offsets. One
+long-lived process next to the driver finds the end of the journal and plans; tasks read in other
+processes, with only the data of their partition. So a batch that is planned again is the same.
 
-Fault model: that of `pipeline.spark.datasource`. A stream that was stopped may find that history
-has left, or meet another journal than the one of its checkpoint: both are told, never passed over.
-Must never know what is done with the rows.
+Fault model: that of `pipeline.spark.datasource`. When a stream resumes, its history may have left,
+or the journal may not be that of its checkpoint: both are errors, never skipped. Must never know
+what is done with the rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ Offset = dict[str, Any]
 
 
 class StreamPartition(InputPartition):
-    """One task's share of a batch, with all that it needs."""
+    """The split of one task in a batch, with everything that it needs."""
 
     def __init__(self, split: Split, selection: Selection, names: NameTables, hold: Hold) -> None:
         super().__init__(split)
@@ -56,7 +56,7 @@ class StreamPartition(InputPartition):
 
 
 class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Says how far the journal is, plans batches, and reads them where it was sent to."""
+    """Finds the end of the journal and plans batches next to the driver; reads in the executors."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options: Final = options
@@ -65,7 +65,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._final: int | None = None
 
     def initialOffset(self) -> Offset:
-        """Where a query begins that has no checkpoint. Raises JournalError."""
+        """Return the first offset of a query without a checkpoint. Raises JournalError."""
         self._hold.take(FIRST_LSN)
         starting = self._options.starting_lsn
         if starting == LATEST:
@@ -78,11 +78,11 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(rows) if rows else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fix where a query ends that reads what is there now."""
+        """Fix the end of a query that reads only the events that exist now."""
         self._final = self._end()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """Where the next batch ends: at what is durable, or after as many events as allowed.
+        """Return the end of the next batch: the end of durable events, or the limit of rows.
 
         Raises JournalError.
         """
@@ -95,11 +95,11 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {LSN: max(begin, end)}
 
     def reportLatestOffset(self) -> Offset:
-        """How far the journal is, for those who watch the query."""
+        """Return the end of the journal, for the progress of the query."""
         return {LSN: self._end()}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """The batch as splits. Raises JournalError."""
+        """Return the splits of a batch. Raises JournalError."""
         options = self._options
         self._hold.take(start[LSN])
         self._check(start[LSN])
@@ -112,7 +112,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if known is None:
                 return []
             wanted = known
-        # Names are known already: without them a plan looks at no more than the span.
+        # Names are already known; a plan without names reads only the span.
         selection = msgspec.structs.replace(wanted, from_lsn=span.from_lsn, to_lsn=span.to_lsn)
         bare = msgspec.structs.replace(selection, queues=(), addresses=())
         plan = make_plan(options.source, bare, names=False, split_bytes=options.split_bytes)
@@ -131,40 +131,40 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             partition.hold.renew()
 
     def commit(self, end: Offset) -> None:
-        """What lies before is done with."""
+        """Release the events before an offset."""
         self._hold.take(end[LSN])
 
     def stop(self) -> None:
         self._hold.release()
 
     def _end(self) -> int:
-        """The LSN behind what is durable and wanted."""
+        """Return the LSN after the last durable event that is wanted."""
         last = last_lsn(self._options.source)
         ending = self._options.ending_lsn
         return (last if ending is None else min(last, ending)) + 1
 
     def _check(self, begin: int) -> None:
-        """Raise JournalError unless the journal still has, or will have, what comes next."""
+        """Raise JournalError if the journal does not have, and will not get, the next event."""
         source = self._options.source
         first = first_lsn_of(source.disk())
         if begin < first:
             raise JournalError(
-                f"the stream is to go on with LSN {begin}, and history begins with LSN {first}: "
-                "what lies between left the journal. Give the archive where it went, "
-                'option("archive", "DIR or URL"), or begin with a new checkpoint'
+                f"the stream must resume with LSN {begin}, but history begins with LSN {first}: "
+                "the events between left the journal. Name the archive that has them, "
+                'option("archive", "DIR or URL"), or start with a new checkpoint'
             )
         last = last_lsn(source)
-        # What a broker that runs wrote last is not known to be durable for a moment.
+        # The last block of a running broker is not known to be durable for a moment.
         if begin > last + 1 and not (source.directory and is_running(Path(source.directory))):
             raise JournalError(
-                f"the stream is to go on with LSN {begin}, and history ends with LSN {last}: the "
-                "checkpoint is that of another journal; name the right data directory, or begin "
+                f"the stream must resume with LSN {begin}, but history ends with LSN {last}: the "
+                "checkpoint is that of another journal; name the right data directory, or start "
                 "with a new checkpoint"
             )
 
 
 def last_lsn(source: Source) -> int:
-    """LSN of the last durable event; looks at no more than the newest segment.
+    """Return the LSN of the last durable event; reads only the newest segment.
 
     Raises JournalError.
     """
@@ -175,7 +175,7 @@ def last_lsn(source: Source) -> int:
 
 
 def _known(selection: Selection, names: NameTables) -> Selection | None:
-    """The selection with the names that are known so far; None if that can select nothing."""
+    """Reduce a selection to names that are known so far; None if it then selects nothing."""
     queues = tuple(set(selection.queues) & set(names.queues.names))
     addresses = tuple(set(selection.addresses) & set(names.addresses.names))
     if bool(selection.queues) > bool(queues) or bool(selection.addresses) > bool(addresses):
@@ -184,7 +184,7 @@ def _known(selection: Selection, names: NameTables) -> Selection | None:
 
 
 class _NamesSoFar:
-    """Names of addresses and queues, learned as the journal grows."""
+    """Names of addresses and queues, collected as the journal grows."""
 
     def __init__(self, source: Source) -> None:
         self._source: Final = source
@@ -192,7 +192,7 @@ class _NamesSoFar:
         self._last_lsn = 0
 
     def up_to(self, lsn: int) -> NameTables:
-        """The names that history gave up to an LSN, at least. Raises JournalError."""
+        """Return the names up to an LSN, or more. Raises JournalError."""
         disk = self._source.disk()
         if not self._last_lsn:
             self._begin(disk)
@@ -205,7 +205,7 @@ class _NamesSoFar:
         return NameTables(self._names.addresses, self._names.queues)
 
     def _begin(self, disk: Disk) -> None:
-        """Take in what was there before the first event."""
+        """Add the names from before the first event."""
         if first_lsn_of(disk) > FIRST_LSN and self._source.directory:
             for event in beginning(Path(self._source.directory), disk).events:
                 self._names.learn(event.row, event.detail)

@@ -1,8 +1,7 @@
-"""Answering SQL questions about history in this process.
+"""SQL queries over history in this process.
 
 Modules:
 
-- `asking`: Answering questions about history in SQL, with only what they need of it read.
-- `planning`: What a question needs of history: which tables, columns and events, before any is
-  read.
+- `asking`: Runs SQL queries over history, reading only the events and columns that they need.
+- `planning`: Plans a query: which tables, columns and events it needs, before any event is read.
 """

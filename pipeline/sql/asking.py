@@ -1,9 +1,9 @@
-"""Answering questions about history in SQL, with only what they need of it read.
+"""Runs SQL queries over history, reading only the events and columns that they need.
 
-Each question is planned (`pipeline.sql.planning`) and gets an engine of its own, which reads no
-files and no network but history. A question that scans `events` once is answered while history is
-decoded; one that does so several times has what it needs stored first. `events`, `milestones` and
-the views end with the same LSN. Must never know who asks, or how answers are shown.
+Each query is planned (`pipeline.sql.planning`) and gets its own engine, which can access no files
+and no network except the history. A query that scans `events` once runs while history is decoded;
+for a query that scans it several times, the needed events are stored first. `events`, `milestones`
+and the views end with the same LSN. Must never know the caller, or how results are shown.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,15 +27,15 @@ from daybook.pipeline.sql.planning import Catalog, Need, SqlError, explained, hu
 from daybook.pipeline.views import EVENTS, MILESTONE_COLUMNS, MILESTONES, VIEWS, milestones_of
 
 DECODED: Final = "daybook_events"
-"""What was read of `events`, which has some of its columns."""
+"""The table with the decoded events, which has only some of the columns."""
 _END: Final = (1 << 63) - 1
-_NOT_READ: Final = " was not read; please report this question"
+_NOT_READ: Final = " was not read; please report this query"
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """An answer: its columns, and its rows, which come while they are taken.
+    """The result of a query: its schema, and its rows, which are computed while they are read.
 
-    `notes` are sentences for whoever asked, about names that history does not have.
+    `notes` are sentences for the user about names that history does not have.
     """
 
     schema: pa.Schema
@@ -44,7 +44,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Asking:
-    """Asks one history; a context manager."""
+    """Runs queries over one history; a context manager."""
 
     def __init__(self, history: History, memory: int = 0) -> None:
         """`memory` is in bytes: see `DuckEngine`. Raises SelectionError for an empty history."""
@@ -56,16 +56,16 @@ class Asking:
 
     @contextmanager
     def answer(self, sql: str) -> Iterator[Answer]:
-        """The answer to a question; it can be read as long as the context lasts.
+        """Run a query; the result can be read as long as the context lasts.
 
-        Raises SqlError and JournalError, also while it is read.
+        Raises SqlError and JournalError, also while the result is read.
         """
         question = self.catalog.check(sql)
         need = self.catalog.need(question)
         with ExitStack() as held:
             engine, notes = self._engine(held, need)
             if _takes_what_was_not_read(engine, question):
-                # Of a correlated subquery DuckDB carries all columns along, used or not.
+                # For a correlated subquery DuckDB passes all columns, used or not.
                 held.close()
                 engine, notes = self._engine(
                     held, msgspec.structs.replace(need, columns=ALL_COLUMNS)
@@ -77,7 +77,7 @@ class Asking:
             yield Answer(schema, _sentences(batches), notes)
 
     def _engine(self, held: ExitStack, need: Need) -> tuple[DuckEngine, tuple[str, ...]]:
-        """An engine with what is needed, and nothing else in reach. Returns notes, too."""
+        """Return an engine that can access only the needed tables, and notes."""
         engine = held.enter_context(DuckEngine(self._memory))
         notes = self._provide(held, engine, need)
         for view in VIEWS:
@@ -86,7 +86,7 @@ class Asking:
         return engine, notes
 
     def _provide(self, held: ExitStack, engine: DuckEngine, need: Need) -> tuple[str, ...]:
-        """Have the tables that are needed, and the others without rows. Returns notes."""
+        """Provide the needed tables, and the others without rows. Returns notes."""
         notes: tuple[str, ...] = ()
         selections: Sequence[Selection] = ()
         end: int | None = None
@@ -105,7 +105,7 @@ class Asking:
         return notes
 
     def _end(self, named: bool) -> tuple[int | None, NameTables]:
-        """The last LSN that there is now, and if asked for, all names that there are."""
+        """Return the current last LSN, and all names if `named`."""
         source = self._history.source
         if not (source.directory or source.archive):
             return None, NO_NAMES
@@ -113,26 +113,26 @@ class Asking:
         return plan.last_lsn, plan.names
 
     def _beginning(self) -> tuple[str, ...]:
-        """A note about where history begins, if that is not its first event."""
+        """Return a note about the beginning of the history, if it does not begin with event 1."""
         source = self._history.source
         if self._history.parquet or not (source.directory or source.archive):
             return ()
         first = first_lsn_of(source.disk())
         if first <= 1:
             return ()
-        hint = "" if source.archive else "; --with-archive asks the archive, too"
-        return (f"history begins with event {first} here, what was before it has left{hint}",)
+        hint = "" if source.archive else "; --with-archive reads the archive too"
+        return (f"history begins with event {first} here, earlier events have left{hint}",)
 
     def _possible(
         self, selections: Sequence[Selection], names: NameTables
     ) -> tuple[list[Selection], tuple[str, ...]]:
-        """The selections without names that nobody has, and those left out that have only such."""
+        """Remove unknown names from selections, and selections that have only unknown names."""
         notes: dict[str, None] = {}
         found = []
         for each in selections:
             kinds = _known(each.kinds, list(KINDS), "kind of event", notes)
             if self._history.parquet:
-                # Conditions on names are applied to Parquet files as to everything else.
+                # DuckDB applies conditions on names to Parquet files too.
                 queues: tuple[str, ...] = ()
                 addresses: tuple[str, ...] = ()
                 lists = [(each.kinds, kinds)]
@@ -151,7 +151,7 @@ class Asking:
     def _decode(
         self, held: ExitStack, engine: DuckEngine, need: Need, selections: Sequence[Selection]
     ) -> None:
-        """Have `events`, with what is needed of them."""
+        """Provide `events`, with the needed columns and rows."""
         history = self._history
         if not selections:
             engine.define(EVENTS, self._empty(ALL_COLUMNS))
@@ -162,24 +162,26 @@ class Asking:
             engine.load(DECODED, history, need.columns, hull(selections))
         else:
             _load_all(engine, history, need.columns, selections)
-        # Were a column read that is said to be not needed, the answer would be wrong in silence.
+        # If a query used a column that was not read, the result would be silently wrong, so that is
+        # an error.
         columns = (
             f'"{name}"' if name in need.columns
             else f"CAST(error('column {name}{_NOT_READ}') AS {self._types[name]})"
             for name in ALL_COLUMNS
         )  # fmt: skip
-        # Named from outside: an explanation tells an expression that has a name by that alone.
+        # Named in an outer query, because EXPLAIN shows only the name of an expression that has
+        # one.
         named = ", ".join(f'"{name}"' for name in ALL_COLUMNS)
         asked = f"SELECT {', '.join(columns)} FROM {DECODED}"
         engine.define(EVENTS, f"SELECT * FROM ({asked}) AS decoded({named})")
 
     def _empty(self, columns: Sequence[str]) -> str:
-        """A question whose answer has these columns and no rows."""
+        """Return a query whose result has these columns and no rows."""
         typed = (f'CAST(NULL AS {self._types[name]}) AS "{name}"' for name in columns)
         return f"SELECT {', '.join(typed)} WHERE false"
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the catalog."""
         self.catalog.close()
 
     def __enter__(self) -> "Asking":
@@ -190,11 +192,11 @@ class Asking:
 
 
 def _takes_what_was_not_read(engine: DuckEngine, question: str) -> bool:
-    """Whether an engine would look at columns that the question does not need."""
+    """Return whether an engine would use columns that were not read."""
     try:
         explanation = engine.ask("EXPLAIN (FORMAT JSON)\n" + question)
     except duckdb.Error:
-        # What is wrong with the question is told when it is asked.
+        # An error in the query is reported when it runs.
         return False
     return _NOT_READ in explanation.column(explanation.num_columns - 1)[-1].as_py()
 
@@ -202,7 +204,7 @@ def _takes_what_was_not_read(engine: DuckEngine, question: str) -> bool:
 def _load_all(
     engine: DuckEngine, history: History, columns: Sequence[str], selections: Sequence[Selection]
 ) -> None:
-    """Load what any of the selections has, once."""
+    """Load the union of the selections, without duplicates."""
     names = tuple(dict.fromkeys((LSN, *columns)))
     parts: list[str] = []
     for number, selection in enumerate(selections):
@@ -223,7 +225,7 @@ def _least(one: int | None, other: int | None) -> int | None:
 def _known(
     asked: tuple[str, ...], there: Sequence[str], what: str, notes: dict[str, None]
 ) -> tuple[str, ...]:
-    """The names that are there; of the others a note is taken."""
+    """Return the known names; add a note about each other name."""
     known = set(there)
     for name in asked:
         if name not in known:
@@ -234,7 +236,7 @@ def _known(
 
 
 def _sentences(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same, with what is wrong with a question told in sentences."""
+    """Yield the batches; translate errors of the query into SqlError."""
     try:
         yield from batches
     except (duckdb.Error, pa.ArrowException) as error:

@@ -1,9 +1,9 @@
-"""What a question needs of history: which tables, columns and events, before any is read.
+"""Plans a query: which tables, columns and events it needs, before any event is read.
 
-DuckDB explains the question over empty tables; what it says of each scan, its columns and the
-conditions on it, becomes columns and a selection. Conditions that are not understood are left to
-DuckDB, which applies all of them again, so the answer is the same as over everything. Must never
-know where events are, or run a question.
+DuckDB explains the query over empty tables; the columns and conditions of each scan become columns
+and a selection. Conditions that are not understood are ignored here. DuckDB applies all conditions
+again, so the result is the same as over all events. Must never know where events are, or run a
+query.
 """
 
 import json
@@ -28,11 +28,11 @@ SCAN: Final = "PYTHON_ARROW_SCAN"
 FILTER: Final = "FILTER"
 RECURSION: Final = "REC_CTE"
 MARK: Final = "milestones_"
-"""Begins the names of columns of `milestones` in explanations: scans do not name their tables."""
+"""Prefix of the columns of `milestones` in explanations, because scans do not name their tables."""
 _LEAST: Final = 1
 _MOST: Final = (1 << 63) - 1
 _NAMED: Final = {"kind": "kinds", "queue": "queues", "address": "addresses", "message": "messages"}
-"""Columns that a selection lists values of, and what it calls them."""
+"""Columns whose values a selection can list, and the names of those lists."""
 _FLIPPED: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
     exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.EQ: exp.EQ,
 }  # fmt: skip
@@ -43,15 +43,15 @@ _CANDIDATES: Final = re.compile(r"\n\tCandidate functions:\n(?:\t.*\n?)*")
 
 
 class SqlError(DaybookError):
-    """A question that cannot be answered; the text says why, and where it is wrong."""
+    """A query that cannot be run; the text says why, and where it is wrong."""
 
 
 class Need(msgspec.Struct, frozen=True):
-    """What a question needs.
+    """What a query needs.
 
-    `scans` is how often it reads `events` (2 or more for a recursion), `columns` what of them. What
-    it reads is what any of the `selections` has; without one, nothing can fit. `milestones` says
-    whether that table is read.
+    `scans` is how often it reads `events` (2 or more for a recursion), `columns` which columns of
+    it. It reads the union of the `selections`; if there are none, no event can match. `milestones`
+    says whether it reads that table.
     """
 
     scans: int = 0
@@ -61,14 +61,14 @@ class Need(msgspec.Struct, frozen=True):
 
 
 class Catalog:
-    """Empty tables and the views over them, to explain questions with; a context manager."""
+    """Empty tables and the views over them, to explain queries; a context manager."""
 
     def __init__(self) -> None:
         self._connection: Final = duckdb.connect(config={"threads": 1})
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.execute("SET python_enable_replacements = false")
         self._connection.execute("SET enable_external_access = false")
-        # It makes a join of a long list of values, which hides what is asked of the scan.
+        # It replaces a long list of values by a join, which hides the condition on the scan.
         self._connection.execute("SET disabled_optimizers = 'in_clause'")
         whole = arrow_schema(ALL_COLUMNS)
         self._connection.register(EVENTS, whole.empty_table())
@@ -81,25 +81,25 @@ class Catalog:
             self._connection.execute(f"CREATE VIEW {view.name} AS {view.sql}")
 
     def check(self, sql: str) -> str:
-        """The one question in a text. Raises SqlError for none, several, or something else."""
+        """Return the one query in a text; raises SqlError if there is not exactly one."""
         try:
             statements = self._connection.extract_statements(sql)
         except duckdb.Error as error:
             raise SqlError(explained(error)) from error
         if not statements:
-            raise SqlError("there is no question in it; ask like: SELECT count(*) FROM events")
+            raise SqlError("there is no query; write one like: SELECT count(*) FROM events")
         if len(statements) > 1:
-            raise SqlError("one question at a time, please; these are several")
+            raise SqlError("there are several queries; run one at a time")
         kind = statements[0].type.name
         if kind != "SELECT":
             raise SqlError(
-                f"{kind} is not possible: history can be asked, not changed; SELECT, WITH, FROM, "
-                "VALUES, DESCRIBE and SUMMARIZE are" + _INSTEAD.get(kind, "")
+                f"{kind} is not possible: history can be read, not changed; SELECT, WITH, FROM, "
+                "VALUES, DESCRIBE and SUMMARIZE are possible" + _INSTEAD.get(kind, "")
             )
         return statements[0].query.strip().rstrip(";")
 
     def need(self, sql: str) -> Need:
-        """What a question needs. Raises SqlError if it makes no sense."""
+        """Return what a query needs. Raises SqlError if it is invalid."""
         try:
             rows = self._connection.execute(_EXPLAIN + sql).fetchall()
         except duckdb.Error as error:
@@ -108,7 +108,7 @@ class Catalog:
         scans = [scan for tree in trees for scan in _scans(tree, ())]
         events = [scan for scan in scans if not scan.is_milestones]
         columns = {name for scan in events for name in scan.columns}
-        # Each round of a recursion reads again what it reads.
+        # Each round of a recursion scans the tables again.
         rounds = 2 if any(_recurs(tree) for tree in trees) else 1
         return Need(
             len(events) * rounds,
@@ -118,7 +118,7 @@ class Catalog:
         )
 
     def columns(self, table: str) -> list[tuple[str, str]]:
-        """Names and types of the columns of a table or view. Raises SqlError."""
+        """Return names and types of the columns of a table or view. Raises SqlError."""
         quoted = table.replace('"', '""')
         try:
             rows = self._connection.execute(f'DESCRIBE "{quoted}"').fetchall()
@@ -127,7 +127,7 @@ class Catalog:
         return [(row[0], row[1]) for row in rows]
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the connection."""
         self._connection.close()
 
     def __enter__(self) -> "Catalog":
@@ -138,18 +138,18 @@ class Catalog:
 
 
 _INSTEAD: Final = {
-    "COPY": "; --format and --output write what is answered to a file",
-    "EXPORT": "; --format and --output write what is answered to a file",
-    "ATTACH": "; --parquet and --archive name more of history",
-    "CREATE": "; name parts of a question by WITH name AS (SELECT ...)",
+    "COPY": "; --format and --output write the result to a file",
+    "EXPORT": "; --format and --output write the result to a file",
+    "ATTACH": "; --parquet and --archive add more history",
+    "CREATE": "; name parts of a query with WITH name AS (SELECT ...)",
     "MULTI": "; write a PIVOT as sums: count(*) FILTER (WHERE kind = 'Routed')",
 }
-"""What to do instead of some statements."""
+"""Alternatives to some statements."""
 
 
 def explained(error: Exception, lines_before: int = 0) -> str:
-    """What DuckDB says, without what does not help; lines are counted without those before."""
-    text = _CANDIDATES.sub("\n", str(error)).replace(_CLOSED_OFF, "questions read history alone")
+    """Shorten DuckDB's message to what is useful; subtracts `lines_before` from line numbers."""
+    text = _CANDIDATES.sub("\n", str(error)).replace(_CLOSED_OFF, "queries can read only history")
     text = _LINE.sub(lambda found: f"line {int(found[1]) - lines_before}: ", text)
     return text.replace("\nline ", "\n\nline ").replace("\n\n\n", "\n\n").strip()
 
@@ -161,7 +161,7 @@ class _Scan(msgspec.Struct, frozen=True):
 
 
 def _scans(node: dict[str, Any], conditions: tuple[str, ...]) -> Iterator[_Scan]:
-    """The scans under a node of an explanation; `conditions` are what is between it and them."""
+    """Yield the scans under a node of an explanation; `conditions` are those of the nodes above."""
     info = node["extra_info"]
     if node["name"] == SCAN:
         names = _texts(info.get("Projections"))
@@ -175,7 +175,7 @@ def _scans(node: dict[str, Any], conditions: tuple[str, ...]) -> Iterator[_Scan]
     above: tuple[str, ...] = ()
     if node["name"] == FILTER:
         texts = _texts(info.get("Expression"))
-        # A text with a line feed in it comes in pieces, which mean nothing by themselves.
+        # A condition with a line feed is split into several texts, which cannot be parsed alone.
         above = tuple(texts) if len(texts) == 1 else ()
     for child in node["children"]:
         yield from _scans(child, above)
@@ -186,7 +186,7 @@ def _recurs(node: dict[str, Any]) -> bool:
 
 
 def _texts(value: Any) -> list[str]:
-    """What an explanation says of something: nothing, a text or several."""
+    """Return the texts of an entry of an explanation, which may be nothing, one or several."""
     if value is None:
         return []
     return [value] if isinstance(value, str) else list(value)
@@ -200,7 +200,7 @@ def _parsed(condition: str) -> exp.Expr | None:
 
 
 def _named_in(condition: str) -> Iterator[str]:
-    """Columns of events that a condition names; all of them if it is not understood."""
+    """Yield the columns of events in a condition; all columns if it cannot be parsed."""
     tree = _parsed(condition)
     if tree is None:
         yield from ALL_COLUMNS
@@ -211,7 +211,7 @@ def _named_in(condition: str) -> Iterator[str]:
 
 
 class _Span:
-    """Bounds that get narrower; it is empty when they cross."""
+    """Bounds that get narrower; the span is empty when they cross."""
 
     def __init__(self, least: int, most: int) -> None:
         self.least = least
@@ -225,9 +225,9 @@ class _Span:
 
 
 def selection_of(conditions: Iterable[str]) -> Selection | None:
-    """A selection that has all events that these conditions have, None if there can be none.
+    """Return a selection that includes all events that fulfil these conditions, None if none can.
 
-    Of conditions joined by AND those count that compare one column with values.
+    Only parts joined by AND that compare one column with values are used.
     """
     narrowing = _Narrowing()
     for text in conditions:
@@ -248,14 +248,14 @@ def _joined(tree: exp.Expr, by: type[exp.And | exp.Or]) -> Iterator[exp.Expr]:
 
 
 class _Narrowing:
-    """What is left of all events, condition by condition."""
+    """A selection that is narrowed condition by condition."""
 
     def __init__(self) -> None:
         self._spans: Final = {LSN: _Span(_LEAST, _MOST), "time": _Span(-_MOST, _MOST)}
         self._values: Final[dict[str, set[str | int]]] = {}
 
     def take(self, tree: exp.Expr) -> None:
-        """Narrow by a condition, if it is one that is understood."""
+        """Narrow by a condition, if it is understood."""
         if isinstance(tree, exp.Between):
             self._compare(tree.this, exp.GTE, tree.args["low"])
             self._compare(tree.this, exp.LTE, tree.args["high"])
@@ -275,7 +275,8 @@ class _Narrowing:
             self._among(name, {number})
         elif name in self._spans and isinstance(number, int):
             span = self._spans[name]
-            # Whether a bound itself belongs to it is for DuckDB to say: its texts do not, always.
+            # Bounds are always inclusive here: explanations do not always show which; DuckDB checks
+            # again.
             if how in (exp.GT, exp.GTE):
                 span.at_least(number)
             else:
@@ -303,7 +304,7 @@ class _Narrowing:
             self._spans[name].at_least(min(numbers))
             self._spans[name].at_most(max(numbers))
         elif (name == "message" and kinds == {int} and min(numbers) > 0) or (
-            # A name that history does not know is told as #id.
+            # `#id` stands for an id without a known name, so it cannot be searched by name.
             name in _NAMED
             and kinds == {str}
             and not any(str(value).startswith("#") for value in values)
@@ -311,7 +312,7 @@ class _Narrowing:
             self._values[name] = self._values.get(name, values) & values
 
     def selection(self) -> Selection | None:
-        """What is left; None if that is nothing."""
+        """Return the selection, None if it is empty."""
         lsn, time = self._spans[LSN], self._spans["time"]
         crossed = lsn.least > lsn.most or time.least > time.most
         if crossed or any(not values for values in self._values.values()):
@@ -329,13 +330,13 @@ class _Narrowing:
 
 
 def _column(tree: exp.Expr) -> str:
-    """The name of a column of events that this is, "" if it is something else."""
+    """Return the name of a column of events, "" for other expressions."""
     tree = tree.unnest()
     return tree.name if isinstance(tree, exp.Column) and not tree.table else ""
 
 
 def _value(tree: exp.Expr) -> str | int | None:
-    """A text, a whole number, or a time in microseconds; None if it is something else."""
+    """Return a text, an integer, or a time in microseconds; None for other expressions."""
     tree = tree.unnest()
     if isinstance(tree, exp.Literal):
         if tree.is_string:
@@ -363,7 +364,7 @@ def _time(tree: exp.Expr) -> int | None:
 
 
 def widest(selections: Iterable[Selection | None]) -> tuple[Selection, ...]:
-    """Of these selections those that no other one covers."""
+    """Return the selections that no other one covers."""
     found: list[Selection] = []
     for each in selections:
         if each is None or any(hull([other, each]) == other for other in found):
@@ -374,7 +375,7 @@ def widest(selections: Iterable[Selection | None]) -> tuple[Selection, ...]:
 
 
 def hull(selections: Sequence[Selection]) -> Selection:
-    """The least selection that has all that any of these has; there must be one."""
+    """Return the smallest selection that covers all of these; there must be at least one."""
     tos = [each.to_lsn for each in selections]
     earliest = [each.since for each in selections]
     latest = [each.until for each in selections]
@@ -391,7 +392,7 @@ def hull(selections: Sequence[Selection]) -> Selection:
 
 
 def _united(lists: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """All that is in any list; an empty list has everything."""
+    """Return the union of lists; an empty list stands for everything."""
     if not all(lists):
         return ()
     return tuple(sorted({value for each in lists for value in each}))

@@ -10,7 +10,7 @@ LEFT = {
     "history": 0,
     "journal": 0,
     "paging": 47,
-    "pipeline": 75,
+    "pipeline": 0,
     "protocols": 10,
     "recovery": 0,
     "server": 100,

@@ -175,7 +175,7 @@ def test_what_cannot_be_made_again_is_told(tmp_path: Path, how: str) -> None:
     report = run("--data", data, "--to", target)
     assert report.exit_code == 1
     (told,) = report.output.splitlines()[2:]
-    assert told.startswith(f"segment {gone.segment} is not whole in the archive, and not in the h")
+    assert told.startswith(f"segment {gone.segment} is incomplete in the archive, and the given h")
     assert f"{file}: " in told
     assert told.endswith("; name a data directory or an archive of segments that has it")
 

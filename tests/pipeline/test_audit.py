@@ -180,7 +180,7 @@ def test_events_that_are_missing(tmp_path: Path) -> None:
     assert [(fault.kind, fault.lsns, fault.events, fault.text) for fault in result.faults] == [
         ("lsn-gap", (19, 30), 10, "events 20 to 29 are missing"),
         ("lsn-gap", (49, 51), 1, "event 50 is missing"),
-        ("lsn-gap", (60, 60), 1, "event 60 is there twice"),
+        ("lsn-gap", (60, 60), 1, "event 60 exists twice"),
     ]
     assert not result.is_clean
 

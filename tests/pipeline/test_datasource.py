@@ -262,8 +262,8 @@ MISTAKES = [
     ({"lsn": "9..2"}, "ends before it begins"),
     ({"kinds": "Routd"}, "did you mean Routed?"),
     ({"startingLsn": "soon"}, "write earliest, latest or a whole number"),
-    ({"selection": "{"}, "no Selection as JSON"),
-    ({"selection": "{}", "lsn": "1"}, "option lsn makes no sense here"),
+    ({"selection": "{"}, "not a Selection as JSON"),
+    ({"selection": "{}", "lsn": "1"}, "option lsn is not possible here"),
 ]
 
 
@@ -276,12 +276,12 @@ def test_mistakes_are_told(options: dict[str, str], text: str) -> None:
 
 
 def test_options_of_streams_are_told_to_be(history: Path) -> None:
-    with pytest.raises(SelectionError, match=r"option startingLsn makes no sense here: .* streams"):
+    with pytest.raises(SelectionError, match=r"startingLsn is not possible here: .* streams"):
         reader_of(history, "lsn", startingLsn="1")
 
 
 def test_a_schema_of_ones_own_is_refused(history: Path) -> None:
-    with pytest.raises(SelectionError, match="choose columns by the option columns"):
+    with pytest.raises(SelectionError, match="choose columns with the option columns"):
         source_of(history).reader(from_arrow_schema(arrow_schema(["lsn"])))
 
 

@@ -222,7 +222,7 @@ def test_a_job_tells_files_that_cannot_be_read_in_a_sentence(
 def test_memory_that_does_not_suffice_is_told() -> None:
     with DuckEngine(memory=64 << 20) as engine:
         engine.connection.execute("SET temp_directory = ''")
-        with pytest.raises(JournalError, match="DuckDB cannot go on: Out of Memory Error"):
+        with pytest.raises(JournalError, match="DuckDB cannot continue: Out of Memory Error"):
             engine.ask("SELECT array_agg(repeat('x', 1000) || range) FROM range(1000000)")
 
 

@@ -301,7 +301,7 @@ def test_a_flipped_bit_is_told_where_the_file_is_needed(
     content[int(part * len(content))] ^= 1
     file.write_bytes(content)
     os.utime(file, ns=(before, before + 1))
-    told = f"{re.escape(str(file))}: it was changed since it was written: .*archive --verify` names"
+    told = f"{re.escape(str(file))}: it was changed since it was written: .*archive --verify` lists"
     with pytest.raises(ArchiveError, match=told):
         from_parquet(mine.both, EVERYTHING, ["lsn"])
     behind = ParquetArchive(str(mine.parquet)).segments()[0].last_lsn + 1

@@ -218,7 +218,7 @@ def test_a_dropped_row_is_found(place: Place) -> None:
     first = place.segments[2].first_lsn
     place.rewrite(2, lambda table: table.filter(pc.not_equal(table.column("lsn"), first + 9)))
     assert place.faults() == [
-        (place.file(2).name, first, f"LSN {first + 9} should follow, and LSN {first + 10} is there")
+        (place.file(2).name, first, f"LSN {first + 9} should follow, but LSN {first + 10} does")
     ]
 
 
@@ -239,7 +239,7 @@ def test_an_invented_row_is_found(place: Place) -> None:
 
     place.rewrite(2, more)
     ((_, _, what),) = place.faults()
-    assert what == f"it goes on behind LSN {last}, the segment's last"
+    assert what == f"it continues after LSN {last}, the segment's last"
 
 
 def test_other_columns_are_found(place: Place) -> None:
@@ -251,7 +251,7 @@ def test_other_columns_are_found(place: Place) -> None:
 def test_nulls_where_none_can_be_are_found(place: Place) -> None:
     place.rewrite(0, lambda table: with_cell(table, "body", 3, None))
     ((found, _, what),) = place.faults()
-    assert (found, what) == (place.file(0).name, "column body has nulls, which it cannot have")
+    assert (found, what) == (place.file(0).name, "column body has nulls, which it must not have")
 
 
 def test_swapped_files_are_found(place: Place) -> None:
@@ -260,7 +260,7 @@ def test_swapped_files_are_found(place: Place) -> None:
     one.write_bytes(other.read_bytes())
     other.write_bytes(keep)
     told = place.faults()
-    changed = "it was changed since it was written: its SHA-256 is another than was listed"
+    changed = "it was changed since it was written: its SHA-256 differs from the manifest's"
     assert [(name, what) for name, _, what in told if what == changed] == [
         (one.name, changed), (other.name, changed),
     ]  # fmt: skip
@@ -306,23 +306,23 @@ def test_changed_names_are_found(place: Place) -> None:
     told = [what for _, _, what in place.faults()]
     assert "column address is 'orders', its block says 'others'" in told
     path.write_text("[]")
-    with pytest.raises(ArchiveError, match="it does not say what ids stand for"):
+    with pytest.raises(ArchiveError, match="it is not a table of names"):
         place.prove()
 
 
 def test_damaged_manifests_are_found(place: Place) -> None:
     place.about(1, ".json").write_bytes(b"{")
-    with pytest.raises(ArchiveError, match="it is no manifest of a segment"):
+    with pytest.raises(ArchiveError, match="it is not a manifest of a segment"):
         assert place.segments
     first, gap = place.faults()
-    assert first[2].startswith("it is no manifest of a segment: ")
+    assert first[2].startswith("it is not a manifest of a segment: ")
     assert "are missing between" in gap[2]
 
 
 def test_a_manifest_that_says_otherwise_than_the_proof_is_found(place: Place) -> None:
     place.list_again(1, last_hash="00" * 16)
     told = [what for _, _, what in place.faults()]
-    assert "its manifest says something else than its proof" in told
+    assert "its manifest contradicts its proof" in told
     assert f"it does not carry the hash of the last block of {place.segments[1].segment}" in told
 
 
@@ -389,8 +389,8 @@ def test_rows_and_proof_changed_together_are_found_by_the_chain(place: Place) ->
     place.list_again(1)
     (fault,) = place.faults()
     exact = place.segments[1].exact
-    assert fault[2].startswith(f"{exact - 1} blocks give their hash instead of {exact}")
-    with pytest.raises(ArchiveError, match="does not come out as it was"):
+    assert fault[2].startswith(f"{exact - 1} blocks have their hash instead of {exact}")
+    with pytest.raises(ArchiveError, match="cannot be restored bit for bit"):
         restore(place.archive, place.data.parent / "restored", now=0)
 
 
@@ -405,7 +405,9 @@ def test_another_zstd_proves_by_digest_and_restores_nothing(
     assert report.ok
     assert report.alike > 0
     assert report.exact + report.alike == report.blocks
-    with pytest.raises(ArchiveError, match=r"another version of zstd wrote it than 9\.9\.9"):
+    with pytest.raises(
+        ArchiveError, match=r"another version of zstd wrote it than the installed 9\.9\.9"
+    ):
         restore(place.archive, place.data.parent / "restored", now=0)
     assert segment_names(RealDisk(place.data.parent / "restored" / "journal")) == []
 
@@ -458,7 +460,7 @@ def test_restoring_a_range_and_over_something_else(place: Place) -> None:
     with pytest.raises(ArchiveError, match="no segment of this range is archived here"):
         restore(place.archive, target, now=0, from_lsn=10_000_000)
     (target / "journal" / one.segment).write_bytes(b"something else")
-    with pytest.raises(JournalError, match="is there, and is not the segment that was archived"):
+    with pytest.raises(JournalError, match="exists, but is not the segment that was archived"):
         restore(place.archive, target, now=0, from_lsn=one.first_lsn, to_lsn=one.last_lsn)
 
 
@@ -492,7 +494,7 @@ def test_a_proof_of_a_later_version_is_refused(place: Place) -> None:
     packed[len(PROOF_MAGIC)] = 2
     with pytest.raises(Damage, match="the proof has format version 2, this release reads 1"):
         decode_proof(bytes(packed) + hashlib.sha256(packed).digest())
-    with pytest.raises(Damage, match="it is no proof"):
+    with pytest.raises(Damage, match="it is not a proof"):
         decode_proof(b"something else")
 
 

@@ -370,9 +370,9 @@ def test_where_a_message_goes(
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ("a =", "no condition in SQL"),
-        ("1=1) UNION SELECT (1", "no condition in SQL"),
-        ("lsn > 1; DROP TABLE x", "no condition in SQL"),
+        ("a =", "not a condition in SQL"),
+        ("1=1) UNION SELECT (1", "not a condition in SQL"),
+        ("lsn > 1; DROP TABLE x", "not a condition in SQL"),
         ("lsn = (SELECT max(lsn) FROM replay_seen)", "more than one event"),
         ("count(*) > 1", "more than one event"),
         ("headers.stock = 'x'", r"a header like headers\['stock'\]"),
@@ -402,7 +402,7 @@ def test_a_state_is_kept_whole_and_by_one(tmp_path: Path) -> None:
             pass
     with file.held():
         file.path.write_text("{}")
-        with pytest.raises(SelectionError, match="no state of a replay"):
+        with pytest.raises(SelectionError, match="not the state of a replay"):
             file.load()
 
 

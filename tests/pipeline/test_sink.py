@@ -90,8 +90,8 @@ def test_options_have_defaults_and_count_in_any_case() -> None:
         (PLAIN, "value binary", "no column body"),
         (PLAIN, "body int", "column body is int; make it binary or string"),
         (PLAIN, "body binary, prioritiy int", "did you mean priority"),
-        (PLAIN, "body binary, when date", "means nothing to the sink"),
-        ({"url": URL, "id": "q"}, "body binary", "say where to"),
+        (PLAIN, "body binary, when date", "the sink has no use for column"),
+        ({"url": URL, "id": "q"}, "body binary", "name the address"),
     ],
 )
 def test_what_makes_no_sense_is_told(options: dict[str, str], ddl: str, words: str) -> None:

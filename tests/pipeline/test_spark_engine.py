@@ -156,7 +156,7 @@ def test_mistakes_are_sentences(engine: SparkEngine, history: History) -> None:
     engine.load("events", history, ("lsn",))
     for sql, text in {
         "SELECT lns FROM events": "name `lns` cannot be resolved. Did you mean",
-        "SELECT FROM WHERE": "this is no SQL that can be asked",
+        "SELECT FROM WHERE": "this is not SQL that Spark can run",
         "SELECT * FROM nothing": "The table or view `nothing` cannot be found",
         "SELECT CAST('x' AS int) AS n FROM events": "The value 'x' of the type",
     }.items():
@@ -219,7 +219,7 @@ def test_without_java_that_is_said(tmp_path: Path) -> None:
         "try: s.session()\nexcept s.SparkError as e: print(e)"
     )
     done = started(told, JAVA_HOME=str(tmp_path))
-    assert done.stdout.startswith("Spark needs Java 17 or newer, and there is none"), done.stderr
+    assert done.stdout.startswith("Spark needs Java 17 or newer, and none was found"), done.stderr
 
 
 def test_why_spark_did_not_start() -> None:

@@ -159,7 +159,7 @@ def test_what_left_while_it_was_stopped_is_told(journal: Growing, tmp_path: Path
 def test_the_checkpoint_of_another_journal_is_told(journal: Growing) -> None:
     reader = reader_of(journal.directory)
     assert reader.latestOffset({"lsn": 201}, ALL) == {"lsn": 201}
-    with pytest.raises(JournalError, match="LSN 202, and history ends with LSN 200"):
+    with pytest.raises(JournalError, match="LSN 202, but history ends with LSN 200"):
         reader.latestOffset({"lsn": 202}, ALL)
 
 

@@ -61,7 +61,7 @@ def test_its_form_is_for_ever() -> None:
         ({"bytes": 0}, "its LSNs or its size in bytes are impossible"),
         ({"segment": segment_name(2)}, "it describes segment 00000000000000000002.seg"),
         ({"first_lsn": 2}, "it describes segment 00000000000000000001.seg, LSN 2"),
-        ({"bytes": "many"}, "it is no manifest"),
+        ({"bytes": "many"}, "it is not a manifest"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

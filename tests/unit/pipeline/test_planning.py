@@ -220,7 +220,7 @@ def test_a_gap_is_told(data: Path, tmp_path: Path) -> None:
     gone = int(segments[2][:20]), int(segments[3][:20]) - 1
     remove(RealDisk(data / "journal"), segments[:3])
     source = Source(str(data), archived)
-    what = f"events {gone[0]} to {gone[1]} are missing: segment {segments[3]} does not go on"
+    what = f"events {gone[0]} to {gone[1]} are missing: segment {segments[3]} does not continue"
     with pytest.raises(JournalError, match=what):
         make_plan(source, Selection())
     with pytest.raises(JournalError, match=what):
@@ -249,7 +249,7 @@ def test_segments_of_another_journal_are_told(
     assert len(shared) > 1
     content = (tmp_path / "other" / "journal" / shared[1]).read_bytes()
     (data / "journal" / shared[1]).write_bytes(content)
-    with pytest.raises(Corruption, match="of different journals"):
+    with pytest.raises(Corruption, match="belong to different journals"):
         make_plan(Source(str(data)), Selection())
 
 

@@ -152,9 +152,9 @@ def test_a_question_may_be_longer_than_the_name_of_a_file(history: Any) -> None:
     [
         (["SELECT kin FROM events"], '"kind"'),
         (["SELEC"], "syntax error"),
-        (["DELETE FROM events"], "history can be asked, not changed"),
+        (["DELETE FROM events"], "history can be read, not changed"),
         (["COPY events TO '/tmp/x'"], "--output"),
-        (["SELECT * FROM read_text('/etc/passwd')"], "questions read history alone"),
+        (["SELECT * FROM read_text('/etc/passwd')"], "queries can read only history"),
         (["SELECT", "1", "2"], "into quotes"),
         (["SELECT 1", "--format", "parquet"], "not for standard output; name a file with --output"),
         (["/nowhere/at/all"], "/nowhere/at/all: there is no such directory"),
