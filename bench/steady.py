@@ -184,7 +184,7 @@ class Life:
         )
 
 
-ROUND_FAILED: Final = "retention cannot go on"
+ROUND_FAILED: Final = "retention cannot continue"
 """Said of a round that failed, and no fault by itself: `_catch_up` sees that it was done again."""
 
 

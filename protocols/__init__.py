@@ -1,4 +1,4 @@
-"""One folder a protocol: sans-IO sessions that turn bytes into commands and effects into bytes.
+"""One folder for each protocol: sans-IO sessions turn bytes into commands and effects into bytes.
 
 - `port`: what a protocol offers the server, and what it needs of the engine and of the server
 - `registry`: which protocol an acceptor speaks, by its scheme
@@ -9,9 +9,9 @@ No protocol imports another, and none knows sockets, clocks or files.
 
 Modules:
 
-- `port`: The port between the server and its protocols: what each offers the other, and no more.
+- `port`: The interfaces between the server and its protocols.
 - `probe`: HTTP/1.1 for supervisors and monitoring: `GET /live`, `GET /ready` and `GET /metrics`.
-- `registry`: The registry: which protocol an acceptor speaks, by its scheme. Adding one is a line
+- `registry`: The registry: the protocols by the scheme of their acceptors. Adding one is a line
   here.
 - `stomp`: STOMP 1.0, 1.1 and 1.2: sessions without input and output.
 """

@@ -1,13 +1,13 @@
-"""The port between the server and its protocols: what each offers the other, and no more.
+"""The interfaces between the server and its protocols.
 
-A protocol is registered by an `Offer`: the scheme of its acceptors, their options, and how its
-sessions are made. There are two kinds of sessions. Those of `Messaging` protocols take part: they
-give the engine commands, and what they say waits for the disk. Those of `Watching` protocols look
-on: they see what `Sight` shows, decide nothing, and leave nothing in the journal.
+A protocol is registered with an `Offer`: the scheme of its acceptors, their options, and how its
+sessions are made. There are two kinds of sessions. Those of `Messaging` protocols give the engine
+commands, and their output waits until its events are durable. Those of `Watching` protocols only
+read what `Sight` shows; they decide nothing, and write nothing to the journal.
 
-Sessions do no I/O. They get bytes and the time (microseconds since 1970) with each call; output,
-deadlines and the end of the connection are attributes that their owner reads afterwards. Whatever
-the peer sends, no call of a session raises an exception. Must never know a protocol.
+Sessions do no I/O. They get bytes and the time (microseconds since 1970 UTC) with each call;
+output, deadlines and the end of the connection are attributes that their owner reads afterwards. No
+input of the peer makes a call of a session raise an exception. Must never know a single protocol.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,13 +18,13 @@ from daybook.engine.commands import Command
 from daybook.engine.outcomes import Outcome
 from daybook.engine.refusals import Refusal
 
-# ---- what messaging sessions need of the engine
+# ---- what messaging sessions need from the engine
 
 
 class BrokerPort(Protocol):
-    """Takes commands: the answer is a Refusal or the LSN to wait for, 0 for none.
+    """Executes commands; the result is a Refusal or the LSN to wait for, 0 for none.
 
-    `budget` says how much may be done before others have their turn.
+    `budget` limits the work of one turn.
     """
 
     budget: Budget
@@ -34,16 +34,19 @@ class BrokerPort(Protocol):
         ...
 
     def holders(self, connection: int, message: int) -> Sequence[int]:
-        """Ids of the consumers of a connection, opened to be asked this, that have a message."""
+        """Return the ids of a connection's consumers that have a message in flight.
+
+        The connection must have been opened with `finds_holders`.
+        """
         ...
 
     @property
     def lsn(self) -> int:
-        """LSN of the last event decided."""
+        """LSN of the last decided event."""
         ...
 
     def outcome(self, since: int) -> Outcome | None:
-        """Say what became of the message that was just sent; `since` is the LSN before it."""
+        """Return the outcome of the message that was just sent; `since` is the LSN before it."""
         ...
 
 
@@ -73,9 +76,9 @@ class DeliveredMessage(Protocol):
 
 
 class Body(NamedTuple):
-    """The body of a large message in the output: after `at` bytes of it, `size` bytes of chunks.
+    """The place of a large message's body in the output: `size` bytes of chunks, after `at` bytes.
 
-    `message` is whose body it is, and `consumer` who gets it.
+    `message` is the id of the message, `consumer` that of the consumer who gets it.
     """
 
     at: int
@@ -86,12 +89,12 @@ class Body(NamedTuple):
 
 
 class Session(Protocol):
-    """What every session offers. Its owner
+    """The interface of every session. Its owner
 
-    - calls `tick` right after making it and again whenever `next_deadline` (0: none) has come;
+    - calls `tick` right after creating it and again whenever `next_deadline` (0: none) is reached;
     - sends the bytes of `out` and empties it after each call;
-    - reads no more of the peer while `has_more` is set, and calls `proceed` when others had their
-      turn: there is work left for which one call would take too long;
+    - reads no more from the peer while `has_more` is set, and calls `proceed` after other sessions
+      had their turn: the remaining work would take too long for one call;
     - closes the connection `close_delay_ms` after its output has left when `closing` is set, and
       logs `error`, unless it is empty, as the reason.
     """
@@ -104,33 +107,33 @@ class Session(Protocol):
     next_deadline: int
 
     def receive(self, data: bytes, now: int) -> None:
-        """Take bytes of the peer, cut anywhere; after the end of the session they are ignored."""
+        """Process bytes of the peer, split anywhere; ignored after the end of the session."""
         ...
 
     def proceed(self, now: int) -> None:
-        """Go on where it was stopped."""
+        """Resume the remaining work."""
         ...
 
     def tick(self, now: int) -> None:
-        """Do what time asks for."""
+        """Do what is due at this time."""
         ...
 
     def clock_stepped(self, step: int, now: int) -> None:
-        """The clock was set by `step` microseconds, to `now`: no peer is given up for that."""
+        """The clock was set by `step` microseconds, to `now`; no peer was silent for that time."""
         ...
 
 
 class MessagingSession(Session, Protocol):
-    """What a session that takes part offers as well. Its owner also
+    """The further interface of a session of a Messaging protocol. Its owner also
 
-    - lets output leave when LSN `gate` is durable, with the bodies of large messages (`bodies`) in
-      their places;
-    - answers a `login_request` (login, passcode, client id) by `authenticated`; then `connection`
-      is the id that the engine gave;
-    - records a `refusal` (reason, protocol, login, text) as far as strangers may be recorded;
-    - reads no more of the peer while `is_blocked` is set, and calls `proceed` when the turn of the
-      connection has come (`engine.line`);
-    - sets `is_unheard` when it reads nothing of the peer, until it calls `listen_again`;
+    - sends output when LSN `gate` is durable, with the bodies of large messages (`bodies`) in their
+      places;
+    - answers a `login_request` (login, passcode, client id) with `authenticated`; after that
+      `connection` is the engine's id of the connection;
+    - records a `refusal` (reason, protocol, login, text), within the limit for peers without login;
+    - reads no more from the peer while `is_blocked` is set, and calls `proceed` when it is the
+      connection's turn (`engine.line`);
+    - sets `is_unheard` while it reads nothing from the peer, until it calls `listen_again`;
     - calls `connection_lost` when the connection ended, for whatever reason.
     """
 
@@ -145,12 +148,12 @@ class MessagingSession(Session, Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of memory that are kept of what the peer sent."""
+        """Bytes of memory that hold input of the peer."""
         ...
 
     @property
     def first_chunk(self) -> int:
-        """LSN of the first chunk of the body that the peer is sending, 0 if there is none."""
+        """LSN of the first chunk of the body that the peer is sending, 0 if none."""
         ...
 
     def authenticated(self, user: str | None, text: str, now: int) -> None:
@@ -158,19 +161,19 @@ class MessagingSession(Session, Protocol):
         ...
 
     def listen_again(self, now: int) -> None:
-        """What the peer says is read again."""
+        """The owner reads from the peer again."""
         ...
 
     def is_taking(self, now: int) -> None:
-        """The peer takes what it is sent."""
+        """The peer is reading the output."""
         ...
 
     def is_ahead(self, durable_lsn: int, chunk_count: int) -> bool:
-        """Whether so many chunks of the body that the peer is sending are not durable yet."""
+        """Return whether `chunk_count` chunks of the peer's current body are not durable yet."""
         ...
 
     def dismiss(self, what: str, advice: str, now: int, reason: int) -> None:
-        """End the conversation because the broker does, and tell the peer why."""
+        """End the session on behalf of the broker, and send the peer the reason."""
         ...
 
     def connection_lost(self, now: int, reason: int = ..., text: str = "") -> None:
@@ -178,11 +181,11 @@ class MessagingSession(Session, Protocol):
         ...
 
 
-# ---- what the server shows to those who look on
+# ---- what the server shows to Watching protocols
 
 
 class Family(NamedTuple):
-    """A figure and its meaning. `kind` is "gauge", "counter" or "histogram".
+    """A metric and its meaning. `kind` is "gauge", "counter" or "histogram".
 
     A name ends with its unit (seconds, bytes), that of a counter with `_total`; it is unique.
     """
@@ -194,14 +197,14 @@ class Family(NamedTuple):
 
 
 class Histogram(NamedTuple):
-    """How many observations were at most each bound, the last one infinite; and their sum."""
+    """Cumulative counts of observations by upper bound, the last one infinite; and their sum."""
 
     buckets: tuple[tuple[float, int], ...]
     sum: float
 
 
 class Reading(NamedTuple):
-    """Values of a figure, each with the values of its labels.
+    """Values of a metric, each with the values of its labels.
 
     Several readings of one family follow each other.
     """
@@ -211,20 +214,20 @@ class Reading(NamedTuple):
 
 
 class Sight(Protocol):
-    """What the server shows those who look on; each call and each step takes little time."""
+    """What the server shows to Watching protocols; each call and each step takes little time."""
 
     def ending(self) -> str:
-        """Why the process is about to end; empty if it is not."""
+        """Return why the process is about to end; "" if it is not."""
         ...
 
     def unready(self) -> str:
-        """Why no messages are taken, in a few words that strangers may read; empty: they are."""
+        """Return why no messages are accepted, in words for anybody; "" if they are."""
         ...
 
     def readings(self, names_max: int) -> Iterator[Reading | None]:
-        """All figures, in slices between which others may have their turn; None: one without any.
+        """Yield all metrics, one slice for each turn; None for a slice without values.
 
-        At most so many queues, and so many addresses, have values of their own.
+        At most `names_max` queues, and as many addresses, have values of their own.
         """
         ...
 
@@ -272,7 +275,7 @@ Value: TypeAlias = str | int | bool | tuple[str, ...]
 
 
 class ProtocolOption(NamedTuple):
-    """A key of an [[acceptor]] that belongs to a protocol; `default` is as the file has it."""
+    """A key of an [[acceptor]] that belongs to a protocol; `default` is as written in the file."""
 
     name: str
     range: Range
@@ -281,7 +284,7 @@ class ProtocolOption(NamedTuple):
 
 
 class Messaging(Protocol):
-    """A protocol whose sessions take part, with the options of an acceptor.
+    """A protocol that sends and receives messages, with the options of an acceptor.
 
     `room` is how many bytes of deliveries may be on their way to one connection.
     """
@@ -294,7 +297,7 @@ class Messaging(Protocol):
 
 
 class Watching(Protocol):
-    """A protocol whose sessions look on, with the options of an acceptor."""
+    """A protocol that only shows figures, with the options of an acceptor."""
 
     def session(self, sight: Sight) -> Session:
         """Make the session of a connection."""
@@ -302,12 +305,12 @@ class Watching(Protocol):
 
 
 class Offer(NamedTuple):
-    """A protocol, as the registry has it.
+    """A protocol in the registry.
 
-    `listen` and `connections` are the defaults of its acceptors. Of `messaging` and `watching` one
-    is set: it takes the values of `options` by name, and raises ValueError if they do not go
-    together. What sessions import is imported then, not before. `refusal` says why a connection is
-    not taken, in bytes of the protocol.
+    `listen` and `connections` are the defaults of its acceptors. Exactly one of `messaging` and
+    `watching` is set: it gets the values of `options` by name, and raises ValueError if they
+    contradict each other. Modules of the sessions are imported only then. `refusal` encodes the
+    reason why a connection is refused.
     """
 
     scheme: str
@@ -320,7 +323,7 @@ class Offer(NamedTuple):
     watching: Callable[[Mapping[str, Value]], Watching] | None = None
 
     def check(self, values: Mapping[str, Value]) -> None:
-        """Raise ValueError if the values of the options do not go together."""
+        """Raise ValueError if the values of the options contradict each other."""
         make = self.messaging or self.watching
         assert make is not None
         make(values)

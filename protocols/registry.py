@@ -1,6 +1,6 @@
-"""The registry: which protocol an acceptor speaks, by its scheme. Adding one is a line here.
+"""The registry: the protocols by the scheme of their acceptors. Adding one is a line here.
 
-The first is what acceptors speak unless they say otherwise.
+The first protocol is the default.
 """
 
 from typing import Final

@@ -4,84 +4,69 @@ Modules:
 
 - `acceptor_options`: The tables of keys of an [[acceptor]]: name, type, default, and meaning of
   each.
-- `admission`: Who may connect: how many sockets there are, from where, and how many have not logged
-  in.
-- `blocked`: Peers whose command waits for room at a full address: not read, and let go on in order.
-- `config`: The configuration: a file and flags become frozen structs, or an error that says what is
-  right.
-- `config_source`: What a configuration file and flags say, before anybody asks whether it is right.
-- `connections`: Connections as administrators see them: listed by pages, and closed by number, user
-  or address.
-- `control`: The control socket: how the command line talks to the broker that runs on a data
+- `admission`: Limits on connections: in total, for each address, and for connections without a
+  login.
+- `blocked`: Blocked peers: their command waits for space at a full address. They resume in order.
+- `config`: The configuration: parses a file and flags into frozen structs, or reports all errors.
+- `config_source`: Reads a configuration file and flags, without checking the values.
+- `connections`: Connections for administrators: listed in pages, and closed by id, user or address.
+- `control`: The control socket, over which the command line talks to the broker of a data
   directory.
-- `deadlines`: When sessions want to be called next: a heap of deadlines, without those of peers
-  that have gone.
-- `descriptors`: Descriptors of the broker's process: how many there are, and how many of them are
+- `deadlines`: The deadlines of sessions: a heap that also bounds its obsolete entries.
+- `descriptors`: The file descriptors of the broker: how many there are, and how many are reserved
   for files.
 - `disk_space`: How full the disk of the data directory is, and whether that is too full.
 - `disk_watch`: Watching the disk of the data directory: is it full, by its limits or because no
   segment fits?
-- `door`: The door of the broker: all that stands between a peer that connects and a user's
-  connection.
-- `ending`: The end of a broker: what was decided becomes durable, if that is still possible, and
-  all ends.
-- `entrances`: Where the connections of an acceptor lead: to the hub, or to those who look on.
-- `error_frames`: Logging the ERROR frames that end connections: who got which, without drowning the
-  log.
-- `figures`: The figures of a broker: what each is called, what it means, and where it is read.
-- `guard`: The guard: a thread that takes the signals of a serving broker, and that nothing can hold
-  up.
-- `hangups`: Noticing that peers are gone of whom nothing is read.
-- `health`: What is wrong with a broker, and whether that keeps it from taking messages.
+- `door`: The checks between a new socket and the connection of a user.
+- `ending`: The stop of a broker: all decided events become durable, if that is still possible.
+- `entrances`: Connects an acceptor to the hub, or to the connections of Watching protocols.
+- `error_frames`: Logs the ERROR frames that end connections, with a limit on the number of lines.
+- `figures`: The metrics of a broker: name, meaning, and how each is read.
+- `guard`: The guard: a thread that handles the signals of a broker even when its event loop hangs.
+- `hangups`: Detects closed connections of peers from which nothing is read.
+- `health`: The problems of a broker, and whether they prevent it from accepting messages.
 - `hub`: The hub: where sessions, engine, outbox and journal writer meet. No asyncio, no sockets, no
   threads.
-- `hub_options`: What the configuration says to the hub. Must never know which hub, or when.
-- `indexing`: Keeping an indexer running beside the broker, and telling the hub how far it is (ADR
+- `hub_options`: Converts the configuration to options of the hub. Must never know a hub.
+- `indexing`: Keeps an indexer running beside the broker, and reports its progress to the hub (ADR
   8).
 - `journaling`: The data directory of a broker, from before its event loop to after it.
-- `keeping`: What the hub needs of those who keep the journal: who writes it, and who reads chunks
-  back.
-- `kinds`: Types of configuration values: what they are called, and how what was written is
-  understood.
-- `leaving`: Carrying out the steps of a round of retention, while clients are served.
+- `keeping`: What the hub needs of the journal: a writer, and a reader of chunks.
+- `kinds`: Types of configuration values: their names in the documentation, and their parsers.
+- `leaving`: Executes the steps of a round of retention, while clients are served.
 - `listeners`: Listening sockets and connections: the asyncio shell around the hub.
-- `logins`: Logins: who is let in at once, who waits for a passcode to be hashed, and who may not
-  even wait.
+- `logins`: Logins: accepted at once, queued for hashing the passcode, or refused.
 - `logs`: Structured logs on standard error: for people on a terminal, JSON lines otherwise.
-- `machine_memory`: How much memory there is: that of the machine, or less where a control group
-  allows less.
-- `memory`: The account of memory: everything that grows with what clients do, and what is done
-  about it.
-- `memory_limits`: What the configuration says about memory, as the limits of the account and of the
+- `machine_memory`: The available memory: that of the machine, or less if a control group has a
+  lower limit.
+- `memory`: The memory account: memory that clients can make grow, and its limits.
+- `memory_limits`: Converts the configuration of memory to the limits of the account and of the
   engine.
-- `notifying`: Telling systemd how the broker is: ready, stopping, alive (`sd_notify(3)`,
+- `notifying`: Notifies systemd that the broker is ready, stopping, alive (`sd_notify(3)`,
   `Type=notify`).
-- `onlookers`: Those who look on: connections of protocols that see the broker and decide nothing
+- `onlookers`: Onlookers: connections of Watching protocols, which read figures and decide nothing
   (ADR 30).
-- `option`: A row of the tables of configuration keys, and what to say of a key that is in none.
+- `option`: A row of the tables of configuration keys, and the error for an unknown key.
 - `options`: The tables of configuration keys: section, name, type, default, and meaning of each.
-- `outbox`: The outbox: bytes wait here until what they speak of is durable (promise P1).
-- `peer`: A peer: one connection, its session, its transport, and what is on the way between them.
-- `ports`: What is said to the hub and by it: options and notices.
-- `refusals`: What the journal keeps of peers that were not let in: little, whatever they send and
-  how often.
-- `retention`: Retention: history leaves the live set by whole segments, and nothing that is queued
-  with it.
+- `outbox`: The outbox: output waits here until the events that it reports are durable (promise P1).
+- `peer`: A peer: one connection, its session, its transport, and the bytes between them.
+- `ports`: The hub's options and notices.
+- `refusals`: Records refused logins in the journal, with a limit on their number and content.
+- `retention`: Retention: whole segments leave the live set; queued messages stay.
 - `service`: The broker as a process: start, serve, reload, stop.
-- `sight`: What the server shows those who look on: whether it lives, whether it is ready, and
-  figures.
-- `slow_consumers`: Consumers that are slower than the settings of their address want them: found,
-  told of, ended.
-- `supervision`: Supervision of background work: nothing that the server does by itself ends in
-  silence.
-- `tally`: Counting what strangers can cause often: the first of a kind is told, the others are
+- `sight`: What the server shows to Watching protocols: whether it is live and ready, and its
+  metrics.
+- `slow_consumers`: Slow consumers, by the settings of their address: detects, reports and
+  disconnects them.
+- `supervision`: Supervision of background work, so that no failure of it goes unnoticed.
+- `tally`: Limits reports that strangers can cause: the first of a kind is reported, others are
   counted.
 - `toml_source`: A TOML file with the line of every key, so that errors can point at it.
-- `turns`: Turns: who goes on in the next one, how much each may do in it, and how long they take
+- `turns`: Turns: which peers continue in the next one, how much work each may do, and turn times
   (ADR 27).
-- `unindexed`: What is journaled and not indexed yet, and what senders meet because of it.
+- `unindexed`: The bytes that are journaled but not indexed yet, and their limit.
 - `users`: Who may log in: logins with salted, slow hashes of their passcodes, in a file.
 - `version`: The version of this release, as the distribution says.
-- `views`: What can be seen of a broker's state, as plain data: for the control socket and the
-  command line.
+- `views`: Views of a broker's state as plain data, for the control socket and the command line.
 """

@@ -1,13 +1,12 @@
-"""Who may connect: how many sockets there are, from where, and how many have not logged in.
+"""Limits on connections: in total, for each address, and for connections without a login.
 
-Every accepted socket is counted here until it is closed, all together and for the address that it
-comes from (for IPv6 the /64 network, which is what one party has). A socket whose peer has not
-sent a CONNECT is a stranger's. Strangers are bounded, all together and for each address, and make
-room for newcomers: when there is one too many, the oldest is closed. So a flood of sockets that say
-nothing keeps nobody out who logs in, not even from the same address. Logins that are being checked
-are bounded elsewhere (`server.logins`).
+Every accepted socket is counted here until it is closed, in total and for its address (for IPv6 the
+/64 network, which usually belongs to one user). A socket without a login, and without one being
+checked, is a stranger. Strangers are limited, in total and for each address; when there is one too
+many, the oldest is closed. So a flood of silent sockets does not keep out clients that log in, not
+even from the same address. Logins that are being checked are limited in `server.logins`.
 
-Invariant: what refusing costs does not grow with how often a peer tries; refusals are logged once a
+Invariant: the cost of refusals does not grow with the number of attempts; they are logged once a
 minute for each address, with a count. It must never know sockets or sessions.
 """
 
@@ -23,9 +22,9 @@ from daybook.server.logs import logger
 from daybook.server.tally import Tally
 
 LOGGED_MAX: Final = 64
-"""How many addresses and reasons have lines of their own in the log in a minute."""
+"""How many pairs of address and reason get their own line in the log in a minute."""
 NETWORK_BITS: Final = 64
-"""What identifies a party in an IPv6 address."""
+"""The prefix of an IPv6 address that identifies a network of one user."""
 
 PENDING: Final = "too many connections have not logged in"
 
@@ -45,7 +44,7 @@ class Visitor(Protocol):
 
     @property
     def has_logged_in(self) -> bool:
-        """Whether it belongs to a user, and will until it is closed."""
+        """Whether a user is logged in on it, which holds until it is closed."""
         ...
 
     @property
@@ -59,16 +58,16 @@ class Visitor(Protocol):
 
 
 class Admission:
-    """The counts of all sockets, and what is refused or closed because of them.
+    """Counts all sockets, and decides which are refused or closed.
 
-    `count` is how many there are, `refused` and `dismissed` how many were not let in and how many
-    strangers made room.
+    `count` is the number of sockets, `refused` the number of refused connections, `dismissed` the
+    number of strangers that were closed to make room.
     """
 
     def __init__(
         self, descriptors: Descriptors, limits: Callable[[], Limits], clock: Callable[[], int]
     ) -> None:
-        """Count sockets; `clock` answers microseconds."""
+        """`clock` returns microseconds."""
         self.descriptors: Final = descriptors
         self.count = 0
         self.refused = 0
@@ -76,14 +75,14 @@ class Admission:
         self._limits: Final = limits
         self._clock: Final = clock
         self._by_network: Final[dict[str, int]] = {}
-        # Visitors that may be strangers, oldest first: who has logged in is found out when it
-        # matters.
+        # Sockets that may be strangers, oldest first; logins are looked up only when the limit is
+        # reached.
         self._pending: Final[OrderedDict[Visitor, str]] = OrderedDict()
         self._pending_by_network: Final[dict[str, OrderedDict[Visitor, None]]] = {}
         self._tally: Final[Tally[tuple[str, str]]] = Tally(LOGGED_MAX)
 
     def refusal(self, address: str) -> str:
-        """Why no connection is accepted from an address now; empty if one is."""
+        """Return why no connection is accepted from an address now; "" if one is."""
         per_address = self._limits().per_address
         if 0 < per_address <= self._by_network.get(network_of(address), 0):
             return "your address has reached max-connections-per-address"
@@ -92,7 +91,7 @@ class Admission:
         return ""
 
     def add(self, visitor: Visitor, address: str) -> None:
-        """Count a socket that was accepted; a stranger too many is closed for it."""
+        """Count an accepted socket; if there are too many strangers, the oldest is closed."""
         network = network_of(address)
         limits = self._limits()
         of_network = self._pending_by_network.get(network)
@@ -103,11 +102,11 @@ class Admission:
         self.count += 1
         self._by_network[network] = self._by_network.get(network, 0) + 1
         self._pending[visitor] = network
-        # Made anew, if all of them have left.
+        # The dict is created again if it was removed as empty.
         self._pending_by_network.setdefault(network, OrderedDict())[visitor] = None
 
     def remove(self, visitor: Visitor, address: str) -> None:
-        """Count a socket no more that was closed."""
+        """Stop counting a socket that was closed."""
         network = network_of(address)
         self.count -= 1
         left = self._by_network[network] - 1
@@ -128,7 +127,7 @@ class Admission:
     def _make_room(
         self, pending: OrderedDict[Visitor, str] | OrderedDict[Visitor, None], most: int, whose: str
     ) -> None:
-        """Forget who has logged in; close the oldest if there are still as many as there may be."""
+        """Forget sockets with a login; close the oldest stranger if the limit is still reached."""
         for visitor in [one for one in pending if one.has_logged_in]:
             self._forget(visitor)
         strangers = [one for one in pending if one.is_stranger]
@@ -152,7 +151,7 @@ class Admission:
         visitor.dismiss(PENDING)
 
     def note_refusal(self, address: str, why: str) -> None:
-        """Count a refused connection and log the first of each address and reason."""
+        """Count a refused connection, and log the first of each address and reason."""
         self.refused += 1
         self._log(address, why)
 
@@ -175,12 +174,12 @@ class Admission:
         return {**self.counts(), **self.descriptors.status()}
 
     def counts(self) -> dict[str, object]:
-        """How many were not let in, and how many made room."""
+        """Return how many connections were refused, and how many closed to make room."""
         return {"connections_refused": self.refused, "connections_dismissed": self.dismissed}
 
 
 def network_of(address: str) -> str:
-    """What stands for the party behind an address: IPv4 whole, of IPv6 the /64 network."""
+    """Return the network of an address: the whole IPv4 address, the /64 of an IPv6 address."""
     if ":" not in address:
         return address
     try:

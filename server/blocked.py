@@ -1,8 +1,8 @@
-"""Peers whose command waits for room at a full address: not read, and let go on in order.
+"""Blocked peers: their command waits for space at a full address. They resume in order.
 
-The engine keeps the line (`engine.line`), a session keeps what it had read; here they meet. Whoever
-is blocked is looked at when a turn may have made room, never by a timer alone, so that nobody waits
-longer than needed. Must never know sockets.
+The engine keeps the line (`engine.line`), and a session keeps its unread input; this module
+connects the two. Blocked peers are checked whenever a turn may have freed space, not only by a
+timer, so that none waits longer than needed. Must never know sockets.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from daybook.engine.broker import Broker
 from daybook.server.peer import Peer
 
 WAKES_AT_A_TIME: Final = 64
-"""How many peers go on before others have their turn."""
+"""How many blocked peers resume in one turn."""
 
 SHOWN_MAX: Final = 100
 """How many blocked peers a status lists."""
 
 
 class BlockedPeers:
-    """Who is blocked, and since when (microseconds). `find` gives the peer of a connection."""
+    """The blocked peers, with the begin in microseconds. `find` returns a connection's peer."""
 
     def __init__(
         self, broker: Broker, clock: Callable[[], int], find: Callable[[int], Peer | None]
@@ -31,20 +31,20 @@ class BlockedPeers:
         self._find: Final = find
 
     def add(self, peer: Peer) -> None:
-        """Read no more of a peer whose session is blocked."""
+        """Stop reading from a peer whose session is blocked."""
         self.since[peer] = self._clock()
         peer.session.is_unheard = True
         peer.transport.pause_reading()
         peer.transport.notice_end()
 
     def remove(self, peer: Peer) -> None:
-        """Forget a peer that is gone."""
+        """Forget a peer whose connection has ended."""
         self.since.pop(peer, None)
 
     def wake(self, went_on: Callable[[Peer], None]) -> bool:
-        """Have sessions go on for which there is room, in order; `went_on` is told of each.
+        """Resume sessions for which there is space, in order; `went_on` is called for each.
 
-        Answers whether there may be more to do.
+        Returns whether there may be more to resume.
         """
         line = self._broker.line
         left = WAKES_AT_A_TIME
@@ -52,7 +52,7 @@ class BlockedPeers:
             while connection := limits.next_in_line(self._broker, name):
                 peer = self._find(connection)
                 if peer is None or peer not in self.since:
-                    # It ended, or something else of it was refused meanwhile.
+                    # Its connection ended, or another of its commands was refused meanwhile.
                     line.leave(connection)
                     continue
                 if left == 0:
@@ -74,11 +74,12 @@ class BlockedPeers:
             self.since[peer] = now
         else:
             del self.since[peer]
-            # Not every command that goes on asks for room again, and none leaves the line then.
+            # A command that resumes may not need space any more, so the session leaves the line
+            # here.
             line.leave(connection)
 
     def describe(self) -> list[dict[str, Any]]:
-        """Who is blocked on what, since when, the longest first."""
+        """Describe the blocked peers, the longest blocked first."""
         now = self._clock()
         rows: list[dict[str, Any]] = []
         for peer, since in sorted(self.since.items(), key=lambda item: item[1])[:SHOWN_MAX]:

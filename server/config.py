@@ -1,10 +1,10 @@
-"""The configuration: a file and flags become frozen structs, or an error that says what is right.
+"""The configuration: parses a file and flags into frozen structs, or reports all errors.
 
-Flags beat the file, the file beats the embedded defaults, which equal etc/broker.toml. Every
-problem is reported at once, each with file and line (or flag), key, and what would be right. The
-keys are in `server.options` and `engine.settings`. Paths are made absolute here, once, so that
-they mean the same to every process. This module must never act on a configuration: it opens no
-sockets and makes no folders, it only reads the one file.
+Flags override the file, and the file overrides the embedded defaults, which equal etc/broker.toml.
+All problems are reported at once, each with file and line (or flag), key, and valid values. The
+keys are in `server.options` and `engine.settings`. Paths are made absolute here, once, so that they
+mean the same in every process. This module must never act on a configuration: it opens no sockets
+and creates no folders, it only reads the one file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,11 +43,11 @@ DEFAULT_SETTINGS: Final[dict[str, settings.Value]] = {
     "expiry-address": "ExpiryQueue",
     "max-delivery-attempts": 10,
 }
-"""In force for every address unless the file has a match "#" of its own."""
+"""The settings of every address, unless the file has a match "#"."""
 
 
 class ConfigError(DaybookError):
-    """The configuration is wrong; the text lists every problem, one a line, ready to be shown."""
+    """The configuration is invalid; the text lists all problems, one on each line."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -120,14 +120,14 @@ class AcceptorConfig(msgspec.Struct, frozen=True):
 
 
 class AddressConfig(msgspec.Struct, frozen=True):
-    """One [[address]] that exists from the start."""
+    """One [[address]], created at the start."""
 
     name: str
     routing_types: tuple[str, ...]
 
 
 class QueueConfig(msgspec.Struct, frozen=True):
-    """One [[queue]] that exists from the start."""
+    """One [[queue]], created at the start."""
 
     address: str
     definition: QueueDefinition
@@ -145,7 +145,7 @@ class LogConfig(msgspec.Struct, frozen=True):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """All of it, checked and complete."""
+    """The whole configuration, checked and complete."""
 
     broker: BrokerConfig
     journal: JournalConfig
@@ -161,7 +161,7 @@ def load(
     overrides: Sequence[str] = (),
     listen: Sequence[str] = (),
 ) -> Config:
-    """Read a configuration file (None: the embedded defaults) and put flags on top.
+    """Read a configuration file (None: the embedded defaults) and apply flags to it.
 
     `overrides` are KEY=VALUE texts of `--set`, `listen` are PROTOCOL://HOST:PORT texts that replace
     all acceptors. Raises ConfigError.
@@ -188,13 +188,13 @@ def _default_settings() -> Block:
 
 
 class _Builder:
-    """Judges what was given and builds the structs; problems are collected on the way."""
+    """Checks values and builds the structs; collects problems."""
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems
 
     def build(self, source: Source) -> Config:
-        """Build from anything: where there are problems, defaults stand in."""
+        """Build the configuration; invalid values are replaced by defaults."""
         sections = {
             name: self.values(source.sections[name], table, "" if name == "broker" else f"{name}.")
             for name, table in options.SECTIONS.items()
@@ -219,7 +219,7 @@ class _Builder:
         )
 
     def values(self, block: Block, table: tuple[Option, ...], prefix: str) -> dict[str, Any]:
-        """Values of all keys of a table, by field name; required ones that are missing are ""."""
+        """Return the values of all keys of a table by field name; "" for missing required ones."""
         names = [option.name for option in table]
         for key, given in block.values.items():
             if key not in names:
@@ -245,7 +245,7 @@ class _Builder:
             return default_of(option)
 
     def absolute(self, path: str) -> Path:
-        """A path as it is from everywhere: what is relative is meant from where we are now."""
+        """Return the absolute path of a path that is relative to the working directory."""
         try:
             return Path(path).absolute()
         except FileNotFoundError:

@@ -1,8 +1,9 @@
-"""What a configuration file and flags say, before anybody asks whether it is right.
+"""Reads a configuration file and flags, without checking the values.
 
-Values are kept with where they were written, in the shape of the configuration: sections, arrays
-of tables, address settings by match. Flags are laid over the file here. This module must never
-judge a value; it knows only which sections and keys there are. Problems are collected, not raised.
+Values are kept with the place where they were written, in the structure of the configuration:
+sections, arrays of tables, address settings by match. Flags override the file here. This module
+must never check a value; it knows only which sections and keys exist. Problems are collected, not
+raised.
 """
 
 import tomllib
@@ -23,7 +24,7 @@ _TOP: Final = (*(option.name for option in SECTIONS["broker"]), *SECTIONS, *ARRA
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A value and where it was written; `text` means that it is a flag's, not TOML's."""
+    """A value and where it was written; `text` marks the text of a flag, which is not TOML."""
 
     value: object
     where: str
@@ -38,18 +39,18 @@ class Block(msgspec.Struct):
 
 
 class Source:
-    """Everything that was given: by section, by array, and address settings in order."""
+    """All given values: by section, by array, and address settings in order."""
 
     def __init__(self) -> None:
         self.sections: dict[str, Block] = {name: Block() for name in SECTIONS}
         self.arrays: dict[str, list[Block]] = {name: [] for name in ARRAYS}
         self.settings: list[Block] = []
         self.replaced: list[Block] = []
-        """Acceptors of the file that flags replace: not in force, and yet to be judged."""
+        """Acceptors of the file that flags replace: not used, but still checked."""
 
 
 def read_file(path: Path, problems: list[str]) -> Source:
-    """Read a file; what cannot be read or placed goes to `problems`."""
+    """Read a file; adds to `problems` what cannot be read or does not belong there."""
     source = Source()
     try:
         toml = read_toml(path)
@@ -96,7 +97,7 @@ def _add_section(
 def read_flags(
     source: Source, overrides: Sequence[str], listen: Sequence[str], problems: list[str]
 ) -> None:
-    """Lay the flags `--listen` and `--set` over what a file gave."""
+    """Apply the flags `--listen` and `--set` to the values of a file."""
     if listen:
         source.replaced = source.arrays["acceptor"]
         source.arrays["acceptor"] = []
@@ -145,14 +146,14 @@ def _override(source: Source, text: str, problems: list[str]) -> None:
 
 
 def protocol_of(block: Block) -> str:
-    """The protocol of an acceptor, if there is one of that name, else the default."""
+    """Return the protocol of an acceptor, or the default if the name is unknown."""
     given = block.values.get("protocol")
     value = given.value if given is not None else None
     return value if isinstance(value, str) and value in TABLES else DEFAULT.scheme
 
 
 def _override_acceptors(blocks: list[Block], key: str, given: Given) -> None:
-    """Set a key of every acceptor whose protocol has it; of all, if that is of none of them."""
+    """Set a key of every acceptor whose protocol has it; of all acceptors if none has it."""
     known = [
         block
         for block in blocks
@@ -163,7 +164,7 @@ def _override_acceptors(blocks: list[Block], key: str, given: Given) -> None:
 
 
 def _elsewhere(key: str) -> str:
-    """What to say of a key without a section that only another section has; "" for any other."""
+    """Return the error for a key of another section given without its section; "" otherwise."""
     if any(option.name == key for option in SECTIONS["broker"]):
         return ""
     tables = {**SECTIONS, "acceptor": ARRAYS["acceptor"]}
@@ -185,7 +186,7 @@ def _settings_of(source: Source, match: str, where: str) -> Block:
 
 
 def literal(text: str) -> object:
-    """What a flag's text means as a TOML value; the text itself if it is none."""
+    """Parse a flag's text as a TOML value; return the text itself if it is not one."""
     try:
         return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
     except tomllib.TOMLDecodeError:

@@ -1,7 +1,7 @@
-"""Connections as administrators see them: listed by pages, and closed by number, user or address.
+"""Connections for administrators: listed in pages, and closed by id, user or address.
 
-Reads the state of the engine; a connection is closed by the hub, as if its client had left, and the
-client is told why. It must never know sockets, nor who asks.
+Reads the state of the engine. The hub closes a connection as if its client had left, and sends the
+client the reason. It must never know sockets, nor its callers.
 """
 
 from collections.abc import Callable
@@ -15,18 +15,18 @@ PAGE_MAX: Final = 1000
 BY_ADMINISTRATOR: Final = "an administrator closed the connection"
 
 Close = Callable[[int, str, str], bool]
-"""Closes a connection: number, what happened, and what to do about it; answers whether it did."""
+"""Closes a connection (id, what happened, what to do about it); returns whether it existed."""
 
 
 def connections(state: State, offset: int) -> dict[str, Any]:
-    """A page of who is logged in, in the order of their logins."""
+    """Return a page of the connections, in the order of their logins."""
     some = islice(state.connections.values(), offset, offset + PAGE_MAX + 1)
     rows = [_connection(each) for each in some]
     return _page("connections", rows, offset)
 
 
 def consumers(state: State, offset: int) -> dict[str, Any]:
-    """A page of who takes from which queue, in the order in which they came."""
+    """Return a page of the consumers, in the order in which they attached."""
     some = islice(state.consumers.values(), offset, offset + PAGE_MAX + 1)
     rows = [_consumer(each) for each in some]
     return _page("consumers", rows, offset)
@@ -68,7 +68,7 @@ def _consumer(consumer: Consumer) -> dict[str, Any]:
 def close_matching(
     state: State, close: Close, *, ids: tuple[int, ...], user: str | None, peer: str | None
 ) -> int:
-    """Close the connections that all of this is true of; return how many."""
+    """Close the connections that match all given conditions; return how many."""
     found = [
         each.id
         for each in state.connections.values()
@@ -81,6 +81,6 @@ def close_matching(
 
 
 def close_where(state: State, close: Close, reason: Callable[[Connection], str]) -> int:
-    """Close the connections that there is a reason to close; return how many."""
+    """Close the connections for which `reason` returns a text; return how many."""
     found = [(each.id, why) for each in state.connections.values() if (why := reason(each))]
     return sum(close(number, why, "log in again as a user of the broker") for number, why in found)

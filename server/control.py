@@ -1,13 +1,13 @@
-"""The control socket: how the command line talks to the broker that runs on a data directory.
+"""The control socket, over which the command line talks to the broker of a data directory.
 
-A unix socket in the data directory that its owner alone may use. One JSON object a line, each
-answered by one: {"result": ...} or {"error": {"code": ..., "text": ...}}. Reading is answered from
-the state at once; what changes something goes through the hub, like everything else, and is
-answered when it is durable.
+A unix socket in the data directory that only its owner may use. Each request is one line with a
+JSON object, and so is the answer: {"result": ...} or {"error": {"code": ..., "text": ...}}.
+Requests that read are answered from the state at once; requests that change something go through
+the hub, like all commands, and are answered when the change is durable.
 
-Fault model: a peer may send anything, in any pieces, and go away at any moment; it gets an error or
-is dropped, and the broker goes on. A socket left by a killed broker is replaced, which is safe
-because the lock of the directory is held.
+Fault model: a peer may send anything, in any pieces, and disconnect at any moment; it gets an error
+or is dropped, and the broker continues. A socket left by a killed broker is replaced, which is safe
+because the broker holds the lock of the directory.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class ControlledHub(Protocol):
     def request(
         self, command: Command, callback: Callable[[int | Refusal], None] | None = None
     ) -> None:
-        """Carry out a command; the callback gets the answer when it may leave."""
+        """Execute a command; the callback gets the answer when it may be sent."""
         ...
 
     def close_connection(self, connection: int, what: str, advice: str) -> bool:
@@ -74,40 +74,40 @@ class ControlledHub(Protocol):
         ...
 
     def status(self) -> dict[str, Any]:
-        """What the hub and its surroundings know about themselves."""
+        """Return the figures of the hub and the process."""
         ...
 
 
 class Status(msgspec.Struct, frozen=True, tag="status", tag_field="do"):
-    """Ask how the broker is doing."""
+    """Request the status of the broker."""
 
 
 class Queues(msgspec.Struct, frozen=True, tag="queues", tag_field="do"):
-    """Ask for a page of the queues."""
+    """Request a page of the queues."""
 
     offset: Offset = 0
 
 
 class Addresses(msgspec.Struct, frozen=True, tag="addresses", tag_field="do"):
-    """Ask for a page of the addresses."""
+    """Request a page of the addresses."""
 
     offset: Offset = 0
 
 
 class Connections(msgspec.Struct, frozen=True, tag="connections", tag_field="do"):
-    """Ask for a page of the connections."""
+    """Request a page of the connections."""
 
     offset: Offset = 0
 
 
 class Consumers(msgspec.Struct, frozen=True, tag="consumers", tag_field="do"):
-    """Ask for a page of the consumers."""
+    """Request a page of the consumers."""
 
     offset: Offset = 0
 
 
 class ConnectionClosing(msgspec.Struct, frozen=True, tag="close-connections", tag_field="do"):
-    """Have connections closed that all of this is true of."""
+    """Close the connections that match all given conditions."""
 
     ids: tuple[int, ...] = ()
     user: str | None = None
@@ -115,13 +115,13 @@ class ConnectionClosing(msgspec.Struct, frozen=True, tag="close-connections", ta
 
 
 class SettingsOf(msgspec.Struct, frozen=True, tag="settings", tag_field="do"):
-    """Ask for the settings of an address."""
+    """Request the settings of an address."""
 
     address: str
 
 
 class Browse(msgspec.Struct, frozen=True, tag="browse", tag_field="do"):
-    """Ask for a page of a queue."""
+    """Request a page of a queue."""
 
     queue: str
     offset: int = 0
@@ -129,14 +129,14 @@ class Browse(msgspec.Struct, frozen=True, tag="browse", tag_field="do"):
 
 
 class QueueCreation(msgspec.Struct, frozen=True, tag="create-queue", tag_field="do"):
-    """Have a queue created; `address` defaults to its name."""
+    """Create a queue; `address` defaults to its name."""
 
     definition: QueueDefinition
     address: str = ""
     if_missing: bool = False
 
     def is_done(self, state: State) -> bool:
-        """Whether that is fine and there is such a queue, the same in all that was asked for."""
+        """Return whether existing is allowed and the queue exists with all requested attributes."""
         wanted = self.definition
         queue = state.queue_by_name.get(wanted.name)
         if not self.if_missing or queue is None:
@@ -145,90 +145,90 @@ class QueueCreation(msgspec.Struct, frozen=True, tag="create-queue", tag_field="
         return is_there and is_as_requested(queue.definition, wanted)
 
     def command(self) -> Command:
-        """The command that does it."""
+        """Return the command for this request."""
         return CreateQueue(self.address or self.definition.name, self.definition)
 
 
 class QueueDeletion(msgspec.Struct, frozen=True, tag="delete-queue", tag_field="do"):
-    """Have a queue deleted."""
+    """Delete a queue."""
 
     queue: str
     force: bool = False
 
     def command(self) -> Command:
-        """The command that does it."""
+        """Return the command for this request."""
         return DeleteQueue(self.queue, self.force)
 
 
 class QueuePurge(msgspec.Struct, frozen=True, tag="purge-queue", tag_field="do"):
-    """Have everything that is ready or held in a queue removed."""
+    """Remove all ready and held messages of a queue."""
 
     queue: str
 
 
 class QueueRelease(msgspec.Struct, frozen=True, tag="release-queue", tag_field="do"):
-    """Have everything that is held in a queue delivered again."""
+    """Deliver all held messages of a queue again."""
 
     queue: str
 
 
 class QueuePause(msgspec.Struct, frozen=True, tag="pause-queue", tag_field="do"):
-    """Have a queue stop to deliver."""
+    """Stop the deliveries of a queue."""
 
     queue: str
 
     def command(self) -> Command:
-        """The command that does it."""
+        """Return the command for this request."""
         return PauseQueue(self.queue)
 
 
 class QueueResumption(msgspec.Struct, frozen=True, tag="resume-queue", tag_field="do"):
-    """Have a queue deliver again."""
+    """Resume the deliveries of a queue."""
 
     queue: str
 
     def command(self) -> Command:
-        """The command that does it."""
+        """Return the command for this request."""
         return ResumeQueue(self.queue)
 
 
 class AddressCreation(msgspec.Struct, frozen=True, tag="create-address", tag_field="do"):
-    """Have an address created, or routing types added to it."""
+    """Create an address, or add routing types to it."""
 
     address: str
     routing_types: tuple[str, ...] = (ANYCAST,)
     if_missing: bool = False
 
     def is_done(self, state: State) -> bool:
-        """Whether that is fine and there is such an address, with all routing types asked for."""
+        """Return whether existing is allowed and the address exists with all requested types."""
         address = state.address_by_name.get(self.address)
         if not self.if_missing or address is None:
             return False
         return set(self.routing_types) <= set(address.definition.routing_types)
 
     def command(self) -> Command:
-        """The command that does it."""
+        """Return the command for this request."""
         return CreateAddress(self.address, self.routing_types)
 
 
 class AddressDeletion(msgspec.Struct, frozen=True, tag="delete-address", tag_field="do"):
-    """Have an address deleted, with its queues only if forced."""
+    """Delete an address; with its queues only if `force` is set."""
 
     address: str
     force: bool = False
 
     def command(self) -> Command:
-        """The command that does it."""
+        """Return the command for this request."""
         return DeleteAddress(self.address, self.force)
 
 
 class IdCacheClearing(msgspec.Struct, frozen=True, tag="clear-id-cache", tag_field="do"):
-    """Have an address forget the ids of the messages that it had."""
+    """Clear the duplicate ids that an address remembers."""
 
     address: str
 
     def command(self) -> Command:
-        """The command that does it."""
+        """Return the command for this request."""
         return ClearDuplicateIds(self.address)
 
 
@@ -246,7 +246,7 @@ _encode: Final = msgspec.json.Encoder(enc_hook=str).encode
 
 
 class ControlServer:
-    """Listens on the socket; lives in the thread of the event loop that starts it."""
+    """Listens on the socket; used only in the thread of the event loop that starts it."""
 
     def __init__(self, hub: ControlledHub, path: Path) -> None:
         self._hub: Final = hub
@@ -255,30 +255,30 @@ class ControlServer:
         self._clients: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
-        """Listen. Raises OSError if the socket cannot be made."""
+        """Listen. Raises OSError if the socket cannot be created."""
         listener = bind(self._path)
-        # A line may be as long as a request; the buffer must hold it with its end.
+        # The buffer must hold a request of the maximum length and its line feed.
         self._server = await asyncio.start_unix_server(
             self._serve, sock=listener, limit=REQUEST_BYTES_MAX + 1
         )
 
     async def look(self) -> None:
-        """Listen anew if somebody removed the socket. Raises OSError if it cannot be made."""
+        """Listen again if somebody removed the socket. Raises OSError if it cannot be created."""
         if self._server is None or self._path.is_socket():
             return
-        log.warning("the control socket is gone and is made anew", path=str(self._path))
+        log.warning("the control socket is gone and is created again", path=str(self._path))
         self._server.close()
         await self.start()
 
     async def close(self) -> None:
-        """Listen no more, drop who is connected, and remove the socket."""
+        """Stop listening, drop all clients, and remove the socket."""
         if self._server is None:
             return
         self._server.close()
         self._server = None
         tasks = list(self._clients.values())
         for client, task in self._clients.items():
-            # Whoever does not read its answer must not hold up the end of the broker.
+            # A client that does not read its answer must not delay the end of the broker.
             client.transport.abort()
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -299,7 +299,7 @@ class ControlServer:
                 writer.write(_encode(answer) + b"\n")
                 await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
-            # The client went away, which is its right.
+            # The client disconnected, which it may do at any time.
             return
         except ValueError:
             text = f"a request has at most {REQUEST_BYTES_MAX} bytes and ends with a line feed"
@@ -370,18 +370,18 @@ class ControlServer:
             return Refusal(Code.NOT_FOUND, f"a message cannot be read back: {error}")
 
     async def _delete(self, request: QueueDeletion) -> dict[str, Any] | Refusal:
-        """Delete a queue with its messages; the answer says how many went with it."""
+        """Delete a queue with its messages; the answer has the number of removed messages."""
         queue = self._hub.broker.state.queue_by_name.get(request.queue)
-        # It is decided before anything else can happen; only the answer waits for the disk.
+        # The command is decided at once; only the answer waits for the disk.
         removed = queue.message_count if queue is not None else 0
         told = await self._carry_out(request.command())
         return told if isinstance(told, Refusal) else told | {"removed": removed}
 
     async def _in_parts(self, command: PurgeQueue | ReleaseHeld) -> dict[str, Any] | Refusal:
-        """Do what is about many messages, of those there are now, a part at a time.
+        """Execute a command about the messages that exist now, one part at a time.
 
-        Others have their turn between, and each part is durable before the next: so memory is
-        bounded, and the answer is true.
+        Other work has its turn between the parts, and each part is durable before the next, so
+        memory is bounded, and the answer is right.
         """
         state = self._hub.broker.state
         command.through = max(self._hub.broker.lsn, 1)
@@ -391,7 +391,7 @@ class ControlServer:
         while True:
             queue = state.queue_by_name.get(command.queue)
             before = _waiting(queue, command)
-            # It is decided before anything else can happen; only the answer waits for the disk.
+            # The command is decided at once; only the answer waits for the disk.
             deciding = self._decide(command)
             removed += before - _waiting(queue, command)
             told = await deciding
@@ -405,7 +405,7 @@ class ControlServer:
         return await self._decide(command)
 
     def _decide(self, command: Command) -> "asyncio.Future[dict[str, Any] | Refusal]":
-        """Have a command decided at once; the answer comes when it may leave."""
+        """Decide a command at once; the future gets the answer when it may be sent."""
         answered: asyncio.Future[dict[str, Any] | Refusal] = (
             asyncio.get_running_loop().create_future()
         )
@@ -419,7 +419,7 @@ class ControlServer:
 
 
 def _waiting(queue: Queue | None, command: PurgeQueue | ReleaseHeld) -> int:
-    """How many messages there are of those that a command is about."""
+    """Return the number of messages to which a command applies."""
     if queue is None:
         return 0
     if isinstance(command, ReleaseHeld):
@@ -438,13 +438,13 @@ def _error(code: str, text: str) -> dict[str, Any]:
 
 
 def bind(path: Path) -> socket.socket:
-    """A listening unix socket that its owner alone may connect to, in place of a stale one."""
+    """Create a listening unix socket that only its owner may use, replacing a stale one."""
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     listener = socket.socket(socket.AF_UNIX)
     try:
-        # Linux creates the name with the mode of the socket, so there is no moment without it.
+        # Linux creates the file with the mode of the socket, so it never has another mode.
         os.fchmod(listener.fileno(), 0o600)
         # The path of a socket is limited to 107 bytes, that of a directory is not.
         listener.bind(f"/proc/self/fd/{folder}/{path.name}")

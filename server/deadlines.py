@@ -1,9 +1,9 @@
-"""When sessions want to be called next: a heap of deadlines, without those of peers that have gone.
+"""The deadlines of sessions: a heap that also bounds its obsolete entries.
 
-A peer says how far away its deadline is (heart-beats), and may be gone long before. An entry of the
-heap that no longer counts stays in it, until there are as many of these as of others: then the heap
-is made anew from what counts. Invariant: it holds at most twice as many entries as there are peers,
-and a few; each change costs O(log n) on average.
+A peer chooses how far away its deadline is (heart-beats), and may disconnect long before. Obsolete
+entries stay in the heap until they are as many as the valid ones; then the heap is rebuilt from the
+valid ones. Invariant: the heap has at most about twice as many entries as there are peers; each
+change costs O(log n) on average.
 """
 
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from heapq import heapify, heappop, heappush
 from typing import Final, Generic, Protocol, TypeVar
 
 STALE_MIN: Final = 64
-"""So few entries that no longer count are not worth a new heap."""
+"""The heap is not rebuilt for fewer obsolete entries."""
 
 
 class Waiting(Protocol):
-    """Whose deadlines are kept; `deadline` is the one that counts, 0 for none."""
+    """The owner of a deadline; `deadline` is the valid one, 0 for none."""
 
     deadline: int
     closed: bool
@@ -25,7 +25,7 @@ Peer = TypeVar("Peer", bound=Waiting)
 
 
 class Deadlines(Generic[Peer]):
-    """The next deadline of each peer, in microseconds; its `deadline` is the one that counts."""
+    """The next deadline of each peer, in microseconds; the peer's `deadline` is the valid one."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Peer]] = []
@@ -33,7 +33,7 @@ class Deadlines(Generic[Peer]):
         self._stale = 0
 
     def __len__(self) -> int:
-        """How many entries there are, those included that no longer count."""
+        """Return the number of entries, including obsolete ones."""
         return len(self._heap)
 
     def set(self, peer: Peer, deadline: int) -> None:
@@ -45,13 +45,13 @@ class Deadlines(Generic[Peer]):
             heappush(self._heap, (deadline, self._serial, peer))
 
     def forget(self, peer: Peer) -> None:
-        """Call no more for a peer, which may have gone."""
+        """Drop the deadline of a peer."""
         if peer.deadline:
             peer.deadline = 0
             self._leave_one()
 
     def due(self, now: int) -> Iterator[Peer]:
-        """Take the peers whose deadlines have come; each has none then."""
+        """Yield the peers whose deadlines have passed, and clear these deadlines."""
         while self._heap and self._heap[0][0] <= now:
             deadline, _, peer = heappop(self._heap)
             if peer.deadline == deadline and not peer.closed:
@@ -61,7 +61,7 @@ class Deadlines(Generic[Peer]):
                 self._stale -= 1
 
     def _leave_one(self) -> None:
-        """One more entry no longer counts."""
+        """Note that one more entry is obsolete."""
         self._stale += 1
         if self._stale > STALE_MIN and 2 * self._stale > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].deadline == entry[0]]

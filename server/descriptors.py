@@ -1,11 +1,10 @@
-"""Descriptors of the broker's process: how many there are, and how many of them are for files.
+"""The file descriptors of the broker: how many there are, and how many are reserved for files.
 
-A broker that has used up its descriptors for sockets could not open the segment that the next read
-of a backlog needs. So the soft limit of the process is raised to the hard one at a start,
-`RESERVE` descriptors are for files, the number of connections is capped at what remains, and
-spare descriptors (`journal.spares`) cover what the count cannot foresee: files of libraries, or a
-machine that has none left. Invariant: running out of descriptors delays new connections and
-nothing else.
+A broker that used all descriptors for sockets could not open the segment that it must read next. So
+a start raises the soft limit of the process to the hard one, `RESERVE` descriptors are for files,
+the number of connections is limited to the rest, and spare descriptors (`journal.spares`) cover
+cases that cannot be counted: files of libraries, or a machine without free descriptors. Invariant:
+a lack of descriptors delays new connections and nothing else.
 """
 
 import os
@@ -18,13 +17,14 @@ from daybook.errors import DaybookError
 from daybook.journal.spares import SPARES
 
 RESERVE: Final = 192
-"""Descriptors that connections never get: segments held open by three readers, clusters, the index,
+"""Descriptors that are not for connections: segments open in three readers, clusters, the index,
 the writer and the indexer, the control socket and its clients, retention and its archive, the
-spare ones, and the event loop's own."""
+spares, and those of the event loop.
+"""
 
 SPARE_COUNT: Final = 16
 LIMIT_MAX: Final = 1 << 20
-"""The soft limit is raised to this at most: some libraries walk over all possible descriptors."""
+"""The soft limit is raised to this at most: some libraries loop over all possible descriptors."""
 
 CONNECTIONS_MIN: Final = 16
 """A limit that leaves fewer connections than this is refused at a start."""
@@ -35,8 +35,9 @@ class TooFewDescriptors(DaybookError):
 
 
 class Descriptors:
-    """The descriptors of this process. `configured` answers the `max-connections` in force, and
-    `uncounted` how many connections there may be beside these."""
+    """The descriptors of this process. `configured` returns the current `max-connections`,
+    `uncounted` the number of further connections.
+    """
 
     def __init__(
         self, configured: Callable[[], int], uncounted: Callable[[], int] = lambda: 0
@@ -55,11 +56,11 @@ class Descriptors:
 
     @property
     def connections_max(self) -> int:
-        """How many connections the broker accepts: as configured, and as descriptors allow."""
+        """The number of connections that configuration and descriptors allow."""
         return min(self._configured(), self._left())
 
     def _left(self) -> int:
-        """How many descriptors files and uncounted connections leave to the others."""
+        """Return how many descriptors remain besides files and uncounted connections."""
         return max(CONNECTIONS_MIN, self.limit - RESERVE - self._uncounted())
 
     @property
@@ -71,7 +72,7 @@ class Descriptors:
         return not SPARES.refill()
 
     def advice(self) -> str:
-        """What to do about connections that the limit takes away; empty if it takes none."""
+        """Return what to do if descriptors limit the connections; "" if they do not."""
         if self._configured() <= self._left():
             return ""
         wanted = self._configured() + RESERVE + self._uncounted()
@@ -91,16 +92,16 @@ class Descriptors:
 
 
 def open_files() -> int:
-    """How many descriptors the process has in use; 0 where the system does not say."""
+    """Return how many descriptors the process has open; 0 if unknown."""
     try:
-        # The listing itself has one.
+        # The listing itself uses one.
         return len(os.listdir(Path("/proc/self/fd"))) - 1  # noqa: PTH208 - only the number counts
     except OSError:
         return 0
 
 
 def _raise_limit() -> int:
-    """Raise the soft limit as far as is of use and allowed; return what is in force."""
+    """Raise the soft limit as far as useful and allowed; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = LIMIT_MAX if hard == resource.RLIM_INFINITY else min(hard, LIMIT_MAX)
     if soft != resource.RLIM_INFINITY and soft < wanted:

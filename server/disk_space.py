@@ -1,7 +1,7 @@
 """How full the disk of the data directory is, and whether that is too full.
 
-Fault model: the file system may not answer (the folder is gone, a network file system hangs up);
-then nothing is known, and nothing is changed by it.
+Fault model: the file system may return an error (the folder is gone, a network file system failed);
+then nothing is known, and the last judgement stays.
 """
 
 import os
@@ -11,19 +11,19 @@ from typing import Final, NamedTuple
 
 
 class Space(NamedTuple):
-    """Bytes of a file system: all that ordinary processes can have, and what of it is free."""
+    """The size of a file system that ordinary processes can use, and its free part, in bytes."""
 
     total: int
     free: int
 
     @property
     def used_percent(self) -> float:
-        """How much is in use, as `df` tells it."""
+        """The used part in per cent, as `df` shows it."""
         return 100.0 * (self.total - self.free) / self.total if self.total else 100.0
 
 
 def measure(path: Path) -> Space | None:
-    """Ask the file system that holds a folder; None if it does not answer."""
+    """Measure the file system of a folder; None on an error."""
     try:
         told = os.statvfs(path)
     except OSError:
@@ -35,7 +35,7 @@ def measure(path: Path) -> Space | None:
 
 
 class DiskSpace:
-    """Judges the space on a disk by two limits, each -1 for none. `space` is what was seen last."""
+    """Judges the space on a disk by two limits, -1 for none. `space` is the last measurement."""
 
     def __init__(self, path: Path, look: Callable[[Path], Space | None] = measure) -> None:
         self.space: Space | None = None
@@ -43,9 +43,9 @@ class DiskSpace:
         self._look: Final = look
 
     def judge(self, *, max_disk_usage: int, min_disk_free: int) -> str:
-        """Look, and say in what way the disk is too full; empty if it is not.
+        """Measure, and return why the disk is too full; "" if it is not.
 
-        `min_disk_free` (bytes) goes before `max_disk_usage` (per cent), as in Artemis.
+        `min_disk_free` (bytes) takes precedence over `max_disk_usage` (per cent), as in Artemis.
         """
         space = self._look(self._path)
         if space is None:

@@ -1,6 +1,6 @@
 """Watching the disk of the data directory: is it full, by its limits or because no segment fits?
 
-The hub is told when that changes, and so is the log. Must never know what is refused for it.
+A change is reported to the hub and logged. Must never know what the hub refuses then.
 """
 
 from collections.abc import Callable
@@ -20,8 +20,9 @@ log = logs.logger("service")
 
 
 class DiskWatch:
-    """`full_because` says why the disk is full, empty if it is not; `segments` is how many there
-    were at the last scan. `config` answers the configuration in force."""
+    """`full_because` says why the disk is full, "" if it is not; `segments` is their number at the
+    last scan. `config` returns the current configuration.
+    """
 
     def __init__(self, directory: Path, hub: Hub, config: Callable[[], BrokerConfig]) -> None:
         self.full_because = ""
@@ -30,31 +31,31 @@ class DiskWatch:
         self._config: Final = config
         self._space: Final = DiskSpace(directory)
         self._journal: Final = RealDisk(directory / JOURNAL)
-        # Why the journal got no segment; empty if it did.
+        # Why the journal could not reserve a segment; "" if it could.
         self._no_segment = ""
 
     @property
     def free_bytes(self) -> int | None:
-        """How much room there was at the last look; None if the system does not say."""
+        """Free bytes at the last measurement; None if unknown."""
         return self._space.space.free if self._space.space else None
 
     def no_segment(self, full: DiskFull) -> None:
-        """The journal got no segment."""
+        """The journal could not reserve a segment."""
         self._no_segment = str(full)
         self.judge()
 
     def has_segment(self) -> None:
-        """The journal got its segment after all."""
+        """The journal has reserved its segment again."""
         self._no_segment = ""
         self.judge()
 
     def scan(self) -> None:
-        """Judge the disk, and count segments."""
+        """Check the disk, and count segments."""
         self.judge()
         self.segments = len(segment_names(self._journal))
 
     def judge(self) -> None:
-        """Tell the hub whether the disk is full: by its limits, or because no segment fits."""
+        """Report to the hub whether the disk is full: by its limits, or because no segment fits."""
         config = self._config()
         wrong = self._space.judge(
             max_disk_usage=config.max_disk_usage, min_disk_free=config.min_disk_free
@@ -72,7 +73,7 @@ class DiskWatch:
             )
             told = f" ({wrong})" if wrong else ""
             self._hub.disk_full(
-                f"the broker's disk is full{told}, so it takes no messages; consumers can go on"
+                f"the broker's disk is full{told}, so it takes no messages; consumers can continue"
             )
         else:
             log.info("there is room on the disk again")

@@ -1,7 +1,8 @@
-"""The door of the broker: all that stands between a peer that connects and a user's connection.
+"""The checks between a new socket and the connection of a user.
 
-Descriptors, admission of sockets and logins, with the limits of the configuration in force. What
-each of them decides is in its own module; here is only that they live and are seen together.
+Combines descriptors, the admission of sockets, and logins, with the limits of the current
+configuration. Each of them decides in its own module; this one only creates and shows them
+together.
 """
 
 from collections.abc import Callable
@@ -23,7 +24,7 @@ log = logger("door")
 
 
 class Door:
-    """Admission and logins of a broker; `config` answers the configuration in force."""
+    """Admission and logins of a broker; `config` returns the current configuration."""
 
     def __init__(
         self,
@@ -33,9 +34,9 @@ class Door:
         clock: Callable[[], int],
         uncounted: Callable[[], int],
     ) -> None:
-        """Raise the limit of open files, and say what it allows. Raises TooFewDescriptors.
+        """Raise the limit of open files. Raises TooFewDescriptors.
 
-        `uncounted` is how many connections there may be that admission does not count.
+        `uncounted` returns the number of connections that admission does not count.
         """
         self._config: Final = config
         self._users: Final = users
@@ -59,7 +60,7 @@ class Door:
         return logins.Limits(config.max_pending_logins, config.max_pending_logins_per_address)
 
     def tick(self) -> None:
-        """Log what was counted; ten times a second."""
+        """Log the counts of the last minute; called ten times a second."""
         self.admission.tick()
         self.logins.tick()
 
@@ -68,10 +69,10 @@ class Door:
         return {**self.admission.status(), **self.logins.status()}
 
     def close_former_users(self, hub: Hub, before: dict[str, str]) -> None:
-        """Close connections of users that are none any more, or have another passcode.
+        """Close connections of users that were removed, or have another passcode.
 
-        `before` are the users that were (`Users.snapshot`). The guest's are closed where it would
-        not be let in now.
+        `before` are the users before the change (`Users.snapshot`). Connections of the guest are
+        closed if it may no longer log in.
         """
         users = self._users
         changed = users.changed_since(before)
@@ -88,5 +89,5 @@ class Door:
             log.info("closed connections of former users", connections=closed)
 
     def close(self) -> None:
-        """Hash no more."""
+        """Stop hashing passcodes."""
         self._hashing.shutdown(wait=False, cancel_futures=True)

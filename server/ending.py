@@ -1,10 +1,10 @@
-"""The end of a broker: what was decided becomes durable, if that is still possible, and all ends.
+"""The stop of a broker: all decided events become durable, if that is still possible.
 
-In order: the stop is decided and waited for, connections are closed, the writer ends, the index is
-finished if that takes no time to speak of, the indexer ends. Fault model: the disk may be full,
-and then it is tried for a moment; writer and indexer may hang, and then they are killed when most
-of the time that a stop may take is gone (the guard ends what is left of it). Killing them is always
-safe: what is not durable was never spoken of.
+In order: the stop is decided and becomes durable, connections are closed, the writer ends, the
+index is finished if that is quick, the indexer ends. Fault model: the disk may be full, then the
+stop retries for a moment; writer and indexer may hang, then they are killed when most of the time
+for a stop is over (the guard ends the rest). Killing them is always safe: nothing that is not
+durable was confirmed to a client.
 """
 
 import asyncio
@@ -23,17 +23,17 @@ from daybook.server.listeners import Acceptor
 
 STEP_SECONDS: Final = 0.1
 INDEX_SECONDS: Final = 5.0
-"""How long a stop waits for the index; what is missing then is folded by the next start."""
+"""How long a stop waits for the index; the next start folds the remaining events."""
 FULL_DISK_SECONDS: Final = 3.0
-"""How long a stop waits for room on a full disk."""
+"""How long a stop waits for space on a full disk."""
 RESERVED: Final = 0.25
-"""Part of the time of a stop that is kept for ending what hangs."""
+"""The part of the time of a stop that is kept for killing processes that hang."""
 
 log = logs.logger("service")
 
 
 class Ending:
-    """What is needed to end. `why_not` says why the stop is not durable, if it is not."""
+    """Stops the parts of a broker. `why_not` says why the stop is not durable, if so."""
 
     def __init__(
         self,
@@ -52,17 +52,17 @@ class Ending:
         self._on_unreadable: Final = on_unreadable
         self._why_not: Final = why_not
         self.has_stopped = False
-        """Whether the stop is durable; what goes wrong from then on matters to nobody."""
+        """Whether the stop is durable; later failures do not matter."""
 
     async def run(self, acceptors: Sequence[Acceptor], now: int, *, has_begun: bool) -> bool:
-        """End hub, writer and index; answers whether that went as it should."""
+        """End hub, writer and index; return whether the stop was clean."""
         stopped = asyncio.Event()
         if self._hub.failure is None and has_begun:
             try:
                 self._hub.stop(lambda _: stopped.set())
                 await self._wait_for(stopped)
             except StoreError as error:
-                # The digest of the stop reads all of the index.
+                # The digest at a stop reads the whole index.
                 self._on_unreadable(error)
         for acceptor in acceptors:
             acceptor.close_all()
@@ -71,7 +71,7 @@ class Ending:
         if self.has_stopped:
             self._writer.mark(now)
         asyncio.get_running_loop().remove_reader(self._writer.fileno())
-        # What a full disk kept waiting is tried once more, and then given up.
+        # Batches that wait because of a full disk are retried once, and then given up.
         self._writer.close(max(0.5, self._seconds_left()))
         if self.has_stopped:
             await self._finish_index()
@@ -83,11 +83,11 @@ class Ending:
         return not has_begun
 
     def _seconds_left(self) -> float:
-        """How long may be waited for what may hang."""
+        """Return how long to wait for a process that may hang."""
         return self._guard.seconds_left - RESERVED * self._guard.stop_seconds
 
     async def _wait_for(self, stopped: asyncio.Event) -> None:
-        """Until the stop is durable, or cannot become so."""
+        """Wait until the stop is durable, or cannot become durable."""
         patience = FULL_DISK_SECONDS
         while not stopped.is_set() and self._hub.failure is None and patience > 0:
             if self._seconds_left() <= 0:
@@ -98,7 +98,7 @@ class Ending:
                 await asyncio.wait_for(stopped.wait(), STEP_SECONDS)
 
     async def _finish_index(self) -> None:
-        """Have the next start fold nothing, if that takes no time to speak of."""
+        """Finish the index if that is quick, so that the next start has nothing to fold."""
         give_up = time.monotonic() + min(INDEX_SECONDS, self._seconds_left())
         while not self._indexing.hurry() and time.monotonic() < give_up:
             await asyncio.sleep(STEP_SECONDS / 10)

@@ -1,7 +1,8 @@
-"""Where the connections of an acceptor lead: to the hub, or to those who look on.
+"""Connects an acceptor to the hub, or to the connections of Watching protocols.
 
-What an acceptor needs to know of its protocol is here: how the far end of a connection is made,
-who hears of it, and whether its peers log in. Must never know sockets, nor a single protocol.
+It gives an acceptor all that depends on the kind of protocol: how a peer's state is created, which
+object handles its events, and whether its peers log in. Must never know sockets, nor a single
+protocol.
 """
 
 from typing import Any, Final, Protocol
@@ -15,11 +16,11 @@ from daybook.server.peer import Peer, Transport
 
 
 class Guest(Protocol):
-    """The far end of a connection. `connection` is the id of a user's, 0 if nobody logged in."""
+    """The state of a peer. `connection` is its id after a login, 0 before."""
 
     @property
     def session(self) -> Session:
-        """The conversation with it."""
+        """The session."""
         ...
 
     @property
@@ -29,7 +30,7 @@ class Guest(Protocol):
 
     @property
     def connection(self) -> int:
-        """The id that the engine gave it, 0 if nobody logged in."""
+        """The engine's id of the connection, 0 before a login."""
         ...
 
     @property
@@ -39,12 +40,12 @@ class Guest(Protocol):
 
     @property
     def was_answered(self) -> bool:
-        """Whether it was sent anything."""
+        """Whether anything was sent to the peer."""
         ...
 
 
 class House(Protocol):
-    """Who hears of connections."""
+    """The handler of a connection's events."""
 
     def opened(self, peer: Any, /) -> None:
         """A peer connected."""
@@ -55,18 +56,18 @@ class House(Protocol):
         ...
 
     def drained(self, peer: Any, /) -> None:
-        """The transport of a peer, which was full, has room again."""
+        """The write buffer of a peer's transport has drained."""
         ...
 
     def lost(self, peer: Any, /) -> None:
-        """The connection of a peer is gone."""
+        """The connection of a peer has ended."""
         ...
 
 
 class Entrance(Protocol):
-    """What an acceptor needs of its protocol; `logs_in` says whether its peers are to log in.
+    """What an acceptor needs of its protocol; `logs_in` says whether its peers log in.
 
-    `room` is how many bytes may be on their way to a peer before it gets no more.
+    `room` is how many bytes may be on their way to a peer.
     """
 
     house: House
@@ -74,12 +75,12 @@ class Entrance(Protocol):
     logs_in: bool
 
     def guest(self, transport: Transport, name: str, *, is_loopback: bool) -> Guest:
-        """Make the far end of a connection."""
+        """Create the state of a peer."""
         ...
 
 
 class MessagingEntrance:
-    """Leads to the hub."""
+    """Connects an acceptor to the hub."""
 
     logs_in = True
 
@@ -92,7 +93,7 @@ class MessagingEntrance:
         self._server_name: Final = server_name
 
     def guest(self, transport: Transport, name: str, *, is_loopback: bool) -> Guest:
-        """Make the far end of a connection."""
+        """Create the state of a peer."""
         session = self._protocol.session(self._hub.broker, name, self._server_name)
         peer = Peer(session, transport, name, self._acceptor, self.room)
         peer.is_loopback = is_loopback
@@ -100,7 +101,7 @@ class MessagingEntrance:
 
 
 class WatchingEntrance:
-    """Leads to those who look on."""
+    """Connects an acceptor to the connections of Watching protocols."""
 
     logs_in = False
 
@@ -111,12 +112,12 @@ class WatchingEntrance:
         self._protocol: Final = protocol
 
     def guest(self, transport: Transport, name: str, *, is_loopback: bool) -> Guest:
-        """Make the far end of a connection; it does not matter where that is."""
+        """Create the state of a peer; `is_loopback` does not matter."""
         return Onlooker(self._protocol.session(self._onlookers.sight), transport, name)
 
 
 class Entrances:
-    """Makes the entrance of each acceptor."""
+    """Creates the entrance of each acceptor."""
 
     def __init__(self, hub: Hub, onlookers: Onlookers, server_name: str) -> None:
         self._hub: Final = hub
@@ -124,7 +125,7 @@ class Entrances:
         self._server_name: Final = server_name
 
     def make(self, config: AcceptorConfig) -> Entrance:
-        """The entrance of an acceptor that is configured so."""
+        """Create the entrance of an acceptor."""
         offer = OFFERS[config.protocol]
         if offer.messaging is not None:
             protocol = offer.messaging(config.options)

@@ -1,9 +1,9 @@
-"""Logging the ERROR frames that end connections: who got which, without drowning the log.
+"""Logs the ERROR frames that end connections, with a limit on the number of lines.
 
-The first of a peer's address within a minute is logged with its text; more of it are counted, and
-the counts are logged when the minute is over. So a client with a mistake is found in the log
-at once, and one that repeats it a thousand times a second costs two lines a minute. Must never know
-what the mistake is.
+The first one of an address in a minute is logged with its text; further ones are counted, and the
+counts are logged at the end of the minute. So a faulty client appears in the log at once, and one
+that repeats its mistake a thousand times a second causes two lines a minute. Must never know the
+mistakes.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from daybook.server import logs
 from daybook.server.tally import SPAN_US, Tally
 
 HOSTS_MAX: Final = 1000
-"""Of how many addresses errors are counted one by one within a minute."""
+"""For how many addresses errors are counted separately in a minute."""
 
 log = logs.logger("protocol")
 
 
 class ErrorFrames:
-    """The ERROR frames of one acceptor; lives in the thread of the event loop."""
+    """The ERROR frames of one acceptor; used only in the thread of the event loop."""
 
     def __init__(self, acceptor: str) -> None:
         self._acceptor: Final = acceptor
@@ -28,7 +28,7 @@ class ErrorFrames:
         self._timer: asyncio.TimerHandle | None = None
 
     def note(self, host: str, peer: str, error: str) -> None:
-        """An ERROR frame with this text ended the connection of a peer."""
+        """Note that an ERROR frame with this text ended the connection of a peer."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(SPAN_US / 1_000_000, self.report)
@@ -36,7 +36,7 @@ class ErrorFrames:
             log.warning("connection ended by ERROR", peer=peer, acceptor=self._acceptor, why=error)
 
     def report(self) -> None:
-        """Log how many more there were, and count anew."""
+        """Log the counts, and reset them."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

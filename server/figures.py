@@ -1,9 +1,9 @@
-"""The figures of a broker: what each is called, what it means, and where it is read.
+"""The metrics of a broker: name, meaning, and how each is read.
 
-These tables are the one list of metrics: the probe renders them and docs/monitoring.md shows them.
-Names and units follow the conventions of Prometheus. Reading changes nothing, asks no disk, and
-takes little time: what is about queues and addresses is read and given in slices. Must never know
-who asks, nor in which format it is told.
+These tables are the only list of metrics: the probe renders them and docs/monitoring.md shows them.
+Names and units follow the conventions of Prometheus. Reading changes nothing, does no disk I/O, and
+takes little time: values of queues and addresses are read in slices. Must never know its callers,
+nor their format.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ from daybook.server.machine_memory import resident
 from daybook.server.version import VERSION
 
 SLICE: Final = 200
-"""How many queues or values a slice is about: one to two milliseconds."""
+"""How many queues or values are in a slice: one to two milliseconds."""
 
 Labels: TypeAlias = tuple[str, ...]
 Value: TypeAlias = float | Histogram
@@ -29,7 +29,7 @@ US_PER_S: Final = 1_000_000
 
 
 class AcceptorFigures(NamedTuple):
-    """What an acceptor says of itself."""
+    """The figures of an acceptor."""
 
     name: str
     protocol: str
@@ -37,16 +37,16 @@ class AcceptorFigures(NamedTuple):
 
 
 class Process(Protocol):
-    """What only the process knows."""
+    """The values that only the process knows."""
 
     hub: Hub
 
     def now(self) -> int:
-        """Microseconds since 1970."""
+        """Return microseconds since 1970 UTC."""
         ...
 
     def stats(self) -> WriterStats:
-        """What the writer of the journal did."""
+        """Return the figures of the journal's writer."""
         ...
 
     def problems(self) -> list[Problem]:
@@ -54,7 +54,7 @@ class Process(Protocol):
         ...
 
     def unready(self) -> str:
-        """Why no messages are taken; empty: they are."""
+        """Return why no messages are accepted; "" if they are."""
         ...
 
     def acceptors(self) -> list[AcceptorFigures]:
@@ -62,11 +62,11 @@ class Process(Protocol):
         ...
 
     def number(self, key: str) -> float:
-        """A number of the status."""
+        """Return a number of the status."""
         ...
 
     def index_lag_us(self) -> int:
-        """How long ago the oldest event became durable that is not indexed; 0 if all are."""
+        """Return the age of the oldest durable event that is not indexed; 0 if all are."""
         ...
 
 
@@ -74,7 +74,7 @@ Read: TypeAlias = Callable[[Process], float | Histogram | Values]
 
 
 class Figure(NamedTuple):
-    """A figure of the broker as a whole: the family, and how it is read."""
+    """A metric of the whole broker: its family, and how it is read."""
 
     family: Family
     read: Read
@@ -293,7 +293,7 @@ QUEUES: Final = (
 
 
 def _row_of_queue(queue: Queue) -> tuple[int, ...]:
-    """The values of a queue in the order of QUEUES."""
+    """Return the values of a queue in the order of QUEUES."""
     return (
         queue.ready_count, queue.in_flight_count, queue.held_count, queue.scheduled_count,
         queue.bytes, len(queue.consumers), queue.added, queue.acknowledged, queue.dead_lettered,
@@ -328,14 +328,14 @@ FAMILIES: Final = (
     *(figure.family for figure in BROKER),
     QUEUES_LEFT_OUT, *QUEUES, ADDRESSES_LEFT_OUT, *ADDRESSES,
 )  # fmt: skip
-"""Everything that is told, in the order in which it is told."""
+"""All families, in the order of their output."""
 
 
 def readings(process: Process, names_max: int) -> Iterator[Reading | None]:
-    """All figures in slices; None is a slice that had nothing to tell yet.
+    """Yield all metrics in slices; None is a slice without values.
 
-    Queues that are not temporary have values of their own first, the oldest first, so that these
-    are the same from one time to the next. All others are one, whose labels are empty.
+    Queues that are not temporary come first, the oldest first, so that the same queues have metrics
+    of their own each time. All others are summed up as one queue with empty labels.
     """
     for figure in BROKER:
         value = figure.read(process)
@@ -349,7 +349,7 @@ def readings(process: Process, names_max: int) -> Iterator[Reading | None]:
 def _queues(
     process: Process, names_max: int, sizes: dict[int, tuple[int, int]]
 ) -> Iterator[Reading | None]:
-    """The figures of queues; `sizes` gets messages and bytes of each address, by its id."""
+    """Yield the metrics of queues; adds messages and bytes of each address to `sizes`, by id."""
     lasting: list[tuple[Labels, tuple[int, ...]]] = []
     temporary: list[tuple[Labels, tuple[int, ...]]] = []
     rest, left_out = [0] * len(QUEUES), 0
@@ -398,7 +398,7 @@ def _addresses(
 
 
 def _row_of_address(process: Process, address: Address, size: tuple[int, int]) -> tuple[int, ...]:
-    """The values of an address in the order of ADDRESSES."""
+    """Return the values of an address in the order of ADDRESSES."""
     waiting = process.hub.broker.line.length(address.name)
     return (*size, int(address.paging), waiting, address.duplicates)
 
@@ -409,7 +409,7 @@ def _told(
     families: Sequence[Family],
     rows: Sequence[tuple[Labels, tuple[int, ...]]],
 ) -> Iterator[Reading]:
-    """Rows as readings, family by family."""
+    """Convert rows to readings, family by family."""
     yield Reading(left_out_family, [((), left_out)])
     for column, family in enumerate(families):
         for at in range(0, max(len(rows), 1), SLICE):

@@ -1,11 +1,12 @@
-"""The guard: a thread that takes the signals of a serving broker, and that nothing can hold up.
+"""The guard: a thread that handles the signals of a broker even when its event loop hangs.
 
-The event loop may stand still: what it reads lies on disks, and a page of a map or a file on a disk
-that hangs cannot be interrupted. Signal handlers would wait with it. So the main thread, which may
-be stuck in the kernel, blocks the signals; the handler of the interpreter writes each into a pipe,
-whichever thread it runs in, and this thread hands them to the loop. Told to end, it counts: what
-has not ended when the time is up is ended by it, as `kill -9` would, which is always safe: what is
-not durable was never spoken of. It also says when the loop stands still.
+The event loop may hang: it reads from disks, and reading a mapped page or a file of a disk that
+hangs cannot be interrupted. Signal handlers would wait with it. So the main thread, which may be
+stuck in the kernel, blocks the signals; the interpreter's handler writes each into a pipe, in
+whichever thread it runs, and this thread passes them to the loop. After a signal to stop it
+measures time: if the process has not ended after the limit, the guard kills it, like `kill -9`.
+That is always safe, because nothing that is not durable was confirmed. It also logs when the loop
+hangs.
 
 Must never know what a stop consists of.
 """
@@ -22,17 +23,17 @@ from daybook.server import logs
 
 POLL_SECONDS: Final = 0.5
 STALL_SECONDS: Final = 5.0
-"""How long the event loop must be away before that is said."""
+"""How long the event loop must hang before that is logged."""
 SIGNALS: Final = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
 SIGNALS_MAX: Final = 64
-"""How many are read at a time."""
+"""How many signals are read at a time."""
 ENDED: Final = 1
 
 log = logs.logger("guard")
 
 
 class Guard:
-    """Takes signals from `begin` to `close`. The loop is to call `beat`, again and again."""
+    """Handles signals from `begin` to `close`. The loop must call `beat` regularly."""
 
     def __init__(self, stop_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         """A stop may take `stop_seconds`."""
@@ -50,10 +51,10 @@ class Guard:
         self._give_up = 0.0
 
     def begin(self, hand_over: Callable[[int], None], explain: Callable[[], str]) -> None:
-        """Take signals from here on; to be called in the main thread.
+        """Handle signals from now on; to be called in the main thread.
 
-        `hand_over` is called with each, in another thread. `explain` says what is given up if the
-        process is ended when the time is up; in that thread, too.
+        `hand_over` is called with each signal, in the guard's thread. `explain`, called there too,
+        returns what is lost if the process is killed when the time is over.
         """
         self._hand_over = hand_over
         self._explain = explain
@@ -66,22 +67,22 @@ class Guard:
         self._thread.start()
 
     def beat(self) -> None:
-        """The loop turns."""
+        """Note that the event loop runs."""
         self._beat = self._clock()
 
     @property
     def seconds_left(self) -> float:
-        """How much time a stop has left that has begun."""
+        """Return how much time is left for the current stop."""
         assert self._give_up, "no stop has begun"
         return max(0.0, self._give_up - self._clock())
 
     def count_down(self) -> None:
-        """A stop begins: from here on its time is counted."""
+        """Begin to measure the time of a stop."""
         if not self._give_up:
             self._give_up = self._clock() + self.stop_seconds
 
     def close(self) -> None:
-        """Take signals no more."""
+        """Stop handling signals."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join()
@@ -109,8 +110,8 @@ class Guard:
         self._hand_over(number)
 
     def look(self) -> None:
-        """Say when the loop stands still or turns again, and end the process when time is up."""
-        # In the end nobody calls `beat` any more.
+        """Log when the loop hangs or runs again, and kill the process when the time is over."""
+        # During a stop the loop may no longer call `beat`.
         away = self._clock() - self._beat if not self._give_up else 0.0
         if away >= STALL_SECONDS and not self._is_stalled:
             self._is_stalled = True
@@ -121,7 +122,7 @@ class Guard:
             )
         elif self._is_stalled and away < STALL_SECONDS:
             self._is_stalled = False
-            log.info("the broker goes on")
+            log.info("the broker continues")
         if self._give_up and self._clock() >= self._give_up:
             log.error(
                 "the stop took longer than stop-timeout and is broken off", why=self._explain()
@@ -130,8 +131,8 @@ class Guard:
 
 
 def _ignore(_: int) -> None:
-    """What signals mean before anybody says."""
+    """Ignore signals before `begin`."""
 
 
 def _pass(_: int, __: object) -> None:
-    """What the main thread does on a signal: nothing, the pipe has it."""
+    """The handler of the main thread: does nothing, because the signal is in the pipe."""

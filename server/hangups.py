@@ -1,10 +1,10 @@
-"""Noticing that peers are gone of whom nothing is read.
+"""Detects closed connections of peers from which nothing is read.
 
-A socket that is not read does not say that its peer closed it; the kernel knows all the same. One
-epoll watches such sockets for nothing but their end, and is itself watched by the event loop, so
-that it costs nothing as long as nothing happens.
+Without reading, a socket does not show that its peer has closed it, but the kernel knows. One epoll
+watches such sockets only for their end, and the event loop watches that epoll, so this costs
+nothing until something happens.
 
-Fault model: a descriptor may be closed at any moment, by which the kernel stops to watch it.
+Fault model: a descriptor may be closed at any moment; the kernel then stops watching it.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Final
 
 
 class Hangups:
-    """Sockets whose end is waited for, each with what to call then, once."""
+    """Sockets that are watched for their end, each with a callback that is called once."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop: Final = loop
@@ -24,20 +24,20 @@ class Hangups:
         loop.add_reader(self._epoll.fileno(), self._look)
 
     def watch(self, descriptor: int, gone: Callable[[], None]) -> None:
-        """Call `gone` when the peer has closed its side, or all of the connection."""
+        """Call `gone` when the peer has closed its side or the whole connection."""
         if descriptor not in self._calls:
             self._calls[descriptor] = gone
-            # What is always told, errors and the end of both sides, need not be asked for.
+            # Errors and the end of both sides are always reported.
             self._epoll.register(descriptor, select.EPOLLRDHUP)
 
     def forget(self, descriptor: int) -> None:
-        """Watch a socket no more."""
+        """Stop watching a socket."""
         if self._calls.pop(descriptor, None) is not None:
             with contextlib.suppress(OSError):
                 self._epoll.unregister(descriptor)
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching all sockets."""
         self._calls.clear()
         if not self._epoll.closed:
             self._loop.remove_reader(self._epoll.fileno())

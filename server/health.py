@@ -1,8 +1,8 @@
-"""What is wrong with a broker, and whether that keeps it from taking messages.
+"""The problems of a broker, and whether they prevent it from accepting messages.
 
-The one judgement for `daybook status`, `daybook health`, the probe's `/ready` and its metrics. It
-reads what the status says and never asks anybody. Texts may name files, and are for
-administrators; the reasons of `why_unready` are for anybody.
+The same judgement serves `daybook status`, `daybook health`, the probe's `/ready` and its metrics.
+It uses only the status. Texts may name files, and are for administrators; the reasons of
+`why_unready` are for anybody.
 """
 
 from collections.abc import Mapping
@@ -15,18 +15,19 @@ EXIT_NOT_RUNNING: Final = 3
 EXIT_INDEX: Final = 4
 EXIT_DISK: Final = 5
 BEHIND_SHARE: Final = 0.5
-"""The index is behind when it lacks so much of what it may (max-unindexed-bytes)."""
+"""The index counts as behind from this part of max-unindexed-bytes on."""
 
 KINDS: Final = (
     "disk", "durability", "index", "journal", "queue", "index_lag", "retention", "background",
 )  # fmt: skip
-"""What may be wrong while a broker runs."""
+"""The kinds of problems of a running broker."""
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something that is wrong: the exit code for it, and a sentence.
+    """A problem: its exit code and a sentence.
 
-    `kind` is one of KINDS; `unready` says why no messages are taken for it, empty if they are.
+    `kind` is one of KINDS; `unready` says why no messages are accepted because of it, "" if they
+    are.
     """
 
     code: int
@@ -36,7 +37,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def problems(status: Mapping[str, Any]) -> list[Problem]:
-    """What is wrong with a broker by its status (that of the control socket)."""
+    """Return the problems of a broker, from its status (as of the control socket)."""
     if not status.get("running", True):
         return [Problem(EXIT_NOT_RUNNING, "no broker runs")]
     found = []
@@ -71,7 +72,7 @@ def problems(status: Mapping[str, Any]) -> list[Problem]:
 
 
 def why_unready(status: Mapping[str, Any]) -> str:
-    """Why no messages are taken, in a few words that strangers may read; empty if they are."""
+    """Return why no messages are accepted, in words safe for anybody; "" if they are."""
     for problem in problems(status):
         if problem.unready:
             return problem.unready

@@ -1,10 +1,10 @@
 """The hub: where sessions, engine, outbox and journal writer meet. No asyncio, no sockets, no
 threads.
 
-Data flow of a turn (ADR 3): bytes that arrived were turned into commands by `received`; `turn`
-goes on with what took longer than its slice (ADR 27), dispatches once for all of them, lets the
-sessions encode the deliveries, puts all output into the outbox, and closes the block if the disk is
-idle or the block is full. `durable` lets go what waited, and has the next block closed by a turn.
+Data flow of a turn (ADR 3): `received` has turned arriving bytes into commands; `turn` resumes work
+that exceeded its slice (ADR 27), dispatches once for all commands, lets the sessions encode the
+deliveries, puts all output into the outbox, and closes the block if the disk is idle or the block
+is full. `durable` releases the output that waited, and schedules a turn that closes the next block.
 The caller (listeners, or the simulator) supplies transports, time and the scheduling of turns; it
 calls everything from one thread.
 """
@@ -77,9 +77,9 @@ class Hub:
         )  # fmt: skip
         self.slow: Final = SlowConsumers(broker, self._by_connection.get, self.dismiss)
         self.on_notice: Callable[[str], None] = ignore_notice
-        # Since when the disk slows producers, 0 if it does not.
+        # Since when the disk has been slowing producers, 0 if it is not.
         self._slowed_since = 0
-        # Peers with bodies that can go on, in turn, and those whose session ends with them.
+        # Peers whose bodies can be continued, in turn.
         self._streaming: dict[Peer, None] = {}
         self._finishing: dict[Peer, None] = {}
         self._deadlines: Final[Deadlines[Peer]] = Deadlines()
@@ -87,7 +87,7 @@ class Hub:
         self._last_event = clock()
         self._marked_lsn = -1
 
-    # ---- what transports call
+    # ---- called by transports
 
     def opened(self, peer: Peer) -> None:
         """A peer connected."""
@@ -108,7 +108,7 @@ class Hub:
         self.turns.took(begun, now)
 
     def _see_to_input(self, peer: Peer) -> None:
-        """Read no more of a peer that has to wait, for whatever it is."""
+        """Stop reading from a peer that has to wait for any reason."""
         session = peer.session
         if self.turns.must_wait(peer):
             self.turns.wait(peer)
@@ -116,7 +116,7 @@ class Hub:
             self._pause(peer)
 
     def _must_pause(self, peer: Peer) -> bool:
-        """Whether nothing is to be read of a peer until something got less."""
+        """Return whether reading from a peer must pause until less is waiting."""
         return (
             self.writer.pending_bytes + self.broker.pending.heap_bytes
             > self.options.max_pending_bytes
@@ -152,7 +152,7 @@ class Hub:
             self._soon()
 
     def configure(self, options: HubOptions) -> None:
-        """Put other options in force."""
+        """Apply other options."""
         self.options = options
         self.memory.configure(options.memory)
         self._soon()
@@ -164,7 +164,7 @@ class Hub:
         return peer is not None
 
     def dismiss(self, peer: Peer, what: str, advice: str, reason: int = LIMIT) -> None:
-        """End the connection of a peer, and tell it why if it listens."""
+        """End the connection of a peer, and send it the reason if it still reads."""
         self.turns.allow_input()
         peer.session.dismiss(what, advice, self._clock(), reason)
         self.blocked.remove(peer)
@@ -172,7 +172,7 @@ class Hub:
         self._after(peer)
 
     def request(self, command: Command, callback: Answer | None = None) -> None:
-        """Carry out an administrator's command; `callback` gets the answer when it may leave."""
+        """Execute an administrator's command; `callback` gets the answer when it may be sent."""
         self.turns.allow(SLICE_UNITS)
         answer = self.broker.handle(command, self._clock())
         if answer is UNFINISHED:
@@ -186,14 +186,14 @@ class Hub:
         self._soon()
 
     def stop(self, callback: Answer) -> None:
-        """Take nothing more from peers, decide the stop, and call back when it is durable."""
+        """Stop reading from peers, decide the stop, and call back when it is durable."""
         self.turn()
         self.refusals.flush()
         self.stopping = True
         self.request(Stop(), callback)
 
     def status(self) -> dict[str, Any]:
-        """What is going on, for `daybook status`."""
+        """Return the figures for `daybook status`."""
         state = self.broker.state
         return {
             "lsn": self.broker.lsn,
@@ -226,24 +226,24 @@ class Hub:
         return self.chunks.chunks(first, 0)[0] if first[0] <= self.outbox.durable_lsn else b""
 
     def first_chunk(self) -> int:
-        """LSN of the oldest chunk that is needed though no queued message may refer to it.
+        """Return the LSN of the oldest chunk in use besides those of queued messages; 0 if none.
 
-        Bodies under way in either direction, also those that the next turn hands to sessions, and
-        open transactions; 0 if there is none. History from here on must stay readable.
+        These are chunks of bodies being received or sent, also of deliveries of the next turn, and
+        of open transactions. History from there on must stay readable.
         """
         firsts = [peer.first_chunk() for peer in self.peers]
         firsts += [message.chunks[0] for _, message, *_ in self.broker.effects if message.chunks]
         firsts.append(transactions.first_chunk(self.broker))
         return min(filter(None, firsts), default=0)
 
-    # ---- what the writer calls (through whoever brings its calls to this thread)
+    # ---- called by the writer, in this thread
 
     def durable(self, lsn: int) -> None:
         """Everything up to this LSN is on disk."""
         if lsn <= self.outbox.durable_lsn or self.failure is not None:
             return
-        # The next block closes in the turn, with what the sockets have ready by then: closed here,
-        # it would be so small that its own cost shows.
+        # The turn closes the next block, together with input that is ready by then: a block closed
+        # here would be too small to be efficient.
         if self.broker.pending.rows or self.blocked.since or self.turns.has_work:
             self._soon()
         for outlet in self.outbox.durable(lsn):
@@ -254,24 +254,24 @@ class Hub:
             self._soon()
 
     def failed(self, error: Exception) -> None:
-        """The journal takes nothing more: nothing may be said any more either."""
+        """The journal has failed: from now on no output may be sent either."""
         self.failure = error
 
     def disk_full(self, text: str) -> None:
-        """Take no more messages (consumers may drain); empty text: take them again."""
+        """Accept no more messages (consumers continue); with "" accept them again."""
         self.broker.report_disk(text)
         self.refusals.is_disk_short = bool(text)
         self._soon()
 
-    # ---- what the indexer calls
+    # ---- called by the indexer
 
     @property
     def unindexed_bytes(self) -> int:
-        """Rows and heaps that are closed and not indexed, in bytes."""
+        """Bytes of rows and heaps of closed blocks that are not indexed."""
         return self.unindexed.bytes
 
     def indexed(self, lsn: int, indexed_bytes: int | None) -> None:
-        """The store holds the state at an LSN; `indexed_bytes` were journaled by then, if known."""
+        """The store has the state at an LSN; `indexed_bytes` were journaled by then, if known."""
         limit = self.options.max_unindexed_bytes
         if indexed_bytes is not None and self.unindexed.index(indexed_bytes, limit):
             self._soon()
@@ -282,14 +282,14 @@ class Hub:
         self._resume()
 
     def index_failing(self, why: str) -> None:
-        """Nothing more can be indexed, so senders are refused for this; empty: it goes on."""
+        """Indexing has failed, so senders are refused with this reason; "": it works again."""
         self.unindexed.fail(why, self.options.max_unindexed_bytes)
         self._soon()
 
     def attach_store(self, store: Store) -> None:
-        """Read what is not in memory from a store that was not there from the start.
+        """Use a store that did not exist at the start for entries that leave memory.
 
-        Nothing leaves memory before it has seen everything that left a queue until now.
+        No entry leaves memory before the store knows all removals until now.
         """
         self.broker.state.attach_store(store)
         self._paging_from = self.broker.lsn
@@ -339,7 +339,7 @@ class Hub:
         self.turns.took(begun, now)
 
     def _proceed(self, peer: Peer) -> None:
-        """Have a peer go on whose input waited for its turn."""
+        """Resume a peer whose input waited for its turn."""
         if self._must_pause(peer):
             self._paused.add(peer)
             return
@@ -347,7 +347,7 @@ class Hub:
         self._went_on(peer)
 
     def tick(self) -> None:
-        """Do what time asks for: heart-beats, expiry, marks. Call it about ten times a second."""
+        """Do periodic work: heart-beats, expiry, marks. Call it about ten times a second."""
         if self.stopping or self.failure is not None:
             return
         now = self._clock()
@@ -414,7 +414,7 @@ class Hub:
     # ---- one peer
 
     def _after(self, peer: Peer) -> None:
-        """See to what a session wants after it was called."""
+        """Handle the output and requests of a session after a call."""
         session = peer.session
         self._active[peer] = None
         if session.is_blocked and peer not in self.blocked.since:
@@ -456,7 +456,7 @@ class Hub:
             )  # fmt: skip
             self._authenticate(request, answer)
             if peer.session.login_request is not None:
-                # What it sends meanwhile stays with the kernel.
+                # Its further input stays in the kernel meanwhile.
                 peer.is_held = True
                 peer.transport.pause_reading()
                 peer.transport.notice_end()
@@ -476,7 +476,7 @@ class Hub:
             self._released[peer] = None
 
     def _settle_output(self, peer: Peer) -> None:
-        """After bytes left for the transport: make room for more, or close if that was the last."""
+        """After bytes were given to the transport: allow more, or close after the last."""
         peer.released = False
         if peer.has_bodies:
             self._streaming[peer] = None
@@ -486,7 +486,7 @@ class Hub:
                 peer.moved = self._clock()
             return
         if peer.session.closing:
-            # What the session said last may not have been put into the outbox yet.
+            # The session's last output may not be in the outbox yet.
             if peer.generation is None and not peer.session.out and not peer.closing:
                 peer.closing = True
                 peer.transport.close(peer.session.close_delay_ms)
@@ -497,13 +497,13 @@ class Hub:
         output = peer.output_bytes()
         self.memory.charge(peer, output)
         connection = self.broker.state.connections.get(peer.connection)
-        # A subscription that ended may have used the room up that the next one needs.
+        # A subscription that ended may have used up the room of the next one.
         if connection is not None and (connection.consumers or connection.room <= 0):
             room = self.memory.room_of(peer) - output - peer.body_bytes
             self.broker.handle(Room(peer.connection, room), self._clock())
 
     def _stream(self, peer: Peer) -> None:
-        """Write a slice of the bodies of a peer; if there is more, after the others."""
+        """Write a slice of a peer's bodies; the rest in later turns."""
         del self._streaming[peer]
         left = peer.body_bytes
         try:
@@ -518,7 +518,7 @@ class Hub:
         if not peer.has_bodies:
             self._finishing.pop(peer, None)
             self._settle_output(peer)
-            # What it was paused for may have been held back behind the body.
+            # The output for which reading paused may have waited behind the body.
             self._resume()
         if self._streaming:
             self._soon()
@@ -526,7 +526,7 @@ class Hub:
     def _give_up(self, peer: Peer, why: str) -> None:
         """End a connection in the middle of a body that cannot be read; no delivery counts.
 
-        The message is delivered no more: it would end each connection that comes for it.
+        The message is not delivered again: it would end each connection that gets it.
         """
         body = peer.body
         assert body is not None
@@ -558,7 +558,7 @@ class Hub:
                 self._slowed_since = self._clock()
 
     def _resume(self) -> None:
-        """Read again from the peers that were paused, if what they were paused for is over."""
+        """Resume reading from paused peers, if the reason is over."""
         if not self._paused or self.writer.pending_bytes > self.options.max_pending_bytes // 2:
             return
         self._slowed_since = 0
@@ -573,12 +573,12 @@ class Hub:
                     self._read_again(peer)
 
     def _is_behind(self) -> bool:
-        """Whether more waits for the disk than may."""
+        """Return whether more bytes wait for the disk than allowed."""
         waiting = self.writer.pending_bytes + self.broker.pending.heap_bytes
         return waiting > self.options.max_pending_bytes
 
     def _went_on(self, peer: Peer) -> None:
-        """A peer that waited had its turn; it may have to wait again."""
+        """Handle a peer after its turn; it may have to wait again."""
         self._after(peer)
         self.turns.allow_input()
         self._see_to_input(peer)

@@ -1,4 +1,4 @@
-"""What the configuration says to the hub. Must never know which hub, or when."""
+"""Converts the configuration to options of the hub. Must never know a hub."""
 
 from daybook.server.config import Config
 from daybook.server.memory_limits import memory_options
@@ -6,11 +6,11 @@ from daybook.server.ports import HubOptions
 
 
 def hub_options(config: Config) -> HubOptions:
-    """The bounds and periods of a configuration, in the units of the hub."""
+    """Return the limits and periods of a configuration, in the units of the hub."""
     journal = config.journal
     return HubOptions(
         block_bytes=journal.block_bytes,
-        # What waits must fit into the half of a segment that is reserved for a full disk.
+        # Pending bytes must fit into the half of a segment that is reserved for a full disk.
         max_pending_bytes=min(
             journal.max_pending_bytes, max(journal.segment_bytes // 2, journal.block_bytes)
         ),

@@ -1,15 +1,16 @@
-"""Keeping an indexer running beside the broker, and telling the hub how far it is (ADR 8).
+"""Keeps an indexer running beside the broker, and reports its progress to the hub (ADR 8).
 
-Ten times a second it is told what is durable; what it commits lets entries leave memory. Nothing
-here waits for it. Fault model: the indexer may
+Ten times a second the indexer gets the durable LSN; after its commits entries can leave memory.
+Nothing here waits for it. Fault model: the indexer may
 
-- die: another is started, later each time until one gets on;
-- hang, stopped or in a disk that does not answer: said once, and after a while it is killed;
-- have no room on the disk: it tries again, and the hub holds senders when too much is not indexed;
-- find its tables damaged: the broker stops, for what is not in memory cannot be had from anywhere
-  else while it runs, and the next start makes the index anew;
-- find the journal damaged: said once, senders are refused or the broker stops, as configured
-  (ADR 21), and it is tried again now and then, for somebody may restore the segment.
+- die: another is started, after growing delays until one makes progress;
+- hang, because it is stopped or its disk does not answer: that is logged once, and after a while it
+  is killed;
+- find no space on the disk: it retries, and the hub blocks senders when too much is not indexed;
+- find its tables damaged: the broker stops, because entries that are not in memory cannot be read
+  otherwise, and the next start rebuilds the index;
+- find the journal damaged: that is logged once, senders are refused or the broker stops, as
+  configured (ADR 21), and it retries now and then, because somebody may restore the segment.
 """
 
 from collections import deque
@@ -37,16 +38,15 @@ from daybook.server.hub import Hub
 RESTART_US: Final = 1_000_000
 RESTART_MAX_US: Final = 60_000_000
 TRUSTED_US: Final = 10_000_000
-"""How long the index serves before it counts as one that brokers do not die of."""
+"""How long the index must serve before it counts as one that does not kill brokers."""
 SILENT_US: Final = 10_000_000
-"""How long the indexer may owe an answer before that is said."""
+"""How long the indexer may not answer before that is logged."""
 STEP_US_MAX: Final = 1_000_000
-"""What a tick may add to a silence: while the event loop stood still nobody could be heard."""
+"""The most that one tick adds to a silence: while the event loop hangs, no answer can be read."""
 DIGEST_REST: Final = 100
-"""How many times as long as a digest took there is none: it costs a hundredth of the time, at most,
-however much an index has to tell."""
+"""The pause after a digest, as a multiple of its duration: digests take at most 1 % of the time."""
 URGENT_BYTES: Final = 4 * 1024 * 1024
-"""How much may be in memory because it is not indexed, before a commit is asked for at once."""
+"""From this many unindexed bytes in memory on, a commit is requested at once."""
 
 log = logs.logger("indexing")
 
@@ -55,11 +55,11 @@ class Loop(Protocol):
     """What is needed of an event loop."""
 
     def add_reader(self, fd: int, callback: Callable[[], None]) -> Any:
-        """Call when there is something to be read."""
+        """Call when the descriptor is readable."""
         ...
 
     def remove_reader(self, fd: int) -> Any:
-        """Call no more."""
+        """Stop calling."""
         ...
 
 
@@ -80,8 +80,8 @@ class Indexing:
         on_failure: Callable[[Exception], None],
         on_damage: Callable[[str], None],
     ) -> None:
-        """`on_failure` is told when the index cannot be read any more, `on_damage` when the journal
-        is found damaged, in a sentence, and with an empty one when it is not any more.
+        """`on_failure` is called when the index cannot be read any more, `on_damage` with a
+        sentence when the journal is found damaged, and with "" when it no longer is.
         """
         self._hub: Final = hub
         self._loop: Final = loop
@@ -93,10 +93,10 @@ class Indexing:
         self._on_damage: Final = on_damage
         self.checkpoint_us = checkpoint_us
         self.timeout_us = timeout_us
-        # One that hung up, or was killed, and is not gone yet: no other may begin before.
+        # An indexer that was dropped or killed, and has not ended yet: no other may begin before.
         self._leaving: IndexerProcess | None = None
         self._has_said_why = False
-        # How long it owes an answer, by ticks; what it was at when it began.
+        # How long it has not answered, counted in ticks; its position when that began.
         self._ticked = 0
         self._silent_us = 0
         self._was_heard = False
@@ -124,10 +124,10 @@ class Indexing:
         self._begun_lsn = self._last.lsn
         self._loop.add_reader(process.fileno(), self._receive)
 
-    # ---- told by the service
+    # ---- called by the service
 
     def tick(self, now: int) -> None:
-        """Tell what is durable, and start an indexer if there is none; ten times a second."""
+        """Send the durable LSN, and start an indexer if there is none; ten times a second."""
         if self._trust_at == 0:
             self._trust_at = now + TRUSTED_US
         elif 0 < self._trust_at <= now:
@@ -160,7 +160,7 @@ class Indexing:
             self._hang_up()
 
     def _watch(self, step: int) -> None:
-        """Notice an indexer that does not answer, say so, and kill it in the end."""
+        """Detect an indexer that does not answer, log it, and finally kill it."""
         process = self._process
         is_owing = self._is_asked or self._told_lsn > self._last.lsn
         if process is None or self._was_heard or not is_owing:
@@ -175,7 +175,7 @@ class Indexing:
                 "hangs"
             )
             log.error(
-                "the index stands still; the broker goes on, and holds senders at "
+                "the index stands still; the broker continues, and blocks senders at "
                 "max-unindexed-bytes",
                 why=self._trouble,
                 killed_after_seconds=self.timeout_us // 1_000_000,
@@ -186,7 +186,7 @@ class Indexing:
             self._hang_up()
 
     def _hang_up(self) -> None:
-        """The indexer is about to end, or must: hear it no more, and wait for its end."""
+        """Stop listening to an indexer that ends or must end, and wait for its end."""
         assert self._process is not None
         self._loop.remove_reader(self._process.fileno())
         self._process.hang_up()
@@ -195,7 +195,7 @@ class Indexing:
         self._silent_us = 0
 
     def _await_end(self, step: int) -> None:
-        """Look whether the indexer has ended, and help it if it does not."""
+        """Check whether the indexer has ended, and kill it if it does not."""
         assert self._leaving is not None
         failed = self._leaving.fate()
         before = self._silent_us
@@ -215,7 +215,7 @@ class Indexing:
     def _wants_digest(self, now: int, durable: int) -> bool:
         if self._is_asked or self.checkpoint_us <= 0 or now < self._next_digest:
             return False
-        # The checkpoint itself is an event, which is no news.
+        # The event of the checkpoint itself does not count as new.
         return durable > self._digest_lsn
 
     def _tell(self, now: int, durable: int, is_pressing: bool, wants_digest: bool) -> None:
@@ -232,7 +232,7 @@ class Indexing:
             self._hang_up()
 
     def hurry(self) -> bool:
-        """Have all that is durable indexed now; answers whether there is nothing to wait for."""
+        """Request that all durable events are indexed now; return whether they already are."""
         durable = self._hub.outbox.durable_lsn
         if self._process is None or self._trouble or self._last.lsn >= durable:
             return True
@@ -242,7 +242,7 @@ class Indexing:
 
     @property
     def store(self) -> IndexStore | None:
-        """The index to be read, None as long as there is none."""
+        """The index to read, None as long as there is none."""
         return self._store
 
     def status(self) -> dict[str, Any]:
@@ -260,14 +260,14 @@ class Indexing:
         }
 
     def close(self) -> None:
-        """Let go of the indexer, which is killed."""
+        """Kill the indexer, and close."""
         if self._process is not None:
             self._hang_up()
         if self._leaving is not None and not self._leaving.close():
             log.warning("the indexer does not end; its disk hangs", pid=self._leaving.pid)
         self._leaving = None
 
-    # ---- told by the indexer
+    # ---- called by the indexer
 
     def _receive(self) -> None:
         assert self._process is not None
@@ -291,7 +291,8 @@ class Indexing:
         self._last = message
         gets_on = message.lsn > self._begun_lsn
         if gets_on:
-            # One that ends before that would be started over and over.
+            # Reset only now: an indexer that always ends earlier must not be restarted without a
+            # delay.
             self._wait_us = RESTART_US
             self._heal()
         if self._trouble and (gets_on or message.lsn >= self._hub.outbox.durable_lsn):
@@ -315,29 +316,29 @@ class Indexing:
                 self._checkpoint(message)
 
     def _open_store(self) -> None:
-        """The first commit after a start without an index: from here on entries can leave."""
+        """Open the store after the first commit of a start without an index."""
         tables = open_for_reading(self._path / INDEX, self._data_id)
         self._store = IndexStore(tables, RealDisk(self._path / JOURNAL))
         self._hub.attach_store(self._store)
 
     def _checkpoint(self, message: Indexed) -> None:
         self._hub.request(Checkpoint(message.lsn, message.digest))
-        # Only what comes after the checkpoint's own event is news.
+        # Only events after that of the checkpoint itself count as new.
         self._digest_lsn = self._hub.broker.lsn
 
     def _in_trouble(self, text: str) -> None:
         if not self._trouble:
-            log.error("the index cannot be written; the broker goes on", why=text)
+            log.error("the index cannot be written; the broker continues", why=text)
         self._trouble = text
 
     def _ended(self, failed: IndexerFailed) -> None:
-        """The indexer is at its end: another is started, unless its tables are at fault."""
+        """Handle the end of the indexer: start another, unless its tables are damaged."""
         if failed.index:
             distrust(self._path, str(failed))
             self._on_failure(
                 StoreError(
-                    f"{failed}. All of the index is read when the broker is started again, and is "
-                    "made anew if it is damaged"
+                    f"{failed}. The next start reads the whole index, and rebuilds it if it is "
+                    "damaged"
                 )
             )
             return
@@ -349,7 +350,7 @@ class Indexing:
         self._trouble = text
 
     def _damaged(self, text: str) -> None:
-        """The journal is damaged where it was to be indexed: say so once."""
+        """Report once that the journal is damaged at the point of indexing."""
         if text != self._damage:
             self._damage = text
             self._on_damage(text)

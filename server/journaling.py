@@ -1,8 +1,8 @@
 """The data directory of a broker, from before its event loop to after it.
 
-Opening may take long: people at a terminal see a bar, everybody else a line in the log now and
-then. Fault model: whatever recovery refuses passes as JournalError or RecoveryError, with nothing
-left open. Must never know what is decided about messages.
+Opening may take long: a terminal shows a progress bar, otherwise the log gets a line now and then.
+Fault model: errors of recovery are raised as JournalError or RecoveryError, with nothing left open.
+Must never know what is decided about messages.
 """
 
 import sys
@@ -23,16 +23,16 @@ from daybook.server import logs
 from daybook.server.config import Config
 
 QUIET_SECONDS: Final = 0.5
-"""A start that takes no longer shows no bar."""
+"""A start that is shorter shows no bar."""
 REFRESH_SECONDS: Final = 0.1
 LINE_SECONDS: Final = 2.0
-"""How far apart lines about progress are in a log."""
+"""The time between lines about progress in the log."""
 
 log = logs.logger("service")
 
 
 class Progress:
-    """Shows how far the index and the fold are: a bar on a terminal, lines in the log otherwise."""
+    """Shows the progress of index and fold: a bar on a terminal, lines in the log otherwise."""
 
     def __init__(
         self, stream: TextIO | None = None, clock: Callable[[], float] = time.perf_counter
@@ -45,7 +45,7 @@ class Progress:
         self._bars: Bars | None = None
 
     def __call__(self, done: int, total: int) -> None:
-        """So many events of so many are done."""
+        """Show that `done` of `total` events are processed."""
         if self._clock() < self._next:
             return
         if not self._is_terminal:
@@ -53,7 +53,7 @@ class Progress:
             log.info("reading the journal", events=done, of=total)
             return
         self._next = self._clock() + REFRESH_SECONDS
-        # A terminal that has gone is no reason not to start.
+        # A closed terminal must not prevent a start.
         with suppress(OSError):
             self._draw(done, total)
 
@@ -61,8 +61,8 @@ class Progress:
         if self._bars is None:
             columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
             console = Console(file=self._stream, force_terminal=True)
-            # It goes when the work is done, and when something is said meanwhile. No thread draws
-            # it, because processes are forked.
+            # The bar is removed at the end, and before a notice. No thread draws it, because
+            # processes are forked meanwhile.
             self._bars = Bars(
                 *columns, TimeRemainingColumn(), console=console, transient=True, auto_refresh=False
             )
@@ -71,12 +71,12 @@ class Progress:
         self._bars.update(self._bars.task_ids[0], completed=done, total=total, refresh=True)
 
     def notice(self, text: str) -> None:
-        """Log a sentence, not in the middle of a bar."""
+        """Log a sentence; removes the bar before."""
         self.close()
         log.warning(text)
 
     def close(self) -> None:
-        """Take the bar away; it comes back if there is more to be told."""
+        """Remove the bar; it appears again with the next progress."""
         bars, self._bars = self._bars, None
         if bars is not None:
             with suppress(OSError):
@@ -86,8 +86,8 @@ class Progress:
 class Journaling:
     """The data directory and the process that writes its journal.
 
-    The writer is forked when the journal is open and before it is folded: it must not share the
-    memory that the state will take.
+    The writer is forked when the journal is open and before it is folded, so that it does not share
+    the memory of the state.
     """
 
     def __init__(self, config: Config) -> None:
@@ -128,7 +128,7 @@ class Journaling:
 
     @property
     def writer(self) -> ProcessWriter:
-        """The writer, whose callbacks are still to be set."""
+        """The writer; its callbacks are not set yet."""
         assert self._writer is not None
         return self._writer
 
@@ -149,6 +149,6 @@ class Journaling:
 
 
 def look_at_lock(directory: DataDirectory) -> None:
-    """See to it that whoever looks for the lock finds it."""
+    """Restore the lock file if somebody removed it."""
     if directory.renew_lock():
         log.warning("somebody removed the file 'lock': it is there again, and was held all along")

@@ -1,4 +1,4 @@
-"""What the hub needs of those who keep the journal: who writes it, and who reads chunks back.
+"""What the hub needs of the journal: a writer, and a reader of chunks.
 
 Must never know how either is done.
 """
@@ -19,16 +19,16 @@ class Writer(Protocol):
         ...
 
     def submit(self, batch: BatchLike) -> None:
-        """Write a batch as a block; `Hub.durable` is called when it is safe."""
+        """Write a batch as a block; `Hub.durable` is called when it is durable."""
         ...
 
     def mark(self, time: int) -> None:
-        """Append a block without events when everything else is done."""
+        """Append a block without events after all others."""
         ...
 
 
 class NoChunks:
-    """Reads no chunks: for brokers that have no large messages."""
+    """A reader without chunks, for brokers without large messages."""
 
     def chunks(self, lsns: Sequence[int], before: int) -> list[bytes]:
         """Raises StoreError."""

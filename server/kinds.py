@@ -1,4 +1,4 @@
-"""Types of configuration values: what they are called, and how what was written is understood.
+"""Types of configuration values: their names in the documentation, and their parsers.
 
 Must never know which keys there are, nor where a value was written.
 """
@@ -23,26 +23,27 @@ DURATION_UNITS_MS: Final = {
     "d": 24 * 3_600_000, "w": 7 * 24 * 3_600_000,
 }  # fmt: skip
 COUNT_MOST: Final = 2**31 - 1
-"""The largest number that an attribute of queues may be."""
+"""The largest number for an attribute of queues."""
 DURATION_MOST_DAYS: Final = 365_000
-"""A thousand years: beyond what anybody means, and within what every clock can count."""
+"""A thousand years: more than anybody needs, and small enough for every clock."""
 
 _NUMBER_UNIT: Final = re.compile(r"(-?[0-9][0-9_]*)\s*([A-Za-z]*)")
 
 
 class Invalid(Exception):
-    """A value is not what its key needs; the text says what it must be."""
+    """A value is not valid for its key; the text says what it must be."""
 
 
 def must_be(wanted: str) -> Invalid:
-    """The error for a value that is not what is wanted."""
+    """Return the error for a value that is not `wanted`."""
     return Invalid(f"it must be {wanted}")
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A type of value: its name in the documentation and how a value of it is understood.
+    """A type of value: its name in the documentation, and its parser.
 
-    `parse` takes what TOML gave and raises Invalid. `text` means that a flag's text is the value.
+    `parse` converts a TOML value or raises Invalid. `text` means that a flag's text is the value
+    itself.
     """
 
     name: str
@@ -81,7 +82,7 @@ def count(least: int, most: int) -> Kind:
 
 
 def kind_of(attribute: Attribute) -> Kind:
-    """What an attribute of queues may be."""
+    """Return the type of an attribute of queues."""
     if attribute.kind is bool:
         return FLAG
     if attribute.kind is int:

@@ -1,9 +1,8 @@
-"""Carrying out the steps of a round of retention, while clients are served.
+"""Executes the steps of a round of retention, while clients are served.
 
-`paging.leaving` says which step comes next, and why. What takes long is done by processes
-(`paging.retiring`), files are looked at in a thread, and content is read in the event loop a little
-at a time, because the broker's own reader of content serves one thread. Must never know in which
-order the steps come.
+`paging.leaving` decides the next step. Long work is done in processes (`paging.retiring`), files
+are examined in a thread, and content is read in the event loop a little at a time, because the
+broker's reader of content serves only one thread. Must never know the order of the steps.
 """
 
 import asyncio
@@ -34,12 +33,12 @@ from daybook.server.hub import Hub
 from daybook.server.supervision import Fatal
 
 STEP_SECONDS: Final = 0.002
-"""How long content is read and carried at a time."""
+"""How long one slice of reading and carrying content takes."""
 REST_STEPS: Final = 2
-"""How many times as long clients have for themselves after each step."""
+"""After each slice there is a pause of so many times its duration."""
 POLL_SECONDS: Final = 0.05
 CACHE_BYTES: Final = 4 * 1024 * 1024
-"""Of decoded blocks: carrying must not push out what consumers need."""
+"""A cache of decoded blocks of its own, so that carrying does not evict those of consumers."""
 LINE_BYTES_MAX: Final = 1 << 20
 
 log = logs.logger("retention")
@@ -49,16 +48,16 @@ _weights: Final = msgspec.json.Decoder(list[Weight])
 
 
 class StepError(DaybookError):
-    """A step cannot be carried out; the text says why."""
+    """A step cannot be executed; the text says why."""
 
 
 class Performer:
-    """Carries out the steps of one round on a data directory."""
+    """Executes the steps of one round on a data directory."""
 
     def __init__(
         self, hub: Hub, path: Path, store: IndexStore, segments: SegmentTable, archive: str
     ) -> None:
-        """Serve one round; `archive` is the URL, with its password. To be closed."""
+        """Execute one round; `archive` is the URL, with its password. Must be closed."""
         self._hub: Final = hub
         self._path: Final = path
         self._store: Final = store
@@ -73,13 +72,13 @@ class Performer:
         self._resident: Iterator[list[Message]] | None = None
 
     async def close(self) -> None:
-        """End what is still running."""
+        """End the work that is still running."""
         self._reader.close()
         if self._found is not None:
             await self._found.aclose()
 
     async def perform(self, step: steps.Step) -> None:
-        """Carry out a step. Raises StepError, JournalError, StoreError, OSError and Fatal."""
+        """Execute a step. Raises StepError, JournalError, StoreError, OSError and Fatal."""
         match step:
             case steps.Look():
                 await self._look(step)
@@ -121,7 +120,7 @@ class Performer:
         )
 
     def _choose(self, step: steps.ChooseSegments) -> None:
-        """In a thread: segments that were not seen before are opened."""
+        """Choose segments; runs in a thread, because it opens new segments."""
         step.now = _now()
         sealed, live_bytes = self._segments.look()
         if sealed:
@@ -152,7 +151,7 @@ class Performer:
         try:
             self._hub.request(step.command)
         except Exception as error:
-            # What the engine had half done must not be written.
+            # A half-finished decision of the engine must not be written.
             raise Fatal from error
         step.lsn = self._hub.broker.lsn
 
@@ -163,7 +162,7 @@ class Performer:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _pause(self) -> None:
-        """Give way to clients, and wait while much is on its way to disk and index."""
+        """Let clients be served, and wait while much is pending for disk and index."""
         hub = self._hub
         await self._pace.pause()
         while (
@@ -185,7 +184,7 @@ class Performer:
         step.removed = await self._in_thread(
             remove_unpinned, self._disk, self._path, step.segments, _now()
         )
-        # Files that are held open would keep their room on the disk.
+        # Open files would keep their space on the disk.
         self._store.content.close()
         if isinstance(self._hub.chunks, ContentReader):
             self._hub.chunks.close()
@@ -199,14 +198,14 @@ class Performer:
         return await asyncio.get_running_loop().run_in_executor(None, call, *arguments)
 
     async def _ask(self, work: str, last_lsn: int, told: str = "") -> bytes:
-        """The one line that a process answers; raises StepError."""
+        """Return the only line of a process's answer; raises StepError."""
         async with contextlib.aclosing(self._lines(work, last_lsn, told)) as lines:
             return b"".join([line async for line in lines])
 
     async def _lines(self, work: str, last_lsn: int, told: str = "") -> AsyncGenerator[bytes, None]:
-        """Have a process do some work, and give what it says line by line; StepError."""
-        # Of those before this one, pipes and protocols refer to each other, and the collector looks
-        # for such so rarely that thousands would gather.
+        """Run work in a process, and yield its answer line by line; raises StepError."""
+        # Pipes and protocols of earlier processes are in reference cycles; the collector runs so
+        # rarely that thousands would accumulate.
         gc.collect(0)
         process = await asyncio.create_subprocess_exec(
             *command(work, self._path, last_lsn),
@@ -245,17 +244,17 @@ def _now() -> int:
 
 
 class Pace:
-    """Works a little, and rests longer: content is read in the thread that serves clients."""
+    """Works in short slices with long pauses: content is read in the thread that serves clients."""
 
     def __init__(self) -> None:
         self._began = 0.0
 
     def begin(self) -> None:
-        """A step begins."""
+        """Begin a slice."""
         self._began = time.monotonic()
 
     async def pause(self) -> None:
-        """Rest if the step has lasted long enough."""
+        """Pause if the slice has lasted long enough."""
         worked = time.monotonic() - self._began
         if worked >= STEP_SECONDS:
             await asyncio.sleep(REST_STEPS * min(worked, POLL_SECONDS))

@@ -1,8 +1,7 @@
 """Listening sockets and connections: the asyncio shell around the hub.
 
-Everything that is decided about a connection is decided in the hub and in its session; here bytes
-are moved between them and the sockets. Fault model: a peer may vanish, stall, or never read at any
-moment.
+The hub and the session decide everything about a connection; this module moves bytes between them
+and the sockets. Fault model: a peer may disappear, stall, or stop reading at any moment.
 """
 
 import asyncio
@@ -23,27 +22,29 @@ from daybook.server.logs import logger
 from daybook.server.peer import WRITE_HIGH_BYTES
 
 READ_BYTES: Final = 64 * 1024
-"""Most bytes taken from a socket at once: after each such piece others get their turn, and the
-writer gets its next block while the rest is still being read."""
+"""The most bytes read from a socket at once: after each read other connections have their turn, and
+the writer gets its next block while the rest is still being read.
+"""
 
 EARLY_READ_BYTES: Final = 4 * 1024
-"""The same before the login: so little of a stranger is ever in memory."""
+"""The same before the login, which limits the memory for strangers."""
 
 ABORT_AFTER_SECONDS: Final = 5.0
-"""How long a closed connection may take to get rid of what was written to it."""
+"""How long a closed connection may take to send its remaining output."""
 
 BACKLOG: Final = 1024
-"""How many connections the kernel holds until they are accepted."""
+"""How many connections the kernel queues until they are accepted."""
 
 ACCEPTS_AT_ONCE: Final = 64
-"""How many connections are accepted before others have their turn; only one where the oldest makes
-room for the newest, so that it is asked what it wants before it goes."""
+"""How many connections are accepted in one turn; only one where a new connection closes the oldest,
+so that the oldest can be served before.
+"""
 
 ANSWERED_AMONG: Final = 64
-"""Among how many of the oldest connections one is looked for that got an answer."""
+"""Among how many of the oldest connections an answered one is searched."""
 
 KEEPALIVE_PROBES: Final = 6
-"""How often the kernel asks a silent peer before it gives it up."""
+"""How many unanswered keep-alive probes the kernel sends before it closes a connection."""
 
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
 
@@ -51,10 +52,10 @@ log = logger("listeners")
 
 
 class Acceptor:
-    """One address that is listened on, by a socket for each way to reach it.
+    """A listening address, with a socket for each resolved address.
 
-    Sockets are accepted here and not by the event loop, which would go on accepting when there are
-    no descriptors left, and could not ask before it has made a transport.
+    Sockets are accepted here and not by the event loop, which would continue to accept without free
+    descriptors, and could refuse a connection only after it has created a transport.
     """
 
     def __init__(self, entrances: Entrances, config: AcceptorConfig, admission: Admission) -> None:
@@ -65,7 +66,7 @@ class Acceptor:
         self.connections: Final[dict[Connection, None]] = {}
         self.entrance: Entrance = entrances.make(config)
         self._entrances: Final = entrances
-        # One buffer for all: it is emptied before the next read, whoever that is for.
+        # One buffer for all connections: its content is processed before the next read.
         self.buffer: Final = memoryview(bytearray(READ_BYTES))
         self.early_buffer: Final = self.buffer[:EARLY_READ_BYTES]
         self.hangups: Hangups
@@ -75,7 +76,7 @@ class Acceptor:
         self._opening: Final[set[asyncio.Task[None]]] = set()
 
     async def bind(self) -> None:
-        """Take the port, and no connections yet; raises OSError."""
+        """Bind the port, without accepting connections yet; raises OSError."""
         self._loop = asyncio.get_running_loop()
         self.hangups = Hangups(self._loop)
         self._sockets = await _bound(self.config.host, self.config.port)
@@ -92,19 +93,19 @@ class Acceptor:
             self._loop.add_reader(listener.fileno(), self._accept, listener)
 
     def _hold_off(self) -> None:
-        """Leave connections to the kernel's queue, until `tick` finds descriptors."""
+        """Leave connections in the kernel's queue until `tick` finds free descriptors."""
         self._is_accepting = False
         for listener in self._sockets:
             self._loop.remove_reader(listener.fileno())
 
     def tick(self) -> None:
-        """Accept again if that was held off and there are descriptors; ten times a second."""
+        """Resume accepting when there are free descriptors; called ten times a second."""
         if self._sockets and not self._is_accepting and not self.admission.descriptors.is_short:
             log.info("connections are accepted again", acceptor=self.config.name)
             self._accept_again()
 
     def _accept(self, listener: socket.socket) -> None:
-        """Accept what waits at a socket, up to a limit."""
+        """Accept waiting connections of a socket, up to a limit."""
         for _ in range(ACCEPTS_AT_ONCE if self.entrance.logs_in else 1):
             if self.admission.descriptors.is_short:
                 self._run_out("files needed the descriptors in reserve")
@@ -114,7 +115,7 @@ class Acceptor:
             except BlockingIOError:
                 return
             except OSError as error:
-                # Anything else concerns the one connection, which is gone.
+                # Any other error concerns only this connection, which has ended.
                 if error.errno in OUT_OF_DESCRIPTORS:
                     self._run_out(str(error))
                     return
@@ -130,7 +131,7 @@ class Acceptor:
         self._hold_off()
 
     def _take(self, accepted: socket.socket, host: str, port: int) -> None:
-        """Make a connection of a socket, or say why not."""
+        """Create the connection of a socket, or refuse it with the reason."""
         refusal = self.refusal(host)
         if refusal:
             self.admission.note_refusal(host, refusal)
@@ -152,12 +153,12 @@ class Acceptor:
         try:
             await self._loop.connect_accepted_socket(lambda: connection, accepted)
         except OSError as error:
-            # The peer is gone already.
+            # The peer has already disconnected.
             accepted.close()
             connection.connection_lost(error)
 
     def forget(self, connection: "Connection") -> None:
-        """Count a connection no more; its socket is closed."""
+        """Stop counting a connection whose socket is closed."""
         if connection in self.connections:
             del self.connections[connection]
             if self.entrance.logs_in:
@@ -165,33 +166,33 @@ class Acceptor:
 
     @property
     def port(self) -> int:
-        """The port that is really listened on, which the system chose if 0 was asked for."""
+        """The port in use, which the system chose if 0 was configured."""
         if not self._sockets:
             return self.config.port
         return int(self._sockets[0].getsockname()[1])
 
     @property
     def figures(self) -> AcceptorFigures:
-        """What it says of itself."""
+        """Return the figures of the acceptor."""
         return AcceptorFigures(self.config.name, self.config.protocol, len(self.connections))
 
     @property
     def url(self) -> str:
-        """Where clients connect to."""
+        """The URL for clients."""
         host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
         return f"{self.config.protocol}://{host}:{self.port}"
 
     def configure(self, config: AcceptorConfig) -> None:
-        """Put a changed configuration in force for connections to come."""
+        """Apply a changed configuration to new connections."""
         self.config = config
         self.entrance = self._entrances.make(config)
 
     def refusal(self, host: str) -> str:
-        """Say why no more connections are taken now; empty if they are.
+        """Return why no more connections are accepted now; "" if they are.
 
-        Where nobody logs in, the newest has as much right to be here as the oldest, which is
-        closed for it: so nobody is kept out by connections that ask for nothing. Those that got an
-        answer go first, so that whoever connects to ask one thing hears it.
+        For a protocol without login, a new connection closes the oldest one, so that idle
+        connections keep nobody out. Connections that already got an answer are closed first, so
+        that a client with a single request gets its answer.
         """
         if not self.entrance.logs_in:
             while len(self.connections) >= self.config.max_connections:
@@ -211,7 +212,7 @@ class Acceptor:
         connection.abort()
 
     def explain(self, why: str) -> bytes:
-        """Say in bytes of the protocol why a connection is not taken, or is closed."""
+        """Encode, for the protocol, why a connection is refused or closed."""
         return OFFERS[self.config.protocol].refusal(why)
 
     def stop(self) -> None:
@@ -249,12 +250,12 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_made(self) -> bool:
-        """Whether there is a transport; the event loop makes one soon after accepting."""
+        """Whether there is a transport; the event loop creates one soon after accepting."""
         return self._transport is not None
 
     @property
     def has_logged_in(self) -> bool:
-        """Whether it belongs to a user, and will until it is closed."""
+        """Whether a user is logged in on it, which holds until it is closed."""
         return self._peer is not None and self._peer.connection != 0
 
     @property
@@ -264,11 +265,11 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def was_answered(self) -> bool:
-        """Whether it was sent anything."""
+        """Whether anything was sent to the peer."""
         return self._peer is not None and self._peer.was_answered
 
     def dismiss(self, why: str) -> None:
-        """Tell the peer why, and close; as soon as there is a transport."""
+        """Send the peer the reason, and close; as soon as there is a transport."""
         if self._transport is None:
             self._dismissed = why
             return
@@ -277,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
         self.close(0)
 
     def abort(self) -> None:
-        """Close at once, without a word; as soon as there is a transport."""
+        """Close at once without output; as soon as there is a transport."""
         self._is_unwanted = True
         if self._transport is not None:
             self._transport.abort()
@@ -286,8 +287,8 @@ class Connection(asyncio.BufferedProtocol):
         """A peer connected."""
         self._transport = cast(asyncio.Transport, transport)
         name = f"{self.host}:{self._port}"
-        # Less than the room of the connection: its house must hear when a buffer has drained that
-        # was full enough to stop what is sent.
+        # Less than the room of the connection, so that the hub is notified when a buffer drains
+        # that was full enough to stop deliveries.
         high = min(WRITE_HIGH_BYTES, self._entrance.room // 2)
         self._transport.set_write_buffer_limits(high, high // 4)
         is_loopback = self.host.startswith(_LOOPBACK)
@@ -300,7 +301,7 @@ class Connection(asyncio.BufferedProtocol):
             self.dismiss(self._dismissed)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where to put what comes."""
+        """Return the buffer for the next read."""
         peer = self._peer
         return self._buffer if peer is not None and peer.connection else self._early_buffer
 
@@ -310,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
             self._house.received(self._peer, bytes(self._buffer[:nbytes]))
 
     def resume_writing(self) -> None:
-        """The write buffer has room again."""
+        """The write buffer has drained."""
         if self._peer is not None:
             self._house.drained(self._peer)
 
@@ -330,7 +331,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(data)
 
     def buffered(self) -> int:
-        """How many bytes wait for the kernel."""
+        """The number of bytes that wait for the kernel."""
         assert self._transport is not None
         return self._transport.get_write_buffer_size()
 
@@ -341,7 +342,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def notice_end(self) -> None:
-        """Give the connection up when the peer closes it, although nothing is read."""
+        """Detect that the peer closes the connection, although nothing is read."""
         transport = self._transport
         assert transport is not None
         if not transport.is_closing():
@@ -361,7 +362,7 @@ class Connection(asyncio.BufferedProtocol):
             self._watched = -1
 
     def close(self, delay_ms: int) -> None:
-        """Close when what was written has left, or else a few seconds later."""
+        """Close when all output is sent, or after a few seconds."""
         transport = self._transport
         assert transport is not None
         if self._peer is not None and self._peer.session.error:
@@ -376,7 +377,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 async def _bound(host: str, port: int) -> list[socket.socket]:
-    """Sockets bound to each address that a host name means; raises OSError."""
+    """Bind a socket to each address of a host name; raises OSError."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     bound: list[socket.socket] = []
@@ -387,7 +388,7 @@ async def _bound(host: str, port: int) -> list[socket.socket]:
             listener.setblocking(False)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
-                # An acceptor for IPv4 may have the same port.
+                # An acceptor for IPv4 may use the same port.
                 listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             listener.bind(address)
     except BaseException:
@@ -398,7 +399,7 @@ async def _bound(host: str, port: int) -> list[socket.socket]:
 
 
 def _keep_alive(accepted: socket.socket, idle_ms: int) -> None:
-    """Ask the kernel to find out about peers that vanished without a word."""
+    """Make the kernel detect peers that disappeared."""
     if not idle_ms:
         return
     accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -409,10 +410,10 @@ def _keep_alive(accepted: socket.socket, idle_ms: int) -> None:
 
 
 def _dismiss(accepted: socket.socket, why: bytes) -> None:
-    """Tell a peer why it is not let in, as far as it can be told at once, and close."""
+    """Send a refused peer the reason, as far as possible without waiting, and close."""
     with accepted, contextlib.suppress(OSError):
         accepted.setblocking(False)
         accepted.send(why)
         accepted.shutdown(socket.SHUT_WR)
-        # What came and is not read would make the kernel take back what was said.
+        # Unread input would make the kernel discard the output when the socket is closed.
         accepted.recv(READ_BYTES)

@@ -1,14 +1,16 @@
-"""Logins: who is let in at once, who waits for a passcode to be hashed, and who may not even wait.
+"""Logins: accepted at once, queued for hashing the passcode, or refused.
 
-Data flow: a login whose passcode was right before, or that needs none, is answered within the call.
-Any other waits for one of two threads that hash, in a queue for each address of peers, served in
-turn. Invariants: no login that needs no hash waits for one that does; a peer that has gone is never
-hashed for; the queues are bounded, all together and for each address; equal logins are hashed once.
+Data flow: a login whose passcode was accepted before, or that needs none, is answered within the
+call. Any other login waits for one of two hashing threads, in a queue for each peer address; the
+queues are served in turn. Invariants: a login without a hash never waits for one with a hash;
+nothing is hashed for a peer that has disconnected; the queues are bounded, in total and for each
+address; equal logins are hashed once.
 
 After a few failures an address waits before its next hash, each time longer, up to `DELAY_MAX_US`.
-Several clients may share an address, so nobody is locked out by that: whoever logged in before
-still comes in at once, and the delay ends with the failures. A failure is logged with the address
-and for a program (fail2ban) to match, and the peer is told what is true: not only "wrong".
+Several clients may share an address, so this locks nobody out: a client that logged in before is
+still accepted at once, and the delay ends when the failures end. A failure is logged with the
+address in a form that a program (fail2ban) can match, and the peer gets the actual reason, not only
+"wrong".
 
 It must never know sessions or sockets, and never log a passcode, nor a login that no user has.
 """
@@ -26,25 +28,25 @@ from daybook.server.tally import Tally
 from daybook.server.users import GUEST, CannotCheck, Users
 
 HASHERS: Final = 2
-"""How many passcodes are hashed at a time: a flood of logins must not take the machine."""
+"""How many passcodes are hashed at once: a flood of logins must not overload the machine."""
 FREE_FAILURES: Final = 3
-"""So many failures of an address cost it no delay."""
+"""The number of failures of an address without a delay."""
 DELAY_US: Final = 50_000
 DELAY_MAX_US: Final = 2_000_000
 FORGIVEN_US: Final = 60_000_000
-"""After so long without a failure an address has none."""
+"""Failures of an address are forgotten after this time without a new one."""
 ADDRESSES_MAX: Final = 4096
-"""How many addresses that failed are remembered; the one that failed least lately is forgotten."""
+"""How many addresses with failures are remembered; the least recent one is forgotten."""
 LINES_PER_MINUTE: Final = 20
-"""How many failures of an address are logged one by one in a minute; the rest is counted."""
+"""How many failures of an address are logged individually in a minute; the rest are counted."""
 
 PURGE_US: Final = 100_000
-"""How often full queues are searched for peers that have gone."""
+"""How often full queues are searched for peers that have disconnected."""
 
 BUSY: Final = "too many logins wait to be checked; try again later"
 
 Answer = Callable[[str | None, str], None]
-"""Takes the user's name, or None and the reason for people."""
+"""Called with the user's name, or with None and the reason as text."""
 
 log = logger("logins")
 
@@ -54,7 +56,7 @@ def _always() -> bool:
 
 
 class LoginRequest(msgspec.Struct, frozen=True):
-    """Who wants to log in, and from where; `is_wanted` tells whether the peer still waits."""
+    """A login of a peer and its address; `is_wanted` returns whether the peer still waits."""
 
     login: str
     passcode: str
@@ -80,12 +82,12 @@ class Loop(Protocol):
         ...
 
     def call_later(self, delay: float, callback: Callable[..., Any]) -> Any:
-        """Call after so many seconds."""
+        """Call after `delay` seconds."""
         ...
 
 
 class _Waiting:
-    """One login and passcode that wait to be hashed, and everybody who waits for the answer."""
+    """A login and passcode that wait to be hashed, and all peers that wait for the result."""
 
     __slots__ = ("asked", "login", "passcode")
 
@@ -95,14 +97,14 @@ class _Waiting:
         self.asked: list[tuple[LoginRequest, Answer]] = []
 
     def keep_wanted(self) -> int:
-        """Forget peers that have gone; return how many those are."""
+        """Forget peers that have disconnected; return their number."""
         before = len(self.asked)
         self.asked = [one for one in self.asked if one[0].is_wanted()]
         return before - len(self.asked)
 
 
 class _Failures:
-    """Failures of an address: how many, when the last one was, and when it may be hashed for."""
+    """The failures of an address: their number, the last one, and the time of the next hash."""
 
     __slots__ = ("count", "last", "next_at")
 
@@ -113,7 +115,7 @@ class _Failures:
 
 
 class Logins:
-    """The logins of a broker. Lives in the thread of the event loop; `executor` hashes."""
+    """The logins of a broker. Used only in the thread of the event loop; `executor` hashes."""
 
     def __init__(
         self,
@@ -143,7 +145,7 @@ class Logins:
 
     @property
     def waiting(self) -> int:
-        """How many peers wait for an answer that takes a hash."""
+        """The number of peers that wait for a hash."""
         return self._total
 
     def begin(self, request: LoginRequest, answer: Answer) -> None:
@@ -173,7 +175,7 @@ class Logins:
         self._pump()
 
     def tick(self) -> None:
-        """Log how many more logins failed in the last minute."""
+        """Log the number of further failed logins of the last minute."""
         if not self._tally.is_over(self._clock()):
             return
         more, others = self._tally.take()
@@ -208,7 +210,7 @@ class Logins:
         return of_address < limits.pending_per_address and self._total < limits.pending
 
     def _drop_departed(self) -> None:
-        """Forget what nobody waits for any more."""
+        """Drop logins for which no peer waits any more."""
         for address, queue in list(self._queues.items()):
             for key, waiting in list(queue.items()):
                 self._count_off(address, waiting.keep_wanted())
@@ -228,7 +230,7 @@ class Logins:
             del self._waiting[address]
 
     def _pump(self) -> None:
-        """Give the threads their next work: of each address in turn, if its time has come."""
+        """Give the threads their next work: from each address in turn, if its delay is over."""
         now = self._clock()
         while len(self._hashing) < HASHERS:
             address = next((one for one in self._queues if self._time_of(one, now) <= now), None)
@@ -239,7 +241,7 @@ class Logins:
             self._wake_at(min(self._time_of(one, now) for one in self._queues), now)
 
     def _time_of(self, address: str, now: int) -> int:
-        """When the next passcode of an address may be hashed."""
+        """Return when the next passcode of an address may be hashed."""
         failures = self._failures.get(address)
         return failures.next_at if failures is not None else now
 
@@ -303,7 +305,7 @@ class Logins:
         self._tell(request, answer, why)
 
     def _tell(self, request: LoginRequest, answer: Answer, why: str) -> None:
-        """Refuse a login, and log it with the address and in words."""
+        """Refuse a login, and log it with address and reason."""
         self.refused += 1
         if self._tally.note(request.address, self._clock()):
             known = request.login if self._users.has(request.login) else None

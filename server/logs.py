@@ -1,11 +1,10 @@
 """Structured logs on standard error: for people on a terminal, JSON lines otherwise.
 
-This module must never let a secret through: values under telling names are masked, and tracebacks
-carry no local variables. It must never let a peer's text act on a terminal: what is not printable
-is escaped.
+This module must never log a secret: values with names of secrets are masked, and tracebacks have no
+local variables. A peer's text must never control a terminal: unprintable characters are escaped.
 
 Fault model: standard error may be closed, a broken pipe, a full disk, or a pipe that nobody reads.
-A line that cannot be written is lost, and how many were is said when there is room; the broker
+A line that cannot be written is lost, and the number of lost lines is logged later; the broker
 never waits.
 """
 
@@ -36,16 +35,16 @@ _threshold = logging.INFO
 
 
 class _Lines:
-    """Writes finished lines; takes the place of structlog's logger of the same duty."""
+    """Writes finished lines; replaces structlog's WriteLogger."""
 
     lost = 0
-    """How many lines nobody had room for, of all that go to standard error."""
+    """The number of lost lines of standard error."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def msg(self, message: str) -> None:
-        # ValueError is what a closed stream raises.
+        # A closed stream raises ValueError.
         with suppress(OSError, ValueError):
             if _Lines.lost:
                 message = f"{_lost(_Lines.lost, as_json=message.startswith('{'))}\n{message}"
@@ -65,29 +64,29 @@ def _lost(count: int, *, as_json: bool) -> str:
 
 
 def _has_room(stream: TextIO, count: int) -> bool:
-    """Whether so many bytes can be written without waiting for who reads a pipe or socket."""
+    """Return whether `count` bytes can be written to a pipe or socket without waiting."""
     try:
         descriptor = stream.fileno()
         kind = os.fstat(descriptor).st_mode
     except OSError:
-        # Nothing of the system's; io.UnsupportedOperation is one, too.
+        # Not a file of the system; io.UnsupportedOperation is an OSError too.
         return True
     if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
         return True
     if not select.select([], [descriptor], [], 0)[1]:
         return False
-    # A pipe that can be written has room for PIPE_BUF bytes; of what is more it says nothing.
+    # A writable pipe has space for PIPE_BUF bytes; it does not say whether it has more.
     return count < select.PIPE_BUF or not stat.S_ISFIFO(kind) or _free_bytes(descriptor) > 4 * count
 
 
 def _free_bytes(pipe: int) -> int:
-    """How many bytes a pipe takes at least."""
+    """Return how many bytes fit into a pipe at least."""
     waiting = fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))
     return fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) - int.from_bytes(waiting, sys.byteorder)
 
 
 class _StandardLibraryHandler(logging.Handler):
-    """Takes what libraries log (asyncio above all) into the same stream of lines."""
+    """Writes the logs of libraries (mainly asyncio) to the same stream."""
 
     def emit(self, record: logging.LogRecord) -> None:
         level = record.levelname.lower() if record.levelname.lower() in LEVELS else "error"
@@ -130,7 +129,7 @@ def set_level(level: str) -> None:
 
 
 def logger(name: str, **values: object) -> FilteringBoundLogger:
-    """A logger for a part of the broker; `values` go into each of its lines."""
+    """Return a logger for a part of the broker; `values` are added to each of its lines."""
     return cast("FilteringBoundLogger", structlog.get_logger(part=name, **values))
 
 
@@ -179,14 +178,14 @@ def _masked(values: MutableMapping[str, Any]) -> dict[str, Any]:
 
 def _say_plainly(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return {
-        # The renderer gives an exception lines of its own.
+        # The renderer writes exceptions on separate lines.
         key: value if key in ("exc_info", "stack_info") else _plain(value)
         for key, value in event.items()
     }
 
 
 def _plain(value: object) -> object:
-    """A value without the quotes and brackets of a programming language."""
+    """Convert a value to text without the quotes and brackets of Python."""
     if isinstance(value, list | tuple):
         return ", ".join(str(_plain(each)) for each in value)
     if isinstance(value, bool):

@@ -1,8 +1,8 @@
-"""How much memory there is: that of the machine, or less where a control group allows less.
+"""The available memory: that of the machine, or less if a control group has a lower limit.
 
-Linux tells it in files: `/proc/meminfo`, and the limits of control groups, version 2 (`memory.max`)
-and 1 (`memory.limit_in_bytes`), of which the lowest on the way up counts. Fault model: a file may
-be missing or say something else; then it says nothing.
+It is read from files of Linux: `/proc/meminfo`, and the limits of control groups, version 2
+(`memory.max`) and 1 (`memory.limit_in_bytes`); the lowest limit of a group and its parents is used.
+Fault model: a file may be missing or invalid; then it is ignored.
 """
 
 from collections.abc import Iterator
@@ -11,17 +11,17 @@ from typing import Final
 
 ROOT: Final = Path("/")
 FALLBACK_BYTES: Final = 1 << 30
-"""What is taken for the memory of a machine that does not tell."""
+"""The assumed memory if it cannot be read."""
 
 
 def available(root: Path = ROOT) -> int:
-    """Bytes of memory that this process and its children can have."""
+    """Return how many bytes of memory this process and its children can use."""
     told = [_of_machine(root), *_of_groups(root)]
     return min((size for size in told if size > 0), default=FALLBACK_BYTES)
 
 
 def resident(root: Path = ROOT) -> int:
-    """Bytes of memory that this process has now, 0 if nobody tells."""
+    """Return how many bytes of memory this process uses now, 0 if unknown."""
     return _kibibytes(root / "proc/self/status", "VmRSS:")
 
 
@@ -30,7 +30,7 @@ def _of_machine(root: Path) -> int:
 
 
 def _kibibytes(path: Path, name: str) -> int:
-    """The number behind a name in a file of /proc, in bytes; 0 if it is not there."""
+    """Return the number after a name in a file of /proc, in bytes; 0 if it is missing."""
     for line in _read(path).splitlines():
         words = line.split()
         if len(words) >= 2 and words[0] == name and words[1].isdigit():
@@ -39,7 +39,7 @@ def _kibibytes(path: Path, name: str) -> int:
 
 
 def _of_groups(root: Path) -> Iterator[int]:
-    """The limits of the control groups that this process is in, those above them included."""
+    """Yield the limits of this process's control groups and their parents."""
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -50,8 +50,8 @@ def _of_groups(root: Path) -> Iterator[int]:
 
 
 def _upwards(mount: Path, path: str, name: str) -> Iterator[int]:
-    # In a container the path may be that of the machine, of which only the end is mounted: so the
-    # top of what is mounted counts in any case.
+    # In a container the path may be that of the machine, of which only the last part is mounted, so
+    # the top of the mount is always included.
     group = PurePosixPath(path.lstrip("/"))
     for folder in (group, *group.parents):
         if ".." not in folder.parts:

@@ -1,22 +1,23 @@
-"""The account of memory: everything that grows with what clients do, and what is done about it.
+"""The memory account: memory that clients can make grow, and its limits.
 
-What is held is estimated by kind (`KINDS`): some is counted where it changes (transactions, what is
-in flight, bytes to and from each peer), the rest is computed from how many there are. The limit is
-`max-memory`. Each kind that a client can make grow has a quarter of it, and a remedy of its own
-when that is used up, so that one attack shows in one place:
+Memory is estimated by kind (`KINDS`): some kinds are counted at each change (transactions,
+deliveries in flight, bytes to and from each peer), the others are computed from the number of
+objects. The limit is `max-memory`. Each kind that a client can make grow may use a quarter of it,
+and has its own remedy when that is used up, so that one attack affects only one kind:
 
 - output: all peers get small rooms (`room_of`) until it is less;
 - deliveries in flight: all connections may have little in flight (`Core.unacked_max`);
 - transactions: those of the connection that holds the most are rolled back (`engine.transactions`);
-- input: who holds the most of frames that are not whole is disconnected;
-- connections, subscriptions, queues, addresses, ids: no more are made for clients;
+- input: the peers with the largest incomplete frames are disconnected;
+- connections, subscriptions, queues, addresses, ids: clients cannot create more;
 - messages: addresses page (`global-max-size`, never above a quarter).
 
-A peer that holds much of what is short, and takes or settles nothing of it for `stalled-timeout`,
-is disconnected. If all together reaches the limit nevertheless, producers are held; if that does
-not help within seconds, who holds the most is disconnected. So whatever is held can shrink.
+A peer that uses much of a kind that is short, and reads or settles nothing of it for
+`stalled-timeout`, is disconnected. If the total still reaches the limit, producers are blocked; if
+that does not help within seconds, the peer that uses the most is disconnected. So all memory can be
+freed.
 
-Must never know sockets. What it decides reaches the engine as volatile input, as credit does.
+Must never know sockets. Its decisions reach the engine as volatile input, as credit does.
 """
 
 from collections.abc import Callable, Collection
@@ -39,30 +40,31 @@ QUEUE_BYTES: Final = 2 * 1024
 ADDRESS_BYTES: Final = 512
 ID_BYTES: Final = 128
 NAME_COPIES: Final = 4
-"""What one of each takes in memory, without what is counted elsewhere, and how often the name of a
-queue or address is kept; measured."""
+"""The measured memory of one object of each kind, without parts that are counted elsewhere, and how
+often the name of a queue or address is stored.
+"""
 
 PRESSED_ROOM: Final = 16 * 1024
-"""Deliveries on the way to one peer while output uses up its share."""
+"""Bytes of deliveries on the way to one peer while output uses up its share."""
 
 PRESSED_UNACKED: Final = 64 * 1024
-"""Deliveries in flight to one connection while these use up their share."""
+"""Bytes of deliveries in flight to one connection while these use up their share."""
 
 STALLED_BYTES: Final = 64 * 1024
-"""Who holds less is not disconnected for being stalled."""
+"""A peer that uses less is not disconnected for being stalled."""
 
 INPUT_BYTES: Final = 192 * 1024
-"""Who has sent less of a frame that is not whole is not disconnected for input being short."""
+"""A peer with less input of an incomplete frame is not disconnected when input is short."""
 
 HOLDER_BYTES: Final = 64 * 1024
-"""Who holds less is not disconnected although the broker is full."""
+"""A peer that uses less is not disconnected even if the broker is full."""
 
 SWEPT_AT_A_TIME: Final = 1000
-"""How many peers are counted anew at each tick."""
+"""How many peers are recounted at each tick."""
 
 ROUND_US: Final = 1_000_000
 FULL_US: Final = 5_000_000
-"""How long all may be full before who holds the most is disconnected."""
+"""How long the total may be full before the peer that uses the most is disconnected."""
 
 DISMISSED_AT_A_TIME: Final = 32
 SHOWN_MAX: Final = 10
@@ -72,7 +74,7 @@ KINDS: Final = (
 
 
 class MemoryOptions(msgspec.Struct):
-    """Limits; bytes and microseconds. `limit` 0 is none, `stalled_us` 0 is never."""
+    """Limits in bytes and microseconds. `limit` 0 means no limit, `stalled_us` 0 means never."""
 
     limit: int = 0
     unacked_max: int = UNLIMITED
@@ -82,12 +84,12 @@ class MemoryOptions(msgspec.Struct):
 
     @property
     def share(self) -> int:
-        """What one kind may use."""
+        """The bytes that one kind may use."""
         return self.limit // 4 if self.limit > 0 else UNLIMITED
 
 
 class Memory:
-    """The account of one broker. `dismiss` disconnects a peer: what is wrong, and advice."""
+    """The account of one broker. `dismiss` disconnects a peer, with the reason and advice."""
 
     def __init__(
         self,
@@ -102,7 +104,7 @@ class Memory:
         self.options = options
         self.output = 0
         self.input = 0
-        # Whether the next turn is to look at once.
+        # Whether the next turn must check the account.
         self.is_due = False
         self.is_output_short = False
         self.is_unacked_short = False
@@ -117,12 +119,12 @@ class Memory:
         self._full_since = 0
         self._next_round = 0
         self._next_scan = 0
-        # Of peers that hold much of what is short: the least that they held, and since when.
+        # For peers that use much of a kind that is short: the least that they used, and since when.
         self._marks: dict[Peer, tuple[int, int]] = {}
         self.configure(options)
 
     def configure(self, options: MemoryOptions) -> None:
-        """Put other limits in force."""
+        """Apply other limits."""
         self.options = options
         most = options.unacked_max
         self._limit_unacked(min(PRESSED_UNACKED, most) if self.is_unacked_short else most)
@@ -138,7 +140,7 @@ class Memory:
                 self.is_due = True
 
     def charge_input(self, peer: Peer) -> None:
-        """Note how many bytes of a peer its session keeps."""
+        """Note how many bytes of a peer's input its session holds."""
         held = peer.session.held_bytes
         if held != peer.charged_input:
             self.input += held - peer.charged_input
@@ -147,20 +149,20 @@ class Memory:
                 self.is_due = True
 
     def forget(self, peer: Peer) -> None:
-        """Count no more what a peer held that is gone."""
+        """Stop counting a peer whose connection ended."""
         self.output -= peer.charged_output
         self.input -= peer.charged_input
         peer.charged_output = peer.charged_input = 0
         self._marks.pop(peer, None)
 
     def room_of(self, peer: Peer) -> int:
-        """How many bytes of deliveries may be on their way to a peer now."""
+        """Return how many bytes of deliveries may be on their way to a peer now."""
         return min(PRESSED_ROOM, peer.room) if self.is_output_short else peer.room
 
-    # ---- what time asks for
+    # ---- periodic work
 
     def tick(self, now: int) -> None:
-        """Count, and do something about what is too much. Called ten times a second."""
+        """Recount, and apply the remedies. Called ten times a second."""
         self._sweep()
         self.review(now)
         if now >= self._next_scan:
@@ -173,14 +175,14 @@ class Memory:
             self._relieve(now)
 
     def clock_stepped(self, step: int, now: int) -> None:
-        """Keep what is measured in time when the clock was set."""
+        """Adjust measured times after the clock was set."""
         self._broker.transactions.clock_stepped(step)
         self._next_round = self._next_scan = now
         self._full_since = now if self._full_since else 0
         self._marks.clear()
 
     def _sweep(self) -> None:
-        """Count some peers anew: what a socket took is not told of."""
+        """Recount some peers, because sockets do not report the bytes that they send."""
         if not self._to_sweep:
             self._to_sweep = list(self._peers)
         for peer in self._to_sweep[-SWEPT_AT_A_TIME:]:
@@ -190,7 +192,7 @@ class Memory:
         del self._to_sweep[-SWEPT_AT_A_TIME:]
 
     def review(self, now: int) -> None:
-        """Compare what is held with what may be, and have the remedies follow."""
+        """Compare the account with its limits, and apply the remedies."""
         self.is_due = False
         share = self.options.share
         held = self.by_kind()
@@ -214,7 +216,7 @@ class Memory:
         self._hold(sum(held.values()), now)
 
     def _limit_objects(self, held: int) -> None:
-        """Let clients make no more queues, or not even consumers, when they take too much."""
+        """Forbid new queues and addresses, or also consumers, when these use too much."""
         share = self.options.share
         text = (
             f"the broker makes no more %s for clients: connections, subscriptions, queues, "
@@ -228,7 +230,7 @@ class Memory:
         self._broker.report_objects(full, over)
 
     def _hold(self, total: int, now: int) -> None:
-        """Hold producers, or let them go on, by what all takes together."""
+        """Block producers, or resume them, depending on the total."""
         limit = self.options.limit if self.options.limit > 0 else UNLIMITED
         full = _is_short(total, limit, bool(self._full_since))
         if full == bool(self._full_since):
@@ -260,10 +262,10 @@ class Memory:
         for connection in broker.state.connections.values():
             limit_unacked(broker, connection, limit)
 
-    # ---- who holds the most
+    # ---- disconnecting peers
 
     def _relieve(self, now: int) -> None:
-        """Disconnect who keeps the broker short of memory, and does nothing about it."""
+        """Disconnect peers that keep the broker short of memory."""
         if not (self.is_output_short or self.is_unacked_short or self._full_since):
             self._marks.clear()
             return
@@ -305,7 +307,7 @@ class Memory:
         return connection.unacked_bytes if connection is not None else 0
 
     def _dismiss_senders(self) -> None:
-        """Disconnect those whose unfinished frames take the most, until an eighth is free."""
+        """Disconnect the peers with the largest unfinished frames, until an eighth is free."""
         too_much = self.input - self.options.share * 7 // 8
         senders = [peer for peer in self._peers if peer.charged_input >= INPUT_BYTES]
         for peer in sorted(senders, key=_input_of, reverse=True):
@@ -320,7 +322,7 @@ class Memory:
             self.charge_input(peer)
 
     def _dismiss_largest(self) -> None:
-        """Disconnect those that hold the most, until what is left fits."""
+        """Disconnect the peers that use the most, until the rest fits."""
         too_much = sum(self.by_kind().values()) - self.options.limit * 7 // 8
         holders = []
         for peer, held in self._holders():
@@ -353,7 +355,7 @@ class Memory:
         return connection.user if connection is not None else ""
 
     def _holders(self) -> list[tuple[Peer, int]]:
-        """Peers by what they hold, the most first."""
+        """Return peers by the memory that they use, the most first."""
         weights = self._broker.transactions.by_connection()
         found = [
             (
@@ -371,7 +373,7 @@ class Memory:
     # ---- for people
 
     def by_kind(self) -> dict[str, int]:
-        """What is held, in bytes by kind, in the order of KINDS."""
+        """Return the bytes used by each kind, in the order of KINDS."""
         broker = self._broker
         state, sizes = broker.state, broker.sizes
         unacked = sum([connection.unacked_bytes for connection in state.connections.values()])
@@ -394,7 +396,7 @@ class Memory:
         }
 
     def status(self) -> dict[str, Any]:
-        """What is held, by kind and by whom, for `daybook status`."""
+        """Return the memory by kind and by peer, for `daybook status`."""
         held = self.by_kind()
         weights = self._broker.transactions.by_connection()
         most = [
@@ -436,7 +438,7 @@ class Memory:
 
 
 def _is_short(held: int, limit: int, was_short: bool) -> bool:
-    """Whether there is too much; once there was, until an eighth of the limit is free."""
+    """Return whether the limit is exceeded; after that, until an eighth of it is free."""
     return held > limit * 7 // 8 if was_short else held > limit
 
 

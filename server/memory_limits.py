@@ -1,7 +1,7 @@
-"""What the configuration says about memory, as the limits of the account and of the engine.
+"""Converts the configuration of memory to the limits of the account and of the engine.
 
-`max-memory` is a size or a part of what the machine, or its control group, has. What it gives to
-each kind follows from it where the configuration does not say. Must never act on a limit.
+`max-memory` is a size or a percentage of the memory of the machine or its control group. Limits
+that are not configured are derived from it. Must never act on a limit.
 """
 
 from daybook.engine.core import Options
@@ -12,7 +12,7 @@ from daybook.server.memory import MemoryOptions
 
 
 def memory_options(broker: BrokerConfig) -> MemoryOptions:
-    """The limits of the account."""
+    """Return the limits of the account."""
     return MemoryOptions(
         limit=max_memory(broker.max_memory),
         unacked_max=broker.max_unacknowledged_bytes or UNLIMITED,
@@ -23,14 +23,14 @@ def memory_options(broker: BrokerConfig) -> MemoryOptions:
 
 
 def max_memory(configured: str | int) -> int:
-    """What all may take, in bytes; 0 for no limit."""
+    """Return the limit of the total in bytes; 0 for none."""
     if isinstance(configured, int):
         return configured
     return available() * int(configured.removesuffix("%")) // 100
 
 
 def engine_options(broker: BrokerConfig) -> Options:
-    """The limits and choices of the engine."""
+    """Return the limits and options of the engine."""
     share = memory_options(broker).share
     global_max_size = broker.global_max_size
     return Options(

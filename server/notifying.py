@@ -1,9 +1,10 @@
-"""Telling systemd how the broker is: ready, stopping, alive (`sd_notify(3)`, `Type=notify`).
+"""Notifies systemd that the broker is ready, stopping, alive (`sd_notify(3)`, `Type=notify`).
 
-A datagram to the socket that $NOTIFY_SOCKET names; without that nothing is sent. With
-$WATCHDOG_USEC the event loop says that it is alive twice within that time, so that one that hangs
-is killed and started again (`WatchdogSec=`). Fault model: the socket may be gone or full; what
-cannot be sent at once is not sent, and the broker continues. Must never know what ready means.
+A datagram is sent to the socket in $NOTIFY_SOCKET; without that variable nothing is sent. With
+$WATCHDOG_USEC the event loop reports twice in that time that it is alive, so that systemd kills and
+restarts a broker that hangs (`WatchdogSec=`). Fault model: the socket may be missing or full; a
+datagram that cannot be sent at once is dropped, and the broker continues. Must never know what
+ready means.
 """
 
 import os
@@ -17,7 +18,7 @@ ALIVE: Final = "WATCHDOG=1"
 
 
 class Notifier:
-    """The way to whoever supervises this process; times are microseconds of one clock."""
+    """Sends to the supervisor of this process; times are microseconds of one clock."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._address: Final = environment.get("NOTIFY_SOCKET", "")
@@ -37,14 +38,14 @@ class Notifier:
             return
 
     def tick(self, now: int) -> None:
-        """Say that the event loop is alive, when it is time."""
+        """Report that the event loop is alive, when it is time."""
         if self._interval_us and now >= self._next:
             self._next = now + self._interval_us
             self.say(ALIVE)
 
 
 def _watchdog_us(environment: Mapping[str, str]) -> int:
-    """How often at least a sign of life is asked for, 0 for not at all."""
+    """Return the longest allowed time between two reports, 0 for none."""
     text = environment.get("WATCHDOG_USEC", "")
     process = environment.get("WATCHDOG_PID", str(os.getpid()))
     return int(text) if text.isascii() and text.isdigit() and process == str(os.getpid()) else 0

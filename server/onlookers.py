@@ -1,12 +1,12 @@
-"""Those who look on: connections of protocols that see the broker and decide nothing (ADR 30).
+"""Onlookers: connections of Watching protocols, which read figures and decide nothing (ADR 30).
 
-They do not go through the hub: what they are told waits for no disk, and they are answered while
-the broker starts, stops, or waits for a disk that hangs. All of their work is done in steps, two at
-most a turn of the event loop, so however many they are and whatever they
-ask for, they cost each turn of the event loop a few milliseconds at most. A peer is not read
-while it waits for its step, nor while it does not take what it was sent.
+They do not use the hub: their answers wait for no disk, and they are answered while the broker
+starts, stops, or waits for a disk that hangs. All of their work is done in steps, at most two in
+each turn of the event loop, so they cost each turn a few milliseconds at most, whatever their
+number and requests. Nothing is read from a peer while it waits for its step, nor while it does not
+read its output.
 
-Must never know sockets, nor what is looked at.
+Must never know sockets, nor the figures.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from daybook.server.deadlines import Deadlines
 from daybook.server.peer import Transport
 
 ROOM_BYTES: Final = 64 * 1024
-"""Bytes on their way to a peer above which it gets no more."""
+"""A peer gets no more output while more than this many bytes are on their way to it."""
 
 
 class Onlooker:
@@ -43,7 +43,7 @@ class Onlooker:
 
 
 class Onlookers:
-    """All connections that look on. `schedule` must call `step` soon; `clock` has microseconds."""
+    """All onlookers. `schedule` must call `step` soon; `clock` returns microseconds."""
 
     room: Final = ROOM_BYTES
 
@@ -55,8 +55,8 @@ class Onlookers:
         self._clock: Final = clock
         self._schedule: Final = schedule
         self._is_scheduled = False
-        # Who asked something and has not had a step since is not behind those that need many: so a
-        # short question beside many long ones is answered soon.
+        # Peers with a new request come before those that need many steps, so that a short request
+        # is answered soon beside many long ones.
         self._asking: Final[dict[Onlooker, None]] = {}
         self._waiting: Final[dict[Onlooker, None]] = {}
         self._deadlines: Final[Deadlines[Onlooker]] = Deadlines()
@@ -87,7 +87,7 @@ class Onlookers:
         self._forget(peer)
 
     def step(self) -> None:
-        """Have one of the peers that asked go on, and one of those that need more steps."""
+        """Do one step for a peer with a new request, and one for a peer that needs more steps."""
         self._is_scheduled = False
         peers = [next(iter(line)) for line in (self._waiting, self._asking) if line]
         for peer in peers:
@@ -99,7 +99,7 @@ class Onlookers:
             self._soon()
 
     def tick(self) -> None:
-        """Do what time asks for; about ten times a second."""
+        """Do periodic work; called about ten times a second."""
         now = self._clock()
         for peer in self._deadlines.due(now):
             peer.session.tick(now)
@@ -113,7 +113,7 @@ class Onlookers:
             self._after(peer)
 
     def _after(self, peer: Onlooker) -> None:
-        """See to what a session wants after it was called."""
+        """Handle the output and state of a session after a call."""
         session = peer.session
         out, session.out = session.out, []
         for part in out:

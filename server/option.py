@@ -1,4 +1,4 @@
-"""A row of the tables of configuration keys, and what to say of a key that is in none."""
+"""A row of the tables of configuration keys, and the error for an unknown key."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -9,7 +9,7 @@ from daybook.server.kinds import Kind
 
 
 class Option(msgspec.Struct, frozen=True):
-    """A row of a table. `live` means that a reload puts a new value in force without a restart."""
+    """A row of a table. `live` means that a reload applies a new value without a restart."""
 
     name: str
     kind: Kind
@@ -23,7 +23,7 @@ class Option(msgspec.Struct, frozen=True):
 
 
 def unknown(what: str, name: str, known: Sequence[str], prefix: str = "") -> str:
-    """What to say of a name that does not exist: the one that was meant, or all there are."""
+    """Return the error for an unknown name, with the most similar name or all names."""
     close = get_close_matches(name, known, n=1)
     if close:
         hint = f"did you mean {prefix + close[0]!r}?"

@@ -285,7 +285,7 @@ BROKER: Final = (
         duration(1_000),
         30_000,
         "How long a stop by SIGTERM or SIGINT may take, whatever hangs. What is not durable then is"
-        " given up; no client was told of it.",
+        " given up; nothing of it was confirmed to clients.",
         live=True,
     ),
 )

@@ -1,4 +1,4 @@
-"""The outbox: bytes wait here until what they speak of is durable (promise P1).
+"""The outbox: output waits here until the events that it reports are durable (promise P1).
 
 Bytes wait by *generation*, the block that must be durable first, not by message. Every peer
 collects its bytes for the open generation; closing the block takes them along; when it is durable
@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 
 class Outlet(Protocol):
-    """Where bytes go when they may, and what the outbox remembers of a peer."""
+    """The receiver of a peer's bytes, with the state that the outbox keeps for the peer."""
 
     generation: "Generation | None"
     waiting_bytes: int
@@ -26,7 +26,7 @@ class Outlet(Protocol):
 
 
 class Generation:
-    """What waits for one block: bytes by peer, and calls to make."""
+    """Bytes by peer, and callbacks, that wait for one block."""
 
     __slots__ = ("calls", "closed_at", "last_lsn", "members")
 
@@ -92,7 +92,7 @@ class Outbox:
         self.closed_lsn = last_lsn
 
     def durable(self, lsn: int) -> list[Outlet]:
-        """Everything up to `lsn` is durable: let go what waited; return the peers written to."""
+        """Release what waited for the events up to `lsn`; return the peers written to."""
         assert lsn <= self.closed_lsn
         self.durable_lsn = lsn
         written: list[Outlet] = []

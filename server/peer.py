@@ -1,8 +1,8 @@
-"""A peer: one connection, its session, its transport, and what is on the way between them.
+"""A peer: one connection, its session, its transport, and the bytes between them.
 
-It is what the outbox writes to. Bodies of large messages are not among those bytes: they have
-places between them, and are read back from the journal when their turn has come (ADR 9). It does no
-I/O itself: the transport is an asyncio one in the server and a simulated one in the simulator.
+The outbox writes to it. Bodies of large messages are not among these bytes: their places between
+the bytes are noted, and they are read from the journal when it is their turn (ADR 9). It does no
+I/O itself: the transport is one of asyncio in the server and a simulated one in the simulator.
 """
 
 from collections import deque
@@ -13,21 +13,22 @@ from daybook.protocols.port import Body, MessagingSession
 from daybook.server.outbox import Generation
 
 WRITE_HIGH_BYTES: Final = 256 * 1024
-"""A transport with more than this in its buffer is full, and says so when it has drained."""
+"""A transport with more bytes than this in its buffer is full; it reports when it has drained."""
 
 CHUNKS_AT_ONCE: Final = 4
-"""How many chunks of a body a peer is written before others have their turn."""
+"""How many chunks of a body are written to a peer in one turn."""
 
 LARGE_AHEAD_CHUNKS: Final = 8
-"""How many chunks that a peer sends may wait for the disk before it is read no more: what is
-written for others waits behind them."""
+"""How many chunks of a peer may wait for the disk before reading from it pauses, because the events
+of others wait behind them.
+"""
 
 
 class Chunks(Protocol):
-    """Who reads chunks back from the journal."""
+    """Reads chunks from the journal."""
 
     def chunks(self, lsns: Sequence[int], before: int) -> list[bytes]:
-        """Durable chunks that follow each other and the one `before`, 0: none. StoreError."""
+        """Read consecutive durable chunks after the chunk `before` (0: none). Raises StoreError."""
         ...
 
 
@@ -77,9 +78,9 @@ class _BodyUnderWay:
 class Peer:
     """State of one connection in the hub.
 
-    `body_bytes` is how much of bodies is still to be written, and in no memory. `held_bytes` may
-    leave, and wait for a body before them. `moved` is when something of a body was written last.
-    `is_held` is set while nothing is read because the login is being checked.
+    `body_bytes` is the size of bodies that are still to be written and not in memory. `held_bytes`
+    may be sent, but wait for a body before them. `moved` is the time at which a part of a body was
+    last written. `is_held` is set while nothing is read because the login is being checked.
     """
 
     __slots__ = (
@@ -132,7 +133,7 @@ class Peer:
         self.body_bytes = 0
         self.held_bytes = 0
         self.moved = 0
-        # What the account of memory counts for this peer.
+        # What the memory account counts for this peer.
         self.charged_input = 0
         self.charged_output = 0
         self.is_cut = False
@@ -141,7 +142,7 @@ class Peer:
         self._held: deque[bytes] = deque()
 
     def release(self, data: bytes) -> None:
-        """Bytes of this peer may leave."""
+        """Send bytes of this peer, which are allowed to leave."""
         self.released = True
         if self.closed or self.is_cut:
             return
@@ -170,7 +171,7 @@ class Peer:
 
     @property
     def was_answered(self) -> bool:
-        """Whether it was sent anything: it is not before its login."""
+        """Whether anything was sent to it; nothing is before its login."""
         return not self.is_stranger
 
     @property
@@ -184,17 +185,18 @@ class Peer:
         return self._bodies[0].body if self._bodies else None
 
     def first_chunk(self) -> int:
-        """LSN of the oldest chunk that is to be read for this peer, or was sent by it for a body
-        that is not whole yet; 0 if there is none."""
+        """LSN of the oldest chunk that is to be read for this peer, or belongs to an incomplete
+        body from it; 0 if there is none.
+        """
         firsts = [body.chunks[body.done] for body in self._bodies]
         if self.session.first_chunk:
             firsts.append(self.session.first_chunk)
         return min(firsts, default=0)
 
     def pump(self, chunks: Chunks) -> bool:
-        """Write what is next of bodies and of the bytes around them, a slice at most.
+        """Write at most a slice of bodies and the bytes between them.
 
-        Answers whether there is more that could be written at once. Raises StoreError.
+        Returns whether more could be written at once. Raises StoreError.
         """
         while self._bodies:
             body = self._bodies[0]
@@ -216,7 +218,7 @@ class Peer:
         return False
 
     def _write_held(self, body: _BodyUnderWay) -> None:
-        """Write what comes before a body, as far as it may leave."""
+        """Write the bytes before a body, as far as they may be sent."""
         while body.ahead and self._held:
             data = self._held.popleft()
             if len(data) > body.ahead:
@@ -227,7 +229,7 @@ class Peer:
             body.ahead -= len(data)
 
     def drop_bodies(self) -> None:
-        """Forget the bodies, and all that comes behind them: nobody will read it."""
+        """Discard the bodies and all output after them, because the connection ends."""
         self.is_cut = self.has_bodies
         self._bodies.clear()
         self._held.clear()

@@ -1,4 +1,4 @@
-"""What is said to the hub and by it: options and notices.
+"""The hub's options and notices.
 
 Must never know the hub.
 """
@@ -15,7 +15,7 @@ def ignore_notice(text: str) -> None:
 
 
 STALL_US: Final = 5_000_000
-"""How long the end of a session waits for a peer that takes nothing of a body."""
+"""How long the end of a session waits for a peer that does not read a body."""
 
 
 class HubOptions(msgspec.Struct):

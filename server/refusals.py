@@ -1,11 +1,11 @@
-"""What the journal keeps of peers that were not let in: little, whatever they send and how often.
+"""Records refused logins in the journal, with a limit on their number and content.
 
-A stranger decides how often it is refused, and what it calls itself. So the journal gets the first
-refusal of each address and reason in a minute, then one event that counts the others; addresses
-beyond `ADDRESSES_MAX` share one count. While the disk is short nothing is written: what happened
-meanwhile is counted afterwards. A login stays only if a user has that name. Of any other, which may
-be a passcode typed into the wrong field, only its length and a short hash stay, under a key that
-ends with the process: good for telling two attempts apart, and for nothing else.
+A stranger decides how often it is refused, and which login it sends. So the journal gets the first
+refusal of each address and reason in a minute, then one event with the count of the others;
+addresses beyond `ADDRESSES_MAX` share one count. While the disk is nearly full nothing is written;
+refusals of that time are counted afterwards. A login is kept only if it is the name of a user. For
+any other, which may be a passcode typed into the wrong field, only its length and a short hash are
+kept; the hash has a random key of this process, so it only shows whether two attempts are equal.
 
 It must never know sessions or the engine; the hub carries out the commands that it makes.
 """
@@ -19,21 +19,21 @@ from daybook.engine.commands import RefuseConnection
 from daybook.server.tally import Tally
 
 ADDRESSES_MAX: Final = 128
-"""How many addresses and reasons have events of their own in a minute."""
+"""How many pairs of address and reason get their own events in a minute."""
 TEXT_MAX: Final = 200
-"""How much of a reason in words is kept; it may quote what the peer sent."""
+"""The maximum length of a reason's text, which may quote the peer's input."""
 HASH_BYTES: Final = 4
 
 
 class Refusals:
-    """Refused logins on their way to the journal.
+    """Counts refused logins and records them.
 
-    `is_known` tells whether a user has a name; `is_disk_short` is set while nothing may be written
-    for strangers. `count` is how many there were since the start.
+    `is_known` returns whether there is a user of that name; `is_disk_short` is set while nothing
+    may be written for strangers. `count` is the number of refusals since the start.
     """
 
     def __init__(self, record: Callable[[RefuseConnection], None]) -> None:
-        """`record` carries out a command."""
+        """`record` executes a command."""
         self.is_known: Callable[[str], bool] = _nobody
         self.is_disk_short = False
         self.count = 0
@@ -44,7 +44,7 @@ class Refusals:
     def note(
         self, refusal: tuple[int, str, str, str], *, peer: str, address: str, now: int
     ) -> None:
-        """Count a refusal (reason, protocol, login, text) of a peer, and record it or not."""
+        """Count a refusal (reason, protocol, login, text); record it within the limits."""
         reason, protocol, login, text = refusal
         self.count += 1
         is_first = self._tally.note((address, reason), now, unheard=self.is_disk_short)
@@ -55,12 +55,12 @@ class Refusals:
             self._record(RefuseConnection(reason, protocol, peer, user, text[:TEXT_MAX]))
 
     def tick(self, now: int) -> None:
-        """Record how many more there were, once a minute and if there is room."""
+        """Record the number of further refusals, once a minute and if the disk has space."""
         if self._tally.is_over(now):
             self.flush()
 
     def flush(self) -> None:
-        """Record how many more there were up to now, if there is room."""
+        """Record the number of further refusals now, if the disk has space."""
         if self.is_disk_short:
             return
         more, others = self._tally.take()
@@ -70,7 +70,7 @@ class Refusals:
             self._record(RefuseConnection(0, "", "", "", _more(others), others))
 
     def name_of(self, login: str) -> str:
-        """A login as it may be kept: the name of a user, or what does not tell it."""
+        """Return a login in a form that may be kept: the name of a user, or length and hash."""
         if not login or self.is_known(login):
             return login
         digest = blake2b(login.encode("utf-8", "replace"), key=self._key, digest_size=HASH_BYTES)

@@ -1,8 +1,8 @@
-"""Retention: history leaves the live set by whole segments, and nothing that is queued with it.
+"""Retention: whole segments leave the live set; queued messages stay.
 
-Rounds are begun here, one at a time; `paging.leaving` says what a round is, and `server.leaving`
-carries it out. Fault model: a round may end anywhere, and the next one does again what was not
-finished; nothing is removed before its archive and the base are durable.
+This module begins the rounds, one at a time; `paging.leaving` defines a round, and `server.leaving`
+executes it. Fault model: a round may be interrupted anywhere, and the next one repeats the
+unfinished part; nothing is removed before its archive and the base are durable.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ from daybook.server.hub import Hub
 from daybook.server.leaving import Performer, StepError
 
 REST_ROUNDS: Final = 2
-"""How many times as long as the longest of some rounds took there is none after them.
+"""The pause after rounds, as a multiple of the longest of the last rounds.
 
-A round costs what is queued in the segments that could leave, and a copy of the index; so those
-that are dear are done more seldom, with more segments each.
+A round costs time for messages that are queued in the segments that could leave, and for a copy of
+the index; so expensive rounds are run less often, with more segments each.
 """
 
 log = logs.logger("retention")
@@ -59,7 +59,7 @@ class Retention:
 
     @property
     def limits(self) -> Limits:
-        """How much stays, as the configuration says."""
+        """The configured limits of history."""
         return Limits(
             self.config.retention_max_age or None, self.config.retention_max_bytes or None
         )
@@ -71,7 +71,7 @@ class Retention:
 
     @property
     def trouble(self) -> str:
-        """Why retention cannot go on; empty if it can, or is not wanted."""
+        """Why retention cannot continue; "" if it can, or is not configured."""
         return self._trouble if self.is_wanted else ""
 
     def status(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Retention:
         }
 
     async def run(self) -> None:
-        """Do rounds for ever; what was cut short is done again by the next broker."""
+        """Run rounds for ever; the next broker repeats an interrupted round."""
         rest = 0.0
         while True:
             await asyncio.sleep(max(self.config.retention_scan_period / 1000, rest))
@@ -108,18 +108,18 @@ class Retention:
                     self._no_trouble()
             except (StepError, JournalError, StoreError, OSError) as error:
                 if str(error) != self._trouble:
-                    log.error("history stays for now: retention cannot go on", why=str(error))
+                    log.error("history stays for now: retention cannot continue", why=str(error))
                 self._trouble = str(error)
             self._rounds.doing = ""
             self._warn_once()
 
     def _no_trouble(self) -> None:
         if self._trouble:
-            log.info("retention goes on")
+            log.info("retention continues")
         self._trouble = ""
 
     def _warn_once(self) -> None:
-        """Log what operators should look into when it begins."""
+        """Log once what operators should examine."""
         if self._rounds.clock_note and self._rounds.clock_note != self._clock_note:
             log.warning("the clock was wrong", why=self._rounds.clock_note)
         self._clock_note = self._rounds.clock_note
@@ -128,7 +128,7 @@ class Retention:
         self._warned = self._rounds.is_mostly_queued
 
     async def round(self) -> bool:
-        """One round; answers whether there is more to do at once.
+        """Run one round; return whether another one should follow at once.
 
         Raises StepError, JournalError, StoreError and OSError; then nothing has left.
         """

@@ -2,8 +2,8 @@
 
 Start: lock, recover, `BrokerStarted`, settings and addresses of the configuration, listen, `ready`.
 Stop on SIGTERM or SIGINT: no more reading, everything decided becomes durable, `BrokerStopped`, a
-mark, close. A failed write or sync ends the process at once and says why: what is not on disk is
-never spoken of.
+mark, close. A failed write or sync ends the process at once, with the reason in the log: nothing
+that is not on disk is ever confirmed.
 """
 
 import asyncio
@@ -67,15 +67,15 @@ from daybook.server.version import VERSION
 
 TICK_SECONDS: Final = 0.1
 CLOCK_STEP_US: Final = 500_000
-"""A clock that moves by more between two ticks was set, not slewed."""
+"""A clock that differs by more between two ticks was set, not slewed."""
 CHUNK_CACHE_BYTES: Final = 4 * 1024 * 1024
-"""What is kept of blocks that large messages are read from: a block serves several chunks."""
+"""Size of the cache of blocks for large messages: a block serves several chunks."""
 CONTROL_SECONDS: Final = 5.0
-"""How often it is looked whether control socket and lock are still there."""
+"""How often control socket and lock file are checked."""
 BACKGROUND_SECONDS: Final = 5.0
-"""How long a stop waits for background work, which was cancelled, to end."""
+"""How long a stop waits for cancelled background work to end."""
 SLOW_DISK_SECONDS: Final = 10.0
-"""How long a block may wait for the disk before that is said."""
+"""How long a block may wait for the disk before that is logged."""
 
 NOT_DURABLE: Final = (
     "nothing becomes durable: the process that writes the journal, or its disk, does not answer; "
@@ -93,18 +93,19 @@ class StartError(DaybookError):
 
 def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
     """Serve until told to stop; return the exit code. `reload` reads a new configuration."""
-    # Messages, users and logs of clients are nobody else's business, whatever the umask was.
+    # Messages, users and logs are only for the broker's user, whatever the umask was.
     os.umask(0o077)
-    # What this broker wrote it must be able to read, however large.
+    # A broker must be able to read its own blocks, however large.
     limit_blocks(None)
     logs.configure(config.log.level, config.log.format)
-    # Messages are many and long-lived: the collector's default would look at them over and over. It
-    # looks at few new objects at a time, so that no turn becomes long by it.
+    # There are many long-lived messages, which the collector would examine again and again by
+    # default. With this threshold it examines few new objects at a time, so that no turn becomes
+    # long.
     gc.set_threshold(10_000, 500, 100)
     try:
         check_archive(config)
         with (
-            # The last to be closed: it sees to it that the rest ends in time.
+            # Closed last, because it ensures that everything else ends in time.
             closing(Guard(config.broker.stop_timeout / 1000)) as guard,
             Journaling(config) as journaling,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
@@ -118,7 +119,7 @@ def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
 
 
 class Service:
-    """Everything that lives as long as the event loop."""
+    """Everything that exists as long as the event loop."""
 
     def __init__(
         self,
@@ -134,7 +135,7 @@ class Service:
         self._writer: Final = journaling.writer
         self._journal: Final = RealDisk(self._directory.path / JOURNAL)
         self._is_slow = False
-        # The block that is to become durable next, and since when.
+        # The next block to become durable, and since when it has been waiting.
         self._waiting = 0, 0.0
         self._stop: Final = asyncio.Event()
         self._supervisor: Final = Supervisor(self._unforeseen)
@@ -169,7 +170,7 @@ class Service:
         return users
 
     def _build(self) -> None:
-        """Put broker and hub on what was recovered. Nothing is decided yet."""
+        """Create broker and hub on the recovered state. Nothing is decided yet."""
         recovered = self._directory.recovered
         self.broker = Broker(recovered.state, recovered.events + 1, self._options())
         self.hub = Hub(
@@ -220,9 +221,9 @@ class Service:
         )
 
     async def _start(self) -> None:
-        # Before the start is decided: a port that is taken leaves nothing in the journal.
+        # Bind before the start is decided, so that a port in use leaves nothing in the journal.
         await self._bind()
-        # Whoever looks on sees a start, too.
+        # Onlookers are served during the start too.
         for acceptor in self._acceptors:
             if not acceptor.entrance.logs_in:
                 await acceptor.start()
@@ -251,7 +252,7 @@ class Service:
 
     def _begin_background_work(self, control: ControlServer) -> None:
         run, repeat = self._supervisor.run, self._supervisor.repeat
-        # What a tick had half done must not be written.
+        # A half-finished decision of a tick must not be written.
         repeat("ticks", lambda: TICK_SECONDS, self._tick, fatal=(Exception,))
         repeat("indexing", lambda: TICK_SECONDS, self._tick_index, fatal=(StoreError,))
         repeat("disk scan", lambda: self.config.broker.disk_scan_period / 1000, self.disk.scan)
@@ -281,7 +282,7 @@ class Service:
         self._loop.call_soon(self.onlookers.step)
 
     def _onlookers_max(self) -> int:
-        """How many connections may look on: they are not counted with the others."""
+        """Return the maximum number of onlookers, which are not counted with the others."""
         return sum(
             config.max_connections
             for config in self.config.acceptors
@@ -292,7 +293,7 @@ class Service:
         return engine_options(self.config.broker)
 
     async def _prepare(self) -> None:
-        """Decide the start and what the configuration asks for, and wait until that is durable."""
+        """Decide the start and the configuration, and wait until both are durable."""
         start = start_after(self._directory.recovered, self._journal, VERSION)
         self._begun = True
         await self._carry_out(start)
@@ -311,7 +312,7 @@ class Service:
             await self._carry_out(CreateQueue(queue.address, queue.definition))
 
     async def _carry_out(self, command: Command) -> None:
-        """Have a command of the configuration carried out; what exists already is fine."""
+        """Execute a command of the configuration; an object that exists already is not an error."""
         answered: asyncio.Future[int | Refusal] = self._loop.create_future()
 
         def answer(result: int | Refusal) -> None:
@@ -363,12 +364,12 @@ class Service:
         self.indexing.tick(time.monotonic_ns() // 1000)
 
     def _judge_writer(self) -> None:
-        """Say once that nothing becomes durable, and when it does again."""
+        """Log once that nothing becomes durable, and when it does again."""
         now = time.monotonic()
         since = self.hub.outbox.waiting_since
         if since != self._waiting[0]:
             self._waiting = since, now
-        # Not by the hub's clock, which may be set meanwhile.
+        # Not measured by the hub's clock, which may be set meanwhile.
         waited = now - self._waiting[1] if since else 0.0
         is_slow = waited >= SLOW_DISK_SECONDS
         if is_slow and not self._is_slow:
@@ -381,7 +382,7 @@ class Service:
         loop = self._loop
 
         def hand_over(number: int) -> None:
-            # It may have ended with the signal on its way.
+            # The loop may have ended meanwhile.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._signalled, number)
 
@@ -396,15 +397,15 @@ class Service:
         self._stop.set()
 
     def _what_is_given_up(self) -> str:
-        """What a stop that is broken off leaves behind; asked in another thread."""
+        """Return what is lost if the stop is broken off; called in another thread."""
         durable, decided = self.hub.outbox.durable_lsn, self.broker.lsn
         if self.disk.full_because and durable < decided:
             return f"its disk is full: {self.disk.full_because}"
         if durable >= decided:
             return "everything is durable; something does not end: see what hangs"
         return (
-            f"events {durable + 1} to {decided} are not durable, and nobody was told of them: the "
-            "process that writes the journal, or its disk, does not answer"
+            f"events {durable + 1} to {decided} are not durable, and were not confirmed to any "
+            "client: the process that writes the journal, or its disk, does not answer"
         )
 
     # ---- what happens while serving
@@ -414,7 +415,7 @@ class Service:
         self._give_up(error)
 
     def _index_failed(self, error: Exception) -> None:
-        """What is not in memory cannot be read: stop, and have the index made anew."""
+        """Stop, because paged entries cannot be read; the next start rebuilds the index."""
         if self._ending.has_stopped:
             log.warning(
                 "the index could not be finished; the next start sees to it", why=str(error)
@@ -424,14 +425,15 @@ class Service:
         self._give_up(error)
 
     def _unreadable(self, error: StoreError) -> None:
-        """What is not in memory cannot be had. The next start reads all of the index, unless the
-        journal was what failed."""
+        """Stop, because paged entries cannot be read; the next start checks the index, if it is the
+        reason.
+        """
         if not isinstance(error, ContentError):
             distrust(self._directory.path, str(error))
         self._index_failed(error)
 
     def _journal_damaged(self, why: str) -> None:
-        """Take no messages that a later start could not fold: it would be refused (ADR 21)."""
+        """Accept no more messages, because a later start could not fold them (ADR 21)."""
         if not why:
             log.info("the journal can be read again where it was damaged")
             self.hub.index_failing("")
@@ -442,14 +444,17 @@ class Service:
             self._stop.set()
             return
         log.error(
-            "the journal is damaged: no messages are taken, consumers go on", why=why, policy=FAIL
+            "the journal is damaged: no messages are taken, consumers continue",
+            why=why,
+            policy=FAIL,
         )
         self.hub.index_failing(
-            f"the broker's journal is damaged, so it takes no messages; consumers can go on: {why}"
+            "the broker's journal is damaged, so it takes no messages; consumers can continue: "
+            + why
         )
 
     def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Nothing may go on after what nobody expected: what was half done must not be written."""
+        """Stop after an unexpected exception: a half-finished decision must not be written."""
         error = context.get("exception")
         if isinstance(error, Exception):
             self._unforeseen(error)
@@ -505,7 +510,7 @@ class Service:
             log.error("a part of the configuration was refused", why=str(error))
 
     def status(self) -> dict[str, Any]:
-        """What the process knows about itself, for `daybook status`."""
+        """Return the figures of the process, for `daybook status`."""
         stats = self._writer.stats()
         return {
             "version": VERSION,
@@ -533,9 +538,9 @@ class Service:
         }
 
     def vitals(self) -> dict[str, Any]:
-        """The part of the status that health is judged by; little work."""
+        """Return the part of the status that health needs; cheap."""
         broker = self.broker
-        held = "the index is behind, or cannot go on" if broker.held else ""
+        held = "the index is behind, or has failed" if broker.held else ""
         return {
             "durability_trouble": NOT_DURABLE if self._is_slow else "",
             "disk_full": self.disk.full_because,
@@ -548,7 +553,7 @@ class Service:
         }
 
     def _numbers(self) -> dict[str, Any]:
-        """The part of the status that figures are read from; little work."""
+        """Return the part of the status that metrics need; cheap."""
         return {
             "uptime_seconds": time.time() - self._started,
             "disk_free_bytes": self.disk.free_bytes,
@@ -561,12 +566,12 @@ class Service:
     # ---- the end
 
     async def _end(self) -> None:
-        """Stop cleanly if that is still possible, and let go of everything."""
+        """Stop cleanly if that is still possible, and close everything."""
         self._guard.count_down()
         self._notifier.say(STOPPING)
         self.sight.phase = Phase.STOPPING
         for acceptor in self._acceptors:
-            # Whoever looks on may see the end, too.
+            # Onlookers are served during the stop too.
             if acceptor.entrance.logs_in:
                 acceptor.stop()
         if self._control is not None:

@@ -1,6 +1,6 @@
-"""What the server shows those who look on: whether it lives, whether it is ready, and figures.
+"""What the server shows to Watching protocols: whether it is live and ready, and its metrics.
 
-Everything here is about the broker's process as a whole. Must never know who looks on.
+Everything here is about the whole process of the broker. Must never know the protocols.
 """
 
 import time
@@ -17,11 +17,11 @@ from daybook.server.health import Problem
 from daybook.server.hub import Hub
 
 LAGS_MAX: Final = 1000
-"""How many moments are remembered at which something became durable that is not indexed."""
+"""How many moments are stored at which events became durable that are not indexed."""
 
 
 class Phase(StrEnum):
-    """What the process is doing, for people; empty while it serves."""
+    """The phase of the process, as text; "" while it serves."""
 
     STARTING = "starting"
     SERVING = ""
@@ -29,15 +29,15 @@ class Phase(StrEnum):
 
 
 class IndexLag:
-    """Since when what is not indexed has been durable."""
+    """Measures how long unindexed events have been durable."""
 
     def __init__(self) -> None:
-        # What was durable when, oldest first. While it is full nothing is added: the oldest, which
-        # is what counts, stays true.
+        # Durable LSNs with their times, oldest first. If it is full, nothing is added, because only
+        # the oldest matters.
         self._durable: Final[deque[tuple[int, int]]] = deque()
 
     def note(self, durable_lsn: int, indexed_lsn: int, now: int) -> None:
-        """So much is durable and indexed now; about ten times a second."""
+        """Note the durable and the indexed LSN; about ten times a second."""
         known = self._durable
         while known and known[0][0] <= indexed_lsn:
             known.popleft()
@@ -46,12 +46,14 @@ class IndexLag:
             known.append((durable_lsn, now))
 
     def microseconds(self, now: int) -> int:
-        """How long the oldest of it has been durable; 0 if all is indexed."""
+        """Return how long the oldest unindexed event has been durable; 0 if all are indexed."""
         return max(0, now - self._durable[0][1]) if self._durable else 0
 
 
 class BrokerSight:
-    """`vitals` gives what health is judged by, and `numbers` other figures, by their keys."""
+    """The Sight of a broker; `vitals` returns the status that health needs, `numbers` other
+    figures.
+    """
 
     def __init__(
         self,
@@ -73,7 +75,7 @@ class BrokerSight:
         self._index_lag: Final = IndexLag()
 
     def tick(self) -> None:
-        """See how far the index is; about ten times a second."""
+        """Note the progress of the index; about ten times a second."""
         indexed = int(self.number("indexed_lsn"))
         self._index_lag.note(self.hub.outbox.durable_lsn, indexed, time.monotonic_ns() // 1000)
 
@@ -82,11 +84,11 @@ class BrokerSight:
         return self._index_lag.microseconds(time.monotonic_ns() // 1000)
 
     def ending(self) -> str:
-        """Why the process is about to end; empty if it is not."""
+        """Return why the process is about to end; "" if it is not."""
         return self.phase if self.phase is Phase.STOPPING else ""
 
     def unready(self) -> str:
-        """Why no messages are taken, in a few words that strangers may read; empty: they are."""
+        """Return why no messages are accepted, in words for anybody; "" if they are."""
         return self.phase or health.why_unready(self._vitals())
 
     def problems(self) -> list[Problem]:
@@ -94,9 +96,9 @@ class BrokerSight:
         return health.problems(self._vitals())
 
     def number(self, key: str) -> float:
-        """A number of the status; 0 for one that is not known yet."""
+        """Return a number of the status; 0 if it is not known yet."""
         return float(self._numbers()[key] or 0)
 
     def readings(self, names_max: int) -> Iterator[Reading | None]:
-        """All figures, in slices between which others may have their turn."""
+        """Yield all metrics, one slice for each turn."""
         return figures.readings(self, names_max)

@@ -1,9 +1,9 @@
-"""Consumers that are slower than the settings of their address want them: found, told of, ended.
+"""Slow consumers, by the settings of their address: detects, reports and disconnects them.
 
-Every `slow-consumer-check-period` of its address a consumer is looked at: how many messages it
-consumed since (acknowledged, or were sent to it where it does not acknowledge), and how many it
-could have consumed. It is slow if it could have reached `slow-consumer-threshold` and did not.
-Addresses without a threshold cost nothing but a look now and then. Must never know sockets.
+Each consumer is checked once in the `slow-consumer-check-period` of its address: how many messages
+it has consumed since (acknowledged, or sent to it if it does not acknowledge), and how many it
+could have consumed. It is slow if it could have reached `slow-consumer-threshold` but did not.
+Addresses without a threshold cost almost nothing. Must never know sockets.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from daybook.engine.state import Consumer
 from daybook.server.peer import Peer
 
 ROUND_US: Final = 1_000_000
-"""How often consumers are gone through; a period is a multiple of it in effect."""
+"""How often consumers are checked; periods are rounded up to a multiple of it."""
 
 LOOKED_AT_A_TIME: Final = 1000
 SHOWN_MAX: Final = 100
@@ -23,7 +23,7 @@ US_PER_SECOND: Final = 1_000_000
 
 
 class Mark(NamedTuple):
-    """What was seen of a consumer at a moment (microseconds)."""
+    """The counts of a consumer at a moment (microseconds)."""
 
     moment: int
     handed: int
@@ -33,7 +33,7 @@ class Mark(NamedTuple):
 
 
 class SlowConsumers:
-    """The slow consumers of one broker. `find` gives the peer of a connection."""
+    """The slow consumers of one broker. `find` returns the peer of a connection."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class SlowConsumers:
         self._find: Final = find
         self._dismiss: Final = dismiss
         self._marks: dict[int, Mark] = {}
-        # By consumer, the messages a second that it consumed when it was found to be slow.
+        # For each slow consumer, the messages a second that it consumed at its check.
         self._slow: dict[int, float] = {}
         self._left: list[Consumer] = []
         self._next_round = 0
 
     def tick(self, now: int) -> None:
-        """Look at some consumers."""
+        """Check some consumers."""
         if not self._left and now >= self._next_round:
             self._next_round = now + ROUND_US
             self._begin_round()
@@ -75,7 +75,7 @@ class SlowConsumers:
             return
         period = settings.slow_consumer_check_period * US_PER_SECOND
         before = self._marks.get(consumer.id)
-        # A clock that was set back begins anew.
+        # After a clock was set back, the period starts again.
         if before is not None and before.moment <= now < before.moment + period:
             return
         unacked = len(consumer.unacked)
@@ -110,7 +110,7 @@ class SlowConsumers:
         self._slow[consumer.id] = rate
 
     def describe(self) -> list[dict[str, Any]]:
-        """Who is slow, for `daybook status`."""
+        """Describe the slow consumers, for `daybook status`."""
         rows: list[dict[str, Any]] = []
         for number, rate in list(self._slow.items())[:SHOWN_MAX]:
             consumer = self._broker.state.consumers.get(number)

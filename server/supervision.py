@@ -1,15 +1,15 @@
-"""Supervision of background work: nothing that the server does by itself ends in silence.
+"""Supervision of background work, so that no failure of it goes unnoticed.
 
-Work is given a name and kept going: an exception is logged, and the work is begun again after a
-delay that doubles from one second to a minute and starts over once the work has gone well for that
-long. `daybook status` shows what failed. Exceptions that leave the broker in an unknown state are
-not for the supervisor: name their types as `fatal`, or raise `Fatal`, and they are handed on.
+Work has a name and is restarted: an exception is logged, and the work begins again after a delay
+that doubles from one second to a minute, and is reset once the work has run well for that long.
+`daybook status` shows failures. Exceptions that leave the broker in an unknown state must not be
+handled by the supervisor: give their types as `fatal`, or raise `Fatal`, and they are passed on.
 
     supervisor.run("retention", retention.run)
     supervisor.repeat("disk scan", lambda: 5.0, scan)
 
-Fault model: work may raise anything at any time, or return although it should not; it may hang,
-which only it can notice. Must never know what the work is.
+Fault model: work may raise any exception at any time, or return although it should not; it may
+hang, which only the work itself can detect. Must never know what the work is.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from daybook.server import logs
 RESTART_SECONDS: Final = 1.0
 RESTART_SECONDS_MAX: Final = 60.0
 REST_OF_WORK_SECONDS: Final = 10.0
-"""How long `stop` waits for work that was cancelled."""
+"""How long `stop` waits for cancelled work."""
 
 log = logs.logger("supervision")
 
@@ -32,7 +32,7 @@ class Fatal(Exception):
 
 
 class _Work:
-    """One piece of work, and how it goes."""
+    """One piece of work, and its state."""
 
     __slots__ = ("delay", "failed_at", "failures", "fatal", "name", "next_try", "task", "trouble")
 
@@ -48,7 +48,7 @@ class _Work:
 
 
 class Supervisor:
-    """Keeps background work going, in the event loop that runs."""
+    """Keeps background work running in the current event loop."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Supervisor:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`on_fatal` is called with what only the end of the broker answers."""
+        """`on_fatal` is called with errors after which the broker must stop."""
         self._on_fatal: Final = on_fatal
         self._clock: Final = clock
         self._sleep: Final = sleep
@@ -70,7 +70,7 @@ class Supervisor:
         *,
         fatal: tuple[type[Exception], ...] = (),
     ) -> None:
-        """Keep work running that has no end of its own; a return counts as a failure."""
+        """Keep work running that never ends by itself; a return counts as a failure."""
         assert name not in self._works, f"two pieces of work are called '{name}'"
         kept = self._works[name] = _Work(name, fatal)
         kept.task = asyncio.get_running_loop().create_task(self._keep(kept, work), name=name)
@@ -83,7 +83,7 @@ class Supervisor:
         *,
         fatal: tuple[type[Exception], ...] = (),
     ) -> None:
-        """Do work now and every so many seconds, asked for each time."""
+        """Run work now and again after `seconds()` seconds each time."""
 
         async def again() -> None:
             while True:
@@ -96,7 +96,7 @@ class Supervisor:
         self.run(name, again, fatal=fatal)
 
     async def stop(self) -> None:
-        """End all work, whatever it is doing."""
+        """Cancel all work."""
         tasks = [each.task for each in self._works.values() if each.task is not None]
         for task in tasks:
             task.cancel()
@@ -104,7 +104,7 @@ class Supervisor:
             await asyncio.wait(tasks, timeout=REST_OF_WORK_SECONDS)
 
     def status(self) -> list[dict[str, Any]]:
-        """Describe each piece of work; `trouble` is empty for one that goes well."""
+        """Describe each piece of work; `trouble` is "" for one without failures."""
         now = self._clock()
         for each in self._works.values():
             self._went_well(each)
@@ -151,13 +151,13 @@ class Supervisor:
             work=kept.name,
             why=kept.trouble,
             seconds=kept.delay,
-            # What the system says needs no traceback; anything else is a bug.
+            # An error of the system needs no traceback; any other error is a bug.
             exc_info=None if isinstance(error, OSError) else error,
         )
         kept.delay = min(2 * kept.delay, RESTART_SECONDS_MAX)
 
     def _went_well(self, kept: _Work) -> None:
-        """Forget trouble once the work has gone on for as long as its delay was."""
+        """Clear the trouble once the work has run for as long as its delay."""
         if kept.trouble and self._clock() >= kept.next_try + kept.delay:
             log.info("background work goes well again", work=kept.name)
             kept.trouble = ""

@@ -1,8 +1,9 @@
-"""Counting what strangers can cause often: the first of a kind is told, the others are counted.
+"""Limits reports that strangers can cause: the first of a kind is reported, others are counted.
 
-Time is cut into spans. Within one, `note` says of each key whether it is among the first that are
-told one by one; when the span is over, `take` returns how many more there were of each. Keys come
-from strangers, so a span has room for a bounded number of them; the rest is counted together.
+Time is divided into spans. Within one, `note` returns whether a key is among the first, which are
+reported individually; at the end of the span, `take` returns the number of others for each key.
+Keys come from strangers, so a span has room for a bounded number of them; the rest is counted
+together.
 """
 
 from typing import Final, Generic, TypeVar
@@ -16,17 +17,17 @@ class Tally(Generic[Key]):
     """Counts by key within a span of time; times are microseconds."""
 
     def __init__(self, keys_max: int, *, first: int = 1, span_us: int = SPAN_US) -> None:
-        """Take up to `keys_max` keys in a span, and tell the `first` of each."""
+        """Count up to `keys_max` keys in a span, and report the `first` of each."""
         self._keys_max: Final = keys_max
         self._first: Final = first
         self._span_us: Final = span_us
-        # Per key: how many were told, and how many were not.
+        # Per key: how many were reported, and how many were not.
         self._counts: dict[Key, list[int]] = {}
         self._others = 0
         self._ends = 0
 
     def note(self, key: Key, now: int, *, unheard: bool = False) -> bool:
-        """Count one; return whether to tell it by itself. One that is `unheard` is counted only."""
+        """Count one; return whether to report it individually. An `unheard` one is only counted."""
         if not self._ends:
             self._ends = now + self._span_us
         counts = self._counts.get(key)
@@ -42,11 +43,11 @@ class Tally(Generic[Key]):
         return True
 
     def is_over(self, now: int) -> bool:
-        """Whether the span is over. A clock that was set back ends it, too."""
+        """Return whether the span is over, also because the clock was set back."""
         return self._ends != 0 and not self._ends - self._span_us <= now < self._ends
 
     def take(self) -> tuple[dict[Key, int], int]:
-        """End the span: how many were not told of each key, and of the keys without room."""
+        """End the span; return the unreported count of each key, and of keys beyond the limit."""
         more = {key: counts[1] for key, counts in self._counts.items() if counts[1]}
         others = self._others
         self._counts = {}

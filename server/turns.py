@@ -1,10 +1,10 @@
-"""Turns: who goes on in the next one, how much each may do in it, and how long they take (ADR 27).
+"""Turns: which peers continue in the next one, how much work each may do, and turn times (ADR 27).
 
-All connections share one event loop, so whatever one of them asks for is done in slices, and others
-come between. A slice is limited by units of work (`engine.budget`), so that it takes a few
-milliseconds; a peer whose input is not used up by then is not read, and goes on in turn with the
-others that wait. Fresh input of a peer that does not wait is looked at when it comes, however many
-wait: whoever asks for little is served at once.
+All connections share one event loop, so the work for each is done in slices, with others in
+between. A slice is limited by units of work (`engine.budget`), so that it takes a few milliseconds;
+a peer with remaining input is not read, and continues in turn with the others that wait. New input
+of a peer that does not wait is processed when it arrives, however many wait, so a peer with little
+work is served at once.
 
 Must never know sockets.
 """
@@ -20,33 +20,33 @@ from daybook.engine.timers import DELIVERY, EXPIRY
 from daybook.server.peer import Peer
 
 SLICE_UNITS: Final = 250
-"""What is done for one peer, or for one piece of work, before others have their turn."""
+"""The units of a slice: work for one peer, or one piece of work, in one turn."""
 SLICE_LEAST: Final = 50
-"""What is done at least of fresh input, even if other fresh input used the turn up."""
+"""The minimum for new input, even if other new input has used up the turn."""
 TURN_UNITS: Final = 300
-"""What a turn does of input, and as much again of work that goes on by itself."""
+"""The units of a turn for input, and the same number again for unfinished commands and expiry."""
 DELIVERY_UNITS: Final = 600
-"""What a turn spends on deliveries."""
+"""The units of a turn for deliveries."""
 
 MINUTE_US: Final = 60_000_000
 NS_PER_MS: Final = 1_000_000
 
 
 def unmeasured() -> int:
-    """Measure nothing: for tests and simulations, which know no real time."""
+    """Return 0: for tests and simulations, which have no real time."""
     return 0
 
 
 Answer: TypeAlias = Callable[[int | Refusal], None]
-"""Who is told how a command was answered."""
+"""The callback with the answer to a command."""
 
 
 class Turns:
-    """What goes on in the turns to come, and the measure of how long they take.
+    """The work of the next turns, and the measurement of turn times.
 
-    `waiting` are peers whose input is not used up, `unfinished` commands of administrators of which
-    a part is done; `scans` are the reasons (`engine.timers`) for which what is due is looked for,
-    and `next_expiry` (microseconds) is when what expires is looked for again. `meter` gives
+    `waiting` are peers with remaining input, `unfinished` are commands of administrators that are
+    partly done; `scans` are the reasons (`engine.timers`) for a search for due entries, and
+    `next_expiry` (microseconds) is the time of the next search for expired ones. `meter` returns
     nanoseconds of processor time of the thread.
     """
 
@@ -67,40 +67,40 @@ class Turns:
         self._minute_ends = 0
 
     def allow(self, units: int) -> None:
-        """Limit what is done next."""
+        """Limit the next work."""
         self._budget.allow(units)
 
     def begin_input(self) -> int:
-        """Limit what is done next to a slice of fresh input; return what `took` is to be given."""
+        """Limit the next work to a slice of new input; return the begin to pass to `took`."""
         self.allow_input()
         return self.meter()
 
     def must_wait(self, peer: Peer) -> bool:
-        """Whether a peer whose input was looked at just now is to wait for its next turn."""
+        """Return whether a peer whose input was just processed must wait for its next turn."""
         session = peer.session
         if session.is_blocked or session.closing:
             return False
-        # Whoever used its slice up to the last unit may well send more at once.
+        # A peer that used up its whole slice will probably send more at once.
         return session.has_more or self._budget.is_spent
 
     def wait(self, peer: Peer) -> None:
-        """Read no more of a peer until its input is used up, a slice in each of its turns."""
+        """Stop reading from a peer until its input is processed, a slice in each of its turns."""
         self.waiting[peer] = None
         peer.session.is_unheard = True
         peer.transport.pause_reading()
 
     def allow_input(self) -> None:
-        """Limit what is done next to a slice of fresh input, and to what is left of the turn."""
+        """Limit the next work to a slice of new input, and to the rest of the turn."""
         spent = self._budget.spent
         self._budget.limit = max(min(spent + SLICE_UNITS, self._input_limit), spent + SLICE_LEAST)
 
     def next_turn(self) -> None:
-        """The turn is over: input may be looked at again."""
+        """End the turn: new input may be processed again."""
         self._input_limit = self._budget.spent + TURN_UNITS
 
     @property
     def has_work(self) -> bool:
-        """Whether there is anything to go on with."""
+        """Whether there is unfinished work."""
         broker = self._broker
         return bool(
             self.waiting or broker.has_more or broker.pages_out or self.unfinished or self.scans
@@ -112,7 +112,7 @@ class Turns:
         proceed: Callable[[Peer], None],
         request: Callable[[Command, Answer | None], None],
     ) -> None:
-        """Do a slice of each thing that took longer than one."""
+        """Do a slice of each unfinished piece of work."""
         broker = self._broker
         if self.waiting:
             self._let_proceed(proceed)
@@ -128,7 +128,7 @@ class Turns:
             broker.page_out_more()
 
     def tick(self, now: int, expiry_scan_us: int) -> None:
-        """Begin to look for what may be due; for what expires, each period if that is positive."""
+        """Begin searches for due entries; for expired ones once a period, if it is positive."""
         if expiry_scan_us > 0 and now >= self.next_expiry:
             self.next_expiry = now + expiry_scan_us
             self.scans.add(EXPIRY)
@@ -136,7 +136,7 @@ class Turns:
             self.scans.add(DELIVERY)
 
     def _scan(self, now: int) -> None:
-        """Look for what is due, a slice for each reason to look."""
+        """Search for due entries, a slice for each reason."""
         broker = self._broker
         if EXPIRY in self.scans:
             self.allow(SLICE_UNITS)
@@ -150,10 +150,10 @@ class Turns:
                 self.scans.remove(DELIVERY)
 
     def _let_proceed(self, proceed: Callable[[Peer], None]) -> None:
-        """Have peers that wait go on, one after the other, until the turn is used up.
+        """Resume waiting peers, one after the other, until the turn is used up.
 
-        What cannot be cut, a message to very many queues for instance, may take far more than that:
-        then those that do not wait have the next turn for themselves.
+        Work that cannot be divided, for example a message to very many queues, may take far longer;
+        then the next turn is only for peers that do not wait.
         """
         if self._is_overspent:
             self._is_overspent = False
@@ -169,7 +169,7 @@ class Turns:
     # ---- how long
 
     def took(self, begun: int, now: int) -> None:
-        """Take in a piece of work that began when the meter showed `begun`."""
+        """Measure a piece of work that began when the meter showed `begun`."""
         taken = self.meter() - begun
         if taken <= self._minute_ns and now < self._minute_ends:
             return
@@ -181,7 +181,7 @@ class Turns:
         self._longest_ns = max(self._longest_ns, taken)
 
     def describe(self, now: int) -> dict[str, float | int]:
-        """How long turns were, in milliseconds of processor time, and what goes on in the next."""
+        """Return turn times in milliseconds of processor time, and the unfinished work."""
         recent = 0
         if now < self._minute_ends + MINUTE_US:
             recent = max(self._minute_ns, self._minute_before_ns)

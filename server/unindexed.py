@@ -1,9 +1,9 @@
-"""What is journaled and not indexed yet, and what senders meet because of it.
+"""The bytes that are journaled but not indexed yet, and their limit.
 
-What is not in the index is in memory, and its entries cannot leave. Above a limit whoever sends is
-held at its next message (not its connection: acknowledgements, and all that consumers do, go on),
-until three quarters of it are left. When the index cannot go on at all senders are refused. Must
-never know who indexes, and why it is slow.
+Entries that are not in the index must stay in memory. Above a limit, a sender is blocked at its
+next message (its connection is not blocked for acknowledgements and consumers), until three
+quarters of the limit are left. If indexing has failed, senders are refused. Must never know the
+indexer, nor why it is slow.
 """
 
 from typing import Final
@@ -12,8 +12,8 @@ from daybook.engine.broker import Broker
 from daybook.engine.settings import BLOCK, FAIL
 
 BEHIND: Final = (
-    "more than {} bytes wait for the index (max-unindexed-bytes), so the broker takes no messages "
-    "until it has caught up; consumers can go on"
+    "more than {} bytes wait for the index (max-unindexed-bytes), so the broker takes no "
+    "messages until it has caught up; consumers can continue"
 )
 
 
@@ -29,7 +29,7 @@ class Unindexed:
 
     @property
     def bytes(self) -> int:
-        """What is closed and not indexed."""
+        """Bytes in closed blocks that are not indexed."""
         return self.journaled - self.indexed
 
     def add(self, count: int, limit: int) -> None:
@@ -40,7 +40,7 @@ class Unindexed:
             self._judge(limit)
 
     def index(self, indexed: int, limit: int) -> bool:
-        """So much is indexed; answers whether messages are taken again."""
+        """`indexed` bytes are indexed; return whether messages are accepted again."""
         self.indexed = indexed
         if self._is_behind and self.bytes <= limit * 3 // 4:
             self._is_behind = False
@@ -49,7 +49,7 @@ class Unindexed:
         return False
 
     def fail(self, why: str, limit: int) -> None:
-        """The index cannot go on, for what is said to senders; empty: it can."""
+        """Indexing has failed; senders are refused with this reason. "": it works again."""
         self._failing = why
         self._judge(limit)
 

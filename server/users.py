@@ -2,10 +2,10 @@
 
 This module must never keep, log or write a passcode, and knows nothing of connections.
 
-Fault model: the file is replaced whole (written beside, fsynced, renamed, folder fsynced), so a
-crash leaves the old file or the new one. Several processes may change it: they take turns by a
-lock on its folder. A damaged file is an error, never an empty list of users, because an empty
-list lets guests in.
+Fault model: the file is replaced as a whole (a new file is written, fsynced and renamed, then the
+folder is fsynced), so a crash leaves the old file or the new one. Several processes may change it:
+a lock on its folder serialises them. A damaged file is an error, never an empty list of users,
+because an empty list would allow the guest.
 """
 
 import fcntl
@@ -37,8 +37,8 @@ _HEADER: Final = """\
 [users]
 """
 
-# One verification takes 19 MiB and some 20 ms, what OWASP asks for at least: enough to make
-# guessing dear, little enough that a herd of clients does not cost the broker its memory.
+# One verification takes 19 MiB and about 20 ms, the minimum that OWASP recommends: enough to make
+# guessing expensive, and little enough that many clients do not use up the broker's memory.
 _HASHER: Final = argon2.PasswordHasher(
     time_cost=2, memory_cost=19_456, parallelism=1, hash_len=32, salt_len=16
 )
@@ -49,13 +49,13 @@ class UsersError(DaybookError):
 
 
 class CannotCheck(Exception):
-    """A passcode could not be hashed, which says nothing about it: there was no memory."""
+    """A passcode could not be hashed for lack of memory, so it is unknown whether it is right."""
 
 
 class Users:
-    """The users in force, read from a file. `verify` may run in any thread; changes in one.
+    """The current users, read from a file. `verify` may run in any thread; changes only in one.
 
-    `allow_guest` lets the guest in from this machine also where there is a users file.
+    `allow_guest` allows the guest from this machine even if there is a users file.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -88,7 +88,7 @@ class Users:
             )
         self._has_file = hashes is not None
         self._hashes = hashes or {}
-        # Whoever was let in with a hash that is still in force need not be hashed again.
+        # A login that was accepted with a hash that is still valid need not be hashed again.
         self._verified = {
             login: verified
             for login, verified in self._verified.items()
@@ -146,7 +146,7 @@ class Users:
             del hashes[login]
 
     def verify(self, login: str, passcode: str) -> bool:
-        """Whether the passcode is that of the user.
+        """Return whether the passcode is that of the user.
 
         Blocks for some 20 ms, or not at all if the same passcode was right before. A login that
         does not exist takes as long as a wrong passcode.
@@ -168,7 +168,7 @@ class Users:
         return True
 
     def digest(self, passcode: str) -> bytes:
-        """Something that stands for a passcode in this process, and is of no use outside."""
+        """Return a keyed hash of a passcode, which is useless outside of this process."""
         return blake2b(_bytes(passcode), key=self._key).digest()
 
     def _was_right(self, login: str, passcode: str) -> bool:
@@ -180,39 +180,41 @@ class Users:
         )
 
     def allows_guest(self, peer_is_loopback: bool) -> bool:
-        """Whether guest/guest is let in: from this machine, where there is no users file or the
-        configuration says so."""
+        """Return whether guest/guest may log in: only from this machine, and only without a users
+        file or with `allow-guest`.
+        """
         return peer_is_loopback and (self.allow_guest or not self._has_file)
 
     def admits_at_once(self, login: str, passcode: str, *, peer_is_loopback: bool) -> bool:
-        """Whether a peer is let in without hashing: as the guest, or with a passcode that was right
-        before. Never blocks; False says nothing about the passcode."""
+        """Return whether a login is accepted without hashing: that of the guest, or one whose
+        passcode was accepted before. Never blocks; False says nothing about the passcode.
+        """
         if self.allows_guest(peer_is_loopback) and (login, passcode) == (GUEST, GUEST):
             return True
         return self._was_right(login, passcode)
 
     def can_be_right(self, login: str) -> bool:
-        """Whether any passcode of a login could be right that is not let in at once.
+        """Return whether a passcode of a login could be right that is not accepted at once.
 
-        Only the guest and a broker without users are told apart: to find out who exists must take
-        as long as to guess a passcode.
+        It distinguishes only the guest and a broker without users: finding out which users exist
+        must take as long as guessing a passcode.
         """
         return bool(self._hashes) and (login != GUEST or GUEST in self._hashes)
 
     def has(self, login: str) -> bool:
-        """Whether there is such a user."""
+        """Return whether there is such a user."""
         return login in self._hashes
 
     def changed_since(self, before: dict[str, str]) -> set[str]:
-        """The logins of `snapshot` that are no longer users, or have another passcode now."""
+        """Return the logins of a `snapshot` that were removed or have another passcode now."""
         return {login for login, hashed in before.items() if self._hashes.get(login) != hashed}
 
     def snapshot(self) -> dict[str, str]:
-        """The users as they are now, for `changed_since`."""
+        """Return the current users, for `changed_since`."""
         return dict(self._hashes)
 
     def why_not(self, login: str, peer_is_loopback: bool) -> str:
-        """Why a peer that gave this login, which may be empty, is not let in: for the peer."""
+        """Return why a peer with this login (maybe "") is refused; the text is for the peer."""
         if login in ("", GUEST) and GUEST not in self._hashes:
             if self.allows_guest(peer_is_loopback=True) and not peer_is_loopback:
                 return f"{GUEST} is allowed from this machine only; log in as a user of the broker"
@@ -225,7 +227,7 @@ class Users:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, str]]:
-        """Give the newest contents of the file to be changed, and write them afterwards."""
+        """Give the current content of the file for a change, and write it afterwards."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -247,7 +249,7 @@ def _bytes(passcode: str) -> bytes:
 
 
 def _hash_of_nobody() -> str:
-    """A hash that costs as much to check as a real one and that no passcode fits."""
+    """Return a hash that takes as long to check as a real one, and that no passcode matches."""
     salt = b64encode(secrets.token_bytes(_HASHER.salt_len)).decode().rstrip("=")
     digest = b64encode(secrets.token_bytes(_HASHER.hash_len)).decode().rstrip("=")
     costs = f"m={_HASHER.memory_cost},t={_HASHER.time_cost},p={_HASHER.parallelism}"
@@ -255,7 +257,7 @@ def _hash_of_nobody() -> str:
 
 
 def _read(path: Path) -> dict[str, str] | None:
-    """What the file says, None if there is none. Raises UsersError."""
+    """Read the file, None if there is none. Raises UsersError."""
     try:
         source = read_toml(path)
     except TomlMissing:
@@ -265,7 +267,7 @@ def _read(path: Path) -> dict[str, str] | None:
     for key in source.data:
         if key != "users":
             raise UsersError(f"{source.where((key,))}: unknown key {key!r}; there is only [users]")
-    # A file cut off before its table must not pass for one without users.
+    # A file that is truncated before its table must not count as one without users.
     users = source.data.get("users")
     if not isinstance(users, dict):
         raise UsersError(f"{path}: the section [users] is missing; the users file is damaged")

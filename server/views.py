@@ -1,7 +1,7 @@
-"""What can be seen of a broker's state, as plain data: for the control socket and the command line.
+"""Views of a broker's state as plain data, for the control socket and the command line.
 
-Reads a `State`, of a running broker or folded from a journal, and changes nothing. Every answer is
-bounded. This module must never know where the state comes from or who asks.
+Reads a `State`, of a running broker or folded from a journal, and changes nothing. Every result is
+bounded. This module must never know where the state comes from, nor its callers.
 """
 
 from base64 import b64encode
@@ -27,12 +27,12 @@ LIST_PAGE_MAX: Final = 1000
 """How many queues or addresses one page lists."""
 
 QUEUES_NAMED_MAX: Final = 20
-"""How many queues are named with their address; there may be one for each subscriber."""
+"""How many queues are listed with their address; there may be one for each subscriber."""
 
 PAGE_DEFAULT: Final = 100
 PAGE_MAX: Final = 1000
 OFFSET_MAX: Final = 1_000_000
-"""How deep one can look into a queue: skipping takes the broker's time."""
+"""The highest offset in a queue: skipping entries takes time in the broker."""
 
 BODY_BYTES_MAX: Final = 64 * 1024
 """More of a body is not shown; `journal inspect --bodies` shows all of it."""
@@ -42,12 +42,12 @@ PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 def nobody(address: str) -> int:
-    """How many producers wait for an address where no broker runs."""
+    """Return 0: the number of blocked producers if no broker runs."""
     return 0
 
 
 def counts(state: State) -> dict[str, Any]:
-    """How many of everything there are."""
+    """Return the numbers of all kinds of objects."""
     queues = state.queues.values()
     return {
         "connections": len(state.connections),
@@ -174,7 +174,7 @@ def settings(state: State, address: str) -> dict[str, Any] | Refusal:
 
 
 def no_beginning(message: Message) -> bytes:
-    """Show nothing of a large message but how long it is: for who reads no journal."""
+    """Show only the length of a large message: for readers without a journal."""
     return b""
 
 

@@ -1,15 +1,15 @@
 """HTTP/1.1 for supervisors and monitoring: `GET /live`, `GET /ready` and `GET /metrics`.
 
 - `offer`: the line of the registry: scheme, options, sessions
-- `session`: Session, one a connection: requests in, answers out
-- `exposition`: the figures as Prometheus reads them, rendered at most once a second
+- `session`: Session, one for each connection: requests in, answers out
+- `exposition`: the metrics in the format of Prometheus, rendered at most once a second
 
-Peers do not log in, so they can do nothing but ask these three questions.
+Peers do not log in, so these three requests are all that they can do.
 
 Modules:
 
-- `exposition`: The figures as Prometheus reads them: rendered in slices, at most once a second for
-  all peers.
-- `offer`: The probe as the registry has it. Must never know where the values of options come from.
+- `exposition`: The metrics in the format of Prometheus: rendered in slices, at most once a second
+  for all peers.
+- `offer`: The probe's offer to the registry. Must never know where the values of options come from.
 - `session`: A session of the probe: requests of HTTP/1.1 in, answers out.
 """

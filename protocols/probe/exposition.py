@@ -1,7 +1,7 @@
-"""The figures as Prometheus reads them: rendered in slices, at most once a second for all peers.
+"""The metrics in the format of Prometheus: rendered in slices, at most once a second for all peers.
 
-Invariant: whoever asks, and however often, one call renders one slice, and a text that is younger
-than `FRESH_US` is given to everybody. Must never know HTTP, nor what the figures mean.
+Invariant: one call renders one slice, however many peers ask, and all peers share a text that is
+younger than `FRESH_US`. Must never know HTTP, nor the meaning of the metrics.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ from prometheus_client.utils import floatToGoString
 from daybook.protocols.port import Family, Histogram, Reading, Sight
 
 FRESH_US: Final = 1_000_000
-"""How long a text is good for everybody; also after what time one that was left is begun anew."""
+"""How long a text is valid for all peers; an unfinished text is started again after this time."""
 
 TEXT: Final = CONTENT_TYPE_PLAIN_0_0_4
 OPEN_METRICS: Final = _openmetrics.CONTENT_TYPE_LATEST
@@ -30,12 +30,12 @@ _END: Final = b"# EOF\n"
 
 
 def content_type(accept: str) -> str:
-    """The format for a header Accept: what every Prometheus reads, unless OpenMetrics is asked."""
+    """Return the format for a header Accept: the plain text format, unless it names OpenMetrics."""
     return OPEN_METRICS if _OPEN_METRICS_TYPE in accept else TEXT
 
 
 class Exposition:
-    """The texts of the figures that a server shows, one a format."""
+    """The texts of a server's metrics, one for each format."""
 
     def __init__(self, sight: Sight, names_max: int) -> None:
         self._texts: Final = {
@@ -43,7 +43,7 @@ class Exposition:
         }
 
     def text(self, form: str, now: int) -> bytes | None:
-        """The text in a format; None while it is not finished: call again after others."""
+        """Return the text in a format; None while it is unfinished: call again in a later turn."""
         return self._texts[form].get(now)
 
 
@@ -51,7 +51,7 @@ _FORMS: Final = {TEXT: False, OPEN_METRICS: True}
 
 
 class _Text:
-    """A text in one format, and the one that is being rendered."""
+    """The last text in one format, and the next one that is being rendered."""
 
     def __init__(self, sight: Sight, names_max: int, is_open: bool) -> None:
         self._sight: Final = sight
@@ -64,7 +64,7 @@ class _Text:
         self._moved = 0
 
     def get(self, now: int) -> bytes | None:
-        """The text if it is fresh; else render a slice of the next one."""
+        """Return the text if it is fresh; else render a slice of the next one."""
         if self._text and 0 <= now - self._made < FRESH_US:
             return self._text
         if self._slices is None or not 0 <= now - self._moved < FRESH_US:
@@ -91,18 +91,18 @@ class _Text:
 
 
 class _One(Collector):
-    """What has a single metric."""
+    """A collector of a single metric."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric: Final = metric
 
     def collect(self) -> Iterable[Metric]:
-        """Give it."""
+        """Return the metric."""
         return (self._metric,)
 
 
 def rendered(reading: Reading, *, is_open: bool, is_first: bool) -> bytes:
-    """A reading in one format, with the lines that begin a family if it is the first of it."""
+    """Render a reading; the first one of a family begins with the lines about the family."""
     one = _One(_metric(reading))
     text = _openmetrics.generate_latest(one) if is_open else generate_latest(one)
     text = text.removesuffix(_END) if is_open else text

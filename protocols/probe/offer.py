@@ -1,7 +1,7 @@
-"""The probe as the registry has it. Must never know where the values of options come from.
+"""The probe's offer to the registry. Must never know where the values of options come from.
 
-What speaks HTTP and renders figures is imported when an acceptor asks for it, so that command lines
-do not wait for it.
+The modules for HTTP and metrics are imported only for an acceptor, so that the command line starts
+fast.
 """
 
 from collections.abc import Mapping
@@ -38,14 +38,14 @@ OPTIONS: Final = (
 
 
 def watching(values: Mapping[str, Value]) -> Watching:
-    """The sessions of an acceptor with these options."""
+    """Return the protocol of an acceptor with these options."""
     from daybook.protocols.probe.session import Probe  # noqa: PLC0415
 
     return Probe(values)
 
 
 def refusal(why: str) -> bytes:
-    """Say in an answer why a connection is not taken."""
+    """Encode an answer with the reason why a connection is refused."""
     body = f"{why}\n".encode()
     return b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: %d\r\n%b\r\n%b" % (
         len(body), b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n", body,

@@ -1,9 +1,9 @@
 """A session of the probe: requests of HTTP/1.1 in, answers out.
 
-Sans-IO: it must never know sockets, clocks, tasks or disks. Taking bytes only keeps them; what they
-ask for is done by `proceed`, a few requests or a slice of figures at a time, so that a peer that
-asks for much waits for all others. Whatever comes ends in answers or in one that refuses,
-never in an exception. What a peer may keep here is a head of `max-request-head` and one read.
+Sans-IO: it must never know sockets, clocks, tasks or disks. `receive` only stores bytes; `proceed`
+answers a few requests or renders a slice of metrics at a time, so that a peer with many requests
+waits for the others. Any input leads to answers or a refusal, never to an exception. The memory for
+a peer is limited to a request head of `max-request-head` and one read.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ class Probe:
         self._exposition: Exposition | None = None
 
     def session(self, sight: Sight) -> "Session":
-        """Make the session of a connection; all of them share what is rendered."""
+        """Make the session of a connection; all sessions share the rendered metrics."""
         if self._exposition is None:
             self._exposition = Exposition(sight, self._names_max)
         return Session(self, sight, self._exposition)
@@ -64,7 +64,7 @@ def _number(values: Mapping[str, Value], key: str) -> int:
 
 
 class Session:
-    """One connection's conversation; see `protocols.port` for what its owner does."""
+    """The session of one connection; see `protocols.port` for what its owner does."""
 
     def __init__(self, options: Probe, sight: Sight, exposition: Exposition) -> None:
         self.out: list[bytes] = []
@@ -78,12 +78,12 @@ class Session:
         self._exposition: Final = exposition
         self._http: Final = h11.Connection(h11.SERVER, max_incomplete_event_size=options.head_max)
         self._request: h11.Request | None = None
-        # The format of figures that are being rendered for this peer, if they are.
+        # The format of the metrics that are being rendered for this peer, "" for none.
         self._form = ""
         self._has_begun = False
 
     def receive(self, data: bytes, now: int) -> None:
-        """Take bytes of the peer, cut anywhere; after the end of the session they are ignored."""
+        """Process bytes of the peer, split anywhere; ignored after the end of the session."""
         if self.closing or not data:
             return
         self._http.receive_data(data)
@@ -92,19 +92,19 @@ class Session:
             self._begin(now)
 
     def _begin(self, now: int) -> None:
-        """The time for a request begins, whatever else comes of it."""
+        """Start the time limit of a request."""
         self._has_begun = True
         self.next_deadline = now + self._options.request_us
 
     def proceed(self, now: int) -> None:
-        """Answer a few requests, or render a slice of what one asked for."""
+        """Answer a few requests, or render a slice of metrics for one."""
         self.has_more = False
         if self.closing:
             return
         try:
             self._answer_some(now)
         except h11.RemoteProtocolError as error:
-            self._refuse(error.error_status_hint, "this is no request that can be answered", now)
+            self._refuse(error.error_status_hint, "this is not a valid request", now)
 
     def _answer_some(self, now: int) -> None:
         answered = 0
@@ -116,7 +116,7 @@ class Session:
                     return
                 form, self._form = self._form, ""
                 self._send(200, text, now, form)
-                # What is long is taken by the peer before the next one.
+                # The peer must read a long answer before its next request is processed.
                 answered = REQUESTS_AT_ONCE
                 continue
             if answered >= REQUESTS_AT_ONCE:
@@ -127,7 +127,7 @@ class Session:
             event = self._http.next_event()
             if isinstance(event, h11.Request):
                 self._request = event
-                # h11 looks only at the length of what is not whole.
+                # h11 limits only the length of incomplete requests.
                 if before - len(self._http.trailing_data[0]) > self._options.head_max:
                     self._refuse(431, "the request is too long", now)
                 elif _has_body(event):
@@ -142,7 +142,7 @@ class Session:
                 return
 
     def _rest(self, now: int) -> None:
-        """Wait for the peer: for the rest of a request that has begun, or for another."""
+        """Set the deadline: that of a begun request stays, else the idle timeout begins."""
         if self._request is None and not self._http.trailing_data[0]:
             self._has_begun = False
             self.next_deadline = now + self._options.idle_us
@@ -177,7 +177,7 @@ class Session:
         form: str = PLAIN,
         more: list[tuple[str, str]] | None = None,
     ) -> None:
-        """Answer the request, and be ready for the next one unless the connection ends with it."""
+        """Answer the request; prepare for the next one, unless the connection ends."""
         http = self._http
         headers = [
             ("content-type", form),
@@ -204,7 +204,7 @@ class Session:
             self.out.append(said)
 
     def _refuse(self, status: int, why: str, now: int) -> None:
-        """Answer that a request cannot be answered, if it is not too late for that; and end."""
+        """Send a refusal, if that is still possible, and end the session."""
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._send(status, f"{why}\n".encode(), now, more=[("connection", "close")])
         self._end(ERROR_DELAY_MS)
@@ -216,7 +216,7 @@ class Session:
         self.next_deadline = 0
 
     def tick(self, now: int) -> None:
-        """Give a peer up that takes too long."""
+        """End the session of a peer that takes too long."""
         if self.closing:
             return
         if not self.next_deadline:
@@ -228,7 +228,7 @@ class Session:
             self._end(0)
 
     def clock_stepped(self, step: int, now: int) -> None:
-        """The clock was set: what is left of the peer's time stays the same."""
+        """Move the deadline with the clock, so that the peer's remaining time stays the same."""
         if self.next_deadline:
             self.next_deadline += step
 
@@ -241,7 +241,7 @@ def _has_body(request: h11.Request) -> bool:
 
 
 def _path(target: bytes) -> str:
-    """The path of a request's target, which may be a whole URL, without its query."""
+    """Return the path of a request's target, which may be a whole URL, without its query."""
     path = target.partition(b"?")[0].decode("latin-1")
     if path.lower().startswith("http://"):
         return "/" + path[len("http://") :].partition("/")[2]
@@ -249,7 +249,7 @@ def _path(target: bytes) -> str:
 
 
 def _date(now: int) -> list[tuple[str, str]]:
-    """The header Date, for times that have one."""
+    """Return the header Date, if the time can be written as one."""
     if not 0 <= now <= _DATE_MAX_US:
         return []
     moment = datetime.fromtimestamp(now // 1_000_000, UTC)

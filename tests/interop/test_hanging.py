@@ -145,7 +145,7 @@ def test_a_writer_that_hangs_holds_up_neither_status_nor_the_stop(broker: Broker
         assert broker.stop() == 1
         assert time.monotonic() - begun < STOP_SECONDS
         assert producer.at_end()
-    assert "are not durable, and nobody was told of them" in broker.log_text()
+    assert "are not durable, and were not confirmed to any client" in broker.log_text()
     broker.start()
     assert status(broker)["messages_ready"] == 0
     assert broker.stop() == 0

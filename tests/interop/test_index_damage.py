@@ -377,7 +377,7 @@ def test_a_full_disk_below_the_index(broker: BrokerProcess) -> None:
         producer.send("SEND", b"x", destination="/queue/other", receipt="there")
         producer.expect("RECEIPT")
     wait_for(lambda: status(broker)["index_trouble"], "trouble", every=0.2)
-    assert "the index cannot be written; the broker goes on" in broker.log_text()
+    assert "the index cannot be written; the broker continues" in broker.log_text()
     resource.prlimit(indexer, resource.RLIMIT_FSIZE, (most, most))
     wait_for(lambda: not status(broker)["index_trouble"], "the end of trouble", every=0.2)
     assert broker.indexers() == [indexer]

@@ -171,7 +171,7 @@ def test_an_archive_that_is_away(broker: BrokerProcess) -> None:
     away.unlink()
     leave(broker)
     wait_for(lambda: not status(broker)["retention_trouble"], "the end of trouble")
-    assert said(broker, "retention cannot go on") == 1
+    assert said(broker, "retention cannot continue") == 1
     assert "Traceback" not in broker.log_text()
     assert drain(broker, "q", 40) == list(range(40))
 

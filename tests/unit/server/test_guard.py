@@ -88,5 +88,5 @@ def test_a_loop_that_stands_still_is_told_of_once(
     guard.beat()
     guard.look()
     guard.look()
-    assert said[1:] == ["the broker goes on"]
+    assert said[1:] == ["the broker continues"]
     assert ends == []

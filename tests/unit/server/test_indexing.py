@@ -322,7 +322,7 @@ def test_damaged_tables_stop_the_broker_and_are_read_by_the_next(
     scene.say(IndexerFailed("a page", index=True))
     (failure,) = scene.failures
     assert "a page" in str(failure)
-    assert "made anew if it is damaged" in str(failure)
+    assert "rebuilds it if it is damaged" in str(failure)
     assert (tmp_path / "index").exists()
     assert last_words(tmp_path).text == "a page"
 
