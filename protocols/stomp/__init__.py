@@ -3,24 +3,23 @@
 Modules:
 
 - `actions`: What each command but SEND and CONNECT does, in all versions.
-- `bodies`: Bodies that are not whole in memory: those that come in pieces.
-- `conversation`: The conversation of a connection: login, commands, time and the end. Not how input
-  is cut.
+- `bodies`: Bodies that arrive in several reads.
+- `conversation`: The conversation of a connection: login, commands, time and the end, but not
+  parsing of input.
 - `destinations`: Names of destinations: what a `destination` header means to the broker.
-- `errors`: What goes wrong in a session, and becomes an ERROR frame. Must never know a socket.
-- `foreign`: Headers that mean something to other brokers and nothing here: refused, never ignored.
-- `frames`: Frames as bytes: heads taken apart, limits of what a peer may send, frames that the
-  broker makes.
-- `handshake`: CONNECT and STOMP: what the two sides agree on before anything else.
-- `heart_beats`: When to be heard and when to give up a silent peer. Must never know a clock: time
+- `errors`: The errors of a session, which become ERROR frames. Must never know a socket.
+- `foreign`: Headers of other brokers that Daybook does not support: refused, never ignored.
+- `frames`: Frames as bytes: parsing of heads, limits on input, and frames of the broker.
+- `handshake`: CONNECT and STOMP: what client and broker agree on at the beginning.
+- `heart_beats`: When to send a heart-beat and when a peer is silent. Must never know a clock: time
   is passed in.
-- `offer`: STOMP as the registry has it. Must never know where the values of options come from.
-- `options`: What an acceptor configures about STOMP. Must never know where the values come from.
+- `offer`: STOMP's offer to the registry. Must never know where the values of options come from.
+- `options`: The options of STOMP acceptors. Must never know where the values come from.
 - `sending`: What SEND means: a plan prepared from its head, which serves every frame with the same
   head.
 - `session`: A STOMP session: bytes of one connection in, commands to the broker, bytes out.
-- `states`: The life of a connection as one table: what each command does in each state.
-- `subscribing`: What SUBSCRIBE means. Must never know the session that it is sent on.
+- `states`: The state machine of a connection as one table: what each command does in each state.
+- `subscribing`: The meaning of SUBSCRIBE. Must never know the session that receives it.
 - `subscription`: A subscription: what the broker hands deliveries to, and what turns them into
   MESSAGE frames.
 - `versions`: What differs between STOMP 1.0, 1.1 and 1.2 in header lines.

@@ -1,7 +1,7 @@
 """What each command but SEND and CONNECT does, in all versions.
 
-Each function carries out one frame on its session and answers the LSN that its receipt waits for.
-Must never know bytes.
+Each function executes one frame on its session and returns the LSN that its receipt waits for. Must
+never know bytes.
 """
 
 from collections.abc import Callable
@@ -83,7 +83,8 @@ def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
     subscription.is_open = False
     deletes_own = delete and subscription.is_durable
     answer = session.do(Detach(subscription.consumer, deletes_own), now)
-    # It stays until then: with much in flight that takes several turns.
+    # The subscription stays until here: with many deliveries in flight, detaching takes several
+    # turns.
     del session.by_key[key]
     session.keys_bytes -= subscription.keys_bytes
     session.by_serial.pop(b"%d" % subscription.serial, None)
@@ -127,7 +128,7 @@ def settle(session: "Conversation", head: Head, now: int) -> int:
             return answer
         if answer.code is Code.UNFINISHED:
             raise Unfinished
-        # In 1.0 the next one may have it; the refusal that says most is the one to tell.
+        # In 1.0 the next subscription may have the delivery; report the most specific refusal.
         if refusal is None or refusal.code is Code.NOT_FOUND:
             refusal = answer
     raise unknown_delivery(head.command, shown, refusal)
@@ -136,7 +137,7 @@ def settle(session: "Conversation", head: Head, now: int) -> int:
 def _gives_credit_back(
     session: "Conversation", subscription: Subscription, command: str, message: int, now: int
 ) -> bool:
-    """An ACK where deliveries are acknowledged already: it only gives their credit back."""
+    """Handle an ACK of a delivery that was acknowledged when sent: it only returns its credit."""
     owed = subscription.owed
     if owed is None or message not in owed or command != "ACK":
         return False
@@ -145,7 +146,7 @@ def _gives_credit_back(
 
 
 def _candidates(session: "Conversation", head: Head, number: str) -> list[Subscription]:
-    """Subscriptions that an ACK of STOMP 1.0 or 1.1 can mean, the likeliest first."""
+    """Return the subscriptions that an ACK of STOMP 1.0 or 1.1 can mean, the most likely first."""
     name = head.values.get("subscription")
     if session.version != V10 or name is not None:
         found = session.by_key.get(subscription_key(required(head, "subscription"), ""))
@@ -155,10 +156,10 @@ def _candidates(session: "Conversation", head: Head, number: str) -> list[Subscr
     holders = session.broker.holders(session.connection, int(number))
     known = [session.by_consumer[each] for each in holders if each in session.by_consumer]
     if not known:
-        # What was acknowledged when it was sent, and only waits for its credit.
+        # The delivery may have been acknowledged when sent, and wait only for its credit.
         known = [each for each in session.by_consumer.values() if each.owed]
         session.broker.budget.spent += len(session.by_consumer) >> 5
-    # Of two that have the message, the one that a MESSAGE went to last.
+    # If several have the message, the one with the last MESSAGE comes first.
     return sorted(known, key=lambda each: each is not session.latest)
 
 
@@ -168,7 +169,7 @@ def begin(session: "Conversation", head: Head, now: int) -> int:
 
 
 def commit(session: "Conversation", head: Head, now: int) -> int:
-    """COMMIT; the answer is durable when all of the transaction is."""
+    """COMMIT; the receipt waits until the whole transaction is durable."""
     return session.do(Commit(session.connection, required(head, "transaction")), now)
 
 
@@ -178,7 +179,7 @@ def abort(session: "Conversation", head: Head, now: int) -> int:
 
 
 def disconnect(session: "Conversation", head: Head, now: int) -> int:
-    """DISCONNECT: the clean end; the connection is closed when the receipt has left."""
+    """DISCONNECT: a clean end; the connection is closed after the receipt is sent."""
     answer = session.do(CloseConnection(session.connection, CLOSED), now)
     session.connection = 0
     session.end(0)

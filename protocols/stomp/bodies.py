@@ -1,6 +1,6 @@
-"""Bodies that are not whole in memory: those that come in pieces.
+"""Bodies that arrive in several reads.
 
-Must never know what becomes of a body.
+Must never know what a body is used for.
 """
 
 from typing import Final
@@ -12,17 +12,17 @@ from daybook.protocols.stomp.options import StompOptions
 from daybook.protocols.stomp.sending import SendPlan
 
 CHUNK_BYTES: Final = 64 * 1024
-"""Length of a chunk of a large body, but for the last one, unless large begins below that."""
+"""Length of the chunks of a large body, except the last; less if bodies are large below it."""
 
 
 class Gathering:
-    """The body of a SEND that is too big for one read. No byte is looked at twice.
+    """The body of a SEND that is too long for one read. Each byte is examined only once.
 
-    Up to `min-large-message-size` it is kept until it is whole; above, it is given away in chunks
-    that do not depend on how the input was cut. `send` is the command that it is for, and `chunks`
-    are the LSNs of what was given away, both kept by the session. `is_whole` says whether all of it
-    came, and `problem` what is wrong with the body behind what is still to be given away. `held` is
-    how much of it is here.
+    Up to `min-large-message-size` it is kept until it is complete; a longer one is passed on in
+    chunks that do not depend on how the input was split. The session keeps `send`, the command for
+    this body, and `chunks`, the LSNs of the chunks that were passed on. `is_whole` says whether the
+    body is complete, `problem` what is wrong with it after the bytes that are still to be passed
+    on. `held` is the number of bytes kept here.
     """
 
     __slots__ = (
@@ -48,11 +48,11 @@ class Gathering:
 
     @property
     def is_large(self) -> bool:
-        """Whether the body is to be given away in chunks."""
+        """Whether the body is passed on in chunks."""
         return max(self.length, self.size) >= self._large_from
 
     def add(self, data: bytes) -> int:
-        """Take what belongs to the body; answers how much, with the NUL, or -1 for more to come."""
+        """Add the body's part of `data`; return its length with the NUL, -1 if more must follow."""
         end = data.find(b"\0") if self.length == UNTIL_NUL else self.length - self.size
         is_whole = 0 <= end < len(data)
         piece = data[:end] if is_whole else data
@@ -69,9 +69,9 @@ class Gathering:
         return end + 1 if self.is_whole else -1
 
     def chunk(self, is_whole: bool) -> bytes:
-        """The next chunk to be given away, empty if there is none yet.
+        """Return the next chunk to pass on, b"" if there is none yet.
 
-        When the body `is_whole` the last one may be shorter than the others.
+        When the body `is_whole`, the last chunk may be shorter than the others.
         """
         length = self._chunk_bytes
         if not self.held or not self.is_large or (self.held < length and not is_whole):
@@ -83,10 +83,10 @@ class Gathering:
         return held[:length]
 
     def put_back(self, chunk: bytes) -> None:
-        """Take back a chunk that could not be given away yet."""
+        """Put back a chunk that could not be passed on yet."""
         self._pieces.insert(0, chunk)
         self.held += len(chunk)
 
     def body(self) -> bytes:
-        """The whole body, of which nothing was given away."""
+        """Return the whole body, of which nothing was passed on."""
         return b"".join(self._pieces)

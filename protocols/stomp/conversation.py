@@ -1,6 +1,6 @@
-"""The conversation of a connection: login, commands, time and the end. Not how input is cut.
+"""The conversation of a connection: login, commands, time and the end, but not parsing of input.
 
-Sans-IO like the session, which is its other half: it must never know where a frame begins.
+Sans-IO like the session, which parses the input: it must never know where a frame begins.
 """
 
 from collections.abc import Callable
@@ -39,14 +39,14 @@ from daybook.protocols.stomp.versions import TEXTS, V10, V12, escape
 _US_PER_MS: Final = 1000
 
 FIRST_ROOM: Final = 64 * 1024
-"""Deliveries that may be on their way to a peer before it is known whether it reads them."""
+"""Bytes of deliveries that may be on their way to a peer that has not shown that it reads."""
 
 
 class Conversation:
-    """What the two sides of a connection have said so far, and what follows from it.
+    """The state of the conversation between client and broker.
 
-    `out` is what is to be said, `bodies` are the places in it where bodies of large messages go.
-    `error` is what the ERROR frame says that ended it, if one did.
+    `out` is output to send, `bodies` are the places in it for bodies of large messages. `error` is
+    the text of the ERROR frame that ended the conversation, if one did.
     """
 
     __slots__ = (
@@ -75,7 +75,7 @@ class Conversation:
         self.error: str = ""
         self.close_delay_ms: int = 0
         self.login_request: tuple[str, str, str] | None = None
-        # Why the peer was not let in: reason, protocol, login and text.
+        # Why the peer was refused: reason, protocol, login and text.
         self.refusal: tuple[int, str, str, str] | None = None
         self._handshake: Handshake | None = None
         self._head: bytes = b""
@@ -83,7 +83,7 @@ class Conversation:
         # by serial, which their ack ids begin with.
         self.by_key: dict[tuple[str, str], Subscription] = {}
         self.by_serial: dict[bytes, Subscription] = {}
-        # In 1.0 also by consumer: its ACK names a message, and the broker knows who has it.
+        # In 1.0 also by consumer: an ACK names only a message, and the broker knows its consumer.
         self.by_consumer: dict[int, Subscription] = {}
         self.serials: int = 0
         self.keys_bytes: int = 0
@@ -110,14 +110,14 @@ class Conversation:
                 self.gate = answer
 
     def _told(self, outcome: Outcome) -> bytes:
-        """What became of a message, as a header: its queues, or why it was dropped."""
+        """Return the outcome of a message as a header: its queues, or why it was dropped."""
         if not outcome.queues:
             return b"dropped:" + outcome.reason.encode() + b"\n"
         names = ",".join(outcome.queues).encode()
         return b"routed:" + escape(names, self.version) + b"\n"
 
     def say_body(self, message: DeliveredMessage, consumer: int) -> None:
-        """Have the body of a large message follow what was said last."""
+        """Note that the body of a large message follows the last output."""
         at = sum(map(len, self.out))
         self.bodies.append(Body(at, message.chunks, message.body_bytes, message.id, consumer))
 
@@ -142,14 +142,14 @@ class Conversation:
             self._receipt(receipt, ACTIONS[action](self, head, now))
 
     def do(self, command: Command, now: int) -> int:
-        """Have the broker carry out a command; a refusal is raised, as `refused` says."""
+        """Execute a command; a refusal is raised as the exception of `refused`."""
         answer = self.handle(command, now)
         if isinstance(answer, Refusal):
             raise refused(answer)
         return answer
 
     def _connect(self, head: Head, now: int) -> None:
-        """CONNECT or STOMP: agree on a version, then ask for the login to be checked."""
+        """CONNECT or STOMP: agree on a version, then request a check of the login."""
         try:
             self._handshake = Handshake(head, self.options)
         except StompError as error:
@@ -187,7 +187,7 @@ class Conversation:
         self.next_deadline = self._heart_beats.deadline(now)
 
     def listen_again(self, now: int) -> None:
-        """What the peer says is read again; its silence and its time to log in begin now."""
+        """The peer is read again; its silence and its time to log in are measured from now."""
         self.is_unheard = False
         self._heard = now
         if self._body_by:
@@ -196,12 +196,12 @@ class Conversation:
             self._await_login(now)
 
     def is_taking(self, now: int) -> None:
-        """The peer takes what it is sent: it is alive, and it hears the broker."""
+        """The peer reads the output: so it is alive, and it needs no heart-beat."""
         self._heard = max(self._heard, now)
         self.has_spoken = True
 
     def tick(self, now: int) -> None:
-        """Do what time asks for: heart-beats out, silence of the peer, a login that never comes."""
+        """Do what is due: send heart-beats, detect a silent peer or a missing login."""
         if self.closing:
             return
         if self.state != states.CONNECTED:
@@ -221,19 +221,19 @@ class Conversation:
         if self._heart_beats.is_due(now):
             if not self.has_spoken:
                 self.out.append(b"\n")
-            # A heart-beat counts as having spoken; else the next look is for something new.
+            # A heart-beat counts as output; otherwise the next check looks for new output.
             self.has_spoken = not self.has_spoken
         self._set_deadline()
 
     def _set_deadline(self) -> None:
-        """The next deadline is that of the heart-beats, or that of a body, whichever is first."""
+        """Set the next deadline: that of the heart-beats or of a body, whichever is first."""
         beat = self._heart_beats.deadline(self._heard)
         self.next_deadline = min(beat, self._body_by) if beat and self._body_by else (
             beat or self._body_by
         )  # fmt: skip
 
     def _await_body(self, now: int) -> None:
-        """More of a body is to come; its time begins now."""
+        """Start the time for the next part of a body."""
         if self.options.body_timeout_ms:
             is_first = not self._body_by
             self._body_by = now + self.options.body_timeout_ms * _US_PER_MS
@@ -241,7 +241,7 @@ class Conversation:
                 self._set_deadline()
 
     def _is_stalled(self, now: int) -> bool:
-        """Whether a peer that is read takes too long with a body."""
+        """Return whether a peer that is being read takes too long to send a body."""
         if not self._body_by:
             return False
         if self.is_unheard or self.is_blocked or self.has_more:
@@ -249,8 +249,8 @@ class Conversation:
         return now >= self._body_by
 
     def clock_stepped(self, step: int, now: int) -> None:
-        """The clock was set by `step` microseconds, to `now`: no peer is given up for that."""
-        # Heard before the step, by the old clock; or since, and then it is right already.
+        """The clock was set by `step` microseconds, to `now`; no peer was silent for that time."""
+        # A time from before the step is by the old clock; a time since then is already right.
         if step > 0 or self._heard > now:
             self._heard = min(self._heard + step, now)
         if self._connect_by:
@@ -267,7 +267,7 @@ class Conversation:
         if not timeout_ms:
             return
         if self.is_unheard or not self._connect_by:
-            # Of whom nothing is read, nothing can be expected.
+            # While nothing is read from the peer, it cannot log in.
             self._await_login(now)
         elif now >= self._connect_by:
             self._head = b""
@@ -281,20 +281,20 @@ class Conversation:
         self._connect_by = now + self.options.connect_timeout_ms * _US_PER_MS
 
     def connection_lost(self, now: int, reason: int = DISCONNECTED, text: str = "") -> None:
-        """The connection is gone; the broker is told unless the session had ended before."""
+        """The connection has ended; notify the broker, unless the session ended before."""
         if self.connection:
             self.handle(CloseConnection(self.connection, reason, text), now)
             self.connection = 0
         self.end(0)
 
     def dismiss(self, what: str, advice: str, now: int, reason: int = LIMIT) -> None:
-        """End the conversation because the broker does, and tell the peer why."""
+        """End the session on behalf of the broker, and send the peer the reason."""
         if not self.closing:
             self._head = b""
             self._fail(StompError(what, advice), reason, now)
 
     def _fail(self, error: StompError, reason: int, now: int) -> None:
-        """Write the ERROR frame and end the session; what the peer still sends is not processed."""
+        """Write the ERROR frame and end the session; further input is not processed."""
         head = self._head.partition(b"\0")[0]
         receipt = cut_receipt(head)[1]
         if receipt is not None:
@@ -313,7 +313,7 @@ class Conversation:
         self.end(self.options.die_delay_ms)
 
     def end(self, delay_ms: int) -> None:
-        """End the session; its connection is to be closed so long after its output has left."""
+        """End the session; its connection is closed `delay_ms` after its output is sent."""
         if not self.closing:
             self.closing = True
             self.close_delay_ms = delay_ms

@@ -17,7 +17,7 @@ _TEMPORARY: Final = ("/temp-queue/", "/temp-topic/")
 
 
 class Target:
-    """Where a destination leads: an address, maybe one queue of it, maybe a routing type.
+    """The meaning of a destination: an address, maybe one queue of it, maybe a routing type.
 
     `durable_id` names the durable subscription for `/dsub/ID`; its queue is then `queue`.
     """
@@ -34,7 +34,7 @@ class Target:
 
 
 def resolve(destination: str, wanted_type: str | None, options: StompOptions) -> Target:
-    """What the destination means, with the value of `destination-type`. Raises StompError."""
+    """Resolve a destination with the value of `destination-type`. Raises StompError."""
     hint = None
     if wanted_type is not None:
         hint = _TYPES.get(wanted_type.upper())
@@ -80,7 +80,7 @@ def _named(destination: str, name: str, by_prefix: str | None, hint: str | None)
 
 
 def _check(destination: str, name: str) -> None:
-    """Ask the one rule for names, in words that fit a destination. Raises StompError."""
+    """Check a name by the engine's rule, with errors about destinations. Raises StompError."""
     if not name:
         raise StompError(
             f"destination {shortened(destination)} names nothing", "give a name after the prefix"

@@ -1,14 +1,14 @@
-"""What goes wrong in a session, and becomes an ERROR frame. Must never know a socket."""
+"""The errors of a session, which become ERROR frames. Must never know a socket."""
 
 from daybook.engine.refusals import Code, Refusal
 
 
 class StompError(Exception):
-    """The peer asked for something that cannot be: `what` is wrong, `advice` says what is right.
+    """An invalid request of the peer: `what` is wrong, `advice` says what to do.
 
     `versions` is set when the two sides have no version in common: the ERROR then lists ours.
-    `code` is for programs, where they must know for certain what happened; it goes into the header
-    `code`, and the ERROR then waits until everything that it speaks of is durable.
+    `code` is for programs that must know for certain what happened; it is sent in the header
+    `code`, and the ERROR then waits until everything that it reports is durable.
     """
 
     def __init__(self, what: str, advice: str = "", versions: bool = False, code: str = "") -> None:
@@ -28,15 +28,15 @@ class UnknownDelivery(StompError):
 
 
 class Blocked(Exception):
-    """The broker wants the same command again later, and nothing else until then."""
+    """The session must repeat the command later, and send no other command until then."""
 
 
 class Unfinished(Exception):
-    """Others have their turn before the command goes on: the same one is to be given again."""
+    """The command needs more turns: the session must repeat it in its next turn."""
 
 
 def refused(refusal: Refusal) -> StompError | Blocked | Unfinished:
-    """The error that tells a refusal of the broker."""
+    """Return the error for a refusal of the broker."""
     if refusal.code is Code.UNFINISHED:
         return Unfinished()
     if refusal.code is Code.BLOCKED:
@@ -44,27 +44,27 @@ def refused(refusal: Refusal) -> StompError | Blocked | Unfinished:
     if refusal.code is Code.DUPLICATE:
         return StompError(
             refusal.text,
-            "if it is the same transaction again, it was committed before: go on with the next; "
-            "else give its messages ids of their own",
+            "if this repeats a transaction, that one was committed before: continue with the "
+            "next; otherwise give its messages new ids",
             code=refusal.code.value,
         )
     return StompError(refusal.text)
 
 
 def shortened(text: str, limit: int = 100) -> str:
-    """The text in quotes, cut so that a hostile one does not blow up the error."""
+    """Return the text in quotes, shortened so that a hostile one does not inflate the error."""
     return repr(text) if len(text) <= limit else repr(text[:limit]) + " (cut)"
 
 
 def silent(silence_ms: int) -> StompError:
-    """What to say to a peer that is given up for its silence."""
+    """Return the error for a peer that was silent for too long."""
     return StompError(
         f"nothing was heard for {silence_ms} ms", "send the heart-beats that were agreed"
     )
 
 
 def too_early(limit: int, moment: str) -> StompError:
-    """What to say to a peer that sends too much before it is logged in."""
+    """Return the error for a peer that sends too much before its login."""
     return StompError(
         f"more than {limit} bytes before {moment}",
         "send CONNECT first and wait for CONNECTED, or raise max-early-data in the broker's"
@@ -73,7 +73,7 @@ def too_early(limit: int, moment: str) -> StompError:
 
 
 def unchecked(timeout_ms: int) -> StompError:
-    """What to say to a peer whose login the broker did not manage to check in time."""
+    """Return the error for a peer whose login was not checked in time."""
     return StompError(
         f"the login could not be checked within {timeout_ms} ms: many others wait",
         "try again later",
@@ -81,7 +81,7 @@ def unchecked(timeout_ms: int) -> StompError:
 
 
 def stalled(timeout_ms: int) -> StompError:
-    """What to say to a peer that does not go on with a body."""
+    """Return the error for a peer that stops in the middle of a body."""
     return StompError(
         f"the body of a SEND did not arrive: less than 64 KiB of it came within {timeout_ms} ms",
         "send bodies without such pauses, or raise body-timeout in the broker's configuration",
@@ -89,7 +89,7 @@ def stalled(timeout_ms: int) -> StompError:
 
 
 def never_connected(timeout_ms: int) -> StompError:
-    """What to say to a peer that did not log in."""
+    """Return the error for a peer that did not log in in time."""
     return StompError(
         f"not connected within {timeout_ms} ms",
         "send CONNECT in time, or raise connect-timeout in the broker's configuration",

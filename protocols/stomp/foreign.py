@@ -1,9 +1,9 @@
-"""Headers that mean something to other brokers and nothing here: refused, never ignored.
+"""Headers of other brokers that Daybook does not support: refused, never ignored.
 
 A client that sends one of them expects something that would not happen, so it gets an ERROR that
-says what is not there. Values that ask for what happens anyway are harmless and pass. What can be
-obeyed is obeyed where it belongs (`sending`, `subscribing`), not here. The table in docs/stomp.md
-lists every one. Must never know what a frame does.
+names the missing feature. Values that request the normal behaviour are accepted. Headers that are
+supported are handled elsewhere (`sending`, `subscribing`). The table in docs/stomp.md lists all of
+them. Must never know what a frame does.
 """
 
 from typing import Final
@@ -31,7 +31,7 @@ _STREAMS: Final = "streams are"
 
 
 class Foreign:
-    """What a header means elsewhere, which values of it ask for nothing, and what to do instead."""
+    """The meaning of a header at other brokers, its harmless values, and what to do instead."""
 
     __slots__ = ("advice", "harmless", "meaning")
 
@@ -113,8 +113,9 @@ DURABLE_NAMES: Final = frozenset(
         "activemqsubcriptionname", "activemqsubscribername", "activemqdurablesubscriptionname",
     }
 )  # fmt: skip
-"""Names of durable subscriptions at other brokers, in small letters alone: their documentation has
-one in two spellings, and clients have more."""
+"""Headers that name durable subscriptions at other brokers, in lower case, because documentation
+and clients spell them in several ways.
+"""
 
 
 def refuse(head: Head, table: dict[str, Foreign]) -> None:
@@ -133,10 +134,10 @@ def refuse_durable_names(head: Head, advice: str) -> None:
 
 
 def refuse_queue_attributes(head: Head, *, is_durable: bool) -> None:
-    """Refuse `durable` and `auto-delete` where they ask for another queue. Raises StompError.
+    """Refuse `durable` and `auto-delete` if they request another kind of queue. Raises StompError.
 
-    RabbitMQ makes queues as they say. Here queues and durable subscriptions are durable and stay;
-    other subscriptions to a topic are neither.
+    RabbitMQ creates queues as these headers say. Here queues and durable subscriptions are durable
+    and stay; other subscriptions to a topic are neither.
     """
     usual = {"durable": "true", "auto-delete": "false"}
     if not is_durable:

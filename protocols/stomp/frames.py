@@ -1,4 +1,4 @@
-"""Frames as bytes: heads taken apart, limits of what a peer may send, frames that the broker makes.
+"""Frames as bytes: parsing of heads, limits on input, and frames of the broker.
 
 The head of a frame is its command and header lines, without the blank line. Must never know what a
 header means, except `receipt` and `content-length`, which every frame may have.
@@ -19,7 +19,7 @@ BLANKS: Final = " \t"
 
 
 class HeaderLine:
-    """A header line received: name and value as meant, and the line as `engine.headers` has it."""
+    """A received header line: unescaped name and value, and the line as in `engine.headers`."""
 
     __slots__ = ("canonical", "name", "value")
 
@@ -30,7 +30,7 @@ class HeaderLine:
 
 
 class Head:
-    """A head taken apart: command, header lines in order, and by name the value that counts."""
+    """A parsed head: command, header lines in order, and the effective value of each name."""
 
     __slots__ = ("command", "lines", "values")
 
@@ -43,11 +43,11 @@ class Head:
 
 
 def parse_head(head: bytes, version: int, options: StompOptions) -> Head:
-    """Take a head apart, the receipt already cut out. Raises StompError for what is wrong in it.
+    """Parse a head from which the receipt was already removed. Raises StompError.
 
     CONNECT and STOMP are never escaped. In 1.0, where blanks around values are customary, they are
-    not part of what the value means; a message is stored with them. What CONNECT and STOMP say is
-    left as it is, because only they say which version counts.
+    not part of a value, but a message is stored with them. Values of CONNECT and STOMP keep their
+    blanks, because the version is not known yet.
     """
     parts = head.split(b"\n")
     command = _command(parts[0])
@@ -109,8 +109,9 @@ def check_line_length(length: int, options: StompOptions) -> None:
 
 
 def check_receipt(receipt: bytes, version: int, options: StompOptions) -> bytes:
-    """The receipt id to give back, as it came, but for bare colons, which STOMP 1.1 and 1.2 escape
-    ("Value Encoding"). Raises StompError when that cannot be done."""
+    """Return the receipt id for the answer: unchanged, except that STOMP 1.1 and 1.2 escape bare
+    colons ("Value Encoding"). Raises StompError if it is invalid.
+    """
     check_line_length(len(receipt) + len(b"receipt:"), options)
     if b"\0" in receipt:
         raise no_blank_line()
@@ -121,7 +122,7 @@ def check_receipt(receipt: bytes, version: int, options: StompOptions) -> bytes:
 
 
 def no_blank_line() -> StompError:
-    """The error for a frame whose NUL comes before its headers have ended."""
+    """Return the error for a frame whose NUL comes before the end of its headers."""
     return StompError(
         "frame without a blank line after its headers",
         "end headers by an empty line; lines end in LF, from STOMP 1.2 on also in CR LF",
@@ -129,7 +130,7 @@ def no_blank_line() -> StompError:
 
 
 def cut_receipt(head: bytes) -> tuple[bytes, bytes | None]:
-    """The head without its receipt line, and the receipt id as received, None if there is none."""
+    """Return the head without its receipt line, and the receipt id as received, None if none."""
     at = head.find(b"\nreceipt:")
     if at < 0:
         return head, None
@@ -140,7 +141,7 @@ def cut_receipt(head: bytes) -> tuple[bytes, bytes | None]:
 
 
 def without_carriage_returns(head: bytes) -> bytes:
-    """A head with CR LF line ends as one with LF. Raises StompError on a CR anywhere else."""
+    """Convert CR LF line ends of a head to LF. Raises StompError for a CR anywhere else."""
     if head.endswith(b"\r"):
         head = head[:-1]
     plain = head.replace(b"\r\n", b"\n")
@@ -152,12 +153,13 @@ def without_carriage_returns(head: bytes) -> bytes:
 
 
 def content_length(head: Head, options: StompOptions) -> int:
-    """Length of the body, or UNTIL_NUL. Raises StompError if it is no number or too much."""
+    """Return the length of the body, or UNTIL_NUL. Raises StompError if it is not allowed."""
     given = head.values.get("content-length")
     if given is None:
         return UNTIL_NUL
     if sum(line.name == "content-length" for line in head.lines) > 1:
-        # Who reads the first and who reads the last would see different frames.
+        # Otherwise programs that use the first and programs that use the last would see different
+        # frames.
         raise StompError("content-length is given more than once", "give it once")
     length = number(given)
     if length is None:
@@ -170,7 +172,7 @@ def content_length(head: Head, options: StompOptions) -> int:
 
 
 def body_too_long(size: str, options: StompOptions) -> StompError:
-    """The error for a body above the limit."""
+    """Return the error for a body above the limit."""
     return StompError(
         f"the body has {size} bytes, the limit is {options.max_data_length}",
         "send less, or raise max-data-length in the broker's configuration",
@@ -178,12 +180,12 @@ def body_too_long(size: str, options: StompOptions) -> StompError:
 
 
 def number(text: str) -> int | None:
-    """A whole number of at most 18 digits without a sign, or None."""
+    """Parse an unsigned integer of at most 18 digits; return None for anything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def truth(head: Head, name: str, default: bool) -> bool:
-    """A header that says true or false. Raises StompError if it says anything else."""
+    """Return the value of a boolean header. Raises StompError if it is neither true nor false."""
     given = head.values.get(name)
     if given is None:
         return default
@@ -193,7 +195,7 @@ def truth(head: Head, name: str, default: bool) -> bool:
 
 
 def required(head: Head, name: str) -> str:
-    """The value of a header that the command needs. Raises StompError if it is missing or empty."""
+    """Return the value of a required header. Raises StompError if it is missing or empty."""
     value = head.values.get(name)
     if not value:
         raise StompError(f"{head.command} without {name}", f"give the header {name}")
@@ -201,7 +203,7 @@ def required(head: Head, name: str) -> str:
 
 
 def error_frame(error: StompError, head: bytes, receipt: bytes | None, version: int) -> bytes:
-    """ERROR: what is wrong, in the frame of which head, and what would be right."""
+    """Make an ERROR frame: what is wrong, in which frame, and what to do."""
     body = error.what + "\n"
     where = _where(head)
     if where:
@@ -221,7 +223,7 @@ def error_frame(error: StompError, head: bytes, receipt: bytes | None, version: 
 
 
 def _where(head: bytes) -> str:
-    """Which frame it was, for people; never a header that could hold a secret."""
+    """Describe the frame for people, without headers that could contain a secret."""
     lines = head.split(b"\n")
     shown = lines[0][:40]
     for line in lines[1:]:
@@ -231,7 +233,7 @@ def _where(head: bytes) -> str:
 
 
 def wrong_length(length: int) -> StompError:
-    """The error for a body that is longer than its content-length."""
+    """Return the error for a body that is longer than its content-length."""
     return StompError(
         f"no NUL after the {length} bytes of body that content-length announced",
         "content-length counts the bytes of the body, without the NUL that ends the frame",

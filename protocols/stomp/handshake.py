@@ -1,6 +1,6 @@
-"""CONNECT and STOMP: what the two sides agree on before anything else.
+"""CONNECT and STOMP: what client and broker agree on at the beginning.
 
-Must never know users or passcodes: it hands them on.
+Must never check users or passcodes: it passes them on.
 """
 
 from typing import Final
@@ -11,14 +11,16 @@ from daybook.protocols.stomp.options import StompOptions
 from daybook.protocols.stomp.versions import ALL, NAMES, TEXTS, V10, escape
 
 HEART_BEAT_MS_MAX: Final = 3_600_000
-"""Longer intervals prove nothing: the broker is then heard this often, and expects nothing."""
+"""The longest useful interval: the broker sends at least this often, and expects nothing if the
+client's interval is longer.
+"""
 
 
 class Handshake:
-    """What a CONNECT asked for and what was agreed: version, login, heart-beats in milliseconds.
+    """The request of a CONNECT and the result: version, login, heart-beats in milliseconds.
 
-    `send_ms` is how often the broker must be heard, `receive_ms` how often the client promised
-    to be; 0 for not at all.
+    `send_ms` is how often the broker must send, `receive_ms` how often the client promised to send;
+    0 for never.
     """
 
     __slots__ = (
@@ -42,12 +44,12 @@ class Handshake:
             can, wants = _heart_beat(values.get("heart-beat", "0,0"))
             if wants and options.heart_beat_send_ms:
                 self.send_ms = min(max(wants, options.heart_beat_send_ms), HEART_BEAT_MS_MAX)
-            # Who promises to be heard once in a long time promises nothing.
+            # A promise to send very rarely is useless.
             if 0 < can <= HEART_BEAT_MS_MAX and options.heart_beat_receive_ms:
                 self.receive_ms = max(can, options.heart_beat_receive_ms)
 
     def connected(self, session: str, server: str) -> bytes:
-        """The frame CONNECTED; it is never escaped, so what cannot stand in a line is left out."""
+        """Make the frame CONNECTED; it is never escaped, so invalid characters are omitted."""
         frame = f"CONNECTED\nversion:{TEXTS[self.version]}\nsession:{session}\nserver:"
         encoded = frame.encode() + escape(server.encode(), V10) + b"\n"
         if self.version != V10:
@@ -56,7 +58,7 @@ class Handshake:
 
 
 def negotiate(accepted: str | None) -> int:
-    """The highest version that both sides know; none given means 1.0. Raises StompError."""
+    """Return the highest common version; without `accept-version` 1.0. Raises StompError."""
     if accepted is None:
         return V10
     common = [NAMES[name.strip()] for name in accepted.split(",") if name.strip() in NAMES]
@@ -70,8 +72,8 @@ def negotiate(accepted: str | None) -> int:
 
 
 def _check_host(host: str | None, version: int, options: StompOptions) -> None:
-    # The specification asks for `host` from 1.1 on. stomp.py leaves it out in 1.1 and stompest
-    # leaves it empty: both mean the host there is, unless the acceptor has names to choose from.
+    # The specification requires `host` from 1.1 on. stomp.py omits it in 1.1 and stompest leaves it
+    # empty: both are accepted, unless the acceptor has several names.
     if version == V10 or not options.hosts or host in options.hosts:
         return
     if not host:

@@ -1,6 +1,6 @@
-"""When to be heard and when to give up a silent peer. Must never know a clock: time is passed in.
+"""When to send a heart-beat and when a peer is silent. Must never know a clock: time is passed in.
 
-All times are microseconds since 1970, all spans microseconds.
+All times are microseconds since 1970 UTC, all spans microseconds.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ _US_PER_MS: Final = 1000
 
 
 class HeartBeats:
-    """The heart-beats agreed on, both ways; nothing before `start`."""
+    """The agreed heart-beats in both directions; none before `start`."""
 
     __slots__ = ("_next_send", "_receive_within", "_send_every")
 
@@ -21,29 +21,30 @@ class HeartBeats:
         self._receive_within: int = 0
 
     def start(self, shake: Handshake, grace: float, now: int) -> None:
-        """Begin with what the handshake agreed on; a silence `grace` times as long is forgiven."""
-        # Looked at five times in two intervals, so that a silence never gets longer than agreed.
+        """Begin with the agreed intervals; a peer may be silent for `grace` times its interval."""
+        # Checked five times in two intervals, so that the broker's silence is never longer than
+        # agreed.
         self._send_every = shake.send_ms * _US_PER_MS * 2 // 5
         self._next_send = now + self._send_every
         self._receive_within = int(shake.receive_ms * _US_PER_MS * grace)
 
     def clock_stepped(self, now: int) -> None:
-        """The clock was set: when to be heard next is not known any more, so now."""
+        """The clock was set, so the time of the next heart-beat is unknown: send one now."""
         self._next_send = now
 
     def is_silent(self, heard: int, now: int) -> bool:
-        """Whether a peer last heard then is to be given up."""
+        """Return whether a peer that last sent at `heard` has been silent for too long."""
         return self._receive_within > 0 and now - heard >= self._receive_within
 
     def is_due(self, now: int) -> bool:
-        """Whether it is time to look if the broker has been heard; sets the next such time."""
+        """Return whether it is time to check for output; sets the time of the next check."""
         if not self._send_every or now < self._next_send:
             return False
         self._next_send = now + self._send_every
         return True
 
     def deadline(self, heard: int) -> int:
-        """When to look again at the earliest, 0 for never."""
+        """Return the time of the next check, 0 for never."""
         receive_by = heard + self._receive_within if self._receive_within else 0
         send_at = self._next_send if self._send_every else 0
         return min(receive_by, send_at) if receive_by and send_at else receive_by or send_at

@@ -1,4 +1,4 @@
-"""STOMP as the registry has it. Must never know where the values of options come from."""
+"""STOMP's offer to the registry. Must never know where the values of options come from."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -112,7 +112,7 @@ class Stomp:
     """The sessions of an acceptor."""
 
     def __init__(self, values: Mapping[str, Value]) -> None:
-        """Raise ValueError if the values do not go together."""
+        """Raise ValueError if the values contradict each other."""
         fields = [each.name for each in msgspec.structs.fields(StompOptions)]
         given: dict[str, Any] = {
             field: values[key(field)] for field in fields if key(field) in values
@@ -126,7 +126,7 @@ class Stomp:
 
 
 def refusal(why: str) -> bytes:
-    """Say in an ERROR frame why a connection is not taken."""
+    """Encode an ERROR frame with the reason why a connection is refused."""
     return f"ERROR\nmessage:{why}\ncontent-type:text/plain\n\n{why}; try again later\n\0".encode()
 
 

@@ -1,4 +1,4 @@
-"""What an acceptor configures about STOMP. Must never know where the values come from."""
+"""The options of STOMP acceptors. Must never know where the values come from."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ MIB = 1024 * 1024
 
 
 def key(field: str) -> str:
-    """What the configuration calls a field."""
+    """Return the configuration key of a field."""
     return "buffer-size" if field == "room" else field.removesuffix("_ms").replace("_", "-")
 
 
@@ -47,7 +47,7 @@ class StompOptions(
     room: int = MIB
 
     def __post_init__(self) -> None:
-        """Refuse values that no session could work with, naming the key."""
+        """Refuse invalid values; the error names the key."""
         for name in (
             "max_header_length", "max_headers", "max_frame_head", "max_data_length",
             "min_large_message_size", "max_early_data", "max_subscriptions", "die_delay_ms",

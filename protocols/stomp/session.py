@@ -2,8 +2,8 @@
 
 Sans-IO: it must never know sockets, clocks, tasks or disks. Time comes with every call, in
 microseconds since 1970; output is collected in `out` together with the LSN that has to be durable
-before it may leave. Whatever the peer sends ends in commands or in one ERROR frame, never in
-an exception.
+before it may leave. Any input of the peer leads to commands or to one ERROR frame, never to an
+exception.
 """
 
 import re
@@ -47,7 +47,7 @@ _ACK_END: Final = b"\n\n\0"
 _ACK_ID_BYTES_MAX: Final = 10 + MESSAGE_ID_DIGITS_MAX + len(_ACK_END)
 
 _SMALL_BYTES: Final = 16 * 1024
-"""Up to here the beginning of a frame is kept as it is and read again; above, in pieces."""
+"""A shorter beginning of a frame is kept and parsed again; a longer one is kept in pieces."""
 
 _SIMPLE_RECEIPT_BYTES: Final = 64
 _PLAIN_HEAD_BYTES_MAX: Final = 4096
@@ -57,17 +57,17 @@ _US_PER_MS: Final = 1000
 class Session(Conversation):
     """One connection's conversation. The owner of the connection
 
-    - calls `tick` right after making it, again whenever `next_deadline` (microseconds, 0 for none)
-      has come, and reads the new `next_deadline` after `tick` and `authenticated`;
-    - after each call takes `out`, `bodies` and `gate`: the bytes may leave when LSN `gate` is
+    - calls `tick` right after creating it, again whenever `next_deadline` (microseconds, 0 for
+      none) is reached, and reads the new `next_deadline` after `tick` and `authenticated`;
+    - after each call takes `out`, `bodies` and `gate`: the bytes may be sent when LSN `gate` is
       durable, with the bodies of large messages in their places;
-    - when `login_request` (login, passcode, client id) appears, answers by `authenticated`;
-    - records a `refusal` (reason, protocol, login, text) as far as strangers may be recorded;
-    - when `is_blocked` is set, reads no more of the peer until it has called `proceed`, which it
-      does when the turn of the connection has come (`engine.line`);
-    - when `has_more` is set, reads no more of the peer until it has called `proceed`, which it does
-      when others had their turn: the budget of the broker was spent before the input was;
-    - sets `is_unheard` when it reads nothing of the peer, until it calls `listen_again`;
+    - when `login_request` (login, passcode, client id) is set, answers with `authenticated`;
+    - records a `refusal` (reason, protocol, login, text), within the limit for peers without login;
+    - when `is_blocked` is set, reads no more from the peer until it has called `proceed`, which it
+      does when it is the connection's turn (`engine.line`);
+    - when `has_more` is set, reads no more from the peer until it has called `proceed`, which it
+      does after other sessions had their turn: the broker's budget was used up before the input;
+    - sets `is_unheard` while it reads nothing from the peer, until it calls `listen_again`;
     - when `closing` is set, closes the connection `close_delay_ms` after its output has left;
     - calls `connection_lost` when the connection ended, for whatever reason.
     """
@@ -81,27 +81,27 @@ class Session(Conversation):
         self, broker: BrokerPort, options: StompOptions, peer: str, server_name: str
     ) -> None:
         super().__init__(broker, options, peer, server_name)
-        # Input that is not yet a frame.
+        # Input that is not a complete frame yet.
         self._rest: bytearray = bytearray()
         self._scanned: int = -1
-        # Before the login little is taken; afterwards, what frames may be.
+        # The limit of a head: small before the login, then that of frames.
         self._head_max: int = min(options.max_frame_head, options.max_early_data)
         self._early: int = 0
         self._gathering: Gathering | None = None
         self._held: list[bytes] = []
         self._held_bytes: int = 0
         self._plain_reach: int = min(options.max_frame_head + 2, _PLAIN_HEAD_BYTES_MAX)
-        # The longest body that is taken whole.
+        # The longest body that is kept in one piece.
         self._body_max: int = min(options.max_data_length, options.min_large_message_size)
         self._returns: bool = False  # the last head had CR LF line ends
         self._planner: Planner = Planner(V10, options)
-        # Input from the frame on whose command is blocked, or for which the budget was spent.
+        # Input beginning with the frame whose command is blocked, or for which there was no budget.
         self._behind: bytes = b""
 
     # ---------------------------------------------------------------- input
 
     def receive(self, data: bytes, now: int) -> None:
-        """Take bytes of the peer, cut anywhere. Input after the end of the session is ignored."""
+        """Process bytes of the peer, split anywhere; ignored after the end of the session."""
         self._heard = now
         if self.closing or not data:
             return
@@ -116,8 +116,7 @@ class Session(Conversation):
             self._carry_out(self._hold, data, now)
 
     def proceed(self, now: int) -> None:
-        """Go on where it was stopped: with the command that was blocked or is unfinished, or with
-        the input that there was no budget for."""
+        """Resume a blocked or unfinished command, or the input for which there was no budget."""
         if (self.is_blocked or self.has_more) and not self.closing:
             self.is_blocked = self.has_more = False
             data, self._behind = self._behind, b""
@@ -137,7 +136,7 @@ class Session(Conversation):
             self.has_spoken = True
 
     def _feed_early(self, data: bytes, now: int) -> None:
-        """Take bytes before the CONNECT is whole: not many, and be they line feeds."""
+        """Process bytes until the CONNECT is complete; even line feeds count for their limit."""
         self._feed(data, now)
         if self.state == states.NEW:
             self._early += len(data)
@@ -211,7 +210,8 @@ class Session(Conversation):
                     raise no_blank_line()
                 if body_at >= size:
                     if head.partition(b"\n")[0] not in states.COMMANDS:
-                        # Before the NUL, for which an HTTP client would make us wait for ever.
+                        # Parsed before the NUL arrives, because an HTTP client would never send
+                        # one.
                         self._command(key, receipt, 0, now)
                     self._keep(data, position, -1)
                     return
@@ -227,14 +227,14 @@ class Session(Conversation):
             raise
 
     def _find_head(self, data: bytes, position: int) -> tuple[bytes, int]:
-        """The head that begins here and where its body begins; -1 when there is more to come.
+        """Return the head that begins here and the position of its body; -1 if it is incomplete.
 
-        The way of everything unusual: CR LF, heads that are not complete, heads that never end.
+        This handles everything unusual: CR LF, incomplete heads, heads that never end.
         """
         limit = self._head_max
         reach = position + limit + len(_BLANK_LINE_CR)
         may_return = self._may_return()
-        # Searched first where it is likely, so that neither search runs far past the head.
+        # The likely line end is searched first, so that neither search runs far past the head.
         other = data.find(_BLANK_LINE_CR, position, reach) if self._returns else -1
         end = data.find(_BLANK_LINE, position, other + 2 if other >= 0 else reach)
         if may_return and not self._returns:
@@ -263,16 +263,16 @@ class Session(Conversation):
         return without_carriage_returns(head) if self._returns else head, body_at
 
     def _may_return(self) -> bool:
-        """Whether lines may end in CR LF: in 1.2, and before the version is known."""
+        """Return whether lines may end in CR LF: in 1.2, and before the version is known."""
         return self.version == V12 or self.state == states.NEW
 
     def _keep(self, data: bytes, position: int, scanned: int) -> None:
-        """Keep the beginning of a frame; the search for its head's end goes on at `scanned`."""
+        """Keep the beginning of a frame; the search for its head's end continues at `scanned`."""
         self._rest += data[position:]
         self._scanned = scanned
 
     def _with_rest(self, data: bytes) -> bytes:
-        """What was kept and the new bytes, or nothing as long as the head cannot be complete."""
+        """Return kept and new bytes joined, or b"" as long as the head cannot be complete."""
         rest = self._rest
         rest += data
         scanned = self._scanned
@@ -290,7 +290,7 @@ class Session(Conversation):
         return whole
 
     def _body_end(self, data: bytes, body_at: int, length: int) -> int:
-        """Where the NUL of the frame is, or -1 when it has not come yet."""
+        """Return the position of the frame's NUL, -1 if it has not arrived yet."""
         if length == UNTIL_NUL:
             return data.find(b"\0", body_at)
         stop = body_at + length
@@ -306,9 +306,10 @@ class Session(Conversation):
         return after
 
     def _keeps_body(self, data: bytes, position: int, body_at: int, plan: SendPlan) -> bool:
-        """Keep what came of a frame, to be read again, if it is so little; answers whether.
+        """Keep a short received part of a frame, to parse it again; return whether it was short.
 
-        Not one whose head would have to be taken apart again: it may come byte by byte.
+        This is not done if the head would have to be parsed again, because it may arrive byte by
+        byte.
         """
         body_bytes = max(len(data) - body_at, plan.length)
         if len(data) - position > _SMALL_BYTES or body_bytes > self._body_max:
@@ -319,20 +320,20 @@ class Session(Conversation):
         return True
 
     def _begin_body(self, plan: SendPlan, data: bytes, now: int) -> bytes:
-        """Begin with a big body of the frame with this head; answers what follows its frame."""
+        """Begin a long body of the frame with this head; return the input after its frame."""
         self._gathering = Gathering(self._head, plan, self.options)
         self._await_body(now)
         return self._gather(self._gathering, data, now)
 
     def _gather(self, gathering: Gathering, data: bytes, now: int) -> bytes:
-        """Go on with a big body; answers what follows its frame."""
+        """Continue a long body; return the input after its frame."""
         taken = gathering.add(data)
         return self._pass_on(gathering, data[taken:] if taken >= 0 else b"", now)
 
     def _pass_on(self, gathering: Gathering, behind: bytes, now: int) -> bytes:
-        """Give away what can be of a big body, or all of it; answers what follows its frame.
+        """Pass on complete chunks of a long body, or all of it; return the input after its frame.
 
-        Blocked, all of that stands to be done again.
+        If it is blocked, the whole call is repeated later.
         """
         self._head = gathering.head
         self._behind = behind
@@ -341,7 +342,7 @@ class Session(Conversation):
         if gathering.problem is not None:
             raise gathering.problem
         if not gathering.is_whole:
-            # What came while a chunk was blocked belongs to the same body.
+            # Input that arrived while a chunk was blocked belongs to the same body.
             return self._gather(gathering, behind, now) if behind else b""
         receipt = cut_receipt(gathering.head)[1]
         receipt = self._check_receipt(receipt) if receipt is not None else None
@@ -372,7 +373,7 @@ class Session(Conversation):
             raise
 
     def is_ahead(self, durable_lsn: int, chunk_count: int) -> bool:
-        """Whether so many chunks of the body that the peer is sending are not durable yet."""
+        """Return whether `chunk_count` chunks of the peer's current body are not durable yet."""
         gathering = self._gathering
         if gathering is None or len(gathering.chunks) < chunk_count:
             return False
@@ -380,7 +381,7 @@ class Session(Conversation):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of memory that are kept of what the peer sent, beside what became a command."""
+        """Bytes of memory that hold input of the peer, except for input that became a command."""
         held = len(self._rest) + len(self._behind) + self._held_bytes
         if self._gathering is not None:
             held += self._gathering.held
@@ -388,12 +389,12 @@ class Session(Conversation):
 
     @property
     def first_chunk(self) -> int:
-        """LSN of the first chunk of the body that the peer is sending, 0 if there is none."""
+        """LSN of the first chunk of the body that the peer is sending, 0 if none."""
         gathering = self._gathering
         return gathering.chunks[0] if gathering is not None and gathering.chunks else 0
 
     def _hold(self, data: bytes, now: int) -> None:
-        """Keep what comes before the login is decided."""
+        """Keep input that arrives before the login is decided."""
         self._held_bytes += len(data)
         if self._held_bytes > self.options.max_early_data:
             raise too_early(self.options.max_early_data, "CONNECTED was sent")
@@ -418,7 +419,7 @@ class Session(Conversation):
         self._do_send(plan, self._command_of(plan, body, now), receipt, now)
 
     def _do_send(self, plan: SendPlan, send: Send, receipt: bytes | None, now: int) -> None:
-        """Have a message sent, and say so, with what became of it if that was asked for."""
+        """Send a message and its receipt, with the outcome if requested."""
         before = self.broker.lsn
         answer = self.do(send, now)
         outcome = None
@@ -439,15 +440,15 @@ class Session(Conversation):
         )  # fmt: skip
 
     def _sends(self, data: bytes, position: int, now: int) -> int:
-        """Carry out a run of SENDs that are whole and plain; answers where it ends.
+        """Execute a run of complete, plain SENDs; return where it ends.
 
-        Here and in `_acks`, whatever is not plain is left to the general way in `_feed`, which
-        alone knows what is right and finds the words for what is wrong.
+        Here and in `_acks`, every frame that is not plain is left to the general code in `_feed`,
+        which alone checks frames and reports errors.
         """
         plans, handle = self._planner.plans, self.handle
         budget, connection = self.broker.budget, self.connection
         reach, body_max, size = self._plain_reach, self._body_max, len(data)
-        # The head of the frame before: what came before its receipt, and what came behind.
+        # The head of the previous frame: the part before its receipt, and the part after it.
         before = behind = b""
         plan: SendPlan | None = None
         while budget.spent < budget.limit:
@@ -509,7 +510,7 @@ class Session(Conversation):
         return position
 
     def _acks(self, data: bytes, position: int, now: int) -> int:
-        """Carry out a run of ACKs of STOMP 1.2 with nothing but an id; answers where it ends."""
+        """Execute a run of ACKs of STOMP 1.2 that have only an id; return where it ends."""
         handle = self.handle
         serials = self.by_serial
         budget = self.broker.budget
@@ -572,7 +573,7 @@ class Session(Conversation):
 
 
 def _after_line_ends(data: bytes, position: int) -> int:
-    """Where the first byte is that ends no line: few are skipped one by one, many in one step."""
+    """Return the position of the first byte that is no line end; many are skipped in one step."""
     few = position + _FEW_LINE_ENDS
     found = _NO_LINE_END.search(data, position, few)
     if found is not None:

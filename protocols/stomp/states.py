@@ -1,7 +1,7 @@
-"""The life of a connection as one table: what each command does in each state.
+"""The state machine of a connection as one table: what each command does in each state.
 
-A pair that is not in the table does not exist: the session reports an unknown command. Must never
-know how an action is carried out.
+For a pair that is not in the table the session reports an unknown command. Must never know how an
+action is executed.
 """
 
 from typing import Final

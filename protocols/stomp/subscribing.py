@@ -1,4 +1,4 @@
-"""What SUBSCRIBE means. Must never know the session that it is sent on."""
+"""The meaning of SUBSCRIBE. Must never know the session that receives it."""
 
 from collections.abc import Callable
 from typing import Final
@@ -22,10 +22,10 @@ _DEFAULT_CREDIT_SIZE: Final = 65_536
 
 
 class SubscribeRequest:
-    """A SUBSCRIBE understood; `key` is what `subscription_key` makes of it.
+    """A parsed SUBSCRIBE; `key` is its `subscription_key`.
 
-    Deliveries use up credit if they are acknowledged, which gives it back; with `ack:auto` only if
-    the client gave a credit, and then ACK alone gives it back.
+    Deliveries use credit if they are acknowledged, which returns it; with `ack:auto` they use
+    credit only if the client gave one, and then only ACK returns it.
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class SubscribeRequest:
         self.credit_messages, self.credit_bytes = _windows(values)
 
     def attach(self, connection: int, receiver: object) -> Attach:
-        """The command that carries it out, for deliveries to this receiver."""
+        """Return the command Attach, with the receiver of the deliveries."""
         target = self.target
         return Attach(
             connection=connection,
@@ -81,7 +81,7 @@ class SubscribeRequest:
 
 
 def subscription_key(id: str | None, destination: str) -> tuple[str, str]:
-    """What tells subscriptions of a connection apart: the id, in 1.0 else the destination."""
+    """Return what identifies a subscription of a connection: the id, or in 1.0 the destination."""
     return ("id", id) if id is not None else ("destination", destination)
 
 
@@ -95,7 +95,7 @@ def _check_durable(destination: str, target: Target) -> None:
 
 
 def _windows(values: dict[str, str]) -> tuple[int, int]:
-    """Both windows of credit, as the client gives them in the words of whatever broker."""
+    """Return both windows of credit, from the header of any of the known brokers."""
     given = [name for name in _WINDOWS if name in values]
     if not given:
         return _DEFAULT_CREDIT, _DEFAULT_CREDIT
@@ -105,7 +105,7 @@ def _windows(values: dict[str, str]) -> tuple[int, int]:
 
 
 def _credit(given: str) -> tuple[int, int]:
-    """Apollo: COUNT or COUNT,BYTES; deliveries go on while one of the windows is positive."""
+    """Apollo: COUNT or COUNT,BYTES; deliveries continue while one of the windows is positive."""
     messages, comma, size = given.partition(",")
     count = number(messages.strip())
     size_bytes = number(size.strip()) if comma else _DEFAULT_CREDIT_SIZE
@@ -127,7 +127,7 @@ def _prefetch_count(given: str) -> tuple[int, int]:
 
 
 def _prefetch_size(given: str) -> tuple[int, int]:
-    """ActiveMQ: messages that may be unacknowledged; 0 waits for pulls, which STOMP has not."""
+    """ActiveMQ: messages that may be unacknowledged; 0 means pulling, which STOMP does not have."""
     count = number(given)
     if not count:
         raise StompError(

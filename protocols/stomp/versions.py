@@ -25,7 +25,7 @@ _ESCAPES: Final[dict[int, str]] = {V11: "\\n, \\c and \\\\", V12: "\\n, \\r, \\c
 
 
 def unescape(text: bytes, version: int) -> bytes:
-    """The meaning of a name or value received. Raises UndefinedEscape."""
+    """Unescape a received name or value. Raises UndefinedEscape."""
     if version == V10 or b"\\" not in text:
         return text
     try:
@@ -40,7 +40,7 @@ def unescape(text: bytes, version: int) -> bytes:
 
 
 def escape(text: bytes, version: int) -> bytes:
-    """A value that the broker makes, as a peer of this version reads it; 1.0 gets blanks for LF."""
+    """Escape a value of the broker for a peer of this version; in 1.0 line feeds become blanks."""
     if version == V10:
         return text.replace(b"\n", b" ")
     escaped = text.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b":", b"\\c")
@@ -48,7 +48,7 @@ def escape(text: bytes, version: int) -> bytes:
 
 
 def canonical(line: bytes, version: int) -> bytes:
-    """A header line received, as `engine.headers` keeps it (without the line feed)."""
+    """Convert a received header line to the form of `engine.headers` (without the line feed)."""
     if version == V10:
         line = line.replace(b"\\", b"\\\\")
     line = line.replace(b"\r", b"\\r")
@@ -56,9 +56,9 @@ def canonical(line: bytes, version: int) -> bytes:
 
 
 def express(block: bytes, version: int) -> bytes:
-    """A canonical block as a peer of this version reads it.
+    """Convert a canonical block for a peer of this version.
 
-    In 1.0 a line that holds a line feed, or a colon in its name, cannot be expressed: left out.
+    In 1.0 a line with a line feed, or with a colon in its name, cannot be expressed and is omitted.
     """
     if version == V12 or (version == V11 and b"\\r" not in block):
         return headers.explicit(block)

@@ -11,7 +11,7 @@ LEFT = {
     "journal": 0,
     "paging": 47,
     "pipeline": 0,
-    "protocols": 8,
+    "protocols": 0,
     "recovery": 0,
     "server": 0,
     "tools": 13,
