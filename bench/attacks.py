@@ -1,9 +1,9 @@
-"""Attacks by clients that are logged in: what each asks of the broker, to keep it from others.
+"""Attacks by clients that are logged in: each keeps the broker busy, so that others must wait.
 
-Each attack is a class: `prepare` makes what it needs and may take as long as it likes, `attack` is
-what others must not notice. It runs in a process of its own (`Attack`), so that it takes no time of
-whoever measures. `scale` says how many times as large as in the tests it is to be. Must never know
-who is measured beside it.
+Each attack is a class: `prepare` creates what it needs and may take any time, `attack` must not be
+noticed by other clients. It runs in a separate process (`Attack`), so that it takes no time of the
+process that measures. `scale` multiplies the size that the tests use. Must never know which client
+is measured beside it.
 """
 
 import contextlib
@@ -415,7 +415,7 @@ def _status(data: Path) -> dict[str, Any]:
 
 
 def _settle(data: Path) -> None:
-    """Wait until nothing goes on any more."""
+    """Wait until the broker is idle."""
 
     def is_settled() -> bool:
         status = _status(data)
@@ -431,7 +431,7 @@ def _ready(data: Path, name: str) -> int:
 
 
 def _wait(condition: Callable[[], bool], what: str) -> None:
-    """Wait until something is so. Raises LoadError if it never is."""
+    """Wait until a condition is true. Raises LoadError if it never is."""
     deadline = time.monotonic() + STALL_SECONDS
     while not condition():
         if time.monotonic() > deadline:
@@ -463,20 +463,20 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
 
 
 class Attack(Child):
-    """An attack in a process of its own, which is prepared on entry."""
+    """An attack in a separate process, which prepares it on entry."""
 
     def __init__(self, name: str, port: int, data: Path, scale: int = 1) -> None:
         """Choose one of SCENARIOS, on a broker that listens at `port` with its files in `data`."""
         super().__init__("the attacker", "bench.attacks", name, str(port), str(data), str(scale))
 
     def run(self) -> None:
-        """Attack; returns when it is over. Raises LoadError if it could not be carried out."""
+        """Run the attack until its end. Raises LoadError if it failed."""
         self.say("go")
         self.answer()
 
 
 def main(arguments: Iterable[str]) -> int:
-    """Be the process: prepare, say so, and attack when told to."""
+    """Run the process: prepare, answer, and attack after the next line."""
     name, port, data, scale = arguments
     with _telling():
         scenario = SCENARIOS[name](int(port), Path(data), int(scale))
@@ -491,7 +491,7 @@ def main(arguments: Iterable[str]) -> int:
 
 @contextlib.contextmanager
 def _telling() -> Iterator[None]:
-    """Tell what went wrong as an answer."""
+    """Send an error as an answer."""
     try:
         yield
     except (LoadError, OSError, ControlError) as error:

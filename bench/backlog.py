@@ -161,8 +161,8 @@ def measure(
 ) -> Backlog:
     """Fill, rest, kill, start, drain. Raises LoadError and TargetError.
 
-    With `rebuilds` the index is deleted before the start. Without `kills` the broker goes on: what
-    it kept in memory is drained from there.
+    With `rebuilds` the index is deleted before the start. Without `kills` the broker continues, and
+    messages in its memory are drained from there.
     """
     load = Load(queues)
     phases = []

@@ -1,7 +1,7 @@
-"""A process of the benchmark that is told what to do a line at a time, and answers in JSON.
+"""A process of the benchmark that reads commands line by line, and answers in JSON.
 
-What it measures or sends takes no time of the interpreter of its owner. Its first answer says that
-it is ready. An answer with `wrong` is an error of the child, and so is its end.
+Its work takes no time of its owner's interpreter. Its first answer says that it is ready. An answer
+with `wrong` is an error of the child, and so is its end.
 """
 
 import json
@@ -18,15 +18,15 @@ ROOT: Final = Path(__file__).absolute().parent.parent
 
 
 def environment() -> dict[str, str]:
-    """The environment of a process that runs a module of this checkout, wherever it is started."""
+    """Return the environment of a process that runs a module of this checkout from any folder."""
     return os.environ | {"PYTHONPATH": str(ROOT)}
 
 
 class Child:
-    """A child as its owner sees it. Use it as a context manager: on entry it is waited for."""
+    """The owner's handle of a child. Entering the context waits until the child is ready."""
 
     def __init__(self, name: str, module: str, *words: str) -> None:
-        """Start a module with these words; `name` is how errors call it."""
+        """Start a module with these arguments; `name` is its name in errors."""
         self._name: Final = name
         self._process: Final = subprocess.Popen(
             [sys.executable, "-m", module, *words],

@@ -1,7 +1,7 @@
-"""Long histories for measuring who reads them: the real engine and journal, without sockets.
+"""Long histories for measuring their readers: the real engine and journal, without sockets.
 
-Fault model: a history that was not finished is made anew. Nothing is synced: what a power cut takes
-can be made again.
+Fault model: an unfinished history is written again. Nothing is synced: after a power cut a history
+can be written again.
 """
 
 import os

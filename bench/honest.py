@@ -1,4 +1,4 @@
-"""An honest client in a process of its own: how long its round trips take, whatever others do.
+"""An honest client in a separate process: measures its round trips, whatever other clients do.
 
 A round: SEND with a receipt to a queue of its own, wait for the RECEIPT and for the MESSAGE, ACK
 with a receipt, wait for that. Measured is the time from the SEND until both answers have come, in
@@ -27,7 +27,7 @@ UNTIL_TOLD: Final = "begin"
 
 
 class Honest(Child):
-    """The client as its owner sees it; `port` is of an acceptor.
+    """The owner's handle of the client; `port` is that of an acceptor.
 
     Every call raises LoadError when the client was harmed: a message lost, doubled or flagged, an
     ERROR frame, a connection that was closed, or two minutes of silence.
@@ -43,11 +43,11 @@ class Honest(Child):
         return self._times()
 
     def begin(self) -> None:
-        """Begin with rounds that go on until `end`; there is one at least."""
+        """Begin rounds that continue until `end`; there is at least one."""
         self.say(UNTIL_TOLD)
 
     def end(self) -> list[float]:
-        """End the rounds that go on until this, and return how long each took."""
+        """End the rounds, and return how long each took."""
         self.say("end")
         return self._times()
 
@@ -57,7 +57,7 @@ class Honest(Child):
 
 
 def percentile(durations: list[float], share: float) -> float:
-    """The duration that `share` (0 to 1) of them do not exceed."""
+    """Return the duration that `share` (0 to 1) of them do not exceed."""
     ordered = sorted(durations)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
@@ -107,7 +107,7 @@ class _Rounds:
 
 
 class _Owner:
-    """Who started this process: lines come on the standard input."""
+    """The owner of this process, which sends lines to the standard input."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -123,13 +123,13 @@ class _Owner:
         return line.decode()
 
     def rest(self) -> bool:
-        """Rest for a moment; answers whether a line came meanwhile."""
+        """Pause for a moment; return whether a line arrived meanwhile."""
         ready = select.select([sys.stdin], [], [], REST_SECONDS)[0]
         return bool(self._buffer or ready)
 
 
 def main(arguments: list[str]) -> int:
-    """Be the process: each line of the input begins or ends rounds, each is answered by a line."""
+    """Run the process: each line of the input begins or ends rounds, and is answered by a line."""
     port, queue, login, passcode = arguments
     owner = _Owner()
     try:

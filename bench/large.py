@@ -1,4 +1,4 @@
-"""How a large message goes through a broker, and what others feel of it: `python -m bench.large`.
+"""A large message on its way through a broker, and its effect on others: `python -m bench.large`.
 
 A body of incompressible bytes is sent and received by bare sockets, while a process of its own
 sends a small message at a time and waits for the receipt. Memory is the peak of each process of the
@@ -52,7 +52,7 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransferError(Exception):
-    """The broker did not do as it should; the text says what."""
+    """The broker misbehaved; the text says how."""
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def _connected(port: int) -> Iterator[socket.socket]:
 
 
 def _expect(connection: socket.socket, beginning: bytes) -> None:
-    """Read a frame without a body that must begin so."""
+    """Read a frame without a body; it must begin with the given text."""
     frame = b""
     while not frame.endswith((b"\0", b"\0\n")):
         data = connection.recv(1 << 16)
@@ -121,7 +121,7 @@ def receive(port: int, size: int) -> tuple[float, str]:
 
 
 def _send_small(port: int, control: Connection) -> None:
-    """Send small messages until told to end; times by the phase that was told last."""
+    """Send small messages until the end is requested; times are grouped by the current phase."""
     phase = "quiet"
     times: dict[str, list[float]] = {}
     with _connected(port) as connection:
@@ -139,7 +139,7 @@ def _send_small(port: int, control: Connection) -> None:
 
 @contextmanager
 def _small_beside(port: int) -> Iterator[Connection]:
-    """Have small messages sent in another process, to which phases can be told."""
+    """Send small messages in another process, which can be switched between phases."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_send_small, args=(port, theirs))
     process.start()

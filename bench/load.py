@@ -251,7 +251,7 @@ def _new_tally(count: int) -> Tally:
 
 def _release(channels: list[Connection]) -> None:
     for channel in channels:
-        channel.send(b"go on")
+        channel.send(b"begin")
 
 
 def _outcome(said: object) -> Outcome:

@@ -1,8 +1,8 @@
-"""Many names with nothing in them: `python -m bench.names --queues 100000`.
+"""Many empty queues and addresses: `python -m bench.names --queues 100000`.
 
-Has one message go through each of so many reply queues, waits until all is indexed, and measures
-what the broker's processes take, a clean stop, a start, and a start after SIGKILL. Exits with 1 if
-a gate does not hold.
+Sends one message through each of many reply queues, waits until all events are indexed, and
+measures the memory of the broker's processes, a clean stop, a start, and a start after SIGKILL.
+Exits with 1 if a gate does not hold.
 """
 
 import sys
@@ -29,7 +29,7 @@ GATE_START_S: Final = 3.0
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured: MiB by process once all is indexed and after a start, and seconds."""
+    """The results: MiB of each process after indexing and after a start, and seconds."""
 
     queues: int
     create_s: float
@@ -44,7 +44,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make(endpoint: Endpoint, queues: int) -> float:
-    """Have a message go through each queue; return how long it took. Raises LoadError."""
+    """Send a message through each queue; return how long it took. Raises LoadError."""
     began = time.monotonic()
     with closing(Wire(endpoint, "names", WAIT_S)) as wire:
         for first in range(0, queues, AT_ONCE):
@@ -64,7 +64,7 @@ def make(endpoint: Endpoint, queues: int) -> float:
 
 
 def wait_until_indexed(data: Path) -> None:
-    """Wait until the index has all. Raises LoadError."""
+    """Wait until all events are indexed. Raises LoadError."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         status = ask(data, {"do": "status"})
@@ -75,7 +75,7 @@ def wait_until_indexed(data: Path) -> None:
 
 
 def measure(target: DaybookTarget, directory: Path, queues: int) -> Names:
-    """Make names, stop, start, kill, start. Raises LoadError and TargetError."""
+    """Create the queues, stop, start, kill, start. Raises LoadError and TargetError."""
     data = directory / "data"
     running = target.start(directory)
     try:
@@ -117,7 +117,7 @@ def _timed(stop: Callable[[], object]) -> float:
 @click.option("--python", help="Interpreter of an environment with an installed wheel.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def main(queues: int, settings: tuple[str, ...], python: str | None, as_json: bool) -> None:
-    """Measure what names with nothing in them cost."""
+    """Measure the cost of empty queues and addresses."""
     settings = ("broker.max-queues-per-user=0", *settings)
     target = DaybookTarget("daybook", settings, python)
     try:

@@ -1,4 +1,4 @@
-"""Libraries below a process (LD_PRELOAD), compiled from the C file beside whoever uses them."""
+"""Preloaded libraries (LD_PRELOAD), compiled from a C file beside the module that uses them."""
 
 import shutil
 import subprocess

@@ -1,8 +1,8 @@
 """The command line of the benchmark: `python -m bench.run`.
 
 Runs are interleaved (for each run and mode, every target in turn), so that a disturbance of the
-machine falls on all targets alike, and every single measurement starts its broker anew on an
-empty data directory.
+machine affects all targets alike, and every measurement starts a new broker on an empty data
+directory.
 """
 
 import shutil
@@ -60,7 +60,7 @@ class Interrupts:
         }
 
     def release(self) -> None:
-        """Give both signals back to whoever handled them before."""
+        """Restore the previous handlers of both signals."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

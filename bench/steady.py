@@ -36,14 +36,14 @@ from daybook.journal.retention import sealed_segments
 
 TURN_S: Final = 0.02
 LOOK_S: Final = 0.25
-"""How often memory is looked at, in real seconds."""
+"""How often memory is measured, in real seconds."""
 DRAIN_S: Final = 60.0
 CATCH_UP_S: Final = 120.0
-"""Real seconds for what is too old at the end to leave, however busy the machine is."""
+"""Real seconds at the end for history to leave that is too old, on a busy machine too."""
 FLAT: Final = 0.1
-"""What grows by less than this part of its mean, by the line through all hours, is flat."""
+"""A figure is flat if its line over all hours grows by less than this part of its mean."""
 FLAT_MIB: Final = 4.0
-"""Or by less than this: small numbers move by large parts."""
+"""Or by less than this, because small numbers vary by large parts."""
 FLAT_S: Final = 0.25
 """Or, of restarts, by less than this."""
 MIB: Final = 1 << 20
@@ -51,7 +51,7 @@ _ROOT: Final = Path(__file__).absolute().parent.parent
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be run. `rate` is messages a simulated minute, `restart_every` simulated hours.
+    """The plan of a run. `rate` is messages a simulated minute, `restart_every` simulated hours.
 
     `late_s` is how many real seconds rounds and a restart may take before what stays is too much.
     """
@@ -70,7 +70,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hour(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen at the end of a simulated hour, memory: at most in it. Sizes in bytes.
+    """The figures at the end of a simulated hour; memory: the maximum in it. Sizes in bytes.
 
     `lsn` and `first_lsn` are the last and the first event of the live journal;
     `oldest_hours` is the age of the newest event of the oldest sealed segment, in simulated hours;
@@ -106,7 +106,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Steady(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured, and what is wrong with it, in sentences.
+    """The results, and the faults in sentences.
 
     `end` is when what was too old at the end of the last hour had left.
     """
@@ -177,7 +177,7 @@ class Life:
         return found
 
     def _listen(self) -> None:
-        """Keep what the broker said beside `ready`: it is told to speak of errors only."""
+        """Keep the broker's log except `ready`: its log level is `error`."""
         output = (self._directory / "output").read_text("utf-8", "replace")
         self.said += "".join(
             line + "\n" for line in output.splitlines() if not line.startswith("ready ")
@@ -185,11 +185,11 @@ class Life:
 
 
 ROUND_FAILED: Final = "retention cannot continue"
-"""Said of a round that failed, and no fault by itself: `_catch_up` sees that it was done again."""
+"""Logged for a round that failed, which is no fault: `_catch_up` checks that it was repeated."""
 
 
 def _settings(plan: Plan, archive: Path) -> list[str]:
-    """How the broker is configured: rounds and checkpoints come as often as in real days."""
+    """Return the configuration: rounds and checkpoints are as frequent as in real days."""
     found = [
         "log.level=error",
         "log.format=json",
@@ -225,7 +225,7 @@ class Run:
         self._sent_until = 0.0
 
     def run(self) -> Steady:
-        """Carry it out. Raises LoadError for what is lost or wrong, TargetError, NoCompiler."""
+        """Execute the plan. Raises LoadError for bad messages, TargetError and NoCompiler."""
         try:
             self._life.start()
             self._traffic.connect(self._life.running.endpoint)
@@ -310,9 +310,9 @@ class Run:
         self._restarts += 1
 
     def _catch_up(self) -> None:
-        """Wait until what is an hour older than allowed has left; raises LoadError.
+        """Wait until history that is an hour older than allowed has left; raises LoadError.
 
-        For those who send and consume time stands still: what is queued is still to be carried.
+        Nothing is sent or consumed meanwhile, so queued messages must still be carried.
         """
         allowed = self._plan.max_age_minutes // 60 + 1
         if not self._plan.max_age_minutes or len(self._hours) <= allowed:
@@ -327,7 +327,7 @@ class Run:
             time.sleep(TURN_S)
 
     def _drain(self) -> None:
-        """Take everything that is left; raises LoadError for what does not come."""
+        """Consume all remaining messages; raises LoadError if some do not arrive."""
         self._traffic.is_ending = True
         give_up = time.monotonic() + DRAIN_S
         while time.monotonic() < give_up:
@@ -383,7 +383,7 @@ class Run:
 
 
 def disk_bytes(folder: Path) -> int:
-    """What the files below a folder take on the disk."""
+    """Return how much disk space the files below a folder use."""
     total = 0
     for path in folder.rglob("*"):
         try:
@@ -438,7 +438,7 @@ def line_through(name: str, unit: str, points: Sequence[tuple[int, float]]) -> L
 
 
 def faults(plan: Plan, hours: Sequence[Hour], end: Hour) -> Iterator[str]:
-    """Where the live set is larger, or older, than the settings say."""
+    """Yield where the live set is larger or older than the settings allow."""
     if not end.removed_segments:
         yield "no segment ever left"
     late = plan.late_s * plan.speed / 3600

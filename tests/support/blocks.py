@@ -1,4 +1,4 @@
-"""Blocks without files: the events of a `World` as a journal would give them back."""
+"""Blocks without files: the events of a `World` as a reader of a journal would get them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -50,7 +50,7 @@ class Chain:
 def blocks_of(
     journal: Sequence[Event], cuts: Iterable[int], chain: Chain | None = None
 ) -> list[Block]:
-    """Cut a journal into blocks behind these numbers of events."""
+    """Divide a journal into blocks after these numbers of events."""
     chain = chain or Chain()
     ends = sorted({cut for cut in cuts if 0 < cut < len(journal)} | {len(journal)})
     starts = [0, *ends[:-1]]

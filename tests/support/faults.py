@@ -1,8 +1,8 @@
-"""Faults planted in histories that are right: each with what an audit must find, and nothing more.
+"""Faults planted in correct histories, each with the faults that an audit must find.
 
-A planter takes events of a real history and returns other ones, or None if the history has nothing
-to plant it in. LSNs stay without gaps: what is taken out is replaced by an event that says nothing,
-and what is put in makes all later ids larger.
+A planter gets the events of a real history and returns changed ones, or None if the history has no
+place for the fault. LSNs stay without gaps: a removed event is replaced by one without meaning, and
+an inserted event increases all later ids.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -46,18 +46,18 @@ Planter = Callable[[list[Event], Random], Planted | None]
 
 
 def changed(row: Row, **values: int) -> Row:
-    """The row with other values in some columns."""
+    """Return the row with other values in some columns."""
     names = [column.name for column in events.COLUMNS]
     return cast("Row", tuple(values.get(name, row[at]) for at, name in enumerate(names)))
 
 
 def replaced(history: Sequence[Event], event: Event, row: Row) -> list[Event]:
-    """The history with another row in the place of an event's."""
+    """Return the history with another row for one event."""
     return [each._replace(row=row) if each.lsn == event.lsn else each for each in history]
 
 
 def without(history: Sequence[Event], event: Event) -> list[Event]:
-    """The history with an event that says nothing in the place of one."""
+    """Return the history with one event replaced by one without meaning."""
     nothing = events.row(events.CONNECTION_REFUSED, time=event.row[TIME])
     blank = Event(event.lsn, nothing, b"", b"", b"")
     return [blank if each.lsn == event.lsn else each for each in history]
@@ -138,7 +138,7 @@ def acknowledged_twice(history: list[Event], pick: Random) -> Planted | None:
 
 
 def acknowledged_after_removal(history: list[Event], pick: Random) -> Planted | None:
-    """An acknowledgement of what had left otherwise."""
+    """An acknowledgement of an entry that had left in another way."""
     left = of_kind(history, events.REMOVED, events.EXPIRED, events.DEAD_LETTERED)
     event, ack = _pick(pick, left), _pick(pick, of_kind(history, events.ACKNOWLEDGED))
     if event is None or ack is None:
@@ -158,7 +158,7 @@ def acknowledged_never_routed(history: list[Event], pick: Random) -> Planted | N
 
 
 def never_routed(history: list[Event], pick: Random) -> Planted | None:
-    """A Routed that is not there, of a message to which something happened."""
+    """A missing Routed of a message that has other events."""
     sent = [
         event
         for event in of_kind(history, events.ROUTED)
@@ -182,7 +182,7 @@ def routed_again(history: list[Event], pick: Random) -> Planted | None:
 
 
 def never_delivered(history: list[Event], pick: Random) -> Planted | None:
-    """A delivery that is not there, and ends."""
+    """A missing delivery that has an end."""
     ended = [
         (event, after[0])
         for event in of_kind(history, events.DELIVERED)
@@ -195,7 +195,7 @@ def never_delivered(history: list[Event], pick: Random) -> Planted | None:
 
 
 def never_returned(history: list[Event], pick: Random) -> Planted | None:
-    """A Returned that is not there, of a consumer that left: the message is lost."""
+    """A missing Returned of a consumer that was detached: the message is lost."""
     # What was held right after it would be blamed for that.
     held = {(event.row[MESSAGE], event.row[QUEUE]) for event in of_kind(history, events.HELD)}
     returns = [
@@ -288,7 +288,7 @@ def commit_misses(history: list[Event], pick: Random) -> Planted | None:
 
 
 def never_committed(history: list[Event], pick: Random) -> Planted | None:
-    """A commit that is not there, and has messages."""
+    """A missing commit of a transaction with messages."""
     event = _pick(pick, of_kind(history, events.TRANSACTION_COMMITTED))
     if event is None:
         return None
@@ -367,7 +367,7 @@ def expired_in_flight(history: list[Event], pick: Random) -> Planted | None:
 
 
 def never_attached(history: list[Event], pick: Random) -> Planted | None:
-    """A consumer of which only a detachment and no delivery tells."""
+    """A consumer with a detachment, but without an attachment or deliveries."""
     busy = {event.row[CONSUMER] for event in of_kind(history, events.DELIVERED)}
     idle = [
         (event, end)
@@ -382,7 +382,7 @@ def never_attached(history: list[Event], pick: Random) -> Planted | None:
 
 
 def never_detached(history: list[Event], pick: Random) -> Planted | None:
-    """A connection that closes while a consumer of it is there."""
+    """A connection that closes while it has a consumer."""
     ends = [
         (event, close)
         for event in of_kind(history, events.CONSUMER_DETACHED)
@@ -406,7 +406,7 @@ PLANTERS: tuple[Planter, ...] = (
 
 
 def all_planted(history: list[Event], pick: Random) -> Iterator[Planted]:
-    """Each fault by itself, where the history has something to plant it in."""
+    """Yield each fault by itself, if the history has a place for it."""
     for planter in PLANTERS:
         planted = planter(history, pick)
         if planted is not None:

@@ -1,4 +1,4 @@
-"""Full addresses in tests: filling them, and asking what became of it."""
+"""Full addresses in tests: filling them, and checking the outcome."""
 
 from typing import Any
 

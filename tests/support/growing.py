@@ -29,7 +29,7 @@ class Growing:
         )
 
     def grow(self, to_lsn: int, block_events: int = 50) -> None:
-        """Have the journal end with this LSN."""
+        """Append events up to this LSN."""
         for start in range(self._journal.next_lsn - 1, to_lsn, block_events):
             end = min(start + block_events, to_lsn)
             self._journal.append(batch_of(self.events[start:end]))

@@ -1,4 +1,4 @@
-"""Histories as data directories: what a world journaled, on disk as a broker would have left it.
+"""Histories as data directories: the events of a world, on disk as a broker would leave them.
 
 `some_history` has a bit of everything that a broker decides; `write_history` writes any events.
 """
@@ -84,7 +84,7 @@ def write_history(
 
 
 def some_history(seed: int, messages: int) -> list[Event]:
-    """What a broker journaled while it took so many messages; the same for the same seed.
+    """Return the events of a broker that received so many messages; equal for equal seeds.
 
     Queues of several addresses, multicast, dead letters, expiry, transactions, redelivery, large
     and non-persistent messages, duplicates, names with anything in them, and restarts.
@@ -93,7 +93,7 @@ def some_history(seed: int, messages: int) -> list[Event]:
 
 
 class _Play:
-    """Clients that do now this, now that."""
+    """Clients with random actions."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -143,7 +143,7 @@ class _Play:
         self.connect()
 
     def attempt(self, command: c.Command) -> None:
-        """Ask for something that may be refused."""
+        """Send a command that may be refused."""
         self.world.handle(command)
         self.world.turn()
 
@@ -185,7 +185,7 @@ class _Play:
         self.attempt(command)
 
     def settling(self) -> tuple[int, int] | None:
-        """A consumer and a message that it has, if there is any."""
+        """Return a consumer and a message in flight to it, if there is any."""
         state = self.world.state
         busy = [number for number, consumer in state.consumers.items() if consumer.unacked]
         if not busy:

@@ -1,7 +1,7 @@
 """A world with a journal and an index on disk whose first segments leave, round by round.
 
-The steps of a round are those of the product; they are carried out here without server and
-processes. The world itself keeps every event, and is what the rest is held against.
+The steps of a round are those of the product; here they are executed without server and processes.
+The world itself keeps every event, and is the reference for comparisons.
 """
 
 from collections.abc import Callable, Iterator
@@ -90,7 +90,7 @@ class Leaving:
         return IndexStore(open_for_reading(self.data / "index"), self.disk)
 
     def round(self, count: int, meanwhile: Callable[[steps.Step], None] | None = None) -> bool:
-        """Let so many segments leave; answers whether any did.
+        """Remove up to `count` segments; return whether any left.
 
         `meanwhile` is called before each step: anything may happen then.
         """
@@ -111,7 +111,7 @@ class Leaving:
         return self.removed_lsn > before
 
     def perform(self, step: steps.Step, count: int) -> None:
-        """Carry out a step of a round in which at most `count` segments leave."""
+        """Execute a step of a round in which at most `count` segments leave."""
         match step:
             case steps.Look():
                 with closing(self.store()) as store:
@@ -178,7 +178,7 @@ class Leaving:
         return found
 
     def carry(self, last_lsn: int) -> int:
-        """Only carry what is queued up to an event; answers how many messages were carried."""
+        """Only carry messages that are queued up to an event; return how many were carried."""
         rounds = Rounds()
         for step in rounds._carry(last_lsn, 1):
             self.perform(step, 0)

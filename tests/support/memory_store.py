@@ -1,7 +1,7 @@
-"""A store in memory: the reference for what `engine.queues.Store` answers.
+"""A store in memory: the reference implementation of `engine.queues.Store`.
 
-It folds a prefix of a journal with the engine's own `apply` into an ordinary state, all resident,
-and answers from that. Slow and obviously right; it has no pages, no cache and nothing to damage.
+It folds a prefix of a journal with the engine's own `apply` into an ordinary state, completely in
+memory, and answers from that. It is slow and obviously right, without pages and caches.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ class MemoryStore:
         return self._indexed_lsn
 
     def advance(self, lsn: int) -> None:
-        """Go on to the state at a later LSN, which the journal must have."""
+        """Advance to the state at a later LSN, which the journal must have."""
         assert self._indexed_lsn <= lsn <= len(self.journal)
         for position in range(self._indexed_lsn, lsn):
             apply(self.state, *self.journal[position])
@@ -115,7 +115,7 @@ class MemoryStore:
 
 
 def _copy(stored: Entry) -> Entry:
-    """Return an entry of its own for who asks, without content."""
+    """Return a copy of an entry, without content."""
     known = stored.message
     message = message_without_content(
         known.id, known.address_id, known.priority, known.flags, known.expires, known.size

@@ -1,4 +1,4 @@
-"""Journals as they were written once: blocks in the order of the layout, in one piece."""
+"""Journals of earlier versions: rows frames in the order of the layout, undivided."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from daybook.journal.segment import Segment, open_segment, segment_names
 
 
 def as_before(codec: BlockCodec, raw: RawBlock) -> RawBlock:
-    """The same block without the flag; its hash is that of the block that it was."""
+    """Return the block in the old form; its hash is that of the original block."""
     header = raw.header
     if not header.event_count:
         return raw
@@ -33,7 +33,7 @@ def as_before(codec: BlockCodec, raw: RawBlock) -> RawBlock:
 
 
 def write_as_before(journal: Path, segments: int) -> None:
-    """Write the blocks of the first segments as before; the chain goes on through all of them."""
+    """Rewrite the blocks of the first segments in the old form; the hash chain stays intact."""
     disk = RealDisk(journal)
     last_hash = NO_HASH
     for number, name in enumerate(segment_names(disk)):

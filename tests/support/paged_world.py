@@ -1,4 +1,4 @@
-"""A world whose queues keep next to nothing in memory: everything else is in a store that lags."""
+"""A world whose queues keep almost nothing in memory: the rest is in a store that lags behind."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.support.world import World, fold
 
 
 def strip(state: State, store: MemoryStore) -> State:
-    """Make what a checkpoint would be loaded as: counts instead of ready entries, no content."""
+    """Reduce a state to a loaded checkpoint: counts instead of ready entries, no content."""
     state.attach_store(store)
     for queue in state.queues.values():
         _page_out_everything(queue, store.indexed_lsn)
@@ -55,7 +55,7 @@ class PagedWorld(World):
         super().__init__(**options)
 
     def new_store(self) -> MemoryStore:
-        """What a started broker pages by."""
+        """The options of paging of a started broker."""
         return MemoryStore(self.journal)
 
     def _start(self, skipped: int = 0) -> None:

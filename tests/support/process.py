@@ -1,8 +1,7 @@
-"""A broker in a process of its own: `daybook serve` on a free port and a directory of the test.
+"""A broker in a separate process: `daybook serve` on a free port and a directory of the test.
 
-Other modules of the tests may use it. Whoever starts a broker ends it: use it as a context manager,
-which kills what is still running. Output goes to files beside the data directory, so a broker that
-says much is never blocked by a pipe that nobody reads.
+Use it as a context manager, which kills the broker if it is still running. Output goes to files
+beside the data directory, so a broker that logs much is never blocked by a pipe that nobody reads.
 """
 
 import os
@@ -29,7 +28,7 @@ POLL_SECONDS: Final = 0.01
 
 
 class NotReady(AssertionError):
-    """The broker ended, or did not get ready in time; the text has what it said."""
+    """The broker ended, or was not ready in time; the text has its output."""
 
 
 def wait_for(
@@ -172,16 +171,17 @@ class BrokerProcess:
         return code
 
     def kill(self) -> None:
-        """Kill -9, if it still runs."""
+        """Send SIGKILL, if it still runs."""
         if self._process is not None:
             self._process.kill()
             self.wait()
 
     def cut_power(self) -> None:
-        """Kill -9 the broker with every process that it started."""
+        """Send SIGKILL to the broker and every process that it started."""
         if self._process is not None:
             group = self._process.pid
-            # The indexer is in a group of its own. Who is stopped does nothing between two kills.
+            # The indexer is in a process group of its own. A stopped process does nothing between
+            # two kills.
             indexers = self.indexers() if self.is_running else []
             for pid in indexers:
                 with suppress(ProcessLookupError):
@@ -194,7 +194,7 @@ class BrokerProcess:
             self.wait()
 
     def stop(self) -> int:
-        """SIGTERM; return the exit code."""
+        """Send SIGTERM; return the exit code."""
         self.send_signal(signal.SIGTERM)
         return self.wait()
 

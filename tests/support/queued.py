@@ -1,4 +1,4 @@
-"""What an index has queued, read as a start and consumers would."""
+"""The queued entries of an index, read as a start and consumers would read them."""
 
 from daybook.engine.message import PRIORITIES, Entry
 from daybook.engine.queues import PAST_ALL, Window
@@ -7,7 +7,7 @@ from daybook.paging.store import IndexStore
 
 
 def entries_of(store: IndexStore, state: State) -> dict[tuple[int, int], Entry]:
-    """Everything that a start would find queued, with its content."""
+    """Return all entries that a start would find queued, with their content."""
     found = {}
     for queue in state.queues.values():
         for entry in queue.entries.values():

@@ -1,7 +1,7 @@
 """Random scenarios: every command of the engine, in any order, sensible or not.
 
-A step is four small numbers; what they mean depends on what exists when they are played, so that
-every list of steps is a scenario and shrinking keeps it one. Refusals are part of it.
+A step is four small numbers; their meaning depends on the objects that exist when they are
+executed, so every list of steps is a valid scenario, also after shrinking. Refusals are part of it.
 """
 
 from collections.abc import Callable
@@ -109,7 +109,7 @@ def _send(world: World, x: int, y: int, z: int) -> c.Command:
 
 
 def _send_chunks(world: World, command: c.Send, count: int) -> None:
-    """Make it the end of a large message, unless its first chunk is refused."""
+    """Turn it into the end of a large message, unless its first chunk is refused."""
     body = command.body
     lsn = 0
     for _ in range(count):
@@ -153,7 +153,7 @@ def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
 
 
 def _carry(world: World, x: int, y: int, z: int) -> c.Command:
-    """What retention would do with the message of some event, if it is one."""
+    """Do what retention would do with the message of some event, if it is one."""
     events_of = [event for event in world.journal if event.row[events.KIND] == events.ROUTED]
     if not events_of:
         return c.CarryChunk(b"x")
@@ -211,7 +211,7 @@ _WHEEL: tuple[Maker, ...] = tuple(maker for weight, maker in MAKERS for _ in ran
 RETENTION = frozenset(
     number for number, maker in enumerate(_WHEEL) if maker in (_carry, _note_removed)
 )
-"""The step numbers that claim what retention did; not for those who really let history leave."""
+"""The numbers of steps that only simulate retention; not for tests that remove segments."""
 
 RESTART = len(_WHEEL)
 """The step number for a broker that is killed, or stopped, and started again."""
@@ -221,7 +221,7 @@ steps = st.lists(st.tuples(st.integers(0, RESTART), _small, _small, _small), max
 
 
 def play(world: World, scenario: list[Step], after: Callable[[], None] | None = None) -> None:
-    """Carry out the steps; a refused one must leave no trace (but the end of a transaction)."""
+    """Execute the steps; a refused one must change nothing (except for ending a transaction)."""
     world.connect()
     for number, x, y, z in scenario:
         world.now += (x + y) * SECOND // 1000

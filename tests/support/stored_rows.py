@@ -1,4 +1,4 @@
-"""Rows of tables as LMDB has them, below the layer that checks them: for damaging them in tests."""
+"""Rows of tables as stored in LMDB, below the layer that checks them, for tests of damage."""
 
 from collections.abc import Callable
 
@@ -32,7 +32,7 @@ def flip(txn: Transaction, table: Table, key: bytes, bit: int) -> None:
 
 
 def flip_key(txn: Transaction, table: Table, key: bytes, bit: int) -> None:
-    """Have a row stand under a key with a flipped bit."""
+    """Move a row to a key with a flipped bit."""
     raw = stored(txn)
     row = raw.get(key, db=table.dbi)
     assert row is not None

@@ -1,4 +1,4 @@
-"""Queues and addresses for tests, by their attributes in the order in which one says them."""
+"""Queues and addresses for tests, by their attributes in a natural order."""
 
 from typing import Any
 

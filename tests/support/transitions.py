@@ -1,4 +1,4 @@
-"""What becomes of an entry, place by place and input by input: the one table of it.
+"""The state machine of an entry: the only table of its places and inputs.
 
 Read it to know what the broker decides; docs/events.md draws it, and `tests/unit/engine/
 test_transitions.py` carries out every pair. An input that is not listed for a place changes nothing

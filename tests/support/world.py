@@ -68,7 +68,7 @@ class Event(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """An effect: what a consumer was handed, and what that waits for."""
+    """An effect: the delivery to a consumer, and the LSN that it waits for."""
 
     consumer: int
     message: int
@@ -80,7 +80,7 @@ class Delivery(NamedTuple):
 
 
 def unpack(batch: Any) -> list[Event]:
-    """Take a batch apart as the journal does: strings by the lengths in the rows."""
+    """Decode a batch as the journal does: strings by the lengths in the rows."""
     heaps = [iter(heap) for heap in batch.heaps]
     found = []
     for position, packed in enumerate(batch.rows):
@@ -96,7 +96,7 @@ def unpack(batch: Any) -> list[Event]:
 
 
 def fold(journal: list[Event], state: State | None = None) -> State:
-    """Fold events into a state, a fresh one if none is given."""
+    """Fold events into a state, a new one if none is given."""
     state = state if state is not None else State()
     for event in journal:
         apply(state, *event)
@@ -114,7 +114,7 @@ def contents(state: State) -> dict[tuple[int, int], tuple[bytes, bytes, tuple[in
 
 
 class World:
-    """A broker, its clock, everything it journaled and everything it handed out."""
+    """A broker, its clock, all its events and all its deliveries."""
 
     def __init__(self, journal: Sequence[Event] = (), **options: Any) -> None:
         """Start a broker on a journal, an empty one if none is given."""
@@ -133,7 +133,7 @@ class World:
     # Driving.
 
     def handle(self, command: Command) -> int | Refusal:
-        """Hand a command to the broker, and nothing more."""
+        """Give the broker a command, without dispatching."""
         return self.broker.handle(command, self.now)
 
     def turn(self) -> None:
@@ -153,14 +153,14 @@ class World:
         assert len(self.journal) == self.broker.lsn
 
     def ok(self, command: Command) -> int:
-        """Carry a command out, with dispatch; it must not be refused."""
+        """Execute a command, with dispatch; it must not be refused."""
         answer = self.handle(command)
         assert not isinstance(answer, Refusal), answer.text
         self.turn()
         return answer
 
     def refused(self, command: Command) -> Refusal:
-        """A command that must be refused, and must leave no trace."""
+        """Execute a command that must be refused and must change nothing."""
         self.turn()
         before = (self.broker.next_lsn, digest(self.state))
         answer = self.handle(command)

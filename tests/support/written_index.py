@@ -1,6 +1,6 @@
-"""A journal and the tables of its index, written in the plainest way from what a world journaled.
+"""A journal and the tables of its index, written in the simplest way from the events of a world.
 
-For tests of who reads them: nothing here is shared with the indexer.
+For tests of their readers: nothing here is shared with the indexer.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ BLOCK_EVENTS = 7
 
 
 def write_journal(journal: Journal, events: Sequence[Event]) -> None:
-    """Append what the journal does not have yet, in small blocks."""
+    """Append the events that the journal does not have yet, in small blocks."""
     for start in range(journal.next_lsn - 1, len(events), BLOCK_EVENTS):
         some = events[start : start + BLOCK_EVENTS]
         rows = [pack_wide(e.row, *[len(text) for text in e[2:]]) for e in some]
