@@ -1,4 +1,4 @@
-"""The state that an index stands for, as whoever opens it would load it."""
+"""The state of an index, as its readers would load it."""
 
 from daybook.engine.state import State
 from daybook.paging.index import Index

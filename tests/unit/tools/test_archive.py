@@ -245,7 +245,7 @@ def test_a_part_is_fetched_and_says_where_it_begins(data: Path, tmp_path: Path) 
         assert inspected.output.split()[0] == str(first)
     outside = journal("archive", "fetch", tmp_path / "three", "--from", 9999, "--data", data)
     assert outside.exit_code == 1
-    assert "is not all here" in outside.stderr
+    assert "does not have all of LSN" in outside.stderr
     assert not (tmp_path / "three").exists()
 
 
