@@ -8,9 +8,12 @@ import ast
 import os
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from setuptools import setup
+from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 PACKAGE = ROOT / "src" / "daybook"
@@ -25,6 +28,8 @@ COLD = {
     "__init__.py",  # a table of contents gains nothing
 }
 COMPILER = "mypy>=1.18"
+# Commands that ask what the project is and requires: nothing is compiled for the answer.
+ONLY_ASKING = {"egg_info", "dist_info"}
 
 
 def loses_meaning(source: str) -> bool:
@@ -56,21 +61,51 @@ def hot_modules(root: Path = PACKAGE) -> list[str]:
     ]
 
 
+class BuildOnAllCores(build_ext):
+    """Builds extensions, and the sources of each, on as many cores as this process may use."""
+
+    def build_extensions(self) -> None:
+        """Build all extensions."""
+        cores = len(os.sched_getaffinity(0))
+        self.parallel = self.parallel or cores
+        compile_in_turn = self.compiler.compile
+        with ThreadPoolExecutor(cores) as pool:
+
+            def compile_together(sources: list[str], **how: Any) -> list[str]:
+                compiled = pool.map(lambda source: compile_in_turn([source], **how), sources)
+                return [name for names in compiled for name in names]
+
+            self.compiler.compile = compile_together
+            super().build_extensions()
+
+
+def extensions() -> list[Any]:
+    """Return the extensions that mypyc makes of the hot modules.
+
+    One C file for each module: compiled side by side, that takes a quarter of the time of one file
+    for all. Hidden symbols make calls between them as direct as within one file.
+    """
+    from mypyc.build import mypycify  # noqa: PLC0415 (only a compiling build needs it)
+
+    made = mypycify(
+        ["--strict", *(f"src/daybook/{name}" for name in hot_modules())],
+        opt_level="3",
+        debug_level="0",
+        multi_file=True,
+    )
+    for extension in made:
+        extension.extra_compile_args.append("-fvisibility=hidden")
+    return made
+
+
 def compile_arguments() -> dict[str, object]:
-    """Return what setup() needs to compile; without the compiler, what is needed to get it."""
+    """Return what setup() needs to compile, or to say what compiling requires."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     # mypyc reads the types of what the modules import, so those packages are needed to build.
     arguments: dict[str, object] = {"setup_requires": [COMPILER, *project["dependencies"]]}
-    try:
-        from mypyc.build import mypycify  # noqa: PLC0415 (only a compiling build needs it)
-    except ImportError:
-        if "egg_info" not in sys.argv:  # the question what the build requires is answered by that
-            raise
-        return arguments
-    os.chdir(ROOT)
-    arguments["ext_modules"] = mypycify(
-        ["--strict", *(f"src/daybook/{name}" for name in hot_modules())], opt_level="3"
-    )
+    if not ONLY_ASKING & set(sys.argv):
+        os.chdir(ROOT)
+        arguments |= {"ext_modules": extensions(), "cmdclass": {"build_ext": BuildOnAllCores}}
     return arguments
 
 

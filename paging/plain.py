@@ -34,7 +34,7 @@ TAKING_KINDS: Final = _table(kinds.TAKING)
 READY_KINDS: Final = _table(kind for kind, life in kinds.LIVES.items() if life.after == READY)
 UNNAMED_ENDS: Final = _table(kinds.ENDING_UNNAMED)
 END_KINDS: Final = _table(kinds.LEAVING)
-COUNTED_ENDS: Final = sorted(kinds.LEAVING & kinds.COUNTERS.keys())
+COUNTED_ENDS: Final = sorted(kinds.LEAVING.intersection(kinds.COUNTERS))
 PLAIN_KINDS: Final = _table(kinds.NOT_ASIDE | kinds.LEAVING)
 
 SILENT_KINDS: Final = np.zeros(KINDS, bool)
