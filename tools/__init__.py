@@ -18,6 +18,7 @@ Modules:
 - `demo_proof`: Judging the demo: what the clients saw must add up, by itself and with what the
   journal says.
 - `entry`: The commands as they are installed: quiet about Ctrl-C from the first moment on.
+- `extras`: What to say when a package is missing that an extra of Daybook brings.
 - `failures`: How the command lines end: with a sentence and an exit code, never with a traceback.
 - `health`: The commands `status` and `health`: how a broker is doing, and an exit code that says
   so.

@@ -1,118 +1,213 @@
 """`daybook pipeline`: the jobs of the pipeline as commands.
 
-Each is imported when it is called: what they need (Arrow, DuckDB, Spark) is an extra that not every
-installation has, and takes longer to import than other commands run.
+Here are their options; `tools.jobs` has what they do, and is imported when one runs: what that
+needs (Arrow, DuckDB, Spark) is an extra that not every installation has, and is slow to import.
 """
 
-from typing import Any, Final
+from pathlib import Path
+from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from daybook.journal.extras import install_command
+from daybook.client.stomp import Endpoint
+from daybook.pipeline.jobs.defaults import POISON_DELIVERIES
 from daybook.pipeline.selection import SelectionError
-from daybook.tools.failures import Failure
-
-JOBS: Final = {
-    "archive": "Turn sealed segments into Parquet files that keep their proof.",
-    "audit": "Account for every message: prove that nothing was lost, doubled or invented.",
-    "trail": "Show all that happened to messages: thousands at once, with their families.",
-    "latency": "Show how long messages take, where they come back, and who is slow.",
-    "replay": "Send messages of history to a broker again, each exactly once.",
-}
-"""Name of each job, whose command is `command` in the module `tools.job_NAME`, and its help.
-
-`_command` imports it.
-"""
-
-EXTRA: Final = {
-    "duckdb": "sql", "pyarrow": "sql", "sqlglot": "sql", "matplotlib": "plots",
-    "prompt_toolkit": "sql", "pygments": "sql", "pyspark": "spark", "deltalake": "delta",
-}  # fmt: skip
-"""The extra of Daybook that brings a package."""
+from daybook.tools.extras import needs_extra
+from daybook.tools.jobs.options import job_options, output_options
+from daybook.tools.messages import url_option
+from daybook.tools.paths import DIRECTORY
 
 
-_ON_SPARK: Final = "daybook.tools.pipeline.on_spark"
-
-
-def needs_extra(error: ImportError, *, on_spark: bool = False) -> Failure:
-    """What to say when a package is missing; raises the error again if it is none of ours.
-
-    Where Spark was asked for, it names the extra of Spark, which brings everything a job needs.
-    """
-    package = (error.name or "").partition(".")[0]
-    extra = EXTRA.get(package)
-    if extra is None:
-        raise error
-    if on_spark and extra == "sql":
-        extra = "spark"
-    return Failure(f"this needs {package}; install it with: {install_command(extra)}")
-
-
-def _command(name: str) -> click.Command:
-    """The command of a job. Written out, so that tools that read imports see the use."""
-    if name == "archive":
-        from daybook.tools.jobs.archive import command  # noqa: PLC0415
-    elif name == "audit":
-        from daybook.tools.jobs.audit import command  # noqa: PLC0415
-    elif name == "latency":
-        from daybook.tools.jobs.latency import command  # noqa: PLC0415
-    elif name == "replay":
-        from daybook.tools.jobs.replay import command  # noqa: PLC0415
-    else:
-        assert name == "trail", f"job {name} is listed and not imported"
-        from daybook.tools.jobs.trail import command  # noqa: PLC0415
-    return command
-
-
-class Jobs(click.Group):
-    """A group whose commands are imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(JOBS)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Note whether Spark is asked for: a job that cannot be imported cannot say so."""
-        words = list(zip(args, [*args[1:], ""], strict=True))
-        ctx.meta[_ON_SPARK] = ("--engine", "spark") in words or "--engine=spark" in args
-        return super().resolve_command(ctx, args)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in JOBS:
-            return None
-        try:
-            return _command(cmd_name)
-        except ImportError as error:
-            raise needs_extra(error, on_spark=ctx.meta.get(_ON_SPARK, False)) from error
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete names of jobs without importing them."""
-        jobs = [
-            CompletionItem(name, help=text)
-            for name, text in sorted(JOBS.items())
-            if name.startswith(incomplete)
-        ]
-        return jobs + click.Command.shell_complete(self, ctx, incomplete)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the jobs without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(JOBS.items()))
+class JobCommand(click.Command):
+    """The command of a job: reports packages that are missing, and selections that are wrong."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run the job. Raises Failure or click.UsageError for the above."""
         try:
             return super().invoke(ctx)
         except ImportError as error:
-            raise needs_extra(error, on_spark=ctx.meta.get(_ON_SPARK, False)) from error
+            on_spark = ctx.params["engine"] == "spark"
+            raise needs_extra(error, on_spark=on_spark) from error
         except SelectionError as error:
             raise click.UsageError(str(error)) from error
 
 
-@click.group("pipeline", cls=Jobs)
+@click.group("pipeline")
 def pipeline_group() -> None:
     """Jobs over history: live, archived, and in Parquet.
 
     They run in this process (DuckDB), or on Spark with --engine spark, and give the same rows.
     """
+
+
+@pipeline_group.command("archive", cls=JobCommand)
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="URL",
+    help="The Parquet archive: a directory, or a URL like s3://bucket/path.",
+)
+@click.option(
+    "--format",
+    "table_format",
+    type=click.Choice(("parquet", "delta")),
+    default="parquet",
+    show_default=True,
+    help="Have it be a Delta table as well: each segment becomes a version.",
+)
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Prove what is archived; with --data also that the live journal continues it.",
+)
+@click.option(
+    "--restore",
+    "restored",
+    type=DIRECTORY,
+    metavar="DIR",
+    help="Make segments of the archive again, bit for bit, in a data directory of their own.",
+)
+@job_options(spans=False, parquet=False)
+@click.option("--json", "as_json", is_flag=True, help="Print for programs.")
+def archive_command(target: str, verify: bool, restored: Path | None, **flags: Any) -> None:
+    """Turn sealed segments into Parquet files, one a segment and day, that keep their proof.
+
+    What is archived already is left alone, so this may run as often as one likes; where a file
+    is missing or has another size the segment is archived again, if it is still there. What is in
+    the files only --verify looks at. The newest segment of a live journal waits. Exit code 1 if
+    something was left out or is wrong.
+    """
+    from daybook.tools.jobs.archive import run  # noqa: PLC0415 (slow to import)
+
+    run(target, verify, restored, **flags)
+
+
+@pipeline_group.command("audit", cls=JobCommand)
+@job_options()
+@output_options
+@click.option(
+    "--faults", "faults_file", metavar="FILE", type=click.Path(dir_okay=False),
+    help="Write all faults to a file: .csv, .json or .parquet.",
+)  # fmt: skip
+@click.pass_context
+def audit_command(ctx: click.Context, /, faults_file: str | None, **flags: Any) -> None:
+    """Account for every message: prove that nothing was lost, doubled or invented.
+
+    For each queue: what was there (opening) and what was routed must equal what was acknowledged,
+    dead-lettered, expired, removed or dropped by a restart, and what is there at the end. Faults
+    are shown with the events that show them. Exit code 1 if there are any, or if history does not
+    have the span that was asked for.
+    """
+    from daybook.tools.jobs.audit import run  # noqa: PLC0415 (slow to import)
+
+    run(ctx, faults_file, **flags)
+
+
+@pipeline_group.command("latency", cls=JobCommand)
+@job_options()
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write all tables and pictures into this directory, which is made if need be.",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(("csv", "json", "parquet")),
+    default="csv",
+    show_default=True,
+    help="How to write the tables.",
+)
+@click.option("--plots/--no-plots", default=True, help="Whether to draw pictures into --out.")
+@click.option(
+    "--poison", "poison_deliveries", type=click.IntRange(2), default=POISON_DELIVERIES,
+    show_default=True, metavar="N", help="A message delivered so often is poison.",
+)  # fmt: skip
+def latency_command(
+    out: Path | None, format_: str, *, plots: bool, poison_deliveries: int, **flags: Any
+) -> None:
+    """Show how long messages take, where they come back, what is poison, and who is slow.
+
+    Percentiles are exact to three digits. Latencies go from routed to first delivered, from
+    delivered to acknowledged, and from routed to acknowledged, by address, queue, consumer and
+    hour.
+    """
+    from daybook.tools.jobs.latency import run  # noqa: PLC0415 (slow to import)
+
+    run(out, format_, plots=plots, poison_deliveries=poison_deliveries, **flags)
+
+
+@pipeline_group.command("replay", cls=JobCommand)
+@job_options()
+@url_option
+@click.option(
+    "--into", default="", metavar="DESTINATION",
+    help="Send all of them there: /queue/NAME, /topic/NAME or ADDRESS::QUEUE. Default: where each "
+    "was sent to.",
+)  # fmt: skip
+@click.option(
+    "--where", default="", metavar="SQL",
+    help="Only messages for which this holds, on columns of their Routed event: "
+    "\"priority > 4 AND headers['stock'] = 'apples'\".",
+)  # fmt: skip
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="At most so many a second."
+)
+@click.option(
+    "--id", "name", metavar="NAME",
+    help="Name of this replay. The same name resumes it, or continues with what was added since.",
+)  # fmt: skip
+@click.option(
+    "--state", "state_path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Where it is kept how far it is. Default: ~/.local/state/daybook/replay/NAME.json.",
+)  # fmt: skip
+@click.option(
+    "--transaction-messages", "rows", type=click.IntRange(1, 100_000), metavar="N",
+    help="Messages in a transaction at most. Default: 1000, or what --rate has in a second.",
+)  # fmt: skip
+@click.option("--keep-expiry", is_flag=True, help="Have them expire when they did. Default: never.")
+@click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), default=300.0, show_default=True,
+    metavar="SECONDS", help="How long to wait for a broker that is away, or has no room.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Count only, and connect to no broker.")
+@click.option("--json", "as_json", is_flag=True, help="Print for programs.")
+def replay_command(endpoint: Endpoint, dry_run: bool, as_json: bool, **flags: Any) -> None:
+    """Send messages of history to a broker again, in their order, each exactly once.
+
+    History may be live, archived or Parquet, so this reaches back beyond what the broker holds.
+    What is sent are the messages of the span, whatever became of them; copies that the broker made
+    (dead letters, expired messages) only if --address or --queue selects where they are. A replayed
+    message has the header _DAYBOOK_REPLAYED_FROM with the id of the one that it was.
+
+    \b
+    daybook pipeline replay --data /var/lib/daybook --address orders --since 2h --dry-run
+    daybook pipeline replay --data /var/lib/daybook --address orders --since 2h --id again \\
+        --into /queue/orders.again --rate 500
+    """
+    from daybook.tools.jobs.replay import run  # noqa: PLC0415 (slow to import)
+
+    run(endpoint, dry_run, as_json, **flags)
+
+
+@pipeline_group.command("trail", cls=JobCommand)
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option(
+    "--messages", "sources", multiple=True, metavar="FILE|ID",
+    help="A file with ids, in lines or separated by commas (- for standard input), or ids "
+    "themselves; may be repeated.",
+)  # fmt: skip
+@job_options(spans=False)
+@output_options
+def trail_command(ids: tuple[str, ...], sources: tuple[str, ...], **flags: Any) -> None:
+    """Show all that happened to messages, to those they were made from, and to those they became.
+
+    The id of a message is the LSN of its Routed event. One row is one event, and what a restart
+    did to a message is a row, too; families are sorted by the message that they began with. Exit
+    code 1 if nothing is known of one of the ids.
+    """
+    from daybook.tools.jobs.trail import run  # noqa: PLC0415 (slow to import)
+
+    run(ids, sources, **flags)

@@ -30,6 +30,7 @@ from daybook.engine import events, life
 from daybook.engine.kinds import changing, names
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.audit_lives import NEVER, Lives, older_events
+from daybook.pipeline.jobs.defaults import POISON_DELIVERIES
 from daybook.pipeline.jobs.latency_spread import Spread
 from daybook.pipeline.jobs.latency_tables import (
     COLUMNS,
@@ -49,7 +50,6 @@ from daybook.pipeline.jobs.latency_tables import (
 from daybook.pipeline.jobs.trail import Peer
 from daybook.pipeline.selection import Selection
 
-POISON_DELIVERIES: Final = 3
 POISON_MOST: Final = 10_000
 """How many poison messages are reported, the worst first."""
 SLOW_ACKNOWLEDGED: Final = 10

@@ -3,7 +3,7 @@
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 import msgspec
@@ -13,51 +13,12 @@ from daybook.pipeline.parquet.archive import ParquetArchive
 from daybook.pipeline.planning import Source
 from daybook.pipeline.proving import ProofReport, prove, restore
 from daybook.tools.failures import EXIT_WRONG, Failure
-from daybook.tools.jobs.options import engine_of, job_of, job_options
-from daybook.tools.paths import DIRECTORY
+from daybook.tools.jobs.job import engine_of, job_of
 from daybook.tools.printing import adding_up, progress, show_json
 
-FORMATS: Final = ("parquet", "delta")
 
-
-@click.command("archive")
-@click.option(
-    "--to",
-    "target",
-    required=True,
-    metavar="URL",
-    help="The Parquet archive: a directory, or a URL like s3://bucket/path.",
-)
-@click.option(
-    "--format",
-    "table_format",
-    type=click.Choice(FORMATS),
-    default="parquet",
-    show_default=True,
-    help="Have it be a Delta table as well: each segment becomes a version.",
-)
-@click.option(
-    "--verify",
-    is_flag=True,
-    help="Prove what is archived; with --data also that the live journal continues it.",
-)
-@click.option(
-    "--restore",
-    "restored",
-    type=DIRECTORY,
-    metavar="DIR",
-    help="Make segments of the archive again, bit for bit, in a data directory of their own.",
-)
-@job_options(spans=False, parquet=False)
-@click.option("--json", "as_json", is_flag=True, help="Print for programs.")
-def command(target: str, verify: bool, restored: Path | None, **flags: Any) -> None:
-    """Turn sealed segments into Parquet files, one a segment and day, that keep their proof.
-
-    What is archived already is left alone, so this may run as often as one likes; where a file
-    is missing or has another size the segment is archived again, if it is still there. What is in
-    the files only --verify looks at. The newest segment of a live journal waits. Exit code 1 if
-    something was left out or is wrong.
-    """
+def run(target: str, verify: bool, restored: Path | None, **flags: Any) -> None:
+    """Run the job."""
     if verify and restored is not None:
         raise click.UsageError("--verify and --restore exclude each other")
     if verify:

@@ -16,12 +16,11 @@ from daybook.pipeline.jobs.audit import NUMBERS, Account, Audit, Extent, audit, 
 from daybook.pipeline.jobs.audit_lives import Fault
 from daybook.pipeline.selection import EPOCH, Selection
 from daybook.tools.failures import EXIT_WRONG
-from daybook.tools.jobs.options import Job, engine_of, job_of, job_options
+from daybook.tools.jobs.job import Job, engine_of, job_of
 from daybook.tools.jobs.output import (
     Output,
     format_of,
     output_of,
-    output_options,
     working,
     write,
     write_file,
@@ -46,22 +45,8 @@ FAULTS: Final = pa.schema(
 )  # fmt: skip
 
 
-@click.command("audit")
-@job_options()
-@output_options
-@click.option(
-    "--faults", "faults_file", metavar="FILE", type=click.Path(dir_okay=False),
-    help="Write all faults to a file: .csv, .json or .parquet.",
-)  # fmt: skip
-@click.pass_context
-def command(ctx: click.Context, /, faults_file: str | None, **flags: Any) -> None:
-    """Account for every message: prove that nothing was lost, doubled or invented.
-
-    For each queue: what was there (opening) and what was routed must equal what was acknowledged,
-    dead-lettered, expired, removed or dropped by a restart, and what is there at the end. Faults
-    are shown with the events that show them. Exit code 1 if there are any, or if history does not
-    have the span that was asked for.
-    """
+def run(ctx: click.Context, /, faults_file: str | None, **flags: Any) -> None:
+    """Run the job."""
     output = output_of(flags)
     faults_format = format_of(faults_file, "--faults") if faults_file else ""
     job = job_of(flags)

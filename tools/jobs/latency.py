@@ -11,10 +11,10 @@ import click
 import pyarrow as pa
 
 from daybook.journal.extras import install_command
-from daybook.pipeline.jobs.latency import POISON_DELIVERIES, latency
+from daybook.pipeline.jobs.latency import latency
 from daybook.pipeline.jobs.latency_tables import SCHEMAS
 from daybook.tools.failures import Failure, describe
-from daybook.tools.jobs.options import engine_of, job_of, job_options
+from daybook.tools.jobs.job import engine_of, job_of
 from daybook.tools.jobs.output import working, write_file
 from daybook.tools.printing import show_table
 
@@ -51,36 +51,10 @@ OPTIONAL: Final = (
 )
 
 
-@click.command("latency")
-@job_options()
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Write all tables and pictures into this directory, which is made if need be.",
-)
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(("csv", "json", "parquet")),
-    default="csv",
-    show_default=True,
-    help="How to write the tables.",
-)
-@click.option("--plots/--no-plots", default=True, help="Whether to draw pictures into --out.")
-@click.option(
-    "--poison", "poison_deliveries", type=click.IntRange(2), default=POISON_DELIVERIES,
-    show_default=True, metavar="N", help="A message delivered so often is poison.",
-)  # fmt: skip
-def command(
+def run(
     out: Path | None, format_: str, *, plots: bool, poison_deliveries: int, **flags: Any
 ) -> None:
-    """Show how long messages take, where they come back, what is poison, and who is slow.
-
-    Percentiles are exact to three digits. Latencies go from routed to first delivered, from
-    delivered to acknowledged, and from routed to acknowledged, by address, queue, consumer and
-    hour.
-    """
+    """Run the job."""
     job = job_of(flags)
     draw = _drawing() if out is not None and plots else None
     with working("latency") as told, engine_of(job) as engine:

@@ -1,30 +1,20 @@
-"""What the jobs of the pipeline have in common on the command line: history, selection, engine."""
+"""Options that jobs of the pipeline share: history, selection, engine, output.
+
+Must import nothing slow: `--help` shows them.
+"""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
-import msgspec
 
-from daybook.pipeline.engines import Engine, History
-from daybook.pipeline.planning import Source
-from daybook.pipeline.selection import Selection, parse_kinds
 from daybook.tools.numbers import NUMBER
 from daybook.tools.paths import DIRECTORY
 from daybook.tools.times import time_option
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 ENGINES: Final = ("embedded", "spark")
-
-
-class Job(msgspec.Struct, frozen=True):
-    """What a job is to work on, and what is to run it."""
-
-    history: History
-    selection: Selection
-    engine: str
-    master: str
+FORMATS: Final = ("table", "csv", "json", "parquet")
 
 
 _SEGMENTS: Final = (
@@ -67,7 +57,7 @@ _ENGINE: Final = (
 
 
 def job_options(*, spans: bool = True, parquet: bool = True) -> Callable[[Command], Command]:
-    """Options of a job, for `job_of`; without `spans` none that select events.
+    """Options of a job, for `job.job_of`; without `spans` none that select events.
 
     Without `parquet` history is segments alone.
     """
@@ -81,48 +71,17 @@ def job_options(*, spans: bool = True, parquet: bool = True) -> Callable[[Comman
     return decorate
 
 
-def job_of(flags: dict[str, Any], kinds: tuple[str, ...] = ()) -> Job:
-    """What the options say; click.UsageError or SelectionError if that makes no sense."""
-    data: Path | None = flags["data"]
-    directory = str(data) if data is not None else ""
-    history = History(Source(directory, flags["archive"] or ""), flags.get("parquet") or "")
-    if not (directory or history.source.archive or history.parquet):
-        ways = "--data DIR, --archive URL or --parquet DIR"
-        if "parquet" not in flags:
-            ways = "--data DIR or --archive URL"
-        raise click.UsageError(f"name a history: {ways}")
-    _check_span(flags)
-    selection = Selection(
-        kinds=parse_kinds(kinds),
-        queues=flags.get("queues", ()),
-        addresses=flags.get("addresses", ()),
-        from_lsn=flags.get("from_lsn") or 1,
-        to_lsn=flags.get("to_lsn"),
-        since=flags.get("since"),
-        until=flags.get("until"),
-    )
-    return Job(history, selection, flags["engine"], flags["master"])
-
-
-def _check_span(flags: dict[str, Any]) -> None:
-    """Raise click.UsageError if a span ends before it begins."""
-    for begin, end, first, last in (
-        ("--from", "--to", flags.get("from_lsn"), flags.get("to_lsn")),
-        ("--since", "--until", flags.get("since"), flags.get("until")),
-    ):
-        if first is not None and last is not None and first > last:
-            raise click.UsageError(
-                f"the span ends before it begins: {begin} must not be after {end}"
-            )
-
-
-def engine_of(job: Job) -> Engine:
-    """The engine that a job is to run on, to be closed. Raises Failure if it cannot be had."""
-    if job.engine == "spark":
-        # Imported late: it takes Java, and pyspark, which is an extra of its own.
-        from daybook.pipeline.spark.engine import SparkEngine  # noqa: PLC0415
-
-        return SparkEngine(job.master)
-    from daybook.pipeline.duck import DuckEngine  # noqa: PLC0415
-
-    return DuckEngine()
+def output_options(command: Command) -> Command:
+    """Options `--format` and `--output`, for `output.output_of`."""
+    for option in (
+        click.option(
+            "--output", metavar="FILE", type=click.Path(dir_okay=False),
+            help="Write the rows to a file, by whose ending the format goes.",
+        ),
+        click.option(
+            "--format", "format_", type=click.Choice(FORMATS),
+            help="How to write the rows; json is one object a line. Default: table.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command

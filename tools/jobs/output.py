@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Final, TypeVar, cast
+from typing import IO, Any, Final, cast
 
 import click
 import msgspec
@@ -20,8 +20,6 @@ from rich.console import Console
 
 from daybook.tools.printing import show_table
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-FORMATS: Final = ("table", "csv", "json", "parquet")
 BY_SUFFIX: Final = {
     ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet",
 }  # fmt: skip
@@ -34,22 +32,6 @@ class Output(msgspec.Struct, frozen=True):
 
     format: str = "table"
     path: str = ""
-
-
-def output_options(command: Command) -> Command:
-    """Options `--format` and `--output`, for `output_of`."""
-    for option in (
-        click.option(
-            "--output", metavar="FILE", type=click.Path(dir_okay=False),
-            help="Write the rows to a file, by whose ending the format goes.",
-        ),
-        click.option(
-            "--format", "format_", type=click.Choice(FORMATS),
-            help="How to write the rows; json is one object a line. Default: table.",
-        ),
-    ):  # fmt: skip
-        command = option(command)
-    return command
 
 
 def output_of(flags: dict[str, Any]) -> Output:

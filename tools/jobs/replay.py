@@ -29,9 +29,8 @@ from daybook.pipeline.publishing import ROWS_MAX, Publisher, PublishError, check
 from daybook.pipeline.schema import ALL_COLUMNS, arrow_schema
 from daybook.tools.entry import EXIT_INTERRUPTED
 from daybook.tools.failures import EXIT_WRONG, Failure
-from daybook.tools.jobs.options import Job, engine_of, job_of, job_options
+from daybook.tools.jobs.job import Job, engine_of, job_of
 from daybook.tools.jobs.output import working
-from daybook.tools.messages import url_option
 from daybook.tools.printing import progress, show_json, show_table
 from daybook.tools.texts import moment
 
@@ -43,54 +42,8 @@ OPTIONAL: Final = ("not journaled", "from", "to", "first LSN")
 """Columns that a narrow terminal may leave out."""
 
 
-@click.command("replay")
-@job_options()
-@url_option
-@click.option(
-    "--into", default="", metavar="DESTINATION",
-    help="Send all of them there: /queue/NAME, /topic/NAME or ADDRESS::QUEUE. Default: where each "
-    "was sent to.",
-)  # fmt: skip
-@click.option(
-    "--where", default="", metavar="SQL",
-    help="Only messages for which this holds, on columns of their Routed event: "
-    "\"priority > 4 AND headers['stock'] = 'apples'\".",
-)  # fmt: skip
-@click.option(
-    "--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="At most so many a second."
-)
-@click.option(
-    "--id", "name", metavar="NAME",
-    help="Name of this replay. The same name resumes it, or continues with what was added since.",
-)  # fmt: skip
-@click.option(
-    "--state", "state_path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Where it is kept how far it is. Default: ~/.local/state/daybook/replay/NAME.json.",
-)  # fmt: skip
-@click.option(
-    "--transaction-messages", "rows", type=click.IntRange(1, 100_000), metavar="N",
-    help="Messages in a transaction at most. Default: 1000, or what --rate has in a second.",
-)  # fmt: skip
-@click.option("--keep-expiry", is_flag=True, help="Have them expire when they did. Default: never.")
-@click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), default=300.0, show_default=True,
-    metavar="SECONDS", help="How long to wait for a broker that is away, or has no room.",
-)  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Count only, and connect to no broker.")
-@click.option("--json", "as_json", is_flag=True, help="Print for programs.")
-def command(endpoint: Endpoint, dry_run: bool, as_json: bool, **flags: Any) -> None:
-    """Send messages of history to a broker again, in their order, each exactly once.
-
-    History may be live, archived or Parquet, so this reaches back beyond what the broker holds.
-    What is sent are the messages of the span, whatever became of them; copies that the broker made
-    (dead letters, expired messages) only if --address or --queue selects where they are. A replayed
-    message has the header _DAYBOOK_REPLAYED_FROM with the id of the one that it was.
-
-    \b
-    daybook pipeline replay --data /var/lib/daybook --address orders --since 2h --dry-run
-    daybook pipeline replay --data /var/lib/daybook --address orders --since 2h --id again \\
-        --into /queue/orders.again --rate 500
-    """
+def run(endpoint: Endpoint, dry_run: bool, as_json: bool, **flags: Any) -> None:
+    """Run the job."""
     job = job_of(flags)
     if job.selection.queues and not flags["into"]:
         raise click.UsageError(

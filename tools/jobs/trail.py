@@ -12,8 +12,8 @@ import click
 
 from daybook.pipeline.jobs.trail import TRAIL, trail
 from daybook.tools.failures import Failure
-from daybook.tools.jobs.options import engine_of, job_of, job_options
-from daybook.tools.jobs.output import output_of, output_options, working, write
+from daybook.tools.jobs.job import engine_of, job_of
+from daybook.tools.jobs.output import output_of, working, write
 
 NAMED_MOST: Final = 10
 ID_MOST: Final = (1 << 63) - 1
@@ -21,22 +21,8 @@ _SEPARATORS: Final = re.compile(r"[\s,;]+")
 _NUMBERS: Final = re.compile(r"[0-9]+(,[0-9]+)*")
 
 
-@click.command("trail")
-@click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option(
-    "--messages", "sources", multiple=True, metavar="FILE|ID",
-    help="A file with ids, in lines or separated by commas (- for standard input), or ids "
-    "themselves; may be repeated.",
-)  # fmt: skip
-@job_options(spans=False)
-@output_options
-def command(ids: tuple[str, ...], sources: tuple[str, ...], **flags: Any) -> None:
-    """Show all that happened to messages, to those they were made from, and to those they became.
-
-    The id of a message is the LSN of its Routed event. One row is one event, and what a restart
-    did to a message is a row, too; families are sorted by the message that they began with. Exit
-    code 1 if nothing is known of one of the ids.
-    """
+def run(ids: tuple[str, ...], sources: tuple[str, ...], **flags: Any) -> None:
+    """Run the job."""
     output = output_of(flags)
     job = job_of(flags)
     wanted = [number for text in (*ids, *sources) for number in _ids(text)]

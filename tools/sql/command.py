@@ -13,9 +13,9 @@ import click
 
 from daybook.server.kinds import Invalid, size
 from daybook.tools.entry import EXIT_INTERRUPTED
+from daybook.tools.extras import needs_extra
 from daybook.tools.history_options import data_option, history_options
 from daybook.tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, chosen
-from daybook.tools.pipeline import needs_extra
 
 FORMATS: Final = ("table", "csv", "json", "jsonl", "parquet")
 FORMAT_OF: Final = {

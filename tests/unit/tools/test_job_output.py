@@ -13,6 +13,7 @@ pa = pytest.importorskip("pyarrow")
 from daybook.tools.failures import describe  # noqa: E402
 from daybook.tools.jobs.output import write_file, written_whole  # noqa: E402
 from daybook.tools.journal_cli import cli  # noqa: E402
+from daybook.tools.pipeline import pipeline_group  # noqa: E402
 
 ROWS = pa.schema([("number", pa.int64())])
 
@@ -51,8 +52,6 @@ def test_errors_about_other_files_keep_their_names(tmp_path: Path) -> None:
 
 
 def test_archiving_offers_no_parquet_to_read() -> None:
-    from daybook.tools.jobs.archive import command  # noqa: PLC0415
-
-    options = {option for each in command.params for option in each.opts}
+    options = {option for each in pipeline_group.commands["archive"].params for option in each.opts}
     assert "--to" in options
     assert "--parquet" not in options

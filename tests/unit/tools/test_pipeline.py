@@ -14,8 +14,9 @@ from daybook.engine import events
 from daybook.engine.commands import OpenConnection, Send
 from daybook.journal.extras import install_command
 from daybook.tools.daybook import cli
+from daybook.tools.extras import EXTRA
 from daybook.tools.jobs.output import TABLE_ROWS, Output, write, write_file
-from daybook.tools.pipeline import EXTRA, JOBS
+from daybook.tools.pipeline import pipeline_group
 from tests.support.faults import appended, of_kind
 from tests.support.histories import some_history, write_history
 from tests.support.leaving import Leaving
@@ -91,10 +92,10 @@ def test_a_span_that_ends_before_it_begins(job: str, data: Path) -> None:
 def test_the_jobs_are_listed() -> None:
     result = pipeline("--help")
     assert result.exit_code == 0
-    assert all(f"  {name} " in result.output for name in JOBS)
+    assert all(f"  {name} " in result.output for name in pipeline_group.commands)
 
 
-@pytest.mark.parametrize("job", sorted(JOBS))
+@pytest.mark.parametrize("job", sorted(pipeline_group.commands))
 def test_every_job_has_help(job: str) -> None:
     result = pipeline(job, "--help")
     assert result.exit_code == 0, result.output

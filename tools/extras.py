@@ -1,0 +1,26 @@
+"""What to say when a package is missing that an extra of Daybook brings."""
+
+from typing import Final
+
+from daybook.journal.extras import install_command
+from daybook.tools.failures import Failure
+
+EXTRA: Final = {
+    "duckdb": "sql", "pyarrow": "sql", "sqlglot": "sql", "matplotlib": "plots",
+    "prompt_toolkit": "sql", "pygments": "sql", "pyspark": "spark", "deltalake": "delta",
+}  # fmt: skip
+"""The extra of Daybook that brings a package."""
+
+
+def needs_extra(error: ImportError, *, on_spark: bool = False) -> Failure:
+    """What to say when a package is missing; raises the error again if it is none of ours.
+
+    Where Spark was asked for, it names the extra of Spark, which brings everything a job needs.
+    """
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRA.get(package)
+    if extra is None:
+        raise error
+    if on_spark and extra == "sql":
+        extra = "spark"
+    return Failure(f"this needs {package}; install it with: {install_command(extra)}")
