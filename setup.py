@@ -36,12 +36,22 @@ def loses_meaning(source: str) -> bool:
     """Tell whether mypyc would change what the module means.
 
     It drops the keyword arguments of classes (`frozen`, `omit_defaults`, `gc`, ...) without a word,
-    and takes the defaults of fields that msgspec makes for values of the field's type.
+    takes the defaults of fields that msgspec makes for values of the field's type, and crashes when
+    an exception is thrown into a generator that yields while it handles another one.
     """
     return any(
-        isinstance(node, ast.ClassDef) and (node.keywords or "msgspec.field(" in ast.unparse(node))
+        (
+            isinstance(node, ast.ClassDef)
+            and (node.keywords or "msgspec.field(" in ast.unparse(node))
+        )
+        or (isinstance(node, ast.ExceptHandler) and yields(node))
         for node in ast.walk(ast.parse(source))
     )
+
+
+def yields(handler: ast.ExceptHandler) -> bool:
+    """Tell whether an exception handler yields."""
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(handler))
 
 
 def is_started(source: str) -> bool:

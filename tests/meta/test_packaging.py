@@ -104,6 +104,8 @@ def test_what_is_hot_is_compiled() -> None:
         ("class A(Struct):\n    x: list[int] = msgspec.field(default_factory=list)\n", True),
         ("class A(Struct):\n    x: int = 0\n", False),
         ("def f(x: int) -> int:\n    return g(x, y=1)\n", False),
+        ("try:\n    f()\nexcept KeyError:\n    with g():\n        yield 1\n", True),
+        ("try:\n    yield f()\nexcept KeyError:\n    g()\nfinally:\n    h()\n", False),
     ],
 )
 def test_what_the_compiler_would_change_is_left_alone(source: str, loses: bool) -> None:
