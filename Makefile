@@ -18,6 +18,12 @@ PIPELINE := $(VENV)/.pipeline
 TEST := $(VENV)/.test
 LINT := $(VENV)/.lint
 
+# Python compiles a module when it first imports it: that is less than all that is installed.
+INSTALL := -m pip install --quiet --no-compile
+# Tests turn warnings into errors, also those about the sources of packages, which compiling prints.
+COMPILE_ALL := -m compileall -qq -j 0
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
 # The environment of the compiled wheel.
 COMPILED := .venv-compiled
 COMPILED_MADE := $(COMPILED)/.made
@@ -64,26 +70,27 @@ $(MADE) $(COMPILED_MADE): | check-python
 	@touch $@
 
 $(BROKER): pyproject.toml setup.py $(MADE)
-	DAYBOOK_COMPILE=0 $(BIN)/python -m pip install --quiet --editable .
+	DAYBOOK_COMPILE=0 $(BIN)/python $(INSTALL) --editable .
 	@touch $@
 
 $(DEMO): pyproject.toml setup.py $(MADE)
-	DAYBOOK_COMPILE=0 $(BIN)/python -m pip install --quiet --editable '.[demo]'
+	DAYBOOK_COMPILE=0 $(BIN)/python $(INSTALL) --editable '.[demo]'
 	@touch $(BROKER) $@
 
 $(PIPELINE): pyproject.toml setup.py $(MADE)
-	DAYBOOK_COMPILE=0 $(BIN)/python -m pip install --quiet --editable '.[demo,plots,spark]'
+	DAYBOOK_COMPILE=0 $(BIN)/python $(INSTALL) --editable '.[demo,plots,spark]'
 	@touch $(BROKER) $(DEMO) $@
 
 # Dependency groups are known to pip since 25.1.
 $(TEST): pyproject.toml setup.py $(MADE)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	DAYBOOK_COMPILE=0 $(BIN)/python -m pip install --quiet --editable '.[all]' --group test
+	$(BIN)/python $(INSTALL) "pip>=25.1"
+	DAYBOOK_COMPILE=0 $(BIN)/python $(INSTALL) --editable '.[all]' --group test
+	$(BIN)/python $(COMPILE_ALL) $(VENV)/lib || true
 	@touch $(BROKER) $(DEMO) $(PIPELINE) $@
 
 # mypy reads the types of what the tests import.
 $(LINT): $(TEST)
-	$(BIN)/python -m pip install --quiet --group lint
+	$(BIN)/python $(INSTALL) --group lint
 	@touch $@
 
 dist/.compiled dist/.pure: $(SOURCES) | $(MADE)
@@ -94,13 +101,14 @@ dist/.compiled dist/.pure: $(SOURCES) | $(MADE)
 
 # The version stays the same from build to build, so pip must be made to replace it.
 $(COMPILED_BROKER): dist/.compiled $(COMPILED_MADE)
-	$(COMPILED)/bin/python -m pip install --quiet dist/*.whl
-	$(COMPILED)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	$(COMPILED)/bin/python $(INSTALL) dist/*.whl
+	$(COMPILED)/bin/python $(INSTALL) --no-deps --force-reinstall dist/*.whl
 	@touch $@
 
 $(COMPILED_TEST): pyproject.toml $(COMPILED_BROKER)
-	$(COMPILED)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(COMPILED)/bin/python -m pip install --quiet "$$(echo dist/*.whl)[all]" --group test
+	$(COMPILED)/bin/python $(INSTALL) "pip>=25.1"
+	$(COMPILED)/bin/python $(INSTALL) "$$(echo dist/*.whl)[all]" --group test
+	$(COMPILED)/bin/python $(COMPILE_ALL) $(COMPILED)/lib || true
 	@touch $@
 
 venv: $(LINT) ## make the virtual environment .venv with everything below
