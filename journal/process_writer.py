@@ -30,6 +30,7 @@ from struct import Struct
 from traceback import extract_tb
 from typing import Final, NoReturn
 
+from daybook.errors import cause_of
 from daybook.journal.batch import Batch, BatchLike
 from daybook.journal.errors import DiskFull, JournalError, JournalFailed
 from daybook.journal.journal import Journal
@@ -500,8 +501,8 @@ def _reason(error: Exception) -> str:
     """Return why the writer failed, for the log."""
     if isinstance(error, DiskFull):
         return (
-            f"there is no space for the remaining events ({error.__cause__}), and the broker is "
-            "stopping: they are lost; none of them was confirmed to a client. Free disk space or "
+            f"there is no room for what is still to be written ({cause_of(error)}), and the broker "
+            "ends: that is given up, and nobody was told that it happened. Free disk space or "
             "raise the quota before the next start."
         )
     if isinstance(error, JournalError):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from daybook.engine.events import KIND, CarriedDetail, RoutedDetail, decode_detail
 from daybook.engine.queues import StoreError
+from daybook.errors import cause_of
 from daybook.journal.disk import Disk
 from daybook.journal.segment import first_lsn_of
 from daybook.paging.carrying import located
@@ -65,6 +66,6 @@ def _misplaced(reader: ContentReader, lsn: int, message: int) -> str:
     try:
         reader.event(lsn, message)
     except StoreError as error:
-        if error.__cause__ is None:
+        if cause_of(error) is None:
             return str(error)
     return ""

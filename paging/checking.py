@@ -14,6 +14,7 @@ import numpy as np
 from daybook.engine.invariants import check as check_invariants
 from daybook.engine.message import LEVELS as LEVEL_COUNT
 from daybook.engine.state import State
+from daybook.errors import cause_of
 from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.format import Damage
@@ -204,7 +205,7 @@ def main(arguments: list[str]) -> int:
         return DAMAGED
     except IndexUnwritable as error:
         print(error, file=sys.stderr)
-        return 1 if isinstance(error.__cause__, UNREADABLE) else DAMAGED
+        return 1 if isinstance(cause_of(error), UNREADABLE) else DAMAGED
     except (OSError, MemoryError) as error:
         print(str(error) or "there is no memory for it", file=sys.stderr)
         return 1

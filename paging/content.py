@@ -459,8 +459,8 @@ class ContentReader:
         try:
             segment, offset = self._find(lsn)
             return self._decode(segment, offset, lsn)
-        except JournalError as error:
-            raise ContentError(str(error)) from error
+        except JournalError as damage:
+            raise ContentError(str(damage)) from damage
         except OSError as error:
             raise ContentError(
                 f"event {lsn} cannot be read from the journal: {error}. See that the segments can "

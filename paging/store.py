@@ -297,8 +297,8 @@ class IndexStore:
                 yield txn
         except (IndexDamaged, struct.error) as error:
             raise StoreDamaged(f"{error}. {self._remedy()}") from error
-        except IndexUnwritable as error:
-            raise StoreError(str(error)) from error
+        except IndexUnwritable as refusal:
+            raise StoreError(str(refusal)) from refusal
 
     def _map_anew(self) -> None:
         """Let go of the map: what was looked at stays in the memory of the process until then."""

@@ -167,11 +167,11 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except (lmdb.MapFullError, lmdb.MapResizedError):
         raise
-    except _DAMAGE as error:
+    except _DAMAGE as damage:
         raise IndexDamaged(
-            f"the index in {path} is damaged: {error}. It is derived from the journal and can be "
+            f"the index in {path} is damaged: {damage}. It is derived from the journal and can be "
             "deleted"
-        ) from error
+        ) from damage
     except (lmdb.Error, OSError) as error:
         raise IndexUnwritable(
             f"the index in {path} cannot be used: {error}. Check that the disk has space and "

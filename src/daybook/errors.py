@@ -50,3 +50,11 @@ Must never know any room: every room may import this module.
 
 class DaybookError(Exception):
     """Something that a person has to know or to set right; the text is a sentence for them."""
+
+
+def cause_of(error: BaseException) -> BaseException | None:
+    """Return the error that this one was raised from, or None.
+
+    Code that mypyc compiled ignores `from`, and has the error that was being handled as context.
+    """
+    return error.__cause__ or (None if error.__suppress_context__ else error.__context__)

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.meta import tree
+from tests.meta import tidy, tree
 from tests.support.building import build_wheel
 
 SCRIPTS = sorted(tree.project()["project"]["scripts"])
@@ -95,6 +95,25 @@ def test_what_is_hot_is_compiled() -> None:
     # Its details leave out defaults on disk, which is said by a keyword of the class.
     assert "engine/events.py" not in compiled
     assert not [name for name in compiled if name.endswith("__init__.py")]
+    assert not setup_script().COLD & set(compiled)
+    assert all((tree.ROOT / name).is_file() for name in setup_script().COLD)
+
+
+def test_a_name_of_caught_errors_has_one_type_where_code_is_compiled() -> None:
+    assert not [
+        finding
+        for name in setup_script().hot_modules()
+        for finding in tidy.mixed_errors(setup_script().PACKAGE / name)
+    ]
+
+
+def test_two_types_under_one_name_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.py"
+    body = "def f():\n    try:\n        g()\n    except KeyError as {0}:\n        h({0})\n"
+    path.write_text(body.format("error") + "    except OSError as error:\n        h(error)\n")
+    assert [finding.partition(": ")[2] for finding in tidy.mixed_errors(path)]
+    path.write_text(body.format("missing") + "    except OSError as error:\n        h(error)\n")
+    assert not list(tidy.mixed_errors(path))
 
 
 @pytest.mark.parametrize(

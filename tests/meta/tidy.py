@@ -51,6 +51,22 @@ def long_functions(path: Path) -> Iterator[str]:
                 yield f"{path}:{node.lineno}: {node.name} has {lines} lines, at most 70 are allowed"
 
 
+def mixed_errors(path: Path) -> Iterator[str]:
+    """Find functions that catch errors of two types under one name.
+
+    mypyc gives a variable the type that it has first, and refuses errors of another one.
+    """
+    for function in ast.walk(parse(path)):
+        if not isinstance(function, Function):
+            continue
+        types: dict[str, str] = {}
+        for node in ast.walk(function):
+            if isinstance(node, ast.ExceptHandler) and node.name and node.type:
+                caught = ast.unparse(node.type)
+                if types.setdefault(node.name, caught) != caught:
+                    yield f"{path}:{node.lineno}: '{node.name}' has two types; use two names"
+
+
 def long_files(path: Path) -> Iterator[str]:
     """Find files that are longer than 600 lines."""
     lines = len(path.read_text("utf-8").splitlines())

@@ -32,6 +32,7 @@ from daybook.paging.judging import DEADLY, check_apart, judge
 from daybook.paging.store import IndexStore
 from daybook.paging.structure import check_structure
 from daybook.paging.tables import IndexDamaged, open_for_reading
+from tests.support.compiled import replaces_parts
 from tests.support.leaving import Leaving
 from tests.support.queued import entries_of
 from tests.support.scenario import RETENTION, Step, play
@@ -185,6 +186,7 @@ def flip(file: Path, chance: random.Random, start: int, stop: int) -> int:
     return bit
 
 
+@replaces_parts
 def test_an_undamaged_one_is_right(sound: Sound, tmp_path: Path) -> None:
     """And there is some of everything in it."""
     assert in_a_process(lambda: use(sound, copied(sound, tmp_path / "data"))) == RIGHT
@@ -223,6 +225,7 @@ def test_a_flipped_bit_in_the_index(sound: Sound, tmp_path: Path, part: int) -> 
     print(f"DAYBOOK_SEED={FIRST} {came}")
 
 
+@replaces_parts
 def test_a_flipped_bit_in_a_cluster(sound: Sound, tmp_path: Path) -> None:
     """The journal has it all: nothing is wrong, and nothing is refused."""
     chance = random.Random(FIRST)

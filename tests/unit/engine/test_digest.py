@@ -11,6 +11,7 @@ from daybook.engine.commands import ClearDuplicateIds, PauseQueue, Room
 from daybook.engine.digest import _array_of, digest
 from daybook.engine.id_cache import IdCache
 from daybook.engine.state import State
+from tests.support.compiled import replaces_parts
 from tests.support.topology import create_queue
 from tests.support.world import World, fold
 
@@ -97,6 +98,7 @@ class ManyIds(IdCache):
         return bytes(MIB)
 
 
+@replaces_parts
 def test_it_takes_memory_for_one_address_at_a_time() -> None:
     """Each may remember thousands of ids, and there may be thousands of such addresses."""
     world = World()

@@ -1,15 +1,19 @@
 """Errors say what, where, and what would be right."""
 
+import ast
+
 import pytest
 
-import daybook.errors
+from daybook.errors import cause_of
 from daybook.journal import errors
 from daybook.journal.errors import ArchiveError, Corruption, JournalError, Locked, NewerFormat
+from tests.meta import tree
 
 
 def test_every_error_is_a_journal_error_and_drawn_in_the_tree() -> None:
-    tree = daybook.errors.__doc__
-    assert tree is not None
+    # Compiled modules have no docstring.
+    source = (tree.ROOT / "src" / "daybook" / "errors.py").read_text("utf-8")
+    drawn = ast.get_docstring(ast.parse(source)) or ""
     kinds = [
         value
         for value in vars(errors).values()
@@ -17,7 +21,7 @@ def test_every_error_is_a_journal_error_and_drawn_in_the_tree() -> None:
     ]
     assert len(kinds) == 9
     for kind in kinds:
-        assert kind.__name__ in tree
+        assert kind.__name__ in drawn
         assert kind.__doc__
 
 
@@ -37,3 +41,16 @@ def test_every_error_is_a_journal_error_and_drawn_in_the_tree() -> None:
 def test_texts(error: JournalError, says: list[str]) -> None:
     for words in says:
         assert words in str(error)
+
+
+def test_what_an_error_came_from() -> None:
+    with pytest.raises(JournalError) as caught:
+        try:
+            raise KeyError("x")
+        except KeyError as error:
+            raise JournalError("y") from error
+    assert isinstance(cause_of(caught.value), KeyError)
+    caught.value.__cause__ = None
+    assert cause_of(caught.value) is None
+    caught.value.__suppress_context__ = False
+    assert isinstance(cause_of(caught.value), KeyError), "what compiled code leaves"

@@ -9,6 +9,7 @@ from daybook.paging import carrying
 from daybook.paging.carrying import SWEEP_KEY, _forget, _sweep, located
 from daybook.paging.checked import Transaction
 from daybook.paging.tables import CARRIED, ID_KEY, META, Tables, open_for_writing
+from tests.support.compiled import replaces_parts
 from tests.support.written_index import DATA_ID
 
 
@@ -21,6 +22,7 @@ def carry(tables: Tables, txn: Transaction, message: int, lsn: int) -> None:
     txn.put(ID_KEY.pack(message), ID_KEY.pack(lsn), db=tables.db(CARRIED))
 
 
+@replaces_parts
 @pytest.mark.parametrize("seed", range(5))
 def test_what_left_is_swept_out_a_part_at_a_time(
     tables: Tables, seed: int, monkeypatch: pytest.MonkeyPatch

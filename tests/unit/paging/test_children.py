@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import daybook
 from daybook.paging.children import child_command
 
 TRAP = "raise SystemExit('a module of the working directory was run')\n"
@@ -41,6 +42,6 @@ def test_the_rooms_come_behind_the_standard_library_and_before_what_is_installed
 ) -> None:
     (tmp_path / "paths.py").write_text("import sys\ndef main(words): print(*sys.path, sep='\\n')\n")
     places = run("paths", folder=tmp_path, PYTHONPATH=str(tmp_path)).stdout.splitlines()
-    before = places[: places.index(str(ROOT / "src"))]
+    before = places[: places.index(str(Path(daybook.__file__).parents[1]))]
     assert os.path.dirname(os.__file__) in before  # noqa: PTH120
     assert not any(place.endswith("-packages") for place in before)

@@ -32,6 +32,7 @@ from daybook.paging.tables import (
     open_for_writing,
 )
 from tests.support.blocks import DATA_ID, blocks_of
+from tests.support.compiled import replaces_parts
 from tests.support.world import World
 from tests.support.written_index import write_journal
 from tests.unit.paging.test_index import no_file_above
@@ -113,6 +114,7 @@ def test_one_queue_is_left_to_the_journal(tmp_path: Path) -> None:
     assert files_in(tmp_path) == []
 
 
+@replaces_parts
 def test_of_two_the_one_that_fills_its_blocks_is_left_to_the_journal(tmp_path: Path) -> None:
     world = World()
     for number in range(400):
@@ -167,6 +169,7 @@ def test_a_cluster_goes_with_the_last_message_of_its_range(tmp_path: Path) -> No
     assert check(tmp_path) == len(world.journal)
 
 
+@replaces_parts
 def test_what_is_returned_is_live_again(tmp_path: Path) -> None:
     world = filled(100)
     index = indexed(tmp_path, world)
@@ -185,6 +188,7 @@ def test_what_is_returned_is_live_again(tmp_path: Path) -> None:
     assert bodies_of(world, tmp_path, queue) == right_of(queue)
 
 
+@replaces_parts
 def test_large_bodies_and_several_queues_are_left_to_the_journal(tmp_path: Path) -> None:
     world = World()
     connection = world.connect()
@@ -209,6 +213,7 @@ def test_large_bodies_and_several_queues_are_left_to_the_journal(tmp_path: Path)
     assert check(tmp_path) == len(world.journal)
 
 
+@replaces_parts
 def test_much_content_is_cut_into_several_clusters(tmp_path: Path) -> None:
     world = filled(400)
     with patch.object(clustering, "CLUSTER_BYTES_MAX", 20_000):
@@ -235,6 +240,7 @@ def test_files_that_a_death_left_behind_are_removed(tmp_path: Path) -> None:
     assert files_in(tmp_path) == [known.name]
 
 
+@replaces_parts
 def test_a_death_between_file_and_commit_costs_nothing(tmp_path: Path) -> None:
     world = filled(200)
     index = Index(tmp_path, DATA_ID)
@@ -251,6 +257,7 @@ def test_a_death_between_file_and_commit_costs_nothing(tmp_path: Path) -> None:
     assert check(tmp_path) == len(world.journal)
 
 
+@replaces_parts
 def test_a_full_disk_makes_no_cluster_and_no_failure(tmp_path: Path) -> None:
     world = filled(300)
     index = Index(tmp_path, DATA_ID)
@@ -356,6 +363,7 @@ def test_counts_that_do_not_fit(tmp_path: Path) -> None:
     index.close()
 
 
+@replaces_parts
 def test_small_clusters_are_merged(tmp_path: Path) -> None:
     world = filled(50)
     index = Index(tmp_path, DATA_ID)
@@ -384,6 +392,7 @@ def test_small_clusters_are_merged(tmp_path: Path) -> None:
     assert check(tmp_path) == len(world.journal)
 
 
+@replaces_parts
 def test_a_damaged_cluster_is_not_merged(tmp_path: Path) -> None:
     world = filled(100)
     index = indexed(tmp_path, world)
@@ -401,6 +410,7 @@ def test_a_damaged_cluster_is_not_merged(tmp_path: Path) -> None:
     index.close()
 
 
+@replaces_parts
 def test_large_clusters_are_left_alone_and_small_ones_between_them_are_not(tmp_path: Path) -> None:
     world = World()
     index = Index(tmp_path, DATA_ID)

@@ -10,6 +10,7 @@ from daybook.engine.commands import CarryChunk
 from daybook.engine.events import chunk_lsns
 from daybook.paging.checked import Transaction
 from daybook.paging.surveying import Survey
+from tests.support.compiled import replaces_parts
 from tests.support.leaving import Leaving
 from tests.support.world import World
 
@@ -111,6 +112,7 @@ def test_a_message_in_two_queues_weighs_once(leaving: Leaving) -> None:
         assert 1000 <= survey.weigh()[0].queued_bytes < 1100
 
 
+@replaces_parts
 def test_a_large_message_is_looked_for_where_it_was_routed(
     leaving: Leaving, monkeypatch: pytest.MonkeyPatch
 ) -> None:

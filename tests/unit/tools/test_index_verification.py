@@ -24,11 +24,15 @@ from daybook.paging.tables import (
 from daybook.tools.index_verification import copied_index
 from daybook.tools.journal_cli import cli
 from daybook.tools.verification import Verdict, verify_data
+from tests.support.compiled import replaces_parts
 from tests.support.leaving import Leaving
 from tests.support.scenario import play
 from tests.support.stored_rows import flip
 from tests.support.world import World
 from tests.support.written_index import DATA_ID
+
+pytestmark = replaces_parts
+"""Its clusters are smaller than any of the product."""
 
 
 @pytest.fixture
