@@ -158,16 +158,23 @@ def queue() -> None:
 def queue_list(data: Path, as_json: bool) -> None:
     """List all queues with what is in them and what went through."""
     rows = look_at_all(data, "queues", views.queues)
-    if as_json:
-        show_json_pretty(rows)
-        return
-    show_rows(QUEUE_COLUMNS, rows, MORE_QUEUE_COLUMNS)
+    show_rows(QUEUE_COLUMNS, rows, MORE_QUEUE_COLUMNS, as_json=as_json)
 
 
 def show_rows(
-    columns: tuple[str, ...], rows: list[dict[str, Any]], optional: tuple[str, ...] = ()
+    columns: tuple[str, ...],
+    rows: list[dict[str, Any]],
+    optional: tuple[str, ...] = (),
+    *,
+    as_json: bool = False,
 ) -> None:
-    """Show rows as a table with these columns; those that are optional may be left out."""
+    """Show rows as a table with these columns, or all of them as JSON.
+
+    A narrow terminal may omit `optional` columns.
+    """
+    if as_json:
+        show_json_pretty(rows)
+        return
     columns += optional
     show_table(
         [heading(column) for column in columns],
@@ -266,12 +273,10 @@ def address() -> None:
 def address_list(data: Path, as_json: bool) -> None:
     """List all addresses with their queues."""
     rows = look_at_all(data, "addresses", views.addresses)
-    if as_json:
-        show_json_pretty(rows)
-        return
-    for row in rows:
-        row["queues"] += ["..."] if row["queue_count"] > len(row["queues"]) else []
-    show_rows(ADDRESS_COLUMNS, rows, MORE_ADDRESS_COLUMNS)
+    if not as_json:
+        for row in rows:
+            row["queues"] += ["..."] if row["queue_count"] > len(row["queues"]) else []
+    show_rows(ADDRESS_COLUMNS, rows, MORE_ADDRESS_COLUMNS, as_json=as_json)
 
 
 @address.command("create")

@@ -11,7 +11,7 @@ import click
 from daybook.client.control import ControlError, ask
 from daybook.tools.administration import data_option, json_option, show_rows
 from daybook.tools.failures import Commands, Failure
-from daybook.tools.printing import show_json, show_json_pretty
+from daybook.tools.printing import show_json
 
 CONNECTION_COLUMNS: Final = ("connection", "user", "peer", "consumers", "transactions", "in_flight")
 MORE_CONNECTION_COLUMNS: Final = ("client_id", "protocol")
@@ -53,10 +53,7 @@ def connection() -> None:
 def connection_list(data: Path, as_json: bool) -> None:
     """List logged-in clients and their addresses."""
     rows = _all(data, "connections")
-    if as_json:
-        show_json_pretty(rows)
-    else:
-        show_rows(CONNECTION_COLUMNS, rows, MORE_CONNECTION_COLUMNS)
+    show_rows(CONNECTION_COLUMNS, rows, MORE_CONNECTION_COLUMNS, as_json=as_json)
 
 
 @connection.command("close")
@@ -96,7 +93,4 @@ def consumer() -> None:
 def consumer_list(data: Path, as_json: bool) -> None:
     """List consumers and their queues."""
     rows = _all(data, "consumers")
-    if as_json:
-        show_json_pretty(rows)
-    else:
-        show_rows(CONSUMER_COLUMNS, rows, MORE_CONSUMER_COLUMNS)
+    show_rows(CONSUMER_COLUMNS, rows, MORE_CONSUMER_COLUMNS, as_json=as_json)

@@ -205,14 +205,18 @@ def workplace(keep: Path | None) -> Iterator[Path]:
     yield keep
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--orders", type=click.IntRange(400), default=4000, show_default=True)
-@click.option(
-    "--keep",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
+orders_option = click.option(
+    "--orders", type=click.IntRange(400), default=4000, show_default=True
+)  # fmt: skip
+keep_option = click.option(
+    "--keep", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
     help="Work in this directory and leave it for a look.",
-)
+)  # fmt: skip
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@orders_option
+@keep_option
 @click.option("--json", "as_json", is_flag=True, help="Print the table alone, for programs.")
 def cli(orders: int, keep: Path | None, as_json: bool) -> None:
     """Kill a broker twice under load, and prove that nothing was lost or invented."""  # fmt: skip

@@ -18,7 +18,7 @@ import click
 import msgspec
 
 from daybook.client.control import ask
-from daybook.tools.demo import Broker, Demo, workplace
+from daybook.tools.demo import Broker, Demo, keep_option, orders_option, workplace
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.printing import show_table
 
@@ -150,13 +150,8 @@ def rows_of(data: str) -> list[dict[str, Any]]:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--orders", type=click.IntRange(400), default=4000, show_default=True)
-@click.option(
-    "--keep",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Work in this directory and leave it for a look, plots included.",
-)
+@orders_option
+@keep_option
 def cli(orders: int, keep: Path | None) -> None:
     """Kill a broker twice under load, and ask its history with SQL, jobs and Spark."""
     # stomp.py reports every connection that breaks, and here they break on purpose.
