@@ -2,19 +2,16 @@
 
 Modules:
 
-- `archive`: Archiving history as Parquet: sealed segments become files, and keep their proof.
-- `audit`: The audit: every message of a span is accounted for, queue by queue, and what cannot be
-  is told.
-- `audit_judge`: Judging what happened to one entry: a message in one queue, from Routed to its end.
-- `audit_lives`: Who was there when: the lives of queues, consumers and connections in an audited
-  span.
-- `audit_tables`: What the audit asks of an engine, as SQL over the table `audited`.
-- `audit_transactions`: Whether the transactions of a span are whole: their events lead up to their
-  commits.
+- `archive`: Archives history as Parquet: sealed segments become Parquet files with a proof.
+- `audit`: The audit: accounts for every message of a span, queue by queue, and reports every fault.
+- `audit_judge`: Judges the events of one entry: a message in one queue, from Routed to its end.
+- `audit_lives`: When queues, consumers and connections existed in an audited span.
+- `audit_tables`: The queries of the audit, as SQL over the table `audited`.
+- `audit_transactions`: Checks that the transactions of a span are complete: their events directly
+  precede the commits.
 - `defaults`: What jobs assume when nothing else is said. Imports nothing: `--help` shows it.
-- `latency`: How long messages take, where they come back, which are poison, and which consumers are
-  slow.
-- `latency_plots`: Pictures of the latency job's tables, as PNG files.
+- `latency`: Measures latencies, redelivery, poison messages and slow consumers.
+- `latency_plots`: Draws the latency job's tables as PNG files.
 - `latency_spread`: Percentiles of many values in little memory: counts by the first three digits of
   a value.
 - `latency_tables`: The queries of the latency job, as SQL over the table `measured`, and its result

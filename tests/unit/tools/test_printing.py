@@ -16,7 +16,8 @@ OPTIONAL = [column.replace("_", " ") for column in MORE_QUEUE_COLUMNS]
 HEADINGS = [column.replace("_", " ") for column in QUEUE_COLUMNS] + OPTIONAL
 NAMES = ["orders", "orders.eu.vat", "[bold]", "名前" * 10, "x" * 1500 + "middle" + "y" * 1500]
 ROWS = [
-    [name, name, 1, 0, 4, 22, 3, 1_234_567, 1_234_544, False, "multicast", 0, 5, 7] for name in NAMES
+    [name, name, 1, 0, 4, 22, 3, 1_234_567, 1_234_544, False, "multicast", 0, 5, 7]
+    for name in NAMES
 ]
 
 
