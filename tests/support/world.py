@@ -283,7 +283,7 @@ class World:
     def entries(self, name: str) -> list[Entry]:
         """All that is in the queue, in order of arrival, with content."""
         queue = self.queue(name)
-        there = (*queue.ready(), *queue.held(), *queue.entries.values())
+        there = (*queue.standing(), *queue.entries.values())
         found = {entry.message.id: entry for entry in there}
         for entry in found.values():
             if not entry.message.resident:
