@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -23,7 +23,7 @@ from rich.console import Console
 from bench.frames import LoadError
 from bench.load import MODES, Plan, measure
 from bench.report import Machine, Sample, describe_machine, print_report, summarise
-from bench.targets import TARGETS, Target, TargetError, target
+from bench.targets import TARGETS, DaybookTarget, Target, TargetError, target
 
 _PEERS: Final = ("rabbitmq", "activemq")
 _TABLE_COLUMNS: Final = 130
@@ -185,16 +185,26 @@ class Session:
         )
 
 
-def _present(
-    names: tuple[str, ...], settings: tuple[str, ...], python: str | None
-) -> tuple[list[Target], list[str]]:
+def _others(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    """Read NAME=PYTHON of other versions of Daybook."""
+    found = []
+    for value in values:
+        name, equals, python = value.partition("=")
+        if not name or not equals or not python or name in TARGETS:
+            raise click.BadParameter(f"{value!r} is no NAME=PYTHON with a name of its own")
+        found.append((name, python))
+    return tuple(found)
+
+
+def _present(asked: Sequence[Target]) -> tuple[list[Target], list[str]]:
     """Return the targets that can be started, and a note for each that cannot."""
     present, notes = [], []
-    for name in names:
-        one = target(name, settings, python)
+    for one in asked:
         missing = one.missing()
         if missing:
-            notes.append(f"{name} was not measured: {missing}")
+            notes.append(f"{one.name} was not measured: {missing}")
         else:
             present.append(one)
     return present, notes
@@ -226,6 +236,13 @@ def _present(
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="For daybook.")
 @click.option("--python", help="Interpreter whose installed Daybook is measured.")
 @click.option(
+    "--also",
+    multiple=True,
+    callback=_others,
+    metavar="NAME=PYTHON",
+    help="Another version of Daybook, installed with this interpreter; may be repeated.",
+)
+@click.option(
     "--data",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=Path(tempfile.gettempdir()),
@@ -252,6 +269,7 @@ def main(
     stall: float,
     settings: tuple[str, ...],
     python: str | None,
+    also: tuple[tuple[str, str], ...],
     data: Path,
     json_file: Path | None,
 ) -> None:
@@ -269,7 +287,9 @@ def main(
         queues=int(queues),
         stall_s=stall,
     )
-    present, notes = _present(targets, settings, python)
+    asked = [target(name, settings, python) for name in targets]
+    asked += [DaybookTarget(name, settings, other) for name, other in also]
+    present, notes = _present(asked)
     if not present:
         raise click.UsageError("; ".join(notes))
     machine = describe_machine(data)

@@ -198,15 +198,25 @@ class DaybookTarget:
     def missing(self) -> str:
         """Say so if there is no `daybook serve` to start."""
         if self._python is not None:
-            return "" if shutil.which(self._python) else f"there is no interpreter {self._python}"
+            if not shutil.which(self._python):
+                return f"there is no interpreter {self._python}"
+            script = self._command[0]
+            return "" if Path(script).exists() else f"there is no {script}"
         if importlib.util.find_spec("daybook.tools") is None:
-            return "neither this folder nor this environment has the module tools.daybook"
+            return "neither this folder nor this environment has the package daybook"
         return ""
+
+    @property
+    def _command(self) -> list[str]:
+        """What runs `daybook`: of another version, its script, whatever its modules are called."""
+        if self._python is None:
+            return [sys.executable, "-m", "daybook"]
+        return [str(Path(self._python).with_name("daybook"))]
 
     def start(self, directory: Path) -> Running:
         """Start `daybook serve` on a new data directory."""
         port = free_port()
-        command = [self._python or sys.executable, "-m", "daybook", "serve"]
+        command = [*self._command, "serve"]
         command += ["--data", str(directory / "data"), "--listen", f"stomp://127.0.0.1:{port}"]
         for setting in self._settings:
             command += ["--set", setting]

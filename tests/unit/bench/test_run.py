@@ -53,6 +53,30 @@ def test_the_floor_passes_every_verification_in_every_mode(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == [file]
 
 
+def test_another_version_is_measured_beside_this_one(tmp_path: Path) -> None:
+    file = tmp_path / "samples.json"
+    code, output = invoke(
+        *("--targets", "daybook", "--also", f"other={sys.executable}", "--modes", "roundtrip"),
+        *("--runs", "1", "--round-trips", "10", "--data", str(tmp_path), "--json", str(file)),
+    )
+    assert code == 0, output
+    record = msgspec.json.decode(file.read_bytes(), type=Record)
+    assert [one.target for one in record.samples] == ["daybook", "other"]
+
+
+@pytest.mark.parametrize("value", ["other", "=python3", "other=", "daybook=python3"])
+def test_a_version_needs_a_name_of_its_own(value: str) -> None:
+    code, output = invoke("--also", value)
+    assert code == 2
+    assert "is no NAME=PYTHON with a name of its own" in " ".join(output.split())
+
+
+def test_a_version_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    code, output = invoke("--targets", "daybook", "--python", str(tmp_path / "python"))
+    assert code == 2
+    assert "there is no interpreter" in " ".join(output.split())
+
+
 def test_an_interrupted_benchmark_reports_what_it_has_and_leaves_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench.run", "--targets", "floor", "--modes", "send"]
     command += ["--runs", "100", "--messages", "1000", "--warm-up", "0", "--data", str(tmp_path)]
@@ -98,8 +122,9 @@ def test_a_signal_waits_until_a_broker_has_started_or_stopped() -> None:
 
 def test_a_broker_that_does_not_start_is_a_failure_with_its_last_words(tmp_path: Path) -> None:
     python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho 'no such module'\nexit 3\n")
-    python.chmod(0o755)
+    for file in (python, tmp_path / "daybook"):
+        file.write_text("#!/bin/sh\necho 'no such module'\nexit 3\n")
+        file.chmod(0o755)
     code, output = invoke(
         *("--targets", "floor,daybook", "--modes", "send", "--runs", "1", "--messages", "1000"),
         *("--warm-up", "0", "--data", str(tmp_path), "--python", str(python)),
