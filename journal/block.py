@@ -149,7 +149,7 @@ class BlockCodec:
         assert len(heaps) == self.heap_count, "a list of strings is needed for each heap"
         lengths = columns[len(columns) - self.heap_count :]
         for heap, column in zip(heaps, lengths, strict=True):
-            assert len(heap) == sum(column), "the rows claim another length than their strings have"
+            assert len(heap) == sum(column), "lengths in the rows do not match their strings"
         order = form.narrow_first
         raw_rows = b"".join([columns[position] for position in order.positions])
         raw_heap = b"".join(heaps)

@@ -501,8 +501,8 @@ def _reason(error: Exception) -> str:
     """Return why the writer failed, for the log."""
     if isinstance(error, DiskFull):
         return (
-            f"there is no room for what is still to be written ({cause_of(error)}), and the broker "
-            "ends: that is given up, and nobody was told that it happened. Free disk space or "
+            f"there is no space for the remaining events ({cause_of(error)}), and the broker is "
+            "stopping: they are lost; none of them was confirmed to a client. Free disk space or "
             "raise the quota before the next start."
         )
     if isinstance(error, JournalError):

@@ -403,7 +403,7 @@ class _RawRows:
         """Raises Damage if a column has nulls that must not have any."""
         for name in (*_ROW_COLUMNS, *_HEAP_COLUMNS):
             if table.column(name).null_count:
-                raise Damage(f"column {name} has nulls, which it cannot have")
+                raise Damage(f"column {name} has nulls, which it must not have")
         self._columns: Final = [_integers(table.column(name)) for name in _ROW_COLUMNS]
         self._heaps: Final = [_Strings(table.column(name)) for name in _HEAP_COLUMNS]
 

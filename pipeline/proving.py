@@ -203,6 +203,10 @@ def _disagreements(
         end = segments[-1].last_hash
         if previous != end:
             yield f"follows a block with hash {previous}, but the archive ends with {end}"
+    else:
+        for one in segments:
+            if one.first_lsn < header.first_lsn <= one.last_lsn:
+                yield f"begins inside the archived segment {one.segment}"
 
 
 def _misfits(one: ArchivedSegment, other: ArchivedSegment) -> Iterator[str]:

@@ -12,12 +12,12 @@ import sys
 
 from daybook.tools.daybook import cli
 from daybook.tools.failures import run
-from daybook.tools.pipeline import JOBS, pipeline_group
+from daybook.tools.pipeline import pipeline_group
 
 
 def main() -> None:
     """Run the job that the arguments name, and exit as the command line does."""
-    spark = {name: {"engine": "spark"} for name in JOBS}
+    spark = {name: {"engine": "spark"} for name in pipeline_group.commands}
     pipeline_group.context_settings["default_map"] = spark
     sys.argv[1:1] = [str(pipeline_group.name)]
     run(cli, "daybook")

@@ -130,7 +130,7 @@ def test_after_an_error_nothing_is_written_any_more(seed: int, call: str) -> Non
         journal.append(make_batch(4, contents_of(4)))
     assert journal.durable_lsn == 3
     calls = disk.calls
-    with pytest.raises(JournalFailed, match="has failed before"):
+    with pytest.raises(JournalFailed, match="has already failed"):
         journal.append(make_batch(4, contents_of(4)))
     with pytest.raises(JournalFailed):
         journal.mark(1)
