@@ -457,9 +457,11 @@ class Session(Conversation):
                 at = body_at = position + len(before)
                 if behind:
                     end = data.find(behind, at, at + _SIMPLE_RECEIPT_BYTES)
+                    if end < 0:
+                        return position
                     receipt = data[at:end]
                     body_at = end + len(behind)
-                    if end < 0 or not receipt.isalnum():
+                    if not receipt.isalnum():
                         return position
             else:
                 end = data.find(_BLANK_LINE, position, position + reach)

@@ -107,6 +107,18 @@ def test_a_name_of_caught_errors_has_one_type_where_code_is_compiled() -> None:
     ]
 
 
+def test_slices_of_the_compiled_runtime_are_repaired_or_the_build_ends(tmp_path: Path) -> None:
+    script = setup_script()
+    runtime = tmp_path / "bytes_ops.c"
+    runtime.write_text(f"before\n{script.SLICE_WITHOUT_CHECK}\nbehind\n")
+    for _ in range(2):
+        script.repair_slices({str(tmp_path / "other.c"), str(runtime)})
+        assert runtime.read_text() == f"before\n{script.SLICE_AS_IT_SHOULD_BE}\nbehind\n"
+    runtime.write_text("something else")
+    with pytest.raises(SystemExit, match="slices bytes in a way that setup.py does not know"):
+        script.repair_slices({str(runtime)})
+
+
 def test_two_types_under_one_name_are_found(tmp_path: Path) -> None:
     path = tmp_path / "mixed.py"
     body = "def f():\n    try:\n        g()\n    except KeyError as {0}:\n        h({0})\n"

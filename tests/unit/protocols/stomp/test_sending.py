@@ -301,3 +301,15 @@ def test_content_length_is_given_once(version: str, second: str) -> None:
     output = peer.send(head.encode() + b"x\0")
     assert b"message:content-length is given more than once" in output
     assert peer.broker.of(Send) == []
+
+
+def test_sends_are_the_same_wherever_what_came_is_cut() -> None:
+    """Also right behind the part of a head that is like the one before it."""
+    head = "SEND\ndestination:/queue/a\ncontent-length:2\nreceipt:"
+    data = b"".join(f"{head}{number}\n\n{number:02}\0".encode() for number in range(3))
+    for cut in range(len(data)):
+        peer = connected()
+        peer.broker.commands.clear()
+        output = peer.send(data[:cut]) + peer.send(data[cut:])
+        assert [command.body for command in peer.broker.of(Send)] == [b"00", b"01", b"02"]
+        assert output.count(b"RECEIPT\n") == 3
