@@ -128,7 +128,7 @@ def repair_slices(sources: set[str]) -> None:
     text = Path(name).read_text("utf-8")
     if SLICE_AS_IT_SHOULD_BE not in text:
         if text.count(SLICE_WITHOUT_CHECK) != 1:
-            raise SystemExit(f"{name} slices bytes in a way that setup.py does not know: look there")
+            raise SystemExit(f"{name} slices bytes in a way that setup.py does not know; see there")
         changed = text.replace(SLICE_WITHOUT_CHECK, SLICE_AS_IT_SHOULD_BE)
         Path(name).write_text(changed, "utf-8")
 
