@@ -1,4 +1,4 @@
-"""Deciding what administrators and the configuration ask for."""
+"""Deciding on the commands of administrators and of the configuration."""
 
 from daybook.engine import events
 from daybook.engine.commands import (
@@ -85,7 +85,7 @@ def delete_address(core: Core, command: DeleteAddress) -> int | Refusal:
 
 
 def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
-    """Create a queue and, if need be, its address."""
+    """Create a queue and, if it does not exist, its address."""
     wanted = command.definition
     wrong = (
         check_name("queue", wanted.name)
@@ -152,7 +152,7 @@ def pause_queue(core: Core, command: PauseQueue) -> int | Refusal:
 
 
 def resume_queue(core: Core, command: ResumeQueue) -> int | Refusal:
-    """Deliver again from a queue."""
+    """Resume delivering from a queue."""
     return _set_paused(core, command.queue, paused=False)
 
 
@@ -175,7 +175,7 @@ def _set_paused(core: Core, name: str, *, paused: bool) -> int | Refusal:
 
 
 def purge_queue(core: Core, command: PurgeQueue) -> int | Refusal:
-    """Remove what is ready or held in a queue, a part at a time; 0 says that nothing was left."""
+    """Remove ready and held messages of a queue, a part at a time; 0 says that nothing was left."""
     queue = _find_queue(core, command.queue)
     if isinstance(queue, Refusal):
         return queue

@@ -1,8 +1,8 @@
-"""`apply`: the only code that changes the logical state, the same live and in every fold.
+"""`apply`: the only code that changes the logical state, alike live and in every fold.
 
-One function a kind, all of one shape: (state, lsn, row, detail, headers, body). They trust the
-event, because it was decided by `decide` or checked by the journal; an event that does not fit the
-state is a bug of ours or of the journal's keeper and raises `MisfitError`.
+One function for each kind, all with the same parameters: (state, lsn, row, detail, headers, body).
+They trust the event, because it was decided by `decide` or checked by the journal. An event that
+does not fit the state is a bug of this broker or damage to the journal, and raises `MisfitError`.
 """
 
 from collections.abc import Callable
@@ -50,11 +50,11 @@ from daybook.errors import DaybookError
 
 
 class MisfitError(DaybookError):
-    """An event does not fit the state that the events before it made."""
+    """An event does not fit the state that results from the events before it."""
 
 
 _PLAIN: Final = events.RoutedDetail()
-"""What a Routed without a detail says."""
+"""The detail of a Routed whose detail is empty."""
 
 Apply: TypeAlias = Callable[[State, int, Row, bytes, bytes, bytes], None]
 
@@ -81,7 +81,7 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
 
 
 def enter(state: State, lsn: int, queue: Queue, message: Message) -> None:
-    """What Routed means for one queue: a new entry, behind all others of its priority."""
+    """Apply Routed to one queue: add a new entry, behind all others of its priority."""
     entry = Entry(message)
     queue.added += 1
     queue.newest = message.id
@@ -103,7 +103,7 @@ def delivered(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, b
 
 
 def take_off(lsn: int, queue: Queue, entry: Entry, consumer: Consumer, delivery_count: int) -> None:
-    """What Delivered means."""
+    """Apply Delivered."""
     if entry.state != READY:
         raise MisfitError(f"event {lsn}: message {entry.message.id} delivered while not ready")
     queue.withdraw(entry, IN_FLIGHT)
@@ -125,7 +125,7 @@ def acknowledged(
 
 
 def settle(lsn: int, queue: Queue, entry: Entry) -> None:
-    """What Acknowledged means."""
+    """Apply Acknowledged."""
     _leave(lsn, queue, entry)
     queue.acknowledged += 1
 
@@ -155,7 +155,7 @@ def _leave(lsn: int, queue: Queue, entry: Entry) -> None:
 
 
 def returned(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
-    """An entry in flight is ready again, in its place, with the count that the event says."""
+    """An entry in flight is ready again, in its place, with the delivery count of the event."""
     queue = state.queues[row[QUEUE]]
     entry = queue.get(row[MESSAGE])
     if row[FLAGS] & REDELIVERED:
@@ -259,7 +259,7 @@ def removed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, bod
 
 
 def nothing(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
-    """Events that are there to be known and change nothing."""
+    """Events that record a fact and change nothing."""
 
 
 def connection_opened(
@@ -275,7 +275,7 @@ def connection_opened(
 def connection_closed(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
-    """A connection goes; what hung on it went by events of its own."""
+    """A connection is removed; events before this one removed what belonged to it."""
     connection = state.connections.pop(row[CONNECTION])
     if connection.consumers:
         raise MisfitError(f"event {lsn}: connection {connection.id} closed with consumers")
@@ -303,7 +303,7 @@ def consumer_attached(
 def consumer_detached(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
-    """A consumer goes; what it had in flight was returned before."""
+    """A consumer is removed; what it had in flight was returned before."""
     consumer = state.consumers.pop(row[CONSUMER])
     if consumer.unacked:
         raise MisfitError(f"event {lsn}: consumer {consumer.id} detached with deliveries in flight")
@@ -334,7 +334,7 @@ def address_updated(
 def address_deleted(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
-    """An address goes; its queues went before."""
+    """An address is removed; its queues were deleted before."""
     address = state.addresses[row[ADDRESS]]
     if address.anycast or address.multicast:
         raise MisfitError(f"event {lsn}: address {address.name} deleted with queues")
@@ -349,7 +349,7 @@ def queue_created(
     address = state.addresses[row[ADDRESS]]
     definition = definition_in(QueueDefinition, decoded, state.texts, address.name)
     queue = Queue(row[QUEUE], definition, address)
-    # Only where history is told from its middle on.
+    # Only where history is read from its middle on.
     queue.deleting = decoded.deleting
     state.add_queue(queue)
     state.next_queue = queue.id + 1
@@ -378,7 +378,7 @@ def queue_updated(
 def queue_deleted(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
-    """A queue goes; its messages and consumers went before."""
+    """A queue is removed; its messages and consumers were removed before."""
     queue = state.queues[row[QUEUE]]
     if queue.message_count or queue.consumers:
         raise MisfitError(f"event {lsn}: queue {queue.name} deleted while in use")
@@ -388,21 +388,21 @@ def queue_deleted(
 def queue_paused(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
-    """A queue stops to deliver."""
+    """A queue stops delivering."""
     state.queues[row[QUEUE]].paused = True
 
 
 def queue_resumed(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
-    """A queue delivers again."""
+    """A queue resumes delivering."""
     state.queues[row[QUEUE]].paused = False
 
 
 def settings_changed(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
-    """Other address settings are in force."""
+    """New address settings are in force."""
     decoded = cast(events.SettingsDetail, events.decode_detail(events.SETTINGS_CHANGED, detail))
     state.settings = Settings.from_dict(decoded.settings)
     state.journal_non_persistent = decoded.journal_non_persistent
@@ -453,7 +453,8 @@ def duplicate_ids_cleared(
 def broker_started(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
-    """All that does not outlive a broker goes; deliveries in flight return with their counts."""
+    """Everything that does not survive a restart is removed; deliveries in flight return with their
+    counts."""
     for consumer in list(state.consumers.values()):
         for message_id in sorted(consumer.unacked, reverse=True):
             entry = consumer.unacked[message_id]

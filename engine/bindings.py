@@ -1,4 +1,4 @@
-"""Bindings: what leads a message from an address into a queue (ADR 35).
+"""Bindings: each routes messages of an address into one queue (ADR 35).
 
 A binding is derived from the definition of its queue; when that changes, a new one replaces it.
 Must never know which queue is chosen where several are bound.
@@ -11,10 +11,10 @@ from daybook.engine.queues import Queue
 
 
 class Binding:
-    """A queue bound to an address: by which routing type, and with which filter.
+    """The fact that a queue is bound to an address, with its routing type and filter.
 
-    `address` is the name that messages are sent to. `matcher` is the compiled filter, made when it
-    is first needed.
+    `address` is the name that messages are sent to. `matcher` is the compiled filter, compiled when
+    it is first needed.
     """
 
     __slots__ = ("address", "filter", "matcher", "queue", "routing_type")
@@ -28,7 +28,7 @@ class Binding:
 
 
 NO_BINDINGS: Final[list[Binding]] = []
-"""The bindings of all addresses that have none; nobody changes it."""
+"""The bindings of every address without any; must not be changed."""
 
 
 def bound(bindings: list[Binding], binding: Binding) -> list[Binding]:

@@ -1,8 +1,8 @@
 """The broker as a deterministic state machine: commands in, events and effects out.
 
-The only door to the engine. `handle` answers one command, `dispatch` hands out what became
-deliverable, `take` gives the events decided since the last `take` to whoever writes them down. See
-ADR 2.
+The only entry point of the engine. `handle` answers one command, `dispatch` delivers what became
+deliverable, `take` returns the events decided since the last `take`, to be written to the journal.
+See ADR 2.
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ from daybook.engine.residency import relieve
 from daybook.engine.state import Address, State
 
 EVICT_LEAST: Final = 100
-"""How many entries leave memory at least, each time that it is gone on with."""
+"""The least number of entries that leave memory in each slice of `page_out`."""
 
 _PRIORITIES: Final = frozenset(range(PRIORITIES))
 
@@ -130,39 +130,41 @@ class Broker(Core):
         self._to_relieve: deque[Address] = deque()
 
     def configure(self, options: Options) -> None:
-        """Put other options in force."""
+        """Put new options in force."""
         self.options = options
         limits.guard_all(self)
         self.review_due = True
 
     def report_disk(self, text: str) -> None:
-        """Take note that the disk is full, by what people are to be told; empty: it is not."""
+        """Note that the disk is full, with the text that clients are to see; an empty text: it is
+        not."""
         self.disk_full = text
         limits.guard_all(self)
 
     def report_memory(self, text: str) -> None:
-        """Take note that memory is full, by what people are to be told; empty: it is not."""
+        """Note that memory is full, with the text that clients are to see; an empty text: it is
+        not."""
         self.memory_full = text
         limits.guard_all(self)
 
     def report_objects(self, full: str, over: str) -> None:
-        """Take note that no more queues, addresses and ids fit, or (`over`) no consumers either."""
+        """Note that no more queues, addresses and ids fit, or (`over`) no consumers either."""
         self.objects_full = full
         self.objects_over = over
 
     def hold(self, text: str, policy: str) -> None:
-        """Take no messages for what `text` says, empty: take them again. The policy is BLOCK, or
-        FAIL, whatever the addresses say; consumers go on."""
+        """Accept no messages for the reason in `text`; an empty text: accept them again. The policy
+        is BLOCK or FAIL and overrides those of the addresses; consumers continue."""
         self.held = text
         self.held_policy = policy
         limits.guard_all(self)
 
     def handle(self, command: commands.Command, now: int) -> int | Refusal:
-        """Decide on a command; `now` is microseconds since 1970, as the clock says it, even if it
-        went back: order is told by LSNs, and what expires goes by one clock.
+        """Decide on a command; `now` is microseconds since 1970 by the clock, even if the clock was
+        set back: LSNs define the order, and all expiry uses this one clock.
 
-        The answer is a Refusal, or the LSN that must be durable before anybody is told (0: nothing
-        to wait for). For OpenConnection and Attach that LSN is also the new id.
+        The answer is a Refusal, or the LSN that must be durable before the client gets its answer
+        (0: nothing to wait for). For OpenConnection and Attach that LSN is also the new id.
         """
         self.now = now
         self.budget.spent += 1
@@ -185,32 +187,32 @@ class Broker(Core):
             delivery.dispatch(self)
 
     def look_again(self, now: int) -> None:
-        """Have the next dispatch look at queues that could not be read a while ago."""
+        """Make the next dispatch try again the queues that could not be read some time ago."""
         if self.unreadable or self.held_again:
             self.now = now
             unreadable.wake(self)
 
     @property
     def has_more(self) -> bool:
-        """Whether `go_on` has anything to do."""
+        """Whether `go_on` has work left."""
         return slices.has_more(self)
 
     def go_on(self, now: int) -> None:
-        """Do a slice of what goes on by itself."""
+        """Do a slice of the work that needs no command (`engine.slices`)."""
         self.now = now
         slices.go_on(self)
 
     def page_out(self) -> int:
-        """Leave to the store what need not be in memory, as far as it is indexed; return how many.
+        """Move to the store what need not be in memory, as far as it is indexed; return how many.
 
-        No event and no decision: nothing shows of it. What is left to do when others are to have
-        their turn is done by `page_out_more`.
+        No event and no decision: what is delivered does not depend on it. What is left when the
+        turn's budget is spent is done by `page_out_more`.
         """
         self._to_relieve = deque(each for each in self.state.addresses.values() if each.paging)
         return self.page_out_more()
 
     def page_out_more(self) -> int:
-        """Go on with `page_out`; return how many entries left memory."""
+        """Continue `page_out`; return how many entries left memory."""
         store = self.state.store
         evicted = 0
         while store is not None and self._to_relieve:
@@ -242,19 +244,19 @@ class Broker(Core):
         return batch
 
     def outcome(self, since: int) -> Outcome | None:
-        """Say what became of the message that events behind `since` are about.
+        """Return what became of the message that the events behind `since` are about.
 
-        To be asked right after `handle`. None if no event tells, as in an open transaction.
+        To be called right after `handle`. None if no event says it, as in an open transaction.
         """
         return outcome_of(self.state, self.pending, since)
 
     @property
     def retry_due(self) -> bool:
-        """Whether some of what is held is to be tried again."""
+        """Whether some held messages are to be tried again."""
         return self.held_changed or bool(self.held_walk)
 
     def wakes(self, now: int) -> bool:
-        """Whether something that is scheduled may be due, so that `DeliverDue` is to be handled."""
+        """Whether a scheduled message may be due, so that `DeliverDue` must be handled."""
         return now // 1000 >= self.state.wake_at
 
     @property

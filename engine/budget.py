@@ -1,9 +1,9 @@
-"""How much the engine may still do before others have their turn (ADR 27).
+"""The work that the engine may still do before others have their turn (ADR 27).
 
 Work is counted, not timed: the engine knows no clock, and a run stays reproducible. A unit is what
-a plain send costs; whatever touches more than one entry counts each. Who calls the engine says how
-much it may do; whoever works long asks `is_spent` between steps, stops, and is called again. Nobody
-has to: without a limit all is done at once, and the state that it leads to is the same.
+a plain send costs; a function that touches several entries counts each of them. The caller of the
+engine sets the budget. Long work asks `is_spent` between steps, stops, and is called again. A
+budget is optional: without a limit all work is done at once, and leads to the same state.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ NO_LIMIT: Final = 1 << 62
 
 
 class Budget:
-    """Units that were ever spent, and how many may be before others have their turn."""
+    """Units spent so far, and how many may be spent before others have their turn."""
 
     __slots__ = ("limit", "spent")
 
@@ -21,7 +21,7 @@ class Budget:
         self.limit: int = NO_LIMIT
 
     def allow(self, units: int) -> None:
-        """Allow so many more from here on."""
+        """Allow so many more units."""
         self.limit = self.spent + units
 
     @property
@@ -31,5 +31,5 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether others are to have their turn."""
+        """Whether it is time for others to have their turn."""
         return self.spent >= self.limit

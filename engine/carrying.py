@@ -1,7 +1,7 @@
-"""Recording what retention does: content written again, and segments that left.
+"""Recording the work of retention: content written again, and segments removed.
 
-A carried message keeps its id, its places and its count; only where its content is found changes,
-which is no part of the logical state. Must never know segments, or what is to be carried.
+A carried message keeps its id, its places and its count; only where its content is stored changes,
+which is no part of the logical state. Must never know segments, or which messages to carry.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from daybook.engine.message import Message
 from daybook.engine.state import State
 
 SLICE_ENTRIES: Final = 2_000
-"""How many entries are looked at in one go."""
+"""How many entries are looked at in one step."""
 
 
 def carry(core: Core, command: Carry) -> int:
@@ -62,11 +62,11 @@ def note_segments_removed(core: Core, command: NoteSegmentsRemoved) -> int:
 
 
 def large_before(state: State, last_lsn: int) -> Iterator[list[Message]]:
-    """Find the large messages in memory that have chunks at an event or before it.
+    """Find the large messages in memory that have chunks at or before an event.
 
-    Each list is what a slice of all queues has, often empty, so that a caller with clients to serve
-    can pause in between. What moves meanwhile may be missed: it is a new message then, whose own
-    event says where its chunks are.
+    Each list belongs to a slice of all queues and is often empty, so that a caller that serves
+    clients can pause in between. Messages that move meanwhile may be missed: each is a new message
+    then, whose own event says where its chunks are.
     """
     found: list[Message] = []
     looked = 0
@@ -92,7 +92,7 @@ def large_before(state: State, last_lsn: int) -> Iterator[list[Message]]:
 def relocate(message: Message, kind: int, detail: bytes) -> None:
     """Give a message in memory the chunks that an event of this kind lists.
 
-    Where content is found is no part of the logical state, so no event says that it is done.
+    Where content is stored is no part of the logical state, so no event records this.
     """
     decoded = events.decode_detail(kind, detail)
     if isinstance(decoded, events.RoutedDetail | events.CarriedDetail):

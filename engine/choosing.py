@@ -1,18 +1,19 @@
-"""Choosing who gets what: entries in order meet consumers that can take them.
+"""Choosing the consumer of each entry, among those that can take it.
 
-Strict priority between levels, first in first out within; round robin between the consumers that
-can take: `Queue.next_consumer` is whose turn it is, and moves when somebody was served. There are
-two loops, of which the second knows all rules, and a queue that needs none of them has the first;
-`tests/property/test_choosing.py` has both choose alike.
+Strict priority between levels, first in first out within a level, round robin between the consumers
+that can take. `Queue.next_consumer` is the consumer whose turn it is; it moves when one was served.
+There are two loops: the second follows all rules, the first is for queues that need none of them.
+`tests/property/test_choosing.py` checks that both choose alike.
 
-- **In turn**: whoever can take gets the head of the queue.
+- **In turn**: the next consumer that can take gets the head of the queue.
 - **By rules**: each consumer has a cursor in each level (`Consumer.passed`): the position up to
-  which it has seen everything and wanted none of it. What comes back behind a cursor sets it back.
-  So a consumer never waits behind messages that are not for it, wherever they are, and a dispatch
-  costs what is new, not the backlog.
+  which it has seen every entry and wanted none. An entry that returns behind a cursor sets the
+  cursor back. So a consumer never waits behind messages that are not for it, wherever they are, and
+  a dispatch costs as much as there are new entries, not as the backlog.
 
-A rule of who comes first belongs into `_in_order`, one of who may have what into `_next_taker`, one
-that leaves messages in the queue moves the cursor. Must never know how a delivery is told.
+A rule about the order of consumers belongs in `_in_order`, one about which consumer may have an
+entry in `_next_taker`; a rule that leaves messages in the queue moves the cursor. Must never know
+how a delivery is sent.
 """
 
 from collections.abc import Iterator
@@ -32,13 +33,13 @@ DELIVERY_UNITS: Final = 2
 CONSUMERS_SHIFT: Final = 6
 """Asking consumers whether they can take costs one unit for 2 to this power."""
 TURN_ENTRIES: Final = 5_000
-"""How many entries of a queue are looked at by rules before others have their turn."""
+"""How many entries of a queue are checked by rules before others have their turn."""
 
 
 def dispatch_queue(core: Core, queue: Queue) -> None:
     """Deliver from a queue until nothing is ready or nobody can take it.
 
-    If others are to have their turn before that, the queue is then among `core.later`.
+    If the budget is spent before that, the queue is then in `core.later`.
     """
     if queue.selective_count:
         choose_by_rules(core, queue)
@@ -109,7 +110,7 @@ def _hand_out(core: Core, queue: Queue, priority: int, entries: list[Entry]) -> 
             return
         position = entry.position
         if all(position <= each.passed.get(priority, NOTHING_PASSED) for each in able):
-            # Who had not passed it can take no more: it is not to be looked at now.
+            # The consumers that have not passed it can take no more: skip it for now.
             continue
         if entry.message.expires and is_expired(core, queue, entry):
             queue.make_resident(entry)
@@ -129,7 +130,8 @@ def _hand_out(core: Core, queue: Queue, priority: int, entries: list[Entry]) -> 
 
 
 def _next_taker(queue: Queue, entry: Entry, priority: int) -> Consumer | None:
-    """Return who gets an entry, and note whose turn is next; None if nobody wants it now."""
+    """Return the consumer that gets an entry, and note whose turn is next; None if none wants it
+    now."""
     for place, consumer in _in_order(queue):
         if not can_take(consumer):
             continue
@@ -142,7 +144,7 @@ def _next_taker(queue: Queue, entry: Entry, priority: int) -> Consumer | None:
 
 
 def _in_order(queue: Queue) -> Iterator[tuple[int, Consumer]]:
-    """The consumers in the order in which they are asked, each with its place."""
+    """Iterate over the consumers in the order in which they are asked, each with its place."""
     consumers = queue.consumers
     count = len(consumers)
     for step in range(count):

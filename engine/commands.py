@@ -1,7 +1,7 @@
 """Commands: what sessions, timers and administrators ask of the broker.
 
-A command may be refused and is not journaled; what it leads to is. All ids are the integers that
-the broker gave out (see ADR 2). A virtual host is always `default` for now.
+A command may be refused and is not journaled; the events that it leads to are. All ids are the
+integers that the broker assigned (see ADR 2). The virtual host is always `default` for now.
 """
 
 from typing import Any
@@ -33,9 +33,9 @@ class OpenConnection(Command):
 
 
 class RefuseConnection(Command):
-    """A peer was not let in; journaled, so that attempts can be counted afterwards.
+    """A peer was refused; journaled, so that attempts can be counted later.
 
-    `count` is how many such refusals there were, of one peer or of several.
+    `count` is how many such refusals there were, for one peer or several.
     """
 
     reason: int
@@ -60,15 +60,15 @@ class CloseConnection(Command):
 
 
 class Attach(Command, gc=True):
-    """Start to consume. Answered with the consumer's id.
+    """Start consuming. Answered with the consumer's id.
 
     Which queue: `queue` if given (fully qualified name, on `address`); the durable subscription
     named `durable_name` if given (created, or rebound to `address` and `filter`); else an anycast
     queue named as the address (`routing_type` ANYCAST) or a temporary queue on the address
     (MULTICAST). `acknowledges` false means that a delivery counts as acknowledged when it is sent.
-    Deliveries go on while one of the two credits, of messages and of bytes of bodies, is positive;
-    `credit_policy` says how it returns (`engine.settlements`); `Credit` always gives more.
-    `receiver` is handed back in effects and means nothing to the engine.
+    Messages are delivered while one of the two credits, of messages and of bytes of bodies, is
+    positive; `credit_policy` says how it returns (`engine.settlements`); `Credit` always gives
+    more. `receiver` is handed back in effects and means nothing to the engine.
     """
 
     connection: int
@@ -87,7 +87,7 @@ class Attach(Command, gc=True):
 
 
 class Detach(Command):
-    """Stop to consume, cleanly: what was in flight returns and the attempt does not count.
+    """Stop consuming, cleanly: what was in flight returns and the attempt does not count.
 
     `delete_durable` also deletes the durable subscription's queue.
     """
@@ -103,15 +103,14 @@ class DeleteSubscription(Command):
 
 
 class Send(Command):
-    """Send a message to an address, or straight to a queue (`queue`, fully qualified name).
+    """Send a message to an address, or directly to a queue (`queue`, fully qualified name).
 
-    `routing_type` None means any. `expires` is milliseconds since 1970, 0 for never.
-    `transaction` is the name of one that is open on the connection, or None.
-    `headers` are in the format that `format` names, as flags do (`engine.formats`). The body of a
-    large message came by `Chunk` before: `chunks` are the answers to those, in order, `body_bytes`
-    its whole length, and `body` is empty. `duplicate_id` is what its sender calls it to have it
-    known again, or empty; chunks whose answer was 0 were not kept, because the address had it
-    already.
+    `routing_type` None means any. `expires` is milliseconds since 1970, 0 for never. `transaction`
+    is the name of one that is open on the connection, or None. `headers` are in the format that
+    `format` names, as flags do (`engine.formats`). The body of a large message came by `Chunk`
+    before: `chunks` are the answers to those, in order, `body_bytes` its whole length, and `body`
+    is empty. `duplicate_id` is the id by which its sender wants duplicates detected, or empty;
+    chunks whose answer was 0 were not stored, because the address had the message before.
     """
 
     connection: int
@@ -131,11 +130,11 @@ class Send(Command):
 
 
 class Chunk(Command):
-    """Take a piece of the body of a large message; answered with the LSN of its event, or with 0
+    """Accept a piece of the body of a large message; answered with the LSN of its event, or with 0
     for a message that the address had before.
 
-    `send` is the command that is to come when the body is whole: the first piece (`previous` 0) is
-    refused if it would be. `previous` is the answer to the piece before.
+    `send` is the command that follows when the body is complete: the first piece (`previous` 0) is
+    refused if that send would be. `previous` is the answer to the piece before.
     """
 
     send: Send
@@ -162,21 +161,21 @@ class Begin(Command):
 
 
 class Commit(Command):
-    """Carry out a transaction, whole or not at all."""
+    """Carry out a transaction, completely or not at all."""
 
     connection: int
     transaction: str
 
 
 class Rollback(Command):
-    """Forget a transaction; what it acknowledged stays with its consumer."""
+    """Discard a transaction; the deliveries that it settled stay with their consumers."""
 
     connection: int
     transaction: str
 
 
 class ExpireTransactions(Command):
-    """Roll back what has been open for longer than `timeout_us` microseconds."""
+    """Roll back the transactions that have been open for longer than `timeout_us` microseconds."""
 
     timeout_us: int
 
@@ -190,14 +189,14 @@ class Credit(Command):
 
 
 class Room(Command):
-    """A connection can have `bytes` more of deliveries on the way between engine and socket."""
+    """A connection has room for `bytes` more of deliveries between engine and socket."""
 
     connection: int
     bytes: int
 
 
 class DeliverDue(Command):
-    """Make ready what is scheduled and due, at most `limit` entries.
+    """Make scheduled entries that are due ready, at most `limit`.
 
     `Broker.more_scheduled` says if some are left.
     """
@@ -206,13 +205,14 @@ class DeliverDue(Command):
 
 
 class ExpireDue(Command):
-    """Expire what is due, at most `limit` entries; `Broker.more_due` says if some are left."""
+    """Expire entries that are due, at most `limit`; `Broker.more_due` says if some are left."""
 
     limit: int = 1000
 
 
 class RetryHeld(Command):
-    """Try again to move what is held, at most `limit`; `Broker.retry_due` says if it is wanted."""
+    """Try again to move what is held, at most `limit`; `Broker.retry_due` says if this is
+    needed."""
 
     limit: int = 500
 
@@ -239,14 +239,14 @@ class CreateQueue(Command):
 
 
 class DeleteQueue(Command):
-    """Delete a queue that is empty and has no consumers, or with `force` whatever it has."""
+    """Delete a queue that is empty and has no consumers, or with `force` regardless of both."""
 
     queue: str
     force: bool = False
 
 
 class ClearDuplicateIds(Command):
-    """Have an address forget the ids of the messages that it had."""
+    """Make an address forget the ids of the messages that it had."""
 
     address: str
 
@@ -258,7 +258,7 @@ class PauseQueue(Command):
 
 
 class ResumeQueue(Command):
-    """Deliver again from a queue."""
+    """Resume delivering from a queue."""
 
     queue: str
 
@@ -266,8 +266,8 @@ class ResumeQueue(Command):
 class PurgeQueue(Command):
     """Remove messages of a queue that are ready or held, at most `limit`.
 
-    `through` (LSN, 0 for all there are) leaves alone what came later. The answer is 0 when there
-    was nothing to remove.
+    Messages that came after `through` (LSN, 0 for no limit) stay. The answer is 0 when there was
+    nothing to remove.
     """
 
     queue: str
@@ -276,7 +276,7 @@ class PurgeQueue(Command):
 
 
 class ReleaseHeld(Command):
-    """Make held messages of a queue ready again, at most `limit`; else like PurgeQueue."""
+    """Make held messages of a queue ready again, at most `limit`; otherwise like PurgeQueue."""
 
     queue: str
     through: int = 0
@@ -293,8 +293,8 @@ class ChangeSettings(Command, gc=True):
 class Start(Command):
     """The broker starts to serve; what recovery found goes into `BrokerStarted`.
 
-    `skipped` is how many LSNs nobody may get, because they may have been told before they were
-    lost.
+    `skipped` is how many LSNs must not be assigned, because clients may have learned them before a
+    crash lost them.
     """
 
     version: str
@@ -305,9 +305,9 @@ class Start(Command):
 
 
 class Withhold(Command):
-    """Deliver a message of a queue no more until the broker starts again; it stays in the queue.
+    """Stop delivering a message of a queue until the broker starts again; it stays in the queue.
 
-    Nothing is journaled: whether its content can be read is for the next broker to find out.
+    Nothing is journaled: the next broker finds out whether the content can be read.
     """
 
     queue: int
@@ -315,9 +315,9 @@ class Withhold(Command):
 
 
 class Carry(Command, kw_only=True):
-    """Write the content of a queued message again; `before` is the event that has it now.
+    """Write the content of a queued message again; `before` is the event that contains it now.
 
-    Of a large message `chunks` are the answers to `CarryChunk`, and there is no body.
+    A large message has `chunks`, the answers to `CarryChunk`, and no body.
     """
 
     message: int

@@ -50,7 +50,7 @@ def open_connection(core: Core, command: OpenConnection) -> int | Refusal:
 
 
 def refuse_connection(core: Core, command: RefuseConnection) -> int:
-    """Record that somebody was not let in."""
+    """Record that a peer was refused."""
     detail = events.ConnectionDetail(
         protocol=command.protocol,
         peer=command.peer,
@@ -65,9 +65,9 @@ def refuse_connection(core: Core, command: RefuseConnection) -> int:
 
 
 def close_connection(core: Core, command: CloseConnection) -> int | Refusal:
-    """End a connection with everything that hangs on it, as far as this turn allows.
+    """End a connection with everything that belongs to it, as far as the budget allows.
 
-    A connection that was lost is closed to the end without being asked for again.
+    A connection that was lost is closed completely without another command.
     """
     closing = core.closing.get(command.connection)
     if closing is None:
@@ -88,7 +88,7 @@ def _begin_close(core: Core, connection: Connection, reason: int, text: str) -> 
 
 
 def close(core: Core, closing: Closing) -> int:
-    """Go on with the end of a connection; return its LSN, 0 if there is more to do."""
+    """Continue closing a connection; return its LSN, 0 if there is more to do."""
     connection = closing.connection
     for transaction in list(connection.transactions.values()):
         end(core, connection, transaction, closing.reason, "")
@@ -111,7 +111,7 @@ def close(core: Core, closing: Closing) -> int:
 
 
 def room(core: Core, command: Room) -> int | Refusal:
-    """Note how many more bytes of deliveries a connection can have on the way."""
+    """Note how many more bytes of deliveries a connection has room for."""
     connection = core.state.connections.get(command.connection)
     if connection is None:
         return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
@@ -123,7 +123,7 @@ def room(core: Core, command: Room) -> int | Refusal:
 
 
 def start(core: Core, command: Start) -> int:
-    """Begin to serve: what did not outlive the last broker goes, by this one event."""
+    """Begin to serve: this one event removes what did not survive the last broker."""
     detail = events.BrokerStartedDetail(
         version=command.version,
         cut_bytes=command.cut_bytes,
@@ -141,7 +141,7 @@ def start(core: Core, command: Start) -> int:
 
 
 def checkpoint(core: Core, command: Checkpoint) -> int | Refusal:
-    """Record the digest of a state that was, so that whoever folds can compare."""
+    """Record the digest of an earlier state, so that folds can compare theirs."""
     if not 0 < command.lsn < core.next_lsn:
         return Refusal(Code.INVALID, f"event {command.lsn} has not been decided")
     return core.emit(
@@ -151,7 +151,7 @@ def checkpoint(core: Core, command: Checkpoint) -> int | Refusal:
 
 
 def stop(core: Core, command: Stop) -> int:
-    """Stop cleanly. Deliveries in flight return and count: nobody knows how far they got."""
+    """Stop cleanly. Deliveries in flight return and count: it is unknown how far they got."""
     core.budget.limit = NO_LIMIT
     for closing in list(core.closing.values()):
         close(core, closing)
@@ -169,7 +169,7 @@ def stop(core: Core, command: Stop) -> int:
 
 
 def change_settings(core: Core, command: ChangeSettings) -> int | Refusal:
-    """Put other address settings in force, if they differ from those that are."""
+    """Put new address settings in force, if they differ from the present ones."""
     wrong = problems(command.settings)
     if wrong:
         return Refusal(Code.INVALID, "; ".join(wrong))

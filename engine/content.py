@@ -1,8 +1,8 @@
-"""Content of messages, read: the registry of formats, and a typed view of what headers say.
+"""Reading the content of messages: the registry of formats, and a typed view of headers.
 
-All readers of headers ask a `View`; only the codec of a format takes its bytes apart. To add a
+All code that reads headers asks a `View`; only the codec of a format parses its bytes. To add a
 format, write a codec and add a line here. Headers pass through the broker as they arrived. A
-session that does not speak the format of a message writes what the view says. Must never know a
+session that does not speak the format of a message writes what the view returns. Must never know a
 protocol.
 """
 
@@ -54,10 +54,11 @@ class Described(Protocol):
 
 
 class View:
-    """What a message says, with types. Headers are parsed on the first question, and only once.
+    """The headers and facts of a message, typed. Headers are parsed at the first question, and only
+    once.
 
     `message_id` is the broker's id. Priority, persistence and expiry (milliseconds since 1970, 0
-    for never) are what the broker goes by. `body_bytes` is the length of the body.
+    for never) are those that the broker uses. `body_bytes` is the length of the body.
     """
 
     __slots__ = (
@@ -88,14 +89,14 @@ class View:
 
     @property
     def standard(self) -> Standard:
-        """What headers say in every format."""
+        """The properties that every format has."""
         if self._standard is None:
             self._standard = self._codec.standard(self._headers)
         return self._standard
 
     @property
     def properties(self) -> dict[str, Value]:
-        """What the application says of the message, by name; not to be changed."""
+        """The properties that the application set, by name; must not be changed."""
         if self._properties is None:
             self._properties = self._codec.properties(self._headers)
         return self._properties
@@ -107,7 +108,7 @@ class View:
         return self._codec.first(self._headers, name)
 
     def lines(self) -> bytes:
-        """Return what the headers say as header lines: as they are, or translated.
+        """Return the headers as header lines: as they are, or translated.
 
         A property without a name cannot be translated, and is left out.
         """
@@ -128,7 +129,8 @@ def view_of(message: Described) -> View:
 
 
 def text_of(value: Value) -> str:
-    """Return a value as header lines have it: truth in lower case, bytes as hexadecimal digits."""
+    """Return a value in the form of header lines: booleans in lower case, bytes as hexadecimal
+    digits."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.hex() if isinstance(value, bytes) else str(value)

@@ -1,8 +1,8 @@
 """What all deciding functions share: the state to read, and `emit`, the only way to change it.
 
 Invariants: a command is refused before its first `emit`; `emit` packs an event and applies it in
-the same breath, so the journal and the state cannot disagree; time comes in with commands, as the
-clock told it.
+one step, so the journal and the state cannot disagree; time comes with commands, as the clock gave
+it.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,8 @@ PACK: Final = ROW_STRUCT.pack
 PACK_BARE: Final = BARE_STRUCT.pack
 DELIVERY_COUNT_MAX: Final = 65_535
 LSNS_RESERVED: Final = 16_384
-"""How far behind the last durable LSN one may be told of before it is durable itself (ADR 23)."""
+"""How far behind the last durable LSN an event may be whose LSN clients may learn before it is
+durable (ADR 23)."""
 
 
 class Options(msgspec.Struct):
@@ -54,8 +55,9 @@ class Options(msgspec.Struct):
     `compile_filter` turns the text of a filter into a `Filter` and raises ValueError with a
     sentence if it cannot; None means that there is no filter language. `global_max_*` are the
     limits of the broker, 0 or less for none; so is `max_transactions_memory`, the limit of all open
-    transactions together, and so are limits by user. Without `persist_id_cache` the ids of messages
-    are remembered in memory only. `lsns_reserved` is how many LSNs a start after a crash skips.
+    transactions together, and so are the limits per user. Without `persist_id_cache` the ids of
+    messages are remembered in memory only. `lsns_reserved` is how many LSNs a start after a crash
+    skips.
     """
 
     persist_delivery_count_before_delivery: bool = True
@@ -74,7 +76,7 @@ class Options(msgspec.Struct):
 
 
 class Closing:
-    """A connection that is being closed. `is_left` says that nobody asks for it again."""
+    """A connection that is being closed. `is_left` says that no further command asks for it."""
 
     __slots__ = ("connection", "is_left", "reason", "text")
 
@@ -86,7 +88,7 @@ class Closing:
 
 
 class Emptying:
-    """A queue that was deleted and still holds messages, and why and by whom."""
+    """A queue that was deleted and still holds messages, with the reason and the connection."""
 
     __slots__ = ("connection", "queue", "reason")
 
@@ -111,27 +113,27 @@ class Core:
         self.effects: list[tuple[Consumer, Message, int, bool, int]] = []
         self.more_due = False
         self.more_scheduled = False
-        # Whether what is held may have somewhere to go by now, and the walk over it: ids of queues
-        # to go, and how far it is in the last of them.
+        # Whether an address may accept held messages by now, and the walk over them: ids of the
+        # queues still to visit, and the position in the last of them.
         self.held_changed = bool(state.holding)
         self.held_walk: list[int] = []
         self.held_place = NOTHING_PASSED
-        # When what is held because it could not be read is tried again, 0 if nothing is.
+        # When held messages that could not be read are tried again, 0 if there are none.
         self.held_again = 0
         self._last_detail = "", b""
-        # How much is done before others have their turn, and what then goes on by itself
+        # How much work may be done before others have their turn, and the work that then remains
         # (`engine.slices`): connections to close, and queues to empty and delete.
         self.budget = Budget()
         self.closing: dict[int, Closing] = {}
         self.emptying: dict[int, Emptying] = {}
-        # What is full, and what that means to addresses (`engine.limits`).
+        # What is full, and what that means for addresses (`engine.limits`).
         self.sizes = Sizes()
         self.line = Line()
         self.transactions = OpenTransactions()
         # What a connection may have in flight, in bytes.
         self.unacked_max = UNLIMITED
         self.disk_full = ""
-        # What the broker is short of memory for, as sentences for who is refused; empty if it is
+        # What the broker is short of memory for, as sentences for refused clients; empty if it is
         # not: messages; queues, addresses and ids; and even consumers.
         self.memory_full = ""
         self.objects_full = ""
@@ -145,13 +147,13 @@ class Core:
         self.resized: dict[int, Address] = {}
         self.opened: dict[int, Address] = {}
         self.notices: list[str] = []
-        # Queues whose next messages cannot be read: until when they are let alone, and why.
+        # Queues whose next messages cannot be read: until when they are left alone, and why.
         self.unreadable: dict[int, tuple[int, str]] = {}
 
     def emit(self, row: Row, detail: bytes = b"", headers: bytes = b"", body: bytes = b"") -> int:
         """Record an event and apply it; return its LSN.
 
-        With the flag BODY_OMITTED headers and body are applied and not recorded.
+        With the flag BODY_OMITTED headers and body are applied but not recorded.
         """
         lsn = self.next_lsn
         pending = self.pending
@@ -187,7 +189,7 @@ class Core:
     ) -> int:
         """Emit the Routed of a message to one queue, with no detail but a transaction.
 
-        The same as `emit`, written out because it is done for every message.
+        The same as `emit`, written out because it runs for every message.
         """
         lsn = self.next_lsn
         self.next_lsn = lsn + 1
@@ -226,7 +228,7 @@ class Core:
         return lsn
 
     def _transaction_detail(self, transaction: str) -> bytes:
-        """The detail of a Routed that says nothing but its transaction; the last one is kept."""
+        """Return the detail of a Routed that has only a transaction; the last one is cached."""
         name, detail = self._last_detail
         if name != transaction:
             detail = events.encode_detail(events.RoutedDetail(transaction=transaction))
@@ -236,7 +238,7 @@ class Core:
     def emit_delivered(self, entry: Entry, consumer: Consumer, delivery_count: int) -> int:
         """Emit the Delivered of an entry.
 
-        The same as `emit`, written out because it is done for every message.
+        The same as `emit`, written out because it runs for every message.
         """
         message = entry.message
         queue = consumer.queue
@@ -288,22 +290,22 @@ class Core:
         self.state.store.fill([message])
 
     def touch(self, queue: Queue) -> None:
-        """Have the next dispatch look at a queue."""
+        """Make the next dispatch look at a queue."""
         self.touched[queue.id] = queue
 
     def resize(self, address: Address) -> None:
-        """Have the next dispatch look at the size of an address."""
+        """Make the next dispatch look at the size of an address."""
         self.resized[address.id] = address
 
     def accepts(self, binding: Binding, message: Message) -> bool:
-        """Whether the filter of a binding, if it has one, lets a message through."""
+        """Whether a message passes the filter of a binding, if it has one."""
         matcher = binding.matcher
         if matcher is None and binding.filter and self.options.compile_filter is not None:
             matcher = binding.matcher = self.options.compile_filter(binding.filter)
         return matcher is None or matcher.matches(message)
 
     def skip(self, count: int) -> None:
-        """Use up LSNs for nothing: they may have been told to clients before they were lost."""
+        """Skip LSNs: clients may have learned them before a crash lost them."""
         packed = PACK_BARE(*events.row(events.SKIPPED, time=self.now))
         self.pending.rows.extend([packed] * count)
         self.next_lsn += count
@@ -311,7 +313,8 @@ class Core:
     def early_gate(self, message: Message) -> int:
         """Return what must be durable before clients learn the id of a non-persistent message.
 
-        That is not its own event, but one so near that a start after a crash skips its id.
+        That is not its own event, but an earlier one, near enough that a start after a crash skips
+        its id.
         """
         reserved = self.options.lsns_reserved
         return message.id - reserved if message.id > reserved else 0

@@ -1,7 +1,7 @@
-"""What addresses and queues are: their attributes, each listed once (DESIGN, section 12).
+"""The definitions of addresses and queues: each attribute is listed once (DESIGN, section 12).
 
 A definition is the same struct in commands, events, the index, the digest, views and the control
-socket; the tables of configuration keys and the options of the command line are drawn from
+socket; the tables of configuration keys and the options of the command line are derived from
 `requestable`. A new attribute is a field at the end with a default, which is what journals and
 indexes from before it mean. Must never know what the attributes do.
 """
@@ -30,22 +30,22 @@ SHARED_TEXTS_MAX: Final = 10_000
 
 
 class Requestable(msgspec.Struct, frozen=True):
-    """Marks an attribute that administrators and the configuration may ask for, and says of it
-    what people read. `least` is the smallest value of a number."""
+    """Marks an attribute that administrators and the configuration may ask for, with its
+    description for users. `least` is the smallest value of a number."""
 
     doc: str
     least: int = 0
 
 
 class Detail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Base of all details of events: encoded as a map, absent fields have their default."""
+    """Base of all details of events: encoded as a map; absent fields have their default."""
 
 
 _D = TypeVar("_D", bound=Detail)
 
 
 class AddressDefinition(Detail, frozen=True):
-    """An address: virtual host, name and routing types; whether it was made by being used."""
+    """An address: virtual host, name and routing types; whether it was created on demand."""
 
     host: str = "default"
     name: str = ""
@@ -54,10 +54,10 @@ class AddressDefinition(Detail, frozen=True):
 
 
 class QueueDefinition(Detail, frozen=True):
-    """A queue: what it takes and how long it lives; who made it, if it stays.
+    """A queue: what it accepts, how long it lives, and the user who created it, if it stays.
 
-    `owner` is the connection that a temporary queue ends with, `user` the login that is charged
-    with a queue that stays.
+    `owner` is the connection that a temporary queue ends with, `user` the login to which a queue
+    that stays is counted.
     """
 
     name: str = ""
@@ -79,7 +79,7 @@ class QueueDefinition(Detail, frozen=True):
 
 
 class Attribute(msgspec.Struct, frozen=True):
-    """An attribute that can be asked for: field, key in the configuration, and what it may be.
+    """An attribute that can be asked for: field, key in the configuration, and its possible values.
 
     `kind` is bool, int or str; `choices` are the values of a str that has few, `least` the smallest
     of an int.
@@ -94,7 +94,7 @@ class Attribute(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """How the configuration and the command line spell it."""
+        """Its spelling in the configuration and on the command line."""
         return self.field.replace("_", "-")
 
 
@@ -118,32 +118,32 @@ QUEUE_ATTRIBUTES: Final = requestable(QueueDefinition)
 
 
 def not_requestable(definition: QueueDefinition) -> list[str]:
-    """Return the attributes that have not their default and cannot be asked for."""
+    """Return the attributes that differ from their default and cannot be asked for."""
     asked = {"name", *(attribute.field for attribute in QUEUE_ATTRIBUTES)}
     return [name for name in values_beyond(definition, 0) if name not in asked]
 
 
 def is_as_requested(found: QueueDefinition, wanted: QueueDefinition) -> bool:
-    """Say whether a queue has all attributes that can be asked for as they are wanted."""
+    """Whether all attributes of a queue that can be asked for are as wanted."""
     names = [attribute.field for attribute in QUEUE_ATTRIBUTES]
     return all(getattr(found, name) == getattr(wanted, name) for name in names)
 
 
 class SharedTexts:
-    """Texts that many definitions have alike, each kept once: names of users, filters, types."""
+    """Texts that occur in many definitions, each kept once: names of users, filters, types."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
 
     def share(self, value: Any) -> Any:
-        """Return the value, or one that is equal to it and was met before."""
+        """Return the value, or an equal one that was passed before."""
         if len(self._known) >= SHARED_TEXTS_MAX:
             self._known.clear()
         return self._known.setdefault(value, value)
 
 
 class _Shape:
-    """How to read a definition off a struct that has its fields, and which of them are shared."""
+    """How to read a definition from a struct that has its fields, and which of them are shared."""
 
     def __init__(self, kind: type[Detail]) -> None:
         fields = msgspec.structs.fields(kind)
@@ -160,9 +160,9 @@ _SHAPES: Final = {kind: _Shape(kind) for kind in (AddressDefinition, QueueDefini
 
 
 def definition_in(kind: type[_D], source: Any, texts: SharedTexts, name: str = "") -> _D:
-    """Return the definition that a struct with all of its fields has, made of shared texts.
+    """Return the definition that the fields of a struct contain, made of shared texts.
 
-    `name` is a text that its name may be equal to; names as such are not shared.
+    `name` is a text that its name may equal; names themselves are not shared.
     """
     shape = _SHAPES[kind]  # type: ignore[index]
     values = list(shape.values_of(source))
@@ -174,12 +174,12 @@ def definition_in(kind: type[_D], source: Any, texts: SharedTexts, name: str = "
 
 
 def with_changes(definition: _D, detail: Detail, fields: tuple[str, ...]) -> _D:
-    """Return a definition with these attributes as the detail of an event has them."""
+    """Return a definition in which these attributes have the values in the detail of an event."""
     return msgspec.structs.replace(definition, **{name: getattr(detail, name) for name in fields})
 
 
 def values_beyond(definition: Detail, known: int) -> dict[str, Any]:
-    """Return the attributes behind the first `known` that have not their default, by name."""
+    """Return the attributes after the first `known` that differ from their default, by name."""
     return {
         field.name: value
         for field in msgspec.structs.fields(definition)[known:]

@@ -1,7 +1,7 @@
-"""Dispatching: every queue that was touched is looked at, and who gets what of it is chosen.
+"""Dispatching: looks at every queue that was touched, and delivers what is ready.
 
-Who that is says `engine.choosing`, what a delivery is `engine.handing`. When others are to have
-their turn, what is left is looked at by the next dispatch.
+`engine.choosing` chooses the consumer, `engine.handing` makes the delivery. When the budget is
+spent, the next dispatch continues.
 """
 
 from typing import Final
@@ -17,9 +17,9 @@ TOUCHED_SHIFT: Final = 3
 
 
 def dispatch(core: Core) -> None:
-    """Look at every queue touched, and at those that this touches in turn; then at sizes.
+    """Look at every touched queue, and at those that this touches in turn; then at sizes.
 
-    When others are to have their turn, what is left is looked at by the next dispatch.
+    When the budget is spent, the next dispatch continues with the rest.
     """
     while core.touched:
         touched = core.touched
@@ -38,10 +38,10 @@ def dispatch(core: Core) -> None:
             _count(core, queue)
         if is_cut:
             if last in core.later:
-                # The one that was cut short comes behind the others.
+                # The one that was cut short goes behind the others.
                 core.later[last] = core.later.pop(last)
             break
-    # What was touched meanwhile waits as well.
+    # Queues that were touched meanwhile wait as well.
     if core.touched:
         core.later.update(core.touched)
         core.touched = {}

@@ -1,9 +1,9 @@
 """Deciding how a message leaves its queue for a dead letter address or an expiry address.
 
-The entry leaves, and a copy with a new id and headers that say where it came from goes to the
-target (fact sheet of Artemis, sections 4 and 5). Invariant: what a target address is configured for
-is never dropped for want of a queue there. It is held (ADR 25), unless `dead-letter-policy` is
-DROP. Must never know who walks what is held.
+The entry leaves, and a copy with a new id, and headers that say where it came from, goes to the
+target (fact sheet of Artemis, sections 4 and 5). Invariant: a message with a configured target
+address is never dropped because no queue there takes it. It is held (ADR 25), unless
+`dead-letter-policy` is DROP. Must never know how held messages are walked.
 """
 
 from typing import Final
@@ -31,7 +31,7 @@ _REPLACED: Final = (
 
 
 def is_used_up(core: Core, queue: Queue, delivery_count: int) -> bool:
-    """Say whether a message had its last attempt. In a dead letter address it never has."""
+    """Whether a message had its last attempt. In a dead letter address it never has."""
     address = queue.address.name
     settings = core.state.settings.resolve(address)
     limit = settings.max_delivery_attempts
@@ -41,7 +41,7 @@ def is_used_up(core: Core, queue: Queue, delivery_count: int) -> bool:
 def expiry_address(core: Core, queue: Queue, entry: Entry) -> str:
     """Return where an entry goes when its time has passed, empty for nowhere.
 
-    That goes by the address that the message was sent to, if it still exists.
+    It depends on the address that the message was sent to, if that still exists.
     """
     address = core.state.addresses.get(entry.message.address_id, queue.address)
     return core.state.settings.resolve(address.name).expiry_address
@@ -55,7 +55,7 @@ def expire(core: Core, queue: Queue, entry: Entry) -> None:
         extra: dict[str, Value] = {"_AMQ_ACTUAL_EXPIRY": core.now // 1000}
         why = _move_out(core, queue, entry, target, extra, kind=events.EXPIRED)
     else:
-        # Without an address expiry is meant to end the message.
+        # Without an expiry address, expiry ends the message.
         _leave(core, queue, entry, kind=events.EXPIRED, reason=events.NO_EXPIRY_ADDRESS)
     if why and not entry.held:
         hold(core, queue, entry, events.EXPIRY, why)
@@ -64,8 +64,8 @@ def expire(core: Core, queue: Queue, entry: Entry) -> None:
 def dead_letter(core: Core, queue: Queue, entry: Entry) -> str:
     """Take an entry out of its queue because its attempts are used up.
 
-    If it has nowhere to go nothing happens, and the answer is why: the caller holds it. Else the
-    answer is empty. Raises ContentError, and then it is where it was.
+    If it has nowhere to go, nothing happens and the answer is the reason: the caller holds it.
+    Otherwise the answer is empty. Raises ContentError; the entry is then where it was.
     """
     settings = core.state.settings.resolve(queue.address.name)
     target = settings.dead_letter_address
@@ -104,7 +104,7 @@ def hold(core: Core, queue: Queue, entry: Entry, reason: int, why: str) -> int:
 def _move_out(
     core: Core, queue: Queue, entry: Entry, target: str, extra: dict[str, Value], *, kind: int
 ) -> str:
-    """Move an entry to a target address; return why it has to stay, empty if it left."""
+    """Move an entry to a target address; return why it must stay, empty if it left."""
     message = entry.message
     copy = message
     queues: list[Queue] = []
@@ -113,7 +113,7 @@ def _move_out(
         copy = _copy_for(core, queue, message, address, extra)
         queues = select(core, address, None, copy)
     if all(each.definition.temporary for each in queues):
-        # A subscription that comes and goes is no place to keep what must not be lost.
+        # A subscription that comes and goes is no place for messages that must not be lost.
         settings = core.state.settings.resolve(queue.address.name)
         if settings.dead_letter_policy == HOLD:
             refused = f"no queue of address '{target}' takes it"
@@ -143,10 +143,10 @@ def _leave(
 
 
 def _home(core: Core, target: str) -> Address | str:
-    """Return a target address with a queue that stays, or why there is none.
+    """Return a target address with a queue that stays, or the reason why there is none.
 
-    One that does not exist is created with an anycast queue of its name: to drop what nobody asked
-    to drop would be worse than one queue more.
+    A missing one is created with an anycast queue of its name: one more queue is better than
+    dropping messages that nobody asked to drop.
     """
     address = find_address(core, target)
     bound = address.queues() if address is not None else []

@@ -1,10 +1,10 @@
 """The digest of the logical state: equal digests mean equal states.
 
-It contains everything but entries as it is, and of the entries of each queue how many there are and
-the sum of their hashes modulo 2^64 (ADR 7). So it depends neither on where entries live nor on the
-order in which they came, and whoever folds can keep it up to date instead of counting anew. Left
-out: volatile inputs, derived data, and content, which never changes and is proven by the journal's
-chain.
+It contains everything except entries as it is; for the entries of each queue it contains their
+number and the sum of their hashes modulo 2^64 (ADR 7). So it depends neither on where entries are
+stored nor on the order in which they came, and a fold can keep it up to date without counting
+again. Left out: volatile inputs, derived data, and content, which never changes and is proven by
+the journal's chain.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from hashlib import _Hash as Hash
 
 Rows: TypeAlias = tuple[int, Iterable[Any]]
-"""How many there are of something, and what the digest has of each."""
+"""The number of some things, and the part of the digest for each."""
 
 ADDRESS_ATTRIBUTES: Final = 4
-"""The digest always has the first attributes of an address, up to `auto_created` ..."""
+"""The digest always contains the first attributes of an address, up to `auto_created` ..."""
 QUEUE_ATTRIBUTES: Final = 7
-"""... and of a queue, up to `owner`. Later ones only where they have not their default, so that
-digests from before there were such attributes stay as they were."""
+"""... and of a queue, up to `owner`. Later ones only where they differ from their default, so that
+digests from before these attributes existed stay the same."""
 PARTS: Final = 7
 """Addresses, queues, connections, consumers, settings, counters, sums."""
 U64: Final = (1 << 64) - 1
 STATE_HELD: Final = 3
-"""What stands for the state of an entry that is held ..."""
+"""The number for the state of an entry that is held ..."""
 STATE_SCHEDULED: Final = 4
 """... and of one that is scheduled."""
 STATES: Final = {HELD_LEVEL: STATE_HELD, SCHEDULED_LEVEL: STATE_SCHEDULED}
-"""By level, where the level says the state."""
+"""By level, for levels that imply the state."""
 HASH_START: Final = 0x9E3779B97F4A7C15
 HASH_FACTORS: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
@@ -52,7 +52,7 @@ def digest(state: State) -> str:
 
 
 def combine(state: State, sums: dict[int, tuple[int, int]]) -> str:
-    """Return the digest of a state whose entries are known: by queue how many, and their sum.
+    """Return the digest of a state, given the number and the sum of the entries of each queue.
 
     What is hashed is one MessagePack array, encoded a piece at a time: an address that remembers
     ids is large, and a thousand of them must not be in memory twice.
@@ -110,7 +110,7 @@ def entry_hash(queue_id: int, entry: Entry) -> int:
     # Rotated by 32 bits, so that an id of more has its upper bits below, and none is lost.
     place = (queue_id << 32 | queue_id >> 32) & U64
     value = _mix(value ^ place ^ message.address_id)
-    # The flag only where it is so: digests from before there was one stay as they were.
+    # The flag only where it is set: digests from before the flag existed stay the same.
     flags = message.flags | REDELIVERED if entry.redelivered else message.flags
     state = STATES.get(entry.level, entry.state)
     known = entry.delivery_count << 32 | message.priority << 16 | flags << 8 | state
@@ -127,12 +127,12 @@ def _mix(value: int) -> int:
 
 
 def _remembered(ids: IdCache | None) -> list[object]:
-    """What an address remembers of ids of messages; nothing as long as none had any."""
+    """What an address remembers of ids of messages; nothing as long as no message had one."""
     return [[ids.recorded, ids.joined()]] if ids is not None and ids.recorded else []
 
 
 def _topology(state: State) -> Iterator[Rows]:
-    """All that there may be many of, but entries: how many, and each in a canonical order."""
+    """Everything that may be numerous, except entries: how many, and each in a canonical order."""
     addresses = sorted(state.addresses.values(), key=lambda a: a.id)
     queues = sorted(state.queues.values(), key=lambda q: q.id)
     yield len(addresses), map(_address, addresses)
@@ -164,7 +164,7 @@ def address_row(
     return [
         *(number, definition.host, definition.name, sorted(definition.routing_types)),
         *(definition.auto_created, *bound),
-        # These only where it is so: digests from before there was such a thing stay as they were.
+        # These only where they are set: digests from before they existed stay the same.
         *([True] * paging),
         *_remembered(ids),
         *values_beyond(definition, ADDRESS_ATTRIBUTES).items(),

@@ -1,11 +1,11 @@
-"""Deciding that a message came before: detection of duplicates by the ids that senders give.
+"""Deciding that a message came before: duplicates are detected by the ids that senders set.
 
-An address remembers the last ids of messages that were routed in it (`engine.id_cache`). A message
-with one of them is not routed again: its sender sees success; a transaction with one is refused. Of
-a committed transaction every id is remembered, also of what no queue took: it is the commit that
-must not come again.
-What the broker makes itself (dead letters, expiry) is neither checked nor remembered. Must never
-know how a protocol spells an id.
+An address remembers the last ids of the messages that were routed in it (`engine.id_cache`). A
+message with one of these ids is not routed again, and its sender sees success; a transaction with
+one is refused. Every id of a committed transaction is remembered, even if no queue took its
+message: the commit must not be repeated.
+Messages that the broker creates itself (dead letters, expiry) are neither checked nor remembered.
+Must never know how a protocol spells an id.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import Address
 
 NOTICE_MICROSECONDS: Final = 60_000_000
-"""How long people hear nothing more of duplicates at an address after they were told."""
+"""How long duplicates at an address are not reported again after a report."""
 ID_SHOWN_MAX: Final = 100
 
 
@@ -59,7 +59,7 @@ def remember(core: Core, address: Address, duplicate_id: str, decided: int) -> i
 
 
 def note(core: Core, address: Address, duplicate_id: str) -> None:
-    """Count a duplicate that was dropped, and have people told, but not of each one."""
+    """Count a duplicate that was dropped, and report it, but not each one."""
     address.duplicates += 1
     if core.now >= address.next_notice:
         address.next_notice = core.now + NOTICE_MICROSECONDS
@@ -81,7 +81,7 @@ def refuse(name: str, duplicate_id: str, transaction: str) -> Refusal:
 def refuse_twice(name: str, duplicate_id: str, transaction: str) -> Refusal:
     """Refuse a transaction because two of its messages to an address have one id.
 
-    Not as a duplicate: whoever is told of a duplicate takes the transaction for committed.
+    Not as a duplicate: a client that gets DUPLICATE assumes that the transaction was committed.
     """
     return Refusal(
         Code.INVALID,
@@ -96,7 +96,7 @@ def _shown(duplicate_id: str) -> str:
 
 
 def clear(core: Core, command: ClearDuplicateIds) -> int | Refusal:
-    """Have an address forget all ids, because an administrator says so."""
+    """Make an address forget all ids, at the request of an administrator."""
     address = core.state.address_by_name.get(command.address)
     if address is None:
         return Refusal(Code.NOT_FOUND, f"there is no address '{command.address}'")
@@ -110,7 +110,7 @@ def clear(core: Core, command: ClearDuplicateIds) -> int | Refusal:
 
 
 def resize(core: Core) -> None:
-    """Forget what no longer has room under other settings, of what is in memory only."""
+    """Forget the ids in memory only for which new settings leave no room."""
     for address in core.state.addresses.values():
         if address.volatile_ids is not None:
             size = core.state.settings.resolve(address.name).id_cache_size

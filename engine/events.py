@@ -1,9 +1,9 @@
 """The one table of events: columns, kinds, reasons and details.
 
-Codec, journal layout, inspector, SQL schema and the docs page are derived from this module;
-nothing else lists events, and `engine.kinds` derives sets of kinds from what each row says that its
-kind does. Kind and reason numbers, column offsets and detail fields are for ever: details grow by
-optional fields at their end only.
+Codec, journal layout, inspector, SQL schema and the docs page are derived from this module; nothing
+else lists events, and `engine.kinds` derives sets of kinds from the rows of the table. Kind and
+reason numbers, column offsets and detail fields are permanent: details grow only by optional fields
+at their end.
 
 An event is a `Row` (twelve integers in column order) with three byte strings: `detail` (msgpack
 of the kind's detail struct, empty when it has none), `headers` (in the format that the flags name,
@@ -91,12 +91,12 @@ BODY_OMITTED: Final = 2
 LARGE: Final = 4
 REDELIVERED: Final = 8
 FORMAT: Final = 16 | 32 | 64
-"""In which format the headers are, as `engine.formats` numbers them."""
+"""The format of the headers, as `engine.formats` numbers them."""
 
 MESSAGE_FLAGS: Final = PERSISTENT | BODY_OMITTED | LARGE | FORMAT
-"""What messages have of the flags; the rest belongs to entries."""
+"""The flags that messages have; the others belong to entries."""
 
-# Numbers of the kinds. Gaps belong to kinds that the design names and that are not built yet.
+# Numbers of the kinds. Gaps belong to kinds that the design names and that do not exist yet.
 BROKER_STARTED: Final = 1
 BROKER_STOPPED: Final = 2
 CONNECTION_OPENED: Final = 3
@@ -239,20 +239,21 @@ class BrokerStartedDetail(Detail, frozen=True):
 
 
 class BrokerStoppedDetail(Detail, frozen=True):
-    """Digest of the logical state at a clean stop, before this event."""
+    """Digest of the logical state before this event, at a clean stop."""
 
     digest: str = ""
 
 
 class CarriedDetail(Detail, frozen=True):
-    """Of a large message, where its chunks are now (as in Routed), and the length of its body."""
+    """Where the chunks of a large message are now (as in Routed), and the length of its body."""
 
     chunks: tuple[int, ...] = ()
     body_bytes: int = 0
 
 
 class SegmentsRemovedDetail(Detail, frozen=True):
-    """How many segments left the live set, their bytes, and the archive that has them, if any."""
+    """How many segments left the live set, their bytes, and the archive that contains them, if
+    any."""
 
     segments: int = 0
     bytes: int = 0
@@ -260,13 +261,13 @@ class SegmentsRemovedDetail(Detail, frozen=True):
 
 
 class CheckpointDetail(Detail, frozen=True):
-    """Digest of the logical state at the event in `related`, as the index has it."""
+    """Digest of the logical state at the event in `related`, as in the index."""
 
     digest: str = ""
 
 
 class ConnectionDetail(Detail, frozen=True):
-    """Who connected, or tried to: protocol with version, peer address, user, client id.
+    """The peer that connected or tried to: protocol with version, peer address, user, client id.
 
     `count` is how many refusals the event stands for.
     """
@@ -294,13 +295,13 @@ class ConsumerAttachedDetail(Detail, frozen=True):
 
 
 class AddressDetail(AddressDefinition, frozen=True):
-    """An address; AddressUpdated lists what `changed`, and without a list it is `routing_types`."""
+    """An address; AddressUpdated lists what `changed`; without that list it is `routing_types`."""
 
     changed: tuple[str, ...] = ()
 
 
 class QueueDetail(QueueDefinition, frozen=True):
-    """A queue, and whether it is being deleted. QueueUpdated lists what `changed`, and without a
+    """A queue, and whether it is being deleted. QueueUpdated lists what `changed`; without that
     list it is `routing_type` and `filter`."""
 
     deleting: bool = False
@@ -308,16 +309,17 @@ class QueueDetail(QueueDefinition, frozen=True):
 
 
 class SettingsDetail(Detail, frozen=True):
-    """All address settings in force from here on: match to key to value."""
+    """All address settings that are now in force: match to key to value."""
 
     settings: dict[str, dict[str, str | int | bool]] = msgspec.field(default_factory=dict)
     journal_non_persistent: str = "decisions"
 
 
 class RoutedDetail(Detail, frozen=True):
-    """Queues chosen, if several; expiry in milliseconds since 1970; transaction it came in.
+    """Queues chosen, if several; expiry in milliseconds since 1970; the transaction that it came
+    in.
 
-    Of a large message also its chunks (the LSN of the first, then of each how much it is above the
+    A large message also has its chunks (the LSN of the first, then for each the difference to the
     one before) and the length of its body.
     """
 
@@ -336,7 +338,7 @@ class DroppedDetail(Detail, frozen=True):
 
 
 class DuplicateIdDetail(Detail, frozen=True):
-    """The id that the sender gave the message, to have it known again."""
+    """The id that the sender gave the message, so that duplicates are detected."""
 
     duplicate_id: str = ""
 
@@ -348,7 +350,7 @@ class HeldDetail(Detail, frozen=True):
 
 
 class ScheduledDetail(Detail, frozen=True):
-    """Before when the message is not delivered, in milliseconds since 1970."""
+    """The time before which the message is not delivered, in milliseconds since 1970."""
 
     due: int = 0
 
@@ -370,11 +372,12 @@ class TransactionDetail(Detail, frozen=True):
 
 
 class EventType(msgspec.Struct, frozen=True):
-    """A row of the table: number, name, the columns it fills, its detail, and what it says.
+    """A row of the table: number, name, the columns it fills, its detail, and its meaning.
 
     `life` is what it does to an entry, if it is about one, and `counter` the counter of the queue
-    that it moves. `subject` is what it is about otherwise, and `change` what becomes of that.
-    `related` says what the event in the column `related` is, if that is no other message.
+    that it changes. Otherwise `subject` is the thing that it is about, and `change` what happens to
+    that thing. `related` describes the event in the column `related`, unless that is another
+    message.
     """
 
     number: int
@@ -583,7 +586,7 @@ def chunk_lsns(detail: RoutedDetail | CarriedDetail) -> tuple[int, ...]:
 
 
 def chunk_steps(lsns: tuple[int, ...]) -> tuple[int, ...]:
-    """Return LSNs of chunks as a detail has them: the first, then differences."""
+    """Return LSNs of chunks in the form of a detail: the first, then differences."""
     return lsns[:1] + tuple(after - before for before, after in pairwise(lsns))
 
 

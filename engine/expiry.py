@@ -1,7 +1,7 @@
-"""Deciding that a message's time has passed, at delivery and by a scan over what is due.
+"""Deciding that a message's time has passed, at delivery and by a scan over due entries.
 
-How it then leaves is `engine.departing`. A queue of the target address itself is exempt, else a
-message could go round for ever; what is held is left to `engine.holding`.
+`engine.departing` decides how the message then leaves. Messages in a queue of the target address
+itself do not expire, or they could circulate for ever; held messages are left to `engine.holding`.
 """
 
 from typing import Final
@@ -27,19 +27,20 @@ def is_expired(core: Core, queue: Queue, entry: Entry) -> bool:
 def expire_due(core: Core, limit: int) -> bool:
     """Expire ready entries whose time has passed, at most `limit`; return whether some are left.
 
-    Some are also left when others are to have their turn.
+    Some are also left when the budget is spent.
     """
     unread: list[Due] = []
     try:
         return _expire_due(core, limit, unread)
     finally:
-        # They are given again by a later scan.
+        # A later scan returns them again.
         for item in unread:
             core.state.expiring.put_back(item)
 
 
 def _expire_due(core: Core, limit: int, unread: list[Due]) -> bool:
-    """The same; adds to `unread` what cannot be moved because its content cannot be read."""
+    """Do the same; add to `unread` the entries that cannot be moved because their content cannot be
+    read."""
     expired = 0
     for item in core.state.expiring.due(core.state.store, core.now // 1000):
         core.budget.spent += 1
@@ -52,12 +53,12 @@ def _expire_due(core: Core, limit: int, unread: list[Due]) -> bool:
 
 
 def _expire_one(core: Core, item: Due, unread: list[Due]) -> bool:
-    """Expire an entry that is due; answers whether that was done."""
+    """Expire an entry that is due; return whether that was done."""
     _, message_id, queue_id = item
     queue = core.state.queues.get(queue_id)
     entry = queue.find(message_id) if queue is not None and not queue.deleting else None
     if queue is None or entry is None or entry.state == IN_FLIGHT or entry.held:
-        # What is in flight or held is put on the heap again when it comes back.
+        # A message in flight or held returns to the heap when it becomes ready again.
         return False
     assert entry.state == READY
     if not is_expired(core, queue, entry):

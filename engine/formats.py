@@ -1,18 +1,19 @@
-"""Formats of content: how the flags of a message name one, and what every codec of one offers.
+"""Formats of content: how the flags of a message name one, and what every codec must offer.
 
 A message is bytes: headers and a body. They stay as they arrived, and the flags say in which format
-the headers are. Format numbers are for ever, because journals hold them; a number without a codec
-belongs to a later version (`engine.content`). Must never know a protocol or a single format.
+the headers are. Format numbers are permanent, because journals contain them; a number without a
+codec belongs to a later version (`engine.content`). Must never know a protocol or a single format.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 FORMAT_SHIFT: Final = 4
-"""Where the number of a format begins in the flags, whose bits for it are `events.FORMAT`."""
+"""The position of the format number in the flags; `events.FORMAT` has its bits."""
 
 LINES: Final = 0 << FORMAT_SHIFT
-"""Header lines of STOMP 1.2 (`engine.headers`). What was journaled before there were formats."""
+"""Header lines of STOMP 1.2 (`engine.headers`). Also the format of everything journaled before
+formats existed."""
 
 Value: TypeAlias = str | bytes | bool | int | float
 """What a property can be."""
@@ -24,10 +25,10 @@ def number_of(flags: int) -> int:
 
 
 class Standard(NamedTuple):
-    """What headers say in every format: empty, or 0, where a message says nothing.
+    """What headers say in every format: empty, or 0, where a message does not say it.
 
-    `timestamp` is when the sender made the message, in milliseconds since 1970. `type` is what the
-    sender calls messages of this kind.
+    `timestamp` is when the sender made the message, in milliseconds since 1970. `type` is the
+    sender's name for messages of this kind.
     """
 
     destination: str = ""
@@ -42,7 +43,7 @@ class Standard(NamedTuple):
 class Codec(Protocol):
     """Reads headers of one format.
 
-    Priority, expiry and persistence are facts of the broker, whatever the headers say of them, and
+    Priority, expiry and persistence are facts of the broker, whatever the headers say about them;
     no codec is asked for them.
     """
 
@@ -61,7 +62,7 @@ class Codec(Protocol):
         ...
 
     def properties(self, headers: bytes) -> dict[str, Value]:
-        """Return what the application says of the message, by name, in the order of the sender."""
+        """Return the properties that the application set, by name, in the order of the sender."""
         ...
 
     def first(self, headers: bytes, name: str) -> Value | None:
@@ -71,6 +72,6 @@ class Codec(Protocol):
     def copied(self, headers: bytes, left_out: Iterable[str], added: Mapping[str, Value]) -> bytes:
         """Return the headers of a copy that never expires, without some properties and with others.
 
-        What is added is left out first.
+        Properties in `added` are left out before they are added.
         """
         ...

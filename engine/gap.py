@@ -1,7 +1,6 @@
 """A gap: the part of a level of a queue whose entries only the store has.
 
-Counts what is in it, and knows the few entries in between that are resident. Must never know the
-queue.
+Counts what is in it, and knows the few resident entries in between. Must never know the queue.
 """
 
 from daybook.engine.message import Entry, Message
@@ -28,7 +27,7 @@ class Gap:
         self.islands: list[Entry] = []
 
     def add(self, message: Message) -> None:
-        """Count an entry that is from here on in the store only."""
+        """Count an entry that from now on is only in the store."""
         self.count += 1
         self.bytes += message.size
         if not message.persistent:
@@ -36,7 +35,7 @@ class Gap:
             self.transient_bytes += message.size
 
     def subtract(self, message: Message) -> None:
-        """Count an entry no more that came into memory."""
+        """Stop counting an entry that came into memory."""
         self.count -= 1
         self.bytes -= message.size
         if not message.persistent:

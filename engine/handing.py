@@ -1,4 +1,4 @@
-"""Handing an entry to a consumer: what one delivery is, whoever chose it."""
+"""Handing an entry to a consumer: makes one delivery."""
 
 from daybook.engine.core import DELIVERY_COUNT_MAX, Core
 from daybook.engine.events import AUTOMATIC, PERSISTENT
@@ -7,7 +7,7 @@ from daybook.engine.state import Connection, Consumer
 
 
 def can_take(consumer: Consumer) -> bool:
-    """Say whether a consumer has credit, and its connection room and not too much in flight."""
+    """Whether a consumer has credit, and its connection has room and not too much in flight."""
     connection = consumer.connection
     return (
         (consumer.credit_messages > 0 or consumer.credit_bytes > 0)
@@ -17,7 +17,7 @@ def can_take(consumer: Consumer) -> bool:
 
 
 def limit_unacked(core: Core, connection: Connection, limit: int) -> None:
-    """Put another limit in force for what a connection may have in flight."""
+    """Set how much a connection may have in flight."""
     connection.unacked_max = limit
     connection.sated = connection.unacked_bytes >= limit
     if not connection.sated:
@@ -25,7 +25,7 @@ def limit_unacked(core: Core, connection: Connection, limit: int) -> None:
 
 
 def wake(core: Core, connection: Connection) -> None:
-    """Let a connection that was sated have deliveries again once enough of them were settled.
+    """Resume deliveries to a sated connection once enough of them were settled.
 
     A quarter of the limit must be free, so that waking it, which looks at all of its queues, is
     rare.
@@ -36,18 +36,18 @@ def wake(core: Core, connection: Connection) -> None:
 
 
 def touch_queues_of(core: Core, connection: Connection) -> None:
-    """Have dispatch look at every queue that the connection consumes from."""
+    """Make dispatch look at every queue that the connection consumes from."""
     for consumer in connection.consumers.values():
         core.touch(consumer.queue)
 
 
 def deliver(core: Core, entry: Entry, consumer: Consumer) -> None:
-    """Hand an entry to a consumer, and settle it at once if the consumer does not."""
+    """Hand an entry to a consumer, and settle it at once if the consumer does not acknowledge."""
     message = entry.message
     if not message.resident:
         core.fill(message)
     delivery_count = entry.delivery_count + 1
-    # A broker before the fact itself was recorded left it to the count alone.
+    # Older brokers did not record the flag, only the count.
     redelivered = delivery_count > 1 or entry.redelivered
     if redelivered and delivery_count > DELIVERY_COUNT_MAX:
         delivery_count = DELIVERY_COUNT_MAX

@@ -1,4 +1,4 @@
-"""Header lines, the first format of content: the canonical block, and the codec of it.
+"""Header lines, the first format of content: the canonical block, and its codec.
 
 A block is lines `name:value`, each ended by a line feed, in UTF-8 with the escapes of STOMP 1.2
 ("Value Encoding"): `\\\\` for a backslash, `\\n` and `\\r` for line feed and carriage return,
@@ -6,8 +6,8 @@ A block is lines `name:value`, each ended by a line feed, in UTF-8 with the esca
 bare colons in values, too; they mean the same, and `explicit` escapes them. Lines are in the order
 of the sender; of repeated names the first one counts. The empty block is `b""`.
 
-Protocols pass blocks through untouched where they can; only who asks for a header pays for
-parsing. Must never know a protocol's frames or versions.
+Protocols pass blocks through untouched where they can; parsing costs only where a header is read.
+Must never know a protocol's frames or versions.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ _BACKSLASH: Final = b"\\"
 
 
 def unescape(text: bytes) -> bytes:
-    """Undo the escapes of a name or value. Raises ValueError on an escape that does not exist."""
+    """Undo the escapes of a name or value. Raises ValueError on an undefined escape."""
     if _BACKSLASH not in text:
         return text
     # A run of backslashes always starts at an escape, so splitting at pairs from the left is exact.
@@ -39,7 +39,7 @@ def escape(text: bytes) -> bytes:
 
 
 def explicit_line(line: bytes) -> bytes:
-    """Escape the bare colons in the value of a line, which are those behind the first one."""
+    """Escape the bare colons in the value of a line, which are those after the first one."""
     name, colon, value = line.partition(b":")
     return name + colon + value.replace(b":", b"\\c")
 
@@ -52,7 +52,7 @@ def explicit(block: bytes) -> bytes:
 
 
 def build(pairs: Iterable[tuple[str, str]]) -> bytes:
-    """Make a block of pairs (name, value), in their order."""
+    """Build a block of pairs (name, value), in their order."""
     lines = []
     for name, value in pairs:
         assert name, "a header has a name"
@@ -61,7 +61,7 @@ def build(pairs: Iterable[tuple[str, str]]) -> bytes:
 
 
 def parse(block: bytes) -> list[tuple[str, str]]:
-    """Take a block apart: pairs (name, value), in their order, repeated names included."""
+    """Parse a block into pairs (name, value), in their order, repeated names included."""
     pairs = []
     for line in block.split(b"\n"):
         if line:
@@ -117,7 +117,7 @@ _STANDARD: Final = {
     "group_id": ("JMSXGroupID", "_AMQ_GROUP_ID", "message_group"),
     "type": ("type",),
 }
-"""By which headers senders say what `Standard` has; of several the first one counts."""
+"""The headers that contain the fields of `Standard`; if there are several, the first one counts."""
 _TIMESTAMP: Final = "timestamp"
 _TIMESTAMP_DIGITS_MAX: Final = 18
 _EXPIRES: Final = "expires"
@@ -127,11 +127,11 @@ _NOT_OF_APPLICATIONS: Final = frozenset(
         *(_TIMESTAMP, _EXPIRES, "content-length", "destination-type", "persistent", "priority"),
     )
 )
-"""Headers with a meaning of their own: no properties of the application."""
+"""Headers with a standard meaning, which are no properties of the application."""
 
 
 def standard_pairs(standard: Standard) -> list[tuple[str, str]]:
-    """Return the headers that say what `Standard` has, as `Codec.standard` reads them."""
+    """Return the headers for the fields of `Standard`, as `Codec.standard` reads them."""
     said = standard._asdict()
     pairs = [(names[0], said[field]) for field, names in _STANDARD.items() if said[field]]
     if standard.timestamp:
@@ -146,7 +146,7 @@ class LinesCodec:
     name: Final[str] = "STOMP lines"
 
     def standard(self, headers: bytes) -> Standard:
-        """As `Codec.standard`; a timestamp that is no number is none."""
+        """As `Codec.standard`; a timestamp that is no number is ignored."""
         given = as_dict(headers)
         found = {
             field: next((given[name] for name in names if name in given), "")

@@ -1,8 +1,9 @@
-"""Deciding about messages that are held: to try their way again, or to deliver them again (ADR 25).
+"""Deciding about held messages: trying to move them again, or delivering them again (ADR 25).
 
-What takes dead letters depends on addresses, queues and settings alone. So whoever changes one of
-those sets `core.held_changed`, and the next `retry` begins a walk over all that is held. A walk is
-done in slices, and what still has nowhere to go costs a look and no event.
+Whether an address takes dead letters depends only on addresses, queues and settings. So every
+change of one of those sets `core.held_changed`, and the next `retry` begins a walk over all held
+messages. A walk is done in slices; a message that still has nowhere to go costs a look and no
+event.
 """
 
 from itertools import islice
@@ -25,7 +26,7 @@ RETRY_AT_A_TIME: Final = 500
 
 
 def retry(core: Core, command: RetryHeld) -> int:
-    """Look at some of what is held; `Broker.retry_due` says whether more are to be looked at."""
+    """Try some held messages again; `Broker.retry_due` says whether more are to be tried."""
     state = core.state
     if core.held_changed and not core.held_walk:
         core.held_changed = False
@@ -47,7 +48,7 @@ def retry(core: Core, command: RetryHeld) -> int:
             try:
                 _try_again(core, queue, entry)
             except ContentError as error:
-                # So will be others of it: reading what is damaged is dear.
+                # Others of this queue would fail too, and reading damaged content is expensive.
                 try_later(core, error)
                 _end_of_queue(core, queue)
                 break
@@ -55,7 +56,7 @@ def retry(core: Core, command: RetryHeld) -> int:
 
 
 def _end_of_queue(core: Core, queue: Queue | None) -> None:
-    """Go on to the next queue of the walk; forget this one if it holds nothing any more."""
+    """Continue with the next queue of the walk; forget this one if it holds nothing any more."""
     number = core.held_walk.pop()
     core.held_place = NOTHING_PASSED
     if queue is None or not queue.held_count:
@@ -73,7 +74,7 @@ def _try_again(core: Core, queue: Queue, entry: Entry) -> None:
 
 
 def release(core: Core, command: ReleaseHeld) -> int | Refusal:
-    """Make what is held ready again, a part at a time; 0 says that nothing was held any more."""
+    """Make held messages ready again, a part at a time; 0 says that none was left."""
     queue = core.state.queue_by_name.get(command.queue)
     if queue is None:
         return Refusal(Code.NOT_FOUND, f"there is no queue '{command.queue}'")

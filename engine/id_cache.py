@@ -1,9 +1,9 @@
 """The ids of messages that an address remembers: the last ones, as many as its id-cache-size.
 
-Of an id its key is kept, 16 bytes of its SHA-256: so what an address remembers is bounded whatever
-clients choose for ids, and two ids with one key will not be met by accident. Keys are numbered from
-0 on in the order in which they came, for ever, so that they can be kept elsewhere piece by piece.
-Must never know what an id is good for, or who gave it.
+Only the key of each id is kept, 16 bytes of its SHA-256: so the memory of an address is bounded
+however long the ids are that clients choose, and two ids will not share a key by accident. Keys are
+numbered from 0 in the order in which they came, and numbers are never reused, so that keys can be
+stored elsewhere piece by piece. Must never know what an id is for, or who sent it.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ class IdCache:
     __slots__ = ("_known", "_order", "recorded")
 
     def __init__(self) -> None:
-        # How many keys ever came, which is the number of the next one.
+        # How many keys were ever added, which is the number of the next one.
         self.recorded: int = 0
         self._order: deque[bytes] = deque()
         # A dict where a set would do, because it takes three quarters of the memory.
@@ -60,14 +60,14 @@ class IdCache:
             del self._known[order.popleft()]
 
     def clear(self) -> None:
-        """Forget all keys; the numbers go on."""
+        """Forget all keys; numbering continues."""
         self._order.clear()
         self._known = {}
 
     def restore(self, recorded: int, keys: list[bytes]) -> None:
-        """Become what it was when so many keys had come and these were remembered.
+        """Restore the state in which so many keys had come and these were remembered.
 
-        Raises ValueError if that cannot have been.
+        Raises ValueError if that state is impossible.
         """
         self.recorded = recorded
         self._order = deque(keys)
@@ -76,7 +76,8 @@ class IdCache:
             raise ValueError("an id is remembered twice, or more ids than ever came")
 
     def is_sound(self) -> bool:
-        """Whether what is looked up is what is listed, once each, and no more than ever came."""
+        """Whether lookup and list have the same keys, once each, and no more than were ever
+        added."""
         known = self._known
         listed = len(self._order) == len(known) and all(key in known for key in self._order)
         return listed and self.first >= 0
@@ -88,5 +89,5 @@ class IdCache:
         return found
 
     def joined(self) -> bytes:
-        """Return all keys in their order, one behind the other."""
+        """Return all keys in their order, concatenated."""
         return b"".join(self._order)

@@ -1,9 +1,9 @@
 """Finding deliveries in flight without a walk over all of them. Derived and volatile.
 
-Who settles by a message's id alone has to be told which consumer of a connection has the message;
-who settles all deliveries up to one, in transactions, must not look again at those that
-transactions hold. Only consumers that need one of the two have an index, kept up to date by
-whatever changes what they have in flight.
+Commands that settle by a message's id alone need the consumer of a connection that has the message.
+Commands that settle all deliveries up to one, in transactions, must not look again at those that
+transactions hold. Only consumers that need one of the two have an index, which every change of
+their deliveries in flight keeps up to date.
 """
 
 from typing import TYPE_CHECKING
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class InFlightIndex:
-    """What there is to find of one consumer.
+    """The index of one consumer.
 
-    `holders` is shared by the consumers of a connection: by message id, who has it in flight; None
-    if nobody asks. `unheld` are the deliveries that no open transaction settled, in their order;
-    None until somebody asks.
+    `holders` is shared by the consumers of a connection: by message id, the consumers that have it
+    in flight; None if the protocol does not need it. `unheld` are the deliveries that no open
+    transaction settled, in their order; None until it is first needed.
     """
 
     __slots__ = ("holders", "unheld")
@@ -29,7 +29,7 @@ class InFlightIndex:
         self.unheld: dict[int, Entry] | None = None
 
     def add(self, consumer: "Consumer", entry: Entry) -> None:
-        """Take in a delivery."""
+        """Add a delivery."""
         message_id = entry.message.id
         if self.holders is not None:
             self.holders.setdefault(message_id, []).append(consumer)

@@ -1,7 +1,7 @@
-"""What is true of every state that the journal can lead to; checked after a fold, before serving.
+"""Invariants of every state that the journal can lead to; checked after a fold, before serving.
 
 Reads a `State` and nothing else, changes nothing, and costs time proportional to the state. It does
-not say why something is wrong: an event that did so was decided or applied wrongly.
+not say why something is wrong: in that case an event was decided or applied wrongly.
 """
 
 from collections import Counter
@@ -24,7 +24,8 @@ from daybook.engine.state import HOST, Consumer, State, key_of
 
 
 def check(state: State) -> list[str]:
-    """Name everything that contradicts itself in a state, a sentence each; empty if nothing."""
+    """Describe everything that contradicts itself in a state, a sentence each; empty if nothing
+    does."""
     found = [
         *_names(state),
         *_bindings(state),
@@ -109,7 +110,7 @@ def _remembered(state: State) -> Iterator[str]:
 
 
 def _peers(state: State) -> Iterator[str]:
-    """Connections, consumers and queues agree on who hangs on whom."""
+    """Connections, consumers and queues agree on what belongs to what."""
     for consumer in state.consumers.values():
         if state.connections.get(consumer.connection_id) is not consumer.connection:
             yield f"consumer {consumer.id} is on connection {consumer.connection_id}, which is gone"
@@ -137,7 +138,7 @@ def _same_consumers(where: str, found: list[Consumer], state: State) -> Iterator
 
 
 def _entries(queue: Queue) -> Iterator[str]:
-    """Every entry stands in a level or is in flight to one consumer, and the counts say it."""
+    """Every entry is in a level or in flight to one consumer, and the counts agree."""
     standing = [0] * LEVELS
     transient = 0
     for message_id, entry in queue.entries.items():
@@ -219,7 +220,7 @@ def _order(queue: Queue) -> Iterator[str]:
 
 
 def _parts(level: Level) -> list[list[Entry]]:
-    """What must be in order: lines as they stand, and what has no order by itself, sorted."""
+    """Return the parts that must be in order: lines as they are, and heaps, sorted."""
     runs = [level.head] if level.gap is None else [level.head, level.end]
     parts = [list(run.line) for run in runs]
     parts += [[each[2] for each in sorted(run.back)] for run in runs]
@@ -251,7 +252,7 @@ def _is_occupied(queue: Queue, priority: int) -> Iterator[str]:
 
 
 def _gap(queue: Queue, priority: int, level: Level, gap: Gap) -> Iterator[str]:
-    """A gap lies between the head and the tail of its level, and its islands in it."""
+    """A gap is between the head and the tail of its level, and its islands in it."""
     where = f"the gap in level {priority} of queue '{queue.name}'"
     if gap.count < 0 or gap.transients < 0 or gap.transients > gap.count:
         yield f"{where} counts {gap.count} messages, of which {gap.transients} non-persistent"
@@ -266,8 +267,8 @@ def _gap(queue: Queue, priority: int, level: Level, gap: Gap) -> Iterator[str]:
 
 
 def _weights(state: State) -> Iterator[str]:
-    """What is counted of users, names, and what is in memory is what there is."""
-    # A queue that is being deleted has no name any more, and is nobody's.
+    """The counts of users, names and memory are right."""
+    # A queue that is being deleted has neither a name nor an owner any more.
     queues = [queue for queue in state.queues.values() if not queue.deleting]
     names = [queue.name for queue in queues]
     names += [address.name for address in state.addresses.values()]
@@ -294,7 +295,7 @@ def _weights(state: State) -> Iterator[str]:
 
 
 def _in_flight(consumer: Consumer) -> Iterator[str]:
-    """What a consumer has in flight is in its queue and says so."""
+    """What a consumer has in flight is in its queue and the entry agrees."""
     for message_id, entry in consumer.unacked.items():
         if entry.consumer is not consumer or entry.state != IN_FLIGHT:
             yield f"consumer {consumer.id} holds message {message_id}, which is not in flight to it"

@@ -1,8 +1,7 @@
 """Sets of kinds of events, each derived from the table in `engine.events`.
 
-Whoever needs a set of kinds takes it from here or derives it likewise, so that a new kind is in
-all sets where it belongs once its row in the table says what it does (ADR 31). Must never name a
-kind.
+Code that needs a set of kinds takes it from here or derives it likewise. So a new kind is in all
+sets where it belongs once its row in the table says what it does (ADR 31). Must never name a kind.
 """
 
 import re
@@ -34,7 +33,7 @@ LIVES: Final[dict[int, Life]] = {
 COUNTERS: Final[dict[int, str]] = {
     event.number: event.counter for event in EVENT_TYPES if event.counter
 }
-"""The counter of a queue that each kind moves, for the kinds that move one."""
+"""The counter of a queue that each kind changes, for the kinds that change one."""
 
 
 def _where(holds: Callable[[EventType], bool]) -> frozenset[int]:
@@ -57,33 +56,34 @@ def about(*subjects: str) -> frozenset[int]:
 
 
 OF_ENTRIES: Final = frozenset(LIVES)
-"""Kinds that move entries of one queue, which the row names; one that enters may enter several."""
+"""Kinds that move entries of one queue, which the row names; Routed may add to several queues."""
 ENTERING: Final = _moving(lambda life: NOWHERE in life.before)
 TAKING: Final = _moving(lambda life: life.after == IN_FLIGHT)
 LEAVING: Final = _moving(lambda life: life.after == GONE)
 STAYING: Final = OF_ENTRIES - ENTERING - LEAVING
-"""Kinds before and after which the entry is in its queue."""
+"""Kinds whose entry is in its queue both before and after."""
 SETTING_ASIDE: Final = _moving(lambda life: life.after in ASIDE)
 FROM_ASIDE: Final = _moving(lambda life: set(life.before) <= set(ASIDE))
 """Kinds that make ready what was set aside."""
 NOT_ASIDE: Final = _moving(lambda life: not {*life.before, life.after} & set(ASIDE))
-"""Kinds of what is neither set aside before nor after."""
+"""Kinds whose entry is set aside neither before nor after."""
 ENDING_A_DELIVERY: Final = _moving(lambda life: life.before == (IN_FLIGHT,))
 """Kinds that can only follow a delivery, and end it."""
 ENDING_UNNAMED: Final = LEAVING - _where(lambda event: "consumer" in event.columns)
-"""Kinds by which an entry leaves that may be in flight, and whose rows do not name the consumer."""
+"""Kinds that remove an entry that may be in flight, and whose rows do not name the consumer."""
 OF_TWO_MESSAGES: Final = OF_ENTRIES & _where(lambda event: "related" in event.columns)
-"""Kinds whose `related` is a message, too: the one it was made from, or the one made of it."""
+"""Kinds whose `related` is a message, too: the one that it was made from, or the one made from
+it."""
 
 TOPOLOGY: Final = changing({BROKER, CONNECTION, CONSUMER, ADDRESS, QUEUE}, {BEGINS, CHANGES, ENDS})
-"""Kinds that say what ids stand for, and from when to when."""
+"""Kinds that say what ids stand for, and where that begins and ends."""
 NAMING: Final = changing({ADDRESS, QUEUE}, {BEGINS, CHANGES})
-"""Kinds that say what addresses and queues are called."""
+"""Kinds that contain names of addresses and queues."""
 MOVING_QUEUES: Final = changing({QUEUE}, {CHANGES, ENDS}) | changing({BROKER}, {BEGINS})
-"""Kinds that do something to all entries of a queue, or of all queues."""
+"""Kinds that affect all entries of a queue, or of all queues."""
 
 WITH_CHUNKS: Final = _where(lambda event: event.has_field("chunks"))
-"""Kinds that have the content of a message, and say where the body is if it is large."""
+"""Kinds with the content of a message, and with the place of the body if it is large."""
 IN_TRANSACTIONS: Final = _where(
     lambda event: event.has_field("transaction") and not event.has_field("events")
 )

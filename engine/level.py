@@ -1,17 +1,17 @@
 """A level: the entries of a queue that are delivered in the order of their positions (ADR 33).
 
-A queue has a level for each priority that it holds, and one for what is held. The position of an
-entry is the LSN of the event by which it entered the queue. Invariants, which
-`engine.invariants` checks and `tests/unit/engine/test_level.py` proves by themselves:
+A queue has a level for each priority that it holds, one for held entries and one for scheduled
+entries. The position of an entry is the LSN of the event by which it entered the queue. Invariants,
+checked by `engine.invariants` and, in isolation, by `tests/unit/engine/test_level.py`:
 
-- Every READY entry that is resident stands in exactly one place: the head, the islands of the gap,
-  or the tail; it is `linked`. So positions rise from head over gap to tail.
-- An entry that is linked and not READY is a tombstone: it keeps its place for the case that it
-  comes back. `tombstones` counts them; they are never more than about half of a level.
-- Without a gap the head is also the end, where new entries come.
+- Every READY entry that is resident is in exactly one place: the head, the islands of the gap, or
+  the tail; it is `linked`. So positions rise from head over gap to tail.
+- An entry that is linked and not READY is a tombstone: it keeps its place in case it returns.
+  `tombstones` counts them; they are never more than about half of a level.
+- Without a gap the head is also the end, where new entries are added.
 
-What comes back joins a heap beside the line that it belongs to, so that its cost does not grow with
-the level. Must never know queues, the store, or why an entry comes or leaves.
+An entry that returns joins a heap beside the line that it belongs to, so that its cost does not
+grow with the level. Must never know queues, the store, or why an entry comes or leaves.
 """
 
 from collections import deque
@@ -25,15 +25,16 @@ from daybook.engine.message import READY, Entry
 
 COMPACT_TOMBSTONES_MIN: Final = 64
 SETTLE_PART: Final = 16
-"""What came back joins the line once the line is not longer than this many times as much."""
+"""Returned entries join the line once the line is at most this many times as long as they are."""
 
 Returned: TypeAlias = tuple[int, int, Entry]
-"""Position, the LSN at which it came back, and the entry: a tombstone and the entry that took its
-place have the same position, and never came back by the same event."""
+"""Position, the LSN at which it returned, and the entry: a tombstone and the entry that took its
+place have the same position, but never returned by the same event."""
 
 
 class Run:
-    """Entries in order of position: a line, and a heap of what came back into the middle of it."""
+    """Entries in order of position: a line, and a heap of entries that returned into the middle of
+    it."""
 
     __slots__ = ("back", "line")
 
@@ -53,7 +54,7 @@ class Run:
             heappush(self.back, (entry.position, entry.changed, entry))
 
     def ready(self) -> Iterator[Entry]:
-        """Iterate over what is READY, in order, as it is now."""
+        """Iterate over the READY entries, in order, as they are now."""
         standing: Iterator[Entry] = iter(list(self.line))
         if self.back:
             returned = (each[2] for each in sorted(self.back))
@@ -61,7 +62,7 @@ class Run:
         return (entry for entry in standing if entry.state == READY)
 
     def settle(self) -> None:
-        """Put what came back into the line."""
+        """Put returned entries into the line."""
         if self.back:
             everything = sorted((*self.line, *(each[2] for each in self.back)), key=position_of)
             self.back.clear()
@@ -69,12 +70,12 @@ class Run:
             self.line.extend(everything)
 
     def settle_if_short(self) -> None:
-        """Put what came back into the line where that costs little for each of them."""
+        """Put returned entries into the line if that costs little for each of them."""
         if len(self.line) <= SETTLE_PART * len(self.back):
             self.settle()
 
     def compact(self) -> None:
-        """Let go of tombstones."""
+        """Remove tombstones."""
         self.settle()
         kept = []
         for entry in self.line:
@@ -86,12 +87,13 @@ class Run:
 
 
 def position_of(entry: Entry) -> int:
-    """Return what orders entries."""
+    """Return the number that orders entries."""
     return entry.position
 
 
 class Level:
-    """Head, gap and tail; `end` is where new entries come: the tail, without a gap the head."""
+    """Head, gap and tail; `end` is where new entries are added: the tail, without a gap the
+    head."""
 
     __slots__ = ("end", "gap", "head", "tombstones")
 
@@ -111,12 +113,12 @@ class Level:
     # ---- coming and leaving
 
     def put(self, entry: Entry) -> None:
-        """Add an entry that is new: behind all others."""
+        """Add a new entry, behind all others."""
         self.end.line.append(entry)
         entry.linked = True
 
     def put_back(self, entry: Entry) -> None:
-        """Give an entry that is READY again its place."""
+        """Put an entry that is READY again back in its place."""
         if entry.linked:
             self.tombstones -= 1
             return
@@ -130,7 +132,7 @@ class Level:
             self.end.insert(entry)
 
     def withdraw(self, entry: Entry) -> None:
-        """Take out an entry that is READY no more, leaving a tombstone if it is not the first."""
+        """Take out an entry that is no longer READY, leaving a tombstone if it is not the first."""
         line = self.head.line
         if line and line[0] is entry:
             line.popleft()
@@ -146,7 +148,8 @@ class Level:
             self.compact()
 
     def remove(self, entry: Entry) -> None:
-        """Take out an entry that is READY and stands anywhere. Costs the length of the level."""
+        """Take out a READY entry at any place. Costs time proportional to the length of the
+        level."""
         islands = self.gap.islands if self.gap is not None else []
         for run in (self.head, self.end):
             run.settle()
@@ -181,7 +184,7 @@ class Level:
         return back[0][2]
 
     def is_behind_first(self, position: int) -> bool:
-        """Say whether something may stand before a position that is not loaded past it yet."""
+        """Whether an entry that is not loaded yet may come before this position."""
         head = self.head
         if head.line and head.line[0].position < position:
             return True
@@ -190,7 +193,7 @@ class Level:
         return self.gap is not None and position > self.gap.after
 
     def ready(self) -> Iterator[Entry]:
-        """Iterate over what is READY in the head, in order, as it is now."""
+        """Iterate over the READY entries of the head, in order, as they are now."""
         return self.head.ready()
 
     def unlink(self, tombstone: Entry) -> None:
@@ -199,7 +202,7 @@ class Level:
         self.tombstones -= 1
 
     def compact(self) -> None:
-        """Let go of all tombstones."""
+        """Remove all tombstones."""
         self.head.compact()
         gap = self.gap
         if gap is not None:
@@ -219,7 +222,7 @@ class Level:
         return self.gap
 
     def close_gap(self) -> None:
-        """End a gap that holds nothing: what is behind it joins the head."""
+        """End an empty gap: the tail joins the head."""
         self.head.settle()
         self.end.settle()
         self.head.line.extend(self.end.line)
@@ -227,9 +230,9 @@ class Level:
         self.gap = None
 
     def join(self, loaded: list[Entry], reached: int) -> None:
-        """Put what was loaded from the gap into the head, with the islands that stand between.
+        """Put entries loaded from the gap into the head, with the islands between them.
 
-        The gap begins behind `reached` then.
+        The gap then begins behind `reached`.
         """
         gap = self.gap
         assert gap is not None
@@ -241,7 +244,7 @@ class Level:
         self.head.line.extend(loaded)
 
     def _islands_before(self, gap: Gap) -> list[Entry]:
-        """Take out the islands that the gap does not reach any more."""
+        """Take out the islands that the gap no longer covers."""
         before, apart = [], []
         for entry in gap.islands:
             if entry.state != READY:
@@ -256,7 +259,8 @@ class Level:
     # ---- leaving memory
 
     def shorten_tail(self, indexed_lsn: int, most: int) -> list[Entry]:
-        """Let the gap grow over what is indexed at the front of the tail; return what left."""
+        """Extend the gap over the indexed entries at the front of the tail; return those that
+        left."""
         gap = self.gap
         assert gap is not None
         self.end.settle()
@@ -275,7 +279,8 @@ class Level:
         return left
 
     def shorten_head(self, indexed_lsn: int, keep: int, most: int) -> list[Entry]:
-        """Let the gap grow over the end of the head, or begin one there; return what left.
+        """Extend the gap over the end of the head, or begin one there; return the entries that
+        left.
 
         `keep` entries stay, and `most` are looked at.
         """
@@ -285,11 +290,11 @@ class Level:
         if self.gap is None:
             if len(line) <= keep or line[keep].position > indexed_lsn:
                 return []
-            # What comes behind them would be in the gap, and is not in the store yet.
+            # New entries behind them would be in the gap, and are not in the store yet.
             while len(line) > keep and line[-1].position > indexed_lsn:
                 unindexed.appendleft(line.pop())
         taken = self._taken(max(keep, len(line) - most))
-        # What cannot leave and stands before all that can stays where it is.
+        # Entries before all that can leave, which cannot leave themselves, stay where they are.
         while taken and not is_evictable(taken[0], indexed_lsn):
             line.append(taken.popleft())
         if not taken:
@@ -304,7 +309,7 @@ class Level:
         return left
 
     def _taken(self, keep: int) -> deque[Entry]:
-        """Take what is READY behind the first `keep` from the head."""
+        """Take the READY entries behind the first `keep` from the head."""
         line = self.head.line
         taken: deque[Entry] = deque()
         while len(line) > keep:
@@ -325,7 +330,7 @@ class Level:
 
 
 def is_evictable(entry: Entry, indexed_lsn: int) -> bool:
-    """Say whether the store can give back exactly this entry."""
+    """Whether the store can return exactly this entry."""
     message = entry.message
     return (
         entry.state == READY

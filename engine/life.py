@@ -1,4 +1,4 @@
-"""What an event can do to an entry, and to the things that ids stand for: words for the table.
+"""The changes that an event can make to an entry, and to the things that ids stand for.
 
 An entry is in one place at a time, and each kind of event that is about entries moves it from one
 place to another. `engine.events` gives every kind its move; `engine.kinds` derives the sets of
@@ -19,21 +19,21 @@ ASIDE: Final = (ON_HOLD, ON_SCHEDULE)
 """Places from which nothing is delivered."""
 GONE: Final = "gone"
 
-# Things that ids stand for, and the broker itself.
+# The things that ids stand for, and the broker itself.
 BROKER: Final = "broker"
 CONNECTION: Final = "connection"
 CONSUMER: Final = "consumer"
 ADDRESS: Final = "address"
 QUEUE: Final = "queue"
 
-# What an event does to such a thing.
+# The changes that an event can make to such a thing.
 BEGINS: Final = "begins"
 CHANGES: Final = "changes"
 ENDS: Final = "ends"
 
 
 class Life(msgspec.Struct, frozen=True):
-    """A move of an entry: in words, the places it may be in before, and the place after."""
+    """A move of an entry: its description, the places it may be in before, and the place after."""
 
     word: str
     before: tuple[str, ...]
@@ -50,5 +50,5 @@ IS_DUE: Final = Life("becomes ready again", (ON_SCHEDULE,), READY)
 
 
 def leaves(*before: str) -> Life:
-    """Return the move out of a queue for good, from one of these places."""
+    """Return the move that removes an entry from its queue for good, from one of these places."""
     return Life("leaves", before, GONE)

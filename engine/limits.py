@@ -1,8 +1,9 @@
 """Deciding what happens when an address, the broker or the disk is full (ADR 10).
 
-`check` says whether a send must be refused (BLOCK, FAIL), `enter` whether it must be dropped, and
-begins to page before a message that meets its address full. `review`, once a turn, begins and ends
-paging by what the turn left. Must never know what leaves memory when an address pages.
+`check` says whether a send must be refused (BLOCK, FAIL), `enter` whether it must be dropped;
+`enter` also begins to page when a message meets a full address. `review`, once a turn, begins and
+ends paging by the sizes at the end of the turn. Must never know what leaves memory when an address
+pages.
 """
 
 from collections.abc import Collection
@@ -17,7 +18,7 @@ from daybook.engine.state import Address
 
 
 class Full(NamedTuple):
-    """Why something is full, as a reason of events, and what is to be done about it."""
+    """Why something is full, as a reason of events, and the policy for that case."""
 
     reason: int
     policy: str
@@ -34,16 +35,16 @@ KEYS_OF: Final[dict[int, str]] = {
         events.GLOBAL_MAX_MESSAGES,
     )
 }
-"""The key of each limit, by the reason that an event gives."""
+"""The key of each limit, by the reason in the event."""
 
 
-# ---- what a send meets
+# ---- checks of a send
 
 
 def has_room(core: Core, address: Address) -> bool:
-    """Whether a guarded address takes a message without any further question.
+    """Whether a guarded address accepts a message without further checks.
 
-    What `check` and `enter` find out, for the usual case: it has limits, and is below them.
+    The result of `check` and `enter` for the usual case: the address has limits, and is below them.
     """
     if core.is_full or address.paging or core.line.first(address.name):
         return False
@@ -62,10 +63,11 @@ def has_room(core: Core, address: Address) -> bool:
 
 
 def check(core: Core, connection: int, name: str, address: Address | None) -> Refusal | None:
-    """Say why a send to an address, which need not exist, is refused now; None if it is not.
+    """Return why a send to an address, which need not exist, is refused now; None if it is
+    accepted.
 
-    Whoever is refused with BLOCKED stands in line from here on, until a send of the connection is
-    not refused.
+    A connection refused with BLOCKED waits in line from then on, until one of its sends is
+    accepted.
     """
     full = _find_full(core, name, address)
     if full is not None and full.policy == FAIL:
@@ -80,9 +82,9 @@ def check(core: Core, connection: int, name: str, address: Address | None) -> Re
 
 
 def check_piece(core: Core, connection: int, name: str, address: Address | None) -> Refusal | None:
-    """The same for a piece of a large message while no messages are taken at all.
+    """The same for a piece of a large message, while no messages are accepted at all.
 
-    It cannot be dropped: the message that it belongs to may be taken when there is room again.
+    It cannot be dropped: its message may be accepted when there is room again.
     """
     if core.disk_full and core.options.disk_full_policy == DROP:
         return Refusal(Code.LIMIT, core.disk_full)
@@ -92,10 +94,10 @@ def check_piece(core: Core, connection: int, name: str, address: Address | None)
 def check_together(
     core: Core, connection: int, targets: dict[str, Address | None]
 ) -> Refusal | None:
-    """Say why the sends of a transaction are refused now: failed, or blocked as a whole.
+    """Return why the sends of a transaction are refused now: failed, or blocked as a whole.
 
-    It does not wait behind others at any of its addresses, or two transactions could do so for
-    each other.
+    The transaction does not wait behind others at any of its addresses, or two transactions could
+    wait for each other.
     """
     blocked: tuple[str, str] | None = None
     for name, address in targets.items():
@@ -113,9 +115,9 @@ def check_together(
 
 
 def enter(core: Core, address: Address) -> int:
-    """Prepare for a message that was not refused; return why it must be dropped, 0 if it is taken.
+    """Prepare for a message that was accepted; return why it must be dropped, 0 if it is routed.
 
-    The address begins to page if the message meets it full and that is its policy.
+    If the address is full and its policy is PAGE, it begins to page.
     """
     settings = core.state.settings.resolve(address.name)
     if not address.paging and settings.address_full_policy == PAGE:
@@ -132,7 +134,7 @@ def enter(core: Core, address: Address) -> int:
 
 
 def next_in_line(core: Core, name: str) -> int:
-    """Return the connection that can go on at an address, 0 if there is no room or nobody waits."""
+    """Return the connection that may send to an address, 0 if there is no room or nobody waits."""
     first = core.line.first(name)
     if first:
         full = _find_full(core, name, core.state.address_by_name.get(name))
@@ -142,7 +144,7 @@ def next_in_line(core: Core, name: str) -> int:
 
 
 def explain(core: Core, name: str) -> str:
-    """Say what an address that somebody waits for is full of; empty if there is room."""
+    """Return what limit of an awaited address is reached; empty if there is room."""
     address = core.state.address_by_name.get(name)
     full = _find_full(core, name, address)
     return _sentence(core, full, name, address) if full is not None else ""
@@ -159,9 +161,9 @@ def _blocked(core: Core, connection: int, name: str, text: str) -> Refusal:
 
 
 def _find_full(core: Core, name: str, address: Address | None) -> Full | None:
-    """Say what is full for a message to an address; None also where the answer is to page.
+    """Return what is full for a message to an address; None also where the policy is to page.
 
-    Without memory nothing helps but to hold producers, unless the address says otherwise.
+    Without memory, only blocking producers helps, unless the address says otherwise.
     """
     if core.held:
         return Full(events.NO_REASON, core.held_policy)
@@ -215,7 +217,7 @@ def _over_global(core: Core) -> int:
 
 
 def _sentence(core: Core, full: Full, name: str, address: Address | None) -> str:
-    """Say to people what is full: address, size, limit and key."""
+    """Return a sentence for users about what is full: address, size, limit and key."""
     if full.reason == events.NO_REASON:
         return core.held
     if full.reason == events.DISK_FULL:
@@ -250,18 +252,18 @@ def _sentence(core: Core, full: Full, name: str, address: Address | None) -> str
 
 
 def _note_drop(core: Core, address: Address, full: Full) -> None:
-    """Have the drop told once, until the address takes messages again."""
+    """Report the drop once, until the address accepts messages again."""
     if not address.dropping:
         address.dropping = True
         why = _sentence(core, full, address.name, address)
         core.notices.append(f"messages to address '{address.name}' are dropped: {why}")
 
 
-# ---- which addresses must be asked for at all
+# ---- addresses that need checks
 
 
 def _open_if_free(core: Core, address: Address, settings: AddressSettings) -> None:
-    """Let messages enter without a further look as long as nothing can be full for them."""
+    """Accept messages without checks as long as nothing can be full for them."""
     can_be_full = settings.has_page_limit() or core.is_full
     if settings.has_max_size() and not address.paging:
         can_be_full = True
@@ -271,12 +273,12 @@ def _open_if_free(core: Core, address: Address, settings: AddressSettings) -> No
 
 
 def _is_closed(core: Core) -> bool:
-    """Whether no address takes messages, whatever its own limits are."""
+    """Whether no address accepts messages, whatever its own limits are."""
     return bool(core.disk_full or core.memory_full or core.held)
 
 
 def guard_all(core: Core) -> None:
-    """Have every address look at its limits again before it takes a message."""
+    """Make every address check its limits again before it accepts a message."""
     core.is_full = _is_closed(core) or _over_global(core) != 0
     for address in core.opened.values():
         address.guard(True)
@@ -284,7 +286,7 @@ def guard_all(core: Core) -> None:
 
 
 def guard(core: Core, address: Address) -> None:
-    """Have an address look at its limits again before it takes a message."""
+    """Make an address check its limits again before it accepts a message."""
     address.guard(True)
     core.opened.pop(address.id, None)
 
@@ -304,7 +306,7 @@ def review(core: Core, addresses: Collection[Address]) -> None:
                 _start_paging(core, address, reason)
     reason = _over_global(core)
     if reason:
-        # What could not help the last time cannot do so now, unless it changed.
+        # Addresses that did not help last time cannot help now, unless they changed.
         among = addresses if core.is_over else core.state.addresses.values()
         _page_the_largest(core, reason, among)
         reason = _over_global(core)
@@ -326,7 +328,7 @@ def review_all(core: Core) -> None:
 
 
 def _page_the_largest(core: Core, reason: int, among: Collection[Address]) -> None:
-    """Have addresses page, the largest first, until three quarters of the limits are left."""
+    """Make addresses page, the largest first, until three quarters of the limits are left."""
     candidates = [
         (*size_of(address), -address.id)
         for address in among
@@ -348,12 +350,12 @@ def _is_three_quarters(core: Core) -> bool:
 
 
 def _is_at_most(value: int, limit: int, numerator: int, denominator: int) -> bool:
-    """Whether a value is at most that part of a limit of the broker, if there is one."""
+    """Whether a value is at most this fraction of a limit of the broker, if there is one."""
     return limit <= 0 or value * denominator <= limit * numerator
 
 
 def _is_low_globally(core: Core, size: int, messages: int) -> bool:
-    """Whether the broker, with so much more, is at half of its limits or less."""
+    """Whether the broker, with this much more, is at half of its limits or less."""
     options = core.options
     return _is_at_most(core.sizes.bytes + size, options.global_max_size, 1, 2) and _is_at_most(
         core.sizes.messages + messages, options.global_max_messages, 1, 2
@@ -361,7 +363,8 @@ def _is_low_globally(core: Core, size: int, messages: int) -> bool:
 
 
 def _is_low(settings: AddressSettings, size: int, messages: int) -> bool:
-    """Whether an address is at three quarters of its own limits or less. With 0 it never is."""
+    """Whether an address is at three quarters of its own limits or less. With a limit of 0 it never
+    is."""
     return _is_below(size, settings.max_size_bytes) and _is_below(
         messages, settings.max_size_messages
     )
@@ -372,7 +375,7 @@ def _is_below(value: int, limit: int) -> bool:
 
 
 def _stop_what_fits(core: Core) -> None:
-    """End paging of addresses that nobody touched, the smallest first."""
+    """End paging of addresses that this turn did not change, the smallest first."""
     paging = [(size_of(a), a.id) for a in core.state.addresses.values() if a.paging]
     for _, number in sorted(paging):
         _stop_if_low(core, core.state.addresses[number])

@@ -1,4 +1,4 @@
-"""Who waits for room, by the address that they wait for: first come, first served.
+"""Connections that wait for room, in line at the address they wait for: first come, first served.
 
 A connection waits in one line at a time, because its commands come one after the other. Volatile:
 no part of the logical state. Must never know how full an address is.
@@ -13,18 +13,18 @@ class Line:
     def __init__(self) -> None:
         self._lines: dict[str, dict[int, None]] = {}
         self._address_of: dict[int, str] = {}
-        # The connection that has its turn now: it may go on as long as there is room.
+        # The connection whose turn it is: it may continue as long as there is room.
         self.serving = 0
 
     def stand(self, connection: int, address: str) -> None:
-        """Have a connection wait for an address, at the end unless it waits there already."""
+        """Make a connection wait for an address, at the end unless it waits there already."""
         if self._address_of.get(connection) != address:
             self.leave(connection)
             self._lines.setdefault(address, {})[connection] = None
             self._address_of[connection] = address
 
     def leave(self, connection: int) -> None:
-        """Have a connection wait no more, if it did."""
+        """Stop a connection from waiting, if it did."""
         address = self._address_of.pop(connection, None)
         if address is not None:
             line = self._lines[address]

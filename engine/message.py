@@ -1,6 +1,6 @@
-"""What lies in a queue: a message, which never changes, and an entry, a queue's reference to it.
+"""What a queue contains: a message, which never changes, and an entry, a queue's reference to it.
 
-Must never know queues, or where content is kept that is not in memory.
+Must never know queues, or where content is stored that is not in memory.
 """
 
 from typing import TYPE_CHECKING, Final, Protocol
@@ -14,17 +14,17 @@ PRIORITIES: Final = 10
 HELD_LEVEL: Final = PRIORITIES
 """The level of entries that are set aside: one for all priorities, and never delivered from."""
 SCHEDULED_LEVEL: Final = PRIORITIES + 1
-"""The level of entries that are not to be delivered before a time: likewise one for all."""
+"""The level of entries that are not delivered before a time: likewise one for all priorities."""
 LEVELS: Final = PRIORITIES + 2
 DEFAULT_PRIORITY: Final = 4
 MESSAGE_OVERHEAD_BYTES: Final = 128
-"""What a message weighs in windows beyond its headers and body."""
+"""What a message weighs in windows in addition to its headers and body."""
 
 ENTRY_BYTES: Final = 512
-"""What an entry and its message take in memory beyond `Message.size`, measured."""
+"""What an entry and its message take in memory in addition to `Message.size`, measured."""
 
 ENTRY_ALONE_BYTES: Final = 256
-"""The part of that which is the entry alone, without the message, which others may share."""
+"""The part of that for the entry alone, without the message, which other entries may share."""
 
 LARGE_BYTES: Final = 1024
 """What a large message takes in memory at most, whatever its size."""
@@ -33,7 +33,7 @@ LARGE: Final = 4
 """Flag of a message whose body is in the journal only; the same as `events.LARGE`."""
 
 PLACES: Final = {HELD_LEVEL: life.ON_HOLD, SCHEDULED_LEVEL: life.ON_SCHEDULE}
-"""By level, for entries that are in no flight; READY in all others."""
+"""By level, for entries that are not in flight; READY in all other levels."""
 
 # States of an entry.
 READY: Final = 0
@@ -42,24 +42,24 @@ GONE: Final = 2
 
 
 class Filter(Protocol):
-    """What a filter language must offer: the extension point for selectors.
+    """The methods of a filter: the extension point for selectors.
 
     A filter reads headers by a view (`engine.content`), so it works on messages of every format.
     """
 
     def matches(self, message: "Message") -> bool:
-        """Say whether the message passes."""
+        """Whether the message passes."""
         ...
 
 
 class Message:
     """Immutable headers and body, shared by the entries of all queues that it was routed to.
 
-    `resident` is false as long as headers and body are only in the journal (`Store.fill`); all
-    else is always known. `size` is in bytes, with the overhead. The body of a large message (flag
-    LARGE) is never in memory: `chunks` are the LSNs of its pieces in the journal, and `size` counts
-    it. `weight` is what an entry of it takes in memory, an estimate: without what is in the
-    journal only, or counted with the entries of other queues.
+    `resident` is false as long as headers and body are only in the journal (`Store.fill`);
+    everything else is always known. `size` is in bytes, with the overhead. The body of a large
+    message (flag LARGE) is never in memory: `chunks` are the LSNs of its pieces in the journal, and
+    `size` includes it. `weight` is an estimate of the memory of an entry, without content that is
+    in the journal only or counted with the entries of other queues.
     """
 
     __slots__ = (
@@ -100,13 +100,14 @@ class Message:
         self.chunks: tuple[int, ...] = ()
 
     def enlarge(self, chunks: tuple[int, ...], body_bytes: int) -> None:
-        """Make it a large message whose body is in these chunks; `resident` speaks of headers."""
+        """Make it a large message whose body is in these chunks; `resident` then means the
+        headers."""
         self.chunks = chunks
         self.size = len(self.headers) + body_bytes + MESSAGE_OVERHEAD_BYTES
         self.weight = min(self.size, LARGE_BYTES) + ENTRY_BYTES
 
     def share(self, queue_count: int) -> None:
-        """Have entries in so many queues count a part of the content each."""
+        """Make entries in so many queues each count a part of the content."""
         if not self.chunks:
             shared = self.size + ENTRY_BYTES - ENTRY_ALONE_BYTES
             self.weight = shared // queue_count + ENTRY_ALONE_BYTES
@@ -139,13 +140,13 @@ class Entry:
     """A queue's reference to a message.
 
     `position` orders the entries of a level: the LSN of the event by which this one entered the
-    queue, which for `Routed` is the id of the message.
-    `linked` says whether it stands in one of the queue's levels; an entry that is linked and not
-    READY is a tombstone, which keeps the place for the case that the entry comes back. `changed`
-    is the LSN at which it last came back, 0 if it never did: until that is indexed, the store knows
-    it otherwise. `redelivered` records that a delivery of it ended, whatever that did to the count.
+    queue, which for `Routed` is the id of the message. `linked` says whether it is in one of the
+    queue's levels; an entry that is linked and not READY is a tombstone, which keeps its place in
+    case the entry returns. `changed` is the LSN at which it last returned, 0 if never: until that
+    is indexed, the store has an older version. `redelivered` records that a delivery of it ended,
+    whether or not the attempt counts.
 
-    READY says that it stands in a level: in that of its priority, or set aside, in HELD_LEVEL or
+    READY means that it is in a level: that of its priority, or set aside in HELD_LEVEL or
     SCHEDULED_LEVEL.
     """
 
@@ -183,7 +184,7 @@ class Entry:
         return PLACES.get(self.level, life.READY)
 
     def moved_to(self, level: int, lsn: int, due: int = 0) -> "Entry":
-        """Return an entry like this one for another level; in SCHEDULED_LEVEL with its time.
+        """Return an entry like this one for another level; for SCHEDULED_LEVEL with its time.
 
         This one may stay behind as a tombstone.
         """

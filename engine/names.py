@@ -1,8 +1,8 @@
-"""What addresses and queues may be called: the one rule, whoever asks for the name.
+"""The rule for names of addresses and queues, the same for every way to create them.
 
-A name that no protocol can spell would be a place that nobody reaches. Names in a journal are
-taken as they are, because a journal must fold even after a rule became stricter: only what is
-created is judged. This module must never know which names exist.
+A name that no protocol can spell would be a place that no client reaches. Names in a journal are
+accepted as they are, because a journal must fold even after a rule became stricter: only new names
+are checked. This module must never know which names exist.
 """
 
 from typing import Final
@@ -11,24 +11,25 @@ NAME_BYTES_MAX: Final = 4096
 """Length of a name in UTF-8. With its prefix it has to fit into a header line of a protocol."""
 
 DIVIDER: Final = "::"
-"""Stands between address and queue where both are named."""
+"""Separates address and queue where both are named."""
 
 RESERVED: Final = "*#{},"
-"""Wildcards (`*` and `#` as in Artemis, `{}` of other brokers), and what divides several names."""
+"""Wildcards (`*` and `#` as in Artemis, `{}` of other brokers), and separators of several names."""
 
 TEMPORARY: Final = "temp."
-"""What names of temporary destinations begin with."""
+"""The prefix of the names of temporary destinations."""
 
 
 def length(name: str) -> int:
-    """Bytes of a name in UTF-8."""
+    """Return the length of a name in UTF-8, in bytes."""
     return len(name.encode("utf-8", "surrogatepass"))
 
 
 def wrong_with(name: str) -> str | None:
-    """Say what is wrong with a name and what would be right, in half a sentence; None if nothing.
+    """Return what is wrong with a name and what would be right, as half a sentence; None if nothing
+    is.
 
-    It goes on after the name or its key, as in "'a*' is no name for a queue: ...".
+    It follows the name or its key, as in "'a*' is no name for a queue: ...".
     """
     if not name:
         return "it is empty"

@@ -1,4 +1,4 @@
-"""The open transactions of all connections: what each is to do, and what all weigh together.
+"""The open transactions of all connections: their operations, and the memory they take together.
 
 Kept by `engine.transactions`, which decides. `weight` is an estimate of memory: headers, bodies and
 a fixed part for each operation. Volatile: no part of the logical state. Must never know limits.
@@ -23,11 +23,11 @@ SETTLEMENT_WEIGHT: Final = 512
 
 
 class Transaction:
-    """What a client wants to happen together, in order, and what that weighs.
+    """The operations that a client wants to happen together, in order, and their weight.
 
-    `doomed` says why it cannot be committed, empty if it can. One that is `ended` was rolled back
-    by the broker: it holds nothing, and stands only so that its client learns why. `entries` is how
-    many entries of queues it settles or makes: as many events, in one turn.
+    `doomed` says why it cannot be committed, empty if it can. An `ended` transaction was rolled
+    back by the broker: it holds nothing, and is kept only so that its client learns the reason.
+    `entries` is how many entries of queues it settles or creates: as many events, in one turn.
     """
 
     __slots__ = (
@@ -49,7 +49,7 @@ class Transaction:
 
 
 class OpenTransactions:
-    """Transactions in the order in which they began, and what they weigh together."""
+    """Transactions in the order in which they began, and their weight together."""
 
     __slots__ = ("_open", "weight")
 
@@ -63,24 +63,24 @@ class OpenTransactions:
         return len(self._open)
 
     def add(self, transaction: Transaction) -> None:
-        """Take in one that began."""
+        """Add a transaction that began."""
         self._open[transaction] = None
         self.grow(transaction, TRANSACTION_WEIGHT + len(transaction.name))
 
     def grow(self, transaction: Transaction, weight: int) -> None:
-        """Note that one weighs more."""
+        """Add to the weight of a transaction."""
         transaction.weight += weight
         self.weight += weight
 
     def remove(self, transaction: Transaction) -> None:
-        """Forget one that ended, if that was not done before."""
+        """Remove a transaction that ended, unless it was removed before."""
         if transaction in self._open:
             del self._open[transaction]
             self.weight -= transaction.weight
             transaction.weight = 0
 
     def begun_before(self, moment: int) -> list[Transaction]:
-        """Return those that are open since before a moment (microseconds), the oldest first."""
+        """Return those that began before a moment (microseconds), the oldest first."""
         found = []
         for transaction in self._open:
             if transaction.since >= moment:
@@ -89,7 +89,7 @@ class OpenTransactions:
         return found
 
     def clock_stepped(self, step: int) -> None:
-        """Keep the age of each when the clock was set by so many microseconds."""
+        """Keep the age of each transaction when the clock was set by so many microseconds."""
         for transaction in self._open:
             transaction.since += step
 
@@ -102,7 +102,7 @@ class OpenTransactions:
         return weights
 
     def of_connection(self, connection: int) -> list[Transaction]:
-        """Return those of one connection, the heaviest first."""
+        """Return the transactions of one connection, the heaviest first."""
         found = [each for each in self._open if each.connection == connection]
         found.sort(key=_weight_of, reverse=True)
         return found

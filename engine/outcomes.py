@@ -1,6 +1,6 @@
-"""What became of a message that was just sent, as the events say that were decided about it.
+"""What became of a message that was just sent, according to the events decided about it.
 
-Reads the open batch and changes nothing. For senders that ask: nobody else pays for it.
+Reads the open batch and changes nothing. Costs nothing for senders that do not ask.
 """
 
 from typing import NamedTuple, cast
@@ -20,7 +20,8 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(state: State, pending: Pending, since: int) -> Outcome | None:
-    """Return what became of the first message of the open batch behind an LSN, None for none."""
+    """Return what became of the first message in the open batch after an LSN, None if there is
+    none."""
     rows = [unpack_wide(row) for row in pending.rows[since + 1 - pending.first_lsn :]]
     count = sum(detail_bytes > 0 for _, (detail_bytes, _, _) in rows)
     details = iter(pending.details[len(pending.details) - count :])

@@ -1,4 +1,4 @@
-"""Patterns over names, and which of many match a name: found word by word in a trie (ADR 35).
+"""Patterns over names, and a trie that finds the patterns that match a name (ADR 35).
 
 Names are words divided by `.`. In a pattern `*` stands for exactly one word, and `#` as the last
 word for any number of them, also none. Invariant: the work for a name depends on its words and on
@@ -17,7 +17,7 @@ _V = TypeVar("_V")
 
 
 def wrong_with(pattern: str) -> str | None:
-    """Say what is wrong with a pattern, in words that follow it; None if nothing is."""
+    """Return what is wrong with a pattern, in words that follow it; None if nothing is."""
     words = pattern.split(DELIMITER)
     for position, word in enumerate(words):
         if word == ANY_WORDS and position < len(words) - 1:
@@ -28,9 +28,9 @@ def wrong_with(pattern: str) -> str | None:
 
 
 class _Node(Generic[_V]):
-    """A place in the trie: what follows by the next word, and the values that end here.
+    """A node of the trie: its successors by the next word, and the values that end here.
 
-    `here` are values of patterns whose last word led here, `below` those with a `#` behind it.
+    `here` are values of patterns whose last word led here, `below` those with a `#` after it.
     """
 
     __slots__ = ("below", "here", "next")
@@ -50,7 +50,7 @@ class PatternTrie(Generic[_V]):
         self._root: _Node[_V] = _Node()
 
     def add(self, pattern: str, value: _V) -> None:
-        """Add the value of a pattern. A word that breaks the rules stands for itself."""
+        """Add the value of a pattern. A word that breaks the rules is matched literally."""
         words = pattern.split(DELIMITER)
         has_below = words[-1] == ANY_WORDS
         if has_below:
@@ -64,7 +64,7 @@ class PatternTrie(Generic[_V]):
         (node.below if has_below else node.here).append(value)
 
     def matching(self, name: str) -> Iterator[_V]:
-        """Give the values of all patterns that match a name, in no order that means anything.
+        """Iterate over the values of all patterns that match a name, in no particular order.
 
         `a.#` matches `a` too; `*` never matches an empty word.
         """

@@ -1,4 +1,4 @@
-"""The open batch: events that were decided and applied, on their way to the journal.
+"""The open batch: events that were decided and applied, and are not yet given to the journal.
 
 It has the shape that the journal appends (rows, and the non-empty strings of each heap in row
 order), so that nothing is packed twice. It knows neither blocks nor disks.

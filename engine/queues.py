@@ -1,10 +1,10 @@
-"""A queue: entries in the order in which they are to be delivered, in memory and out of it.
+"""A queue: entries in their order of delivery, in memory and in the store.
 
-A queue has a level (`engine.level`) for each priority that it holds. Entries that are set aside,
-held (ADR 25) or scheduled (ADR 39), have a level of their own for each of these, which is paged
-like the others and never delivered from. What is resident never shows in what the methods answer.
-Must never know how a level keeps its order, what brings the store its entries, or when they leave
-memory (`engine.residency` decides that).
+A queue has a level (`engine.level`) for each priority that it holds. Entries that are set aside
+have two more levels, for held (ADR 25) and for scheduled (ADR 39) entries; these are paged like the
+others and never delivered from. The answers of the methods do not depend on what is resident. Must
+never know how a level keeps its order, how entries get into the store, or when they leave memory
+(`engine.residency` decides that).
 """
 
 from collections.abc import Iterator
@@ -39,29 +39,29 @@ Due: TypeAlias = tuple[int, int, int]
 
 
 class StoreError(DaybookError):
-    """The store cannot give what it must have, for now or for good."""
+    """The store cannot return what it must have, temporarily or permanently."""
 
 
 class StoreDamaged(StoreError):
-    """What the store itself holds is wrong: it is to be made anew from the journal."""
+    """The store itself is wrong: it must be rebuilt from the journal."""
 
 
 class ContentError(StoreError):
-    """The journal does not give the content of a message: the store is right, and no help."""
+    """The journal does not return the content of a message; rebuilding the store would not help."""
 
 
 class Loaded(NamedTuple):
-    """Entries that the store gave, in order, and the id up to which there is none besides."""
+    """Entries that the store returned, in order, and the id up to which there are no others."""
 
     entries: list[Entry]
     reached: int
 
 
 class Store(Protocol):
-    """Who holds the entries that are not in memory: the state at `indexed_lsn`, ready to be read.
+    """Holds the entries that are not in memory: the state at `indexed_lsn`, for reading.
 
-    What left a queue since then is in `Queue.gone`, what is resident in `Queue.entries`; both are
-    to be passed over, and so are non-persistent messages before `Queue.transients_from`.
+    Entries that left a queue since then are in `Queue.gone`, resident ones in `Queue.entries`; the
+    store must skip both, and non-persistent messages before `Queue.transients_from`.
     """
 
     @property
@@ -72,17 +72,18 @@ class Store(Protocol):
     def load(self, queue: "Queue", level: int, after: int, window: "Window") -> Loaded:
         """Return the next entries of a level with ids above `after`.
 
-        As many as the window says, but one at least, with content if it says so; if there are no
-        more, `reached` is PAST_ALL.
+        As many as the window allows, but at least one, with content if the window says so; if there
+        are no more, `reached` is PAST_ALL.
         """
         ...
 
     def find(self, queue: "Queue", message_id: int) -> Entry | None:
-        """Return one entry that is in no flight, without content."""
+        """Return one entry that is not in flight, without content."""
         ...
 
     def fill(self, messages: list[Message]) -> None:
-        """Fetch headers and bodies of messages that have none; raises StoreError."""
+        """Fetch the headers and bodies of messages whose content is not resident; raises
+        StoreError."""
         ...
 
     def gap_sum(self, queue: "Queue") -> tuple[int, int]:
@@ -92,7 +93,8 @@ class Store(Protocol):
     def due(self, reason: int, after: Due, until: int, limit: int) -> list[Due]:
         """Return timers of a reason (`engine.timers`) up to a time (`until`, milliseconds).
 
-        In order, behind `after`, at most `limit`; with what left or is in flight since.
+        In order, after `after`, at most `limit`; including entries that left or are in flight
+        since.
         """
         ...
 
@@ -100,7 +102,7 @@ class Store(Protocol):
 class Window:
     """How much of a level comes into memory at a time; one for all queues of a broker.
 
-    Without content for those who only want to be rid of the messages.
+    Without content for callers that only remove the messages.
     """
 
     __slots__ = ("bytes", "messages", "with_content")
@@ -114,8 +116,8 @@ class Window:
 
 
 DEFAULT_WINDOW: Final = Window()
-"""What comes into memory at a time until a state says otherwise; nobody changes it."""
-# What all queues share that are not used: nobody changes these.
+"""How much comes into memory at a time until a state sets another window; must not be changed."""
+# Shared by all queues that are not used; must not be changed.
 NO_LEVELS: Final[list[Level | None]] = [None] * LEVELS
 NO_CONSUMERS: "Final[list[Consumer]]" = []
 NONE_GONE: Final[dict[int, int]] = {}
@@ -125,10 +127,10 @@ NONE_WITHHELD: Final[dict[int, Entry]] = {}
 class Queue:
     """A named, ordered store of entries, bound to one address.
 
-    `entries` holds everything that is resident, ready or in flight, by message id. `levels` has the
+    `entries` contains every resident entry, ready or in flight, by message id. `levels` has the
     levels that were needed so far; `occupied` has a bit for each level to deliver from that may
-    have some. `ready_count`, `held_count`, `scheduled_count` and `bytes` count everything, wherever
-    it is.
+    have entries. `ready_count`, `held_count`, `scheduled_count` and `bytes` count all entries, in
+    memory and in the store.
     """
 
     __slots__ = (
@@ -143,10 +145,10 @@ class Queue:
         self.id = queue_id
         self.definition = definition
         self.address = address
-        # What leads messages of the address here; None as long as it is not bound.
+        # The binding that routes messages here; None as long as the queue is not bound.
         self.binding: Binding | None = None
         self.paused = False
-        # Deleted, and not empty yet: it has an id, and neither a name nor a binding.
+        # Deleted, and not empty yet: it has an id, but neither a name nor a binding.
         self.deleting = False
         self.entries: dict[int, Entry] = {}
         self.levels: list[Level | None] = NO_LEVELS
@@ -156,7 +158,7 @@ class Queue:
         self.scheduled_count = 0
         self.transient_count = 0
         self.bytes = 0
-        # What the entries take in memory that are there.
+        # The memory that the resident entries take.
         self.weight = 0
         self.consumers: list[Consumer] = NO_CONSUMERS
         # Derived: how many of them have a filter.
@@ -165,30 +167,30 @@ class Queue:
         self.acknowledged = 0
         self.dead_lettered = 0
         self.expired = 0
-        # What is not resident.
+        # Entries that are not resident.
         self.store: Store | None = None
         self.gap_count = 0
         self.gone: dict[int, int] = NONE_GONE
         self.gone_max = PRUNE_GONE_MIN
         self.transients_from = 0
         self.window = DEFAULT_WINDOW
-        # Volatile. What is ready and not delivered, because it cannot be read, stands in no level.
+        # Volatile. Ready entries that are not delivered, because they cannot be read; in no level.
         self.withheld: dict[int, Entry] = NONE_WITHHELD
-        # When people are told again of what is held (microseconds).
+        # When held messages are reported again (microseconds).
         self.next_consumer = 0
         self.next_notice = 0
-        self.has_passed = False  # whether any consumer ever passed something: `Consumer.passed`
+        self.has_passed = False  # whether any consumer passed over an entry: `Consumer.passed`
         # Id of the message that entered last.
         self.newest = 0
 
     @property
     def name(self) -> str:
-        """Its name, which never changes."""
+        """The name, which never changes."""
         return self.definition.name
 
     @property
     def message_count(self) -> int:
-        """How many messages are in the queue, wherever they are and whatever their state."""
+        """How many messages are in the queue, in memory or in the store, in any state."""
         return len(self.entries) + self.gap_count
 
     @property
@@ -202,7 +204,7 @@ class Queue:
         return self.message_count - self.ready_count - self.held_count - self.scheduled_count
 
     def count_standing(self, level: int, change: int) -> None:
-        """Count entries of a level, in it or out of it (negative)."""
+        """Count entries into a level, or out of it (negative)."""
         if level < PRIORITIES:
             self.ready_count += change
         elif level == HELD_LEVEL:
@@ -211,7 +213,7 @@ class Queue:
             self.scheduled_count += change
 
     def level(self, number: int) -> Level:
-        """Return a level, made if there is none."""
+        """Return a level, created if there is none."""
         level = self.levels[number]
         if level is None:
             if self.levels is NO_LEVELS:
@@ -240,19 +242,19 @@ class Queue:
         self.selective_count += bool(consumer.filter)
 
     def detach(self, consumer: "Consumer") -> None:
-        """Take off a consumer."""
+        """Remove a consumer."""
         self.consumers.remove(consumer)
         self.selective_count -= bool(consumer.filter)
         if not self.consumers:
             self.slim()
 
     def detach_all(self) -> None:
-        """Take off all consumers."""
+        """Remove all consumers."""
         self.consumers = NO_CONSUMERS
         self.selective_count = 0
 
     def slim(self) -> None:
-        """Let go of what a queue needs only while it is used."""
+        """Free what a queue needs only while it is used."""
         if not self.consumers:
             self.consumers = NO_CONSUMERS
         if self.message_count:
@@ -265,12 +267,12 @@ class Queue:
     # ---- entries by id
 
     def get(self, message_id: int) -> Entry:
-        """Return an entry by id, resident from here on; KeyError if the queue does not have it."""
+        """Return an entry by id and make it resident; KeyError if the queue does not have it."""
         entry = self.entries.get(message_id)
         return entry if entry is not None else self._fault(message_id)
 
     def find(self, message_id: int) -> Entry | None:
-        """Return an entry by id, resident from here on; None if the queue does not have it."""
+        """Return an entry by id and make it resident; None if the queue does not have it."""
         entry = self.entries.get(message_id)
         if entry is None and self.gap_count:
             try:
@@ -292,14 +294,14 @@ class Queue:
         return entry
 
     def make_resident(self, entry: Entry) -> None:
-        """Take an entry that `ready` gave into memory, if it is not there."""
+        """Make an entry that `ready` returned resident, if it is not."""
         if entry.message.id not in self.entries:
             gap = self.gap(entry.level)
             assert gap is not None
             self._adopt(entry, gap)
 
     def _adopt(self, entry: Entry, gap: Gap) -> None:
-        """Make an entry of a gap resident, where it stands."""
+        """Make an entry of a gap resident, at its place in the gap."""
         self._count_in(entry, gap)
         entry.linked = True
         gap.islands.append(entry)
@@ -311,17 +313,19 @@ class Queue:
         self.gap_count -= 1
 
     def count_out(self, entries: list[Entry]) -> None:
-        """Let go of entries that a level gave to its gap."""
+        """Stop counting the entries that a level moved to its gap."""
         for entry in entries:
             del self.entries[entry.message.id]
             self.weight -= entry.message.weight
         self.gap_count += len(entries)
 
     def note_gone(self, entry: Entry, lsn: int) -> None:
-        """Remember what left where the store may still be read for it: behind something ready."""
+        """Remember an entry that left while the store may still return it: one behind a ready
+        entry."""
         if self.store is None:
             return
-        # What changed its level since the store looked is still in the other one there.
+        # In the store, an entry that changed its level since `indexed_lsn` is still in the other
+        # one.
         is_moved = entry.changed > 0 and entry.changed > self.store.indexed_lsn
         level = self.levels[entry.level]
         if not is_moved and (level is None or not level.is_behind_first(entry.position)):
@@ -334,14 +338,15 @@ class Queue:
             self.gone_max = max(PRUNE_GONE_MIN, 2 * len(self.gone))
 
     def prune_gone(self) -> None:
-        """Forget what left so long ago that the store does not have it any more."""
+        """Forget entries that left so long ago that the store does not have them any more."""
         if self.gone and self.store is not None:
             indexed = self.store.indexed_lsn
             kept = {number: lsn for number, lsn in self.gone.items() if lsn > indexed}
             self.gone = kept or NONE_GONE
 
     def forget_places(self) -> None:
-        """Forget where entries stand that are all in flight or in the store, which has the rest."""
+        """Forget the places of entries when all are in flight or in the store, which has the
+        places."""
         self.levels = NO_LEVELS
         self.gone = NONE_GONE
         for entry in self.entries.values():
@@ -350,7 +355,7 @@ class Queue:
     # ---- order
 
     def put(self, entry: Entry) -> None:
-        """Add an entry that is new: behind everything of its priority."""
+        """Add a new entry, behind everything of its priority."""
         number = entry.level
         (self.levels[number] or self.level(number)).put(entry)
         self.occupied |= 1 << number
@@ -364,7 +369,7 @@ class Queue:
         self.level(entry.level).put_back(entry)
 
     def set_aside(self, entry: Entry) -> None:
-        """Take in an entry that is held or scheduled, in its place among those."""
+        """Add a held or scheduled entry, in its place in that level."""
         self.count_standing(entry.level, 1)
         self.level(entry.level).put_back(entry)
 
@@ -377,7 +382,7 @@ class Queue:
             self.count_standing(entry.level, -1)
         level = self.levels[entry.level]
         if level is not None:
-            # The usual case of `Level.withdraw`, written out because every message meets it.
+            # The usual case of `Level.withdraw`, written out because it runs for every message.
             line = level.head.line
             if line and line[0] is entry:
                 line.popleft()
@@ -389,7 +394,7 @@ class Queue:
         level.withdraw(entry)
 
     def withhold(self, entry: Entry) -> None:
-        """Deliver a READY entry that is resident no more; it stays in the queue and counts."""
+        """Stop delivering a READY, resident entry; it stays in the queue and is counted."""
         assert entry.state == READY
         if entry.message.id not in self.withheld:
             self.level(entry.level).remove(entry)
@@ -398,12 +403,12 @@ class Queue:
             self.withheld[entry.message.id] = entry
 
     def head(self) -> Entry | None:
-        """Return the entry that is to be delivered next, None if nothing is ready."""
+        """Return the next entry to deliver, None if nothing is ready."""
         while self.occupied:
             number = self.occupied.bit_length() - 1
             level = self.levels[number]
             assert level is not None
-            # The usual case of `Level.first`, written out because every message meets it.
+            # The usual case of `Level.first`, written out because it runs for every message.
             head = level.head
             if not head.back and head.line and head.line[0].state == READY:
                 return head.line[0]
@@ -414,7 +419,7 @@ class Queue:
         return None
 
     def _first(self, number: int, level: Level) -> Entry | None:
-        """Return the first entry of a level, in memory then; None if it is empty."""
+        """Return the first entry of a level and make it resident; None if the level is empty."""
         while True:
             entry = level.first()
             if entry is not None or level.gap is None:
@@ -422,27 +427,27 @@ class Queue:
             self._page_in(number, level, level.gap)
 
     def ready(self) -> Iterator[Entry]:
-        """Iterate over what is ready, in order of delivery, paged or not; then what is withheld.
+        """Iterate over ready entries in order of delivery, paged or not; then over withheld ones.
 
-        Entries of a gap do not become resident by it: see `make_resident`. What was given may
-        leave meanwhile; nothing may come.
+        Entries of a gap do not become resident by this: see `make_resident`. Entries may leave
+        during the iteration; none may be added.
         """
         for number in range(PRIORITIES - 1, -1, -1):
             yield from self._standing(number)
         yield from list(self.withheld.values())
 
     def held(self) -> Iterator[Entry]:
-        """Iterate over what is held, in the order in which it came, as `ready` does."""
+        """Iterate over held entries in the order in which they came, as `ready` does."""
         if self.held_count:
             yield from self._standing(HELD_LEVEL)
 
     def scheduled(self) -> Iterator[Entry]:
-        """Iterate over what is scheduled, in the order in which it came, as `ready` does."""
+        """Iterate over scheduled entries in the order in which they came, as `ready` does."""
         if self.scheduled_count:
             yield from self._standing(SCHEDULED_LEVEL)
 
     def standing(self) -> Iterator[Entry]:
-        """Iterate over all that is in no flight: what is ready, held, and scheduled."""
+        """Iterate over all entries that are not in flight: ready, held, and scheduled."""
         yield from self.ready()
         yield from self.held()
         yield from self.scheduled()
@@ -472,7 +477,7 @@ class Queue:
     # ---- gaps
 
     def _page_in(self, number: int, level: Level, gap: Gap) -> None:
-        """Bring what comes next into an empty head, or end a gap that holds nothing any more."""
+        """Bring the next entries into an empty head, or end an empty gap."""
         if gap.count:
             level.join(*self._load(number, gap))
         else:
@@ -481,7 +486,8 @@ class Queue:
             level.close_gap()
 
     def _load(self, number: int, gap: Gap) -> tuple[list[Entry], int]:
-        """Make the next entries of a gap resident; return them, and up to where that are all."""
+        """Make the next entries of a gap resident; return them, and the id up to which they are
+        complete."""
         assert self.store is not None
         self.prune_gone()
         loaded = self.store.load(self, number, gap.after, self.window)
@@ -498,7 +504,8 @@ class Queue:
         return entries, loaded.reached
 
     def drop_paged_transients(self, lsn: int) -> None:
-        """Count no more what is non-persistent in the gaps: it went with the broker's start."""
+        """Stop counting the non-persistent messages in the gaps: the start of the broker removed
+        them."""
         self.transients_from = lsn
         for number, gap in self.gaps():
             if gap.transients:

@@ -1,9 +1,8 @@
-"""Deciding what a client may still make: connections, queues, addresses, subscriptions, ids.
+"""Deciding whether a client may create more: connections, queues, addresses, subscriptions, ids.
 
-Each takes memory for as long as it is there, so each has a limit: some by user, all together by
-memory (`Core.objects_full`, `Core.objects_over`: sentences that somebody who counts memory sets).
-What the configuration and administrators ask for has no limit here. Must never know how memory is
-counted.
+Each takes memory for as long as it exists, so each has a limit: some per user, all together by
+memory (`Core.objects_full`, `Core.objects_over`: sentences set by the code that measures memory).
+The configuration and administrators have no limit here. Must never know how memory is measured.
 """
 
 from daybook.engine.core import Core
@@ -12,7 +11,7 @@ from daybook.engine.state import Address
 
 
 def check_connection(core: Core, user: str) -> Refusal | None:
-    """Say why a user gets no further connection, None if there can be one."""
+    """Return why a user gets no further connection, None if one is allowed."""
     limit = core.options.max_connections_per_user
     if 0 < limit <= core.state.connections_of.get(user, 0):
         return Refusal(
@@ -24,7 +23,7 @@ def check_connection(core: Core, user: str) -> Refusal | None:
 
 
 def check_queue(core: Core, connection: int, planned: int = 0) -> Refusal | None:
-    """Say why a client can have no further queue that stays, besides so many that it will have."""
+    """Return why a client may have no further queue that stays, besides those already planned."""
     peer = core.state.connections.get(connection)
     if peer is None:
         return None
@@ -41,19 +40,20 @@ def check_queue(core: Core, connection: int, planned: int = 0) -> Refusal | None
 
 
 def check_address(core: Core, connection: int) -> Refusal | None:
-    """Say why no further address is made for a client, None if there can be one."""
+    """Return why no further address is created for a client, None if one is allowed."""
     if core.objects_full and connection in core.state.connections:
         return Refusal(Code.LIMIT, core.objects_full)
     return None
 
 
 def check_consumer(core: Core) -> Refusal | None:
-    """Say why no further consumer is attached, None if one can be."""
+    """Return why no further consumer is attached, None if one is allowed."""
     return Refusal(Code.LIMIT, core.objects_over) if core.objects_over else None
 
 
 def check_id(core: Core, name: str, address: Address | None) -> Refusal | None:
-    """Say why an address cannot remember one id more, None if it can, or forgets another for it."""
+    """Return why an address cannot remember one more id; None if it can, or forgets another for
+    it."""
     if not core.objects_full:
         return None
     limit = core.state.settings.resolve(name).id_cache_size

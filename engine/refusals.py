@@ -1,4 +1,4 @@
-"""Refusals: what the broker answers to a command that it will not carry out.
+"""Refusals: the answers to commands that the broker does not carry out.
 
 A refusal is a value, decided before any event exists, so it leaves no trace in the state. Protocols
 translate the code; people read the text, which says what is wrong and what would be right.
@@ -13,11 +13,12 @@ import msgspec
 class Code(Enum):
     """The kinds of refusal, each with a meaning that every protocol can express.
 
-    BLOCKED is no error: the same command is to be given again when its turn comes (`engine.line`),
-    and until then nothing else of its connection. DUPLICATE says for certain that a message with an
-    id of the transaction was routed before: protocols must have it understood by programs.
-    UNFINISHED is no error either: a part of what was asked for is done, and others have their turn;
-    the same command is to be given again soon, and until then nothing else of its connection.
+    BLOCKED is no error: the same command must be given again when its turn comes (`engine.line`),
+    and the connection gives no other command before. DUPLICATE says for certain that a message with
+    an id of the transaction was routed before: protocols must report it in a form that programs
+    understand. UNFINISHED is no error either: a part of the command is done, and others have their
+    turn; the same command must be given again soon, and the connection gives no other command
+    before.
     """
 
     NOT_FOUND = "not-found"

@@ -1,8 +1,8 @@
-"""Deciding what leaves memory: residency never shows in what is delivered (ADR 7).
+"""Deciding what leaves memory; residency never changes what is delivered (ADR 7).
 
-`page_out` is called when the index moved. It takes entries of queues that page from the left of
-their tails, and from the right of their heads beyond a window, and leaves them to the store. Must
-never know what the store is.
+`page_out` is called when the index advanced. From queues that page it takes entries at the front of
+their tails, and at the end of their heads beyond a window, and leaves them to the store. Must never
+know what the store is.
 """
 
 from typing import Final
@@ -16,17 +16,17 @@ ALL: Final = (1 << 63) - 1
 WINDOW_BYTES_MIN: Final = 32 * 1024
 WINDOW_BYTES_MAX: Final = 1024 * 1024
 WINDOWS_BYTES: Final = 32 * 1024 * 1024
-"""What the windows of all queues with consumers share; each has the least at any rate."""
+"""The bytes that the windows of all queues with consumers share; each gets at least the minimum."""
 
 
 def share_windows(state: State) -> None:
-    """Size what comes into memory at a time by how many queues can ask for it."""
+    """Set how much comes into memory at a time by the number of queues that can ask for it."""
     consumed = max(1, min(len(state.consumers), len(state.queues)))
     state.window.bytes = max(WINDOW_BYTES_MIN, min(WINDOW_BYTES_MAX, WINDOWS_BYTES // consumed))
 
 
 def set_window(state: State, queue: Queue) -> None:
-    """Give a queue the window of all, or a smaller one if its address says so."""
+    """Give a queue the common window, or a smaller one if its address says so."""
     messages, size = state.settings.resolve(queue.address.name).read_at_a_time()
     shared = state.window
     if messages >= shared.messages and size >= WINDOW_BYTES_MAX:
@@ -36,9 +36,9 @@ def set_window(state: State, queue: Queue) -> None:
 
 
 def relieve(state: State, address: Address, indexed_lsn: int, most: int) -> int:
-    """Page out of an address that pages, up to about `most` entries; return how many left memory.
+    """Page out entries of an address that pages, up to about `most`; return how many left memory.
 
-    A queue that nobody consumes from keeps nothing, one with consumers what they take next.
+    A queue without consumers keeps nothing, one with consumers keeps what they take next.
     """
     evicted = 0
     messages, size = state.settings.resolve(address.name).kept_at_head()
@@ -56,10 +56,10 @@ def relieve(state: State, address: Address, indexed_lsn: int, most: int) -> int:
 def page_out(
     queue: Queue, indexed_lsn: int, keep_messages: int, keep_bytes: int, most: int = ALL
 ) -> int:
-    """Leave to the store what a queue holds beyond a window, up to `most`; return how many entries.
+    """Move entries of a queue beyond a window to the store, up to `most`; return how many entries.
 
     The window is about `keep_messages`, or fewer if they weigh more than `keep_bytes`. The store
-    must answer for `indexed_lsn` or later.
+    must be at `indexed_lsn` or later.
     """
     before = queue.gap_count
     keep = _window(queue, keep_messages, keep_bytes)
@@ -73,7 +73,7 @@ def page_out(
             break
     for level in queue.levels[PRIORITIES:LEVELS]:
         if level is not None and queue.gap_count - before < most:
-            # All of it: nobody takes it.
+            # All of it: no consumer takes from this level.
             _page_out_level(queue, level, indexed_lsn, 0, most - (queue.gap_count - before))
     return queue.gap_count - before
 
@@ -86,7 +86,7 @@ def _page_out_level(queue: Queue, level: Level, indexed_lsn: int, keep: int, mos
 
 
 def _window(queue: Queue, keep_messages: int, keep_bytes: int) -> int:
-    """How many messages of the queue's usual size make up the window."""
+    """Return how many messages of the queue's average size fit in the window."""
     count = queue.message_count
     if count == 0 or keep_bytes <= 0:
         return 0 if keep_bytes <= 0 else keep_messages

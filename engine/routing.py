@@ -1,8 +1,8 @@
-"""Deciding where a message goes: the queues of an address, and how it gets there.
+"""Deciding where a message goes: the queues of an address that get it.
 
 Anycast: one queue, round robin over those that accept it. Multicast: every queue that accepts it,
-by reference: one body, one event. Both on one address: one anycast queue and all multicast queues,
-unless the sender said which (fact sheet of Artemis, section 1.1).
+by reference, with one body and one event. Both on one address: one anycast queue and all multicast
+queues, unless the sender said which (fact sheet of Artemis, section 1.1).
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ EXPIRES_MAX: Final = (1 << 53) - 1
 
 
 def send(core: Core, command: Send) -> int | Refusal:
-    """Route a message that somebody sent, unless it came before."""
+    """Route a message that a client sent, unless it is a duplicate."""
     if command.duplicate_id:
         known = _known_at(core, command)
         if known is not None:
@@ -40,7 +40,7 @@ def send(core: Core, command: Send) -> int | Refusal:
         return _send_on_demand(core, command)
     queue = address.open_queue
     if queue is not None and command.persistent and command.routing_type != MULTICAST:
-        # What nearly every send is, decided without a further look.
+        # The usual send, decided without further checks.
         return _send_to_one(core, command, queue, PERSISTENT | command.format)
     if not _serves(address, command.routing_type):
         return _send_on_demand(core, command)
@@ -54,7 +54,7 @@ def send(core: Core, command: Send) -> int | Refusal:
 
 
 def target_of(core: Core, command: Send) -> tuple[str, Address | None]:
-    """Return the address that a message is for: its name, and itself if it exists."""
+    """Return the address that a message is for: its name, and the address itself if it exists."""
     queue = core.state.queue_by_name.get(command.queue) if command.queue is not None else None
     if queue is not None:
         return queue.address.name, queue.address
@@ -70,7 +70,7 @@ def _known_at(core: Core, command: Send) -> Address | None:
 
 
 def _not_known_any_more(command: Send) -> Refusal:
-    """Refuse a large message whose beginning was not kept, because it was known then."""
+    """Refuse a large message whose first chunks were not stored because it was a duplicate then."""
     return Refusal(
         Code.NOT_FOUND,
         f"address '{command.address}' forgot the duplicate id of the message while that was on its "
@@ -79,7 +79,7 @@ def _not_known_any_more(command: Send) -> Refusal:
 
 
 def _serves(address: Address, routing_type: str | None) -> bool:
-    """Say whether a message can be routed without creating anything."""
+    """Whether a message can be routed without creating anything."""
     if routing_type is None:
         return bool(address.anycast) or MULTICAST in address.definition.routing_types
     if routing_type == ANYCAST:
@@ -88,7 +88,7 @@ def _serves(address: Address, routing_type: str | None) -> bool:
 
 
 def check_send(core: Core, command: Send) -> Refusal | None:
-    """Say why a send would be refused, None if it would not."""
+    """Return why a send would be refused, None if it would not."""
     if not 0 <= command.priority <= 9:
         return Refusal(Code.INVALID, f"priority is {command.priority}; it must be from 0 to 9")
     if not 0 <= command.expires <= EXPIRES_MAX:
@@ -130,9 +130,9 @@ def take_chunk(core: Core, command: Chunk) -> int | Refusal:
 
 
 def _is_passed_over(core: Core, command: Chunk) -> bool:
-    """Whether a piece is of a message that will be dropped, because its address had it before.
+    """Whether a piece belongs to a message that will be dropped as a duplicate.
 
-    Not in a transaction, where it is the commit that is refused.
+    Not in a transaction, where the commit is refused instead.
     """
     send = command.send
     if not send.duplicate_id or send.transaction is not None or command.previous:
@@ -153,7 +153,7 @@ def queue_needed(core: Core, command: Send) -> tuple[str, str] | None:
 
 
 def _default_type(core: Core, command: Send) -> str:
-    """Return the routing type that a message goes by when something must be created for it."""
+    """Return the routing type of a message for which something must be created."""
     if command.routing_type is not None:
         return command.routing_type
     address = core.state.address_by_name.get(command.address)
@@ -188,7 +188,7 @@ def _send_on_demand(core: Core, command: Send) -> int | Refusal:
 
 
 def _send_or_drop(core: Core, command: Send, address: Address, queue: Queue | None) -> int:
-    """Route what was not refused, unless there is no room for it."""
+    """Route a message that was accepted, unless there is no room for it."""
     reason = limits.enter(core, address) if address.guarded else 0
     if reason:
         return _drop(core, command, address, _flags(core, command, address), reason)
@@ -221,7 +221,7 @@ def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
 
 
 def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> int:
-    """Route to one queue what needs a detail."""
+    """Route a message that needs a detail to one queue."""
     message = _message(core, command, queue.address, flags)
     lsn = route(
         core, message, [queue],
@@ -233,7 +233,7 @@ def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> in
 
 
 def _message(core: Core, command: Send, address: Address, flags: int) -> Message:
-    """Return the message that a send is about."""
+    """Return the message of a send."""
     if command.chunks:
         flags |= events.LARGE
     message = Message(
@@ -265,8 +265,9 @@ def _send_to_several(core: Core, command: Send, address: Address, flags: int) ->
 def _flags(core: Core, command: Send, address: Address) -> int:
     """Return the flags of a message.
 
-    What may leave memory must be in the journal whole. The body of a large message is never in
-    memory, so the journal has all of it: else retention could not know who needs the chunks.
+    A message that may leave memory must be completely in the journal. The body of a large message
+    is never in memory, so the journal always has it: otherwise retention could not know which
+    message needs the chunks.
     """
     if command.persistent:
         return PERSISTENT | command.format
@@ -330,9 +331,9 @@ def route(
 
 
 def _drop_known(core: Core, command: Send, address: Address) -> int:
-    """Drop a message that came before; return the LSN that its sender must wait for.
+    """Drop a duplicate message; return the LSN that its sender must wait for.
 
-    That is the last one there is: the message itself may not be durable yet.
+    That is the last LSN: the message itself may not be durable yet.
     """
     _drop(core, command, address, _flags(core, command, address), events.DUPLICATE)
     duplicates.note(core, address, command.duplicate_id)
@@ -343,13 +344,13 @@ def _drop(core: Core, command: Send, address: Address, flags: int, reason: int) 
     """Drop a message; return the LSN to wait for, 0 for none."""
     lsn = _emit_dropped(core, command, address, flags, reason)
     if command.transaction is not None and command.duplicate_id:
-        # It is the commit that must not come again, whatever became of its parts.
+        # The commit must not be repeated, whatever became of its parts.
         lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
     return lsn if flags & PERSISTENT else 0
 
 
 def _emit_dropped(core: Core, command: Send, address: Address, flags: int, reason: int) -> int:
-    """Record that a message was not kept. It never becomes one, so there is no message's id."""
+    """Record that a message was dropped. It never becomes a message, so it has no message id."""
     if command.chunks:
         flags |= events.LARGE
     detail = events.DroppedDetail(

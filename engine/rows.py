@@ -1,4 +1,4 @@
-"""Rows of events as bytes in memory, whatever their ids: packed, and taken apart (ADR 36).
+"""Packing and unpacking rows of events in memory, with ids of any size (ADR 36).
 
 Most rows are packed by `events.ROW_STRUCT`, which refuses ids of more than four bytes with a
 struct.error; then `pack_wide` does it. Must never know what an event means.
@@ -18,16 +18,17 @@ from daybook.engine.events import (
 )
 
 BARE_STRUCT: Final = Struct("<BBHIIBBxxQQQQq16x")
-"""Packs columns as ROW_STRUCT does, of events without detail, headers and body."""
+"""Packs columns as ROW_STRUCT does, for events without detail, headers and body."""
 WIDE_STRUCT: Final = Struct("<BBHIIBBHQQQQqIIIHxx")
-"""The same with the upper bits of queue and address, where the others have nothing."""
+"""The same with the upper bits of queue and address, in bytes that the others leave unused."""
 assert BARE_STRUCT.size == WIDE_STRUCT.size == ROW_BYTES
 
 
 def pack_wide(row: Row, detail_bytes: int, headers_bytes: int, body_bytes: int) -> bytes:
-    """Pack a row, whatever its ids, and the lengths of its strings: for ROW_STRUCT's struct.error.
+    """Pack a row with ids of any size, and the lengths of its strings, where ROW_STRUCT raises
+    struct.error.
 
-    A value that no row can have is a struct.error here too.
+    A value that no row can have raises struct.error here too.
     """
     address, queue = row[ADDRESS], row[QUEUE]
     return WIDE_STRUCT.pack(
@@ -37,7 +38,7 @@ def pack_wide(row: Row, detail_bytes: int, headers_bytes: int, body_bytes: int) 
 
 
 def unpack_wide(packed: bytes) -> tuple[Row, tuple[int, int, int]]:
-    """Return the row that was packed, whatever its ids, and the lengths of its strings."""
+    """Return the packed row, with ids of any size, and the lengths of its strings."""
     (
         kind, reason, count, address, queue, priority, flags, queue_upper, message, consumer,
         connection, related, time, detail_bytes, headers_bytes, body_bytes, address_upper,

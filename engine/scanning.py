@@ -1,6 +1,7 @@
-"""Looking into a level from a position on, without making resident what the store has.
+"""Reading a level from a position on, without making the entries of the store resident.
 
-Costs what is found, at most SCAN_ENTRIES at a time, not the level. Must never know who looks.
+Costs what is found, at most SCAN_ENTRIES at a time, not the length of the level. Must never know
+the reader.
 """
 
 from collections import deque
@@ -14,13 +15,13 @@ from daybook.engine.message import READY, Entry
 from daybook.engine.queues import Queue
 
 SCAN_ENTRIES: Final = 500
-"""How many entries are looked at at a time."""
+"""How many entries are read at a time."""
 
 
 def behind(queue: Queue, number: int, position: int) -> list[Entry]:
-    """Return some of the ready entries of a level behind a position, in order, if there are any.
+    """Return some ready entries of a level after a position, in order, if there are any.
 
-    What is in the store only has content, and is not resident by it.
+    Entries that are only in the store are returned with content and do not become resident.
     """
     level = queue.levels[number]
     if level is None:
@@ -49,7 +50,7 @@ def _in_line(line: deque[Entry], position: int) -> list[Entry]:
         return []
     if first.position > position:
         return list(islice((entry for entry in line if entry.state == READY), SCAN_ENTRIES))
-    # From the end, because what is new is there; the earliest of what is found stays.
+    # From the end, because new entries are there; the earliest ones found stay.
     later: deque[Entry] = deque(maxlen=SCAN_ENTRIES)
     for entry in reversed(line):
         if entry.state != READY:

@@ -1,7 +1,7 @@
 """Deciding that an entry is not delivered before a time, and that this time has come (ADR 39).
 
-A scheduled entry stands in a level of its own and holds back no other entry. When it is due it is
-ready again, in its place among those of its priority. Must never know why it had to wait.
+A scheduled entry is in a level of its own and delays no other entry. When it is due it is ready
+again, in its place among those of its priority. Must never know why it had to wait.
 """
 
 from daybook.engine import events
@@ -13,7 +13,7 @@ from daybook.engine.queues import Queue
 def schedule(core: Core, queue: Queue, entry: Entry, delay: int, reason: int) -> int:
     """Set a ready entry aside for a number of milliseconds.
 
-    Return what telling about it must wait for.
+    Return the LSN that must be durable before clients may learn of it.
     """
     detail = events.ScheduledDetail(due=core.now // 1000 + delay)
     lsn = _emit(core, queue, entry, events.SCHEDULED, reason, events.encode_detail(detail))
@@ -21,9 +21,9 @@ def schedule(core: Core, queue: Queue, entry: Entry, delay: int, reason: int) ->
 
 
 def deliver_due(core: Core, limit: int) -> bool:
-    """Make ready what is scheduled and due, at most `limit`; return whether some is left.
+    """Make scheduled entries that are due ready, at most `limit`; return whether some are left.
 
-    Some is also left when others are to have their turn.
+    Some are also left when the budget is spent.
     """
     state = core.state
     now_ms = core.now // 1000

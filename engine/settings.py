@@ -1,8 +1,8 @@
-"""Address settings: the table of keys, the merge by specificity, and where a value came from.
+"""Address settings: the table of keys, the merge by specificity, and the origin of each value.
 
 Settings belong to matches over address names: patterns (`engine.patterns`), spelled as in Artemis.
-Every key of an address is decided on its own by the most specific match that sets it. This module
-must never know where settings come from (a file, a command, the journal) and reads nothing.
+Each key of an address is decided separately, by the most specific match that sets it. This module
+must never know where settings come from (a file, a command, the journal), and does no I/O.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ from daybook.engine.patterns import ANY_WORDS, DELIMITER, ONE_WORD, PatternTrie
 
 Value: TypeAlias = str | int | bool
 Matches: TypeAlias = dict[str, dict[str, Value]]
-"""Settings as they stand in commands and in the journal: match to key to value."""
+"""Settings as in commands and in the journal: match to key to value."""
 
 ATTEMPTS_MAX: Final = 65_535
 """The delivery count of an event has 16 bits: more attempts than this could not be counted."""
@@ -38,7 +38,7 @@ LIMIT_MAX: Final = (1 << 53) - 1
 PAGE_SIZE_BYTES_MIN: Final = 4096
 
 ID_CACHE_SIZE_DEFAULT: Final = 20_000
-"""Part of what a journal means, like a kind of event: folds of old journals rely on it."""
+"""Part of the meaning of a journal, like a kind of event: folds of old journals rely on it."""
 ID_CACHE_SIZE_MAX: Final = 10_000_000
 
 PERIOD_SECONDS_MAX: Final = 86_400
@@ -54,9 +54,9 @@ _TYPE_NAMES: Final[dict[type, str]] = {
 
 
 class Key(msgspec.Struct, frozen=True):
-    """A row of the table: name, type, default, meaning, and a check that says what is wrong.
+    """A row of the table: name, type, default, meaning, and a check that returns what is wrong.
 
-    `is_size` means a number of bytes, for which a file may have a text with a unit.
+    `is_size` means a number of bytes, which may be a text with a unit in a file.
     """
 
     name: str
@@ -127,7 +127,7 @@ def _check_slow_policy(value: Value) -> str | None:
 
 
 def check_address(value: Value) -> str | None:
-    """Say what is wrong with a configured name of an address; None if it is fine or empty."""
+    """Return what is wrong with the configured name of an address; None if it is right or empty."""
     return names.wrong_with(str(value)) if value else None
 
 
@@ -216,8 +216,8 @@ KEYS: Final = (
         str,
         PAGE,
         "What happens when an address, or the broker, is full. PAGE: its messages leave memory;"
-        " DROP: what is sent to it is dropped, and the sender is not told; BLOCK: nothing more is"
-        " read from who sends to it, until there is room; FAIL: who sends to it gets an error.",
+        " DROP: messages sent to it are dropped without an error; BLOCK: nothing more is read from"
+        " its senders until there is room; FAIL: its senders get an error.",
         _check_full_policy,
     ),
     Key(
@@ -326,7 +326,7 @@ BY_NAME: Final[dict[str, Key]] = {key.name: key for key in KEYS}
 
 
 class AddressSettings(msgspec.Struct, frozen=True):
-    """What is in force for one address: a field for every key, all of them resolved."""
+    """The settings in force for one address: a field for every key, all of them resolved."""
 
     max_delivery_attempts: int
     redelivery_delay: int
@@ -357,7 +357,7 @@ class AddressSettings(msgspec.Struct, frozen=True):
         return self.max_size_bytes >= 0 or self.max_size_messages >= 0
 
     def has_page_limit(self) -> bool:
-        """Whether there is a size at which the address takes no more although it pages."""
+        """Whether there is a size at which the address accepts no more although it pages."""
         return bool(self.page_full_policy) and (
             self.page_limit_bytes >= 0 or self.page_limit_messages >= 0
         )
@@ -381,7 +381,7 @@ assert all(type(key.default) is key.type for key in KEYS)
 
 
 def check_match(match: str) -> str | None:
-    """Say what is wrong with a match and what would be right; None if nothing is."""
+    """Return what is wrong with a match and what would be right; None if nothing is."""
     if not match:
         return "the match is empty; '#' matches every address"
     if match != match.strip() or not match.isprintable():
@@ -391,7 +391,7 @@ def check_match(match: str) -> str | None:
 
 
 def check_value(key: str, value: object) -> str | None:
-    """Say what is wrong with a key or its value and what would be right; None if nothing is."""
+    """Return what is wrong with a key or its value and what would be right; None if nothing is."""
     row = BY_NAME.get(key)
     if row is None:
         close = get_close_matches(key, list(BY_NAME), n=1)
@@ -405,12 +405,12 @@ def check_value(key: str, value: object) -> str | None:
 
 
 def check(match: str, key: str, value: object) -> str | None:
-    """Say what is wrong with one setting, in a sentence; None if nothing is."""
+    """Return what is wrong with one setting, as a sentence; None if nothing is."""
     return check_match(match) or check_value(key, value)
 
 
 def problems(matches: Mapping[str, Mapping[str, object]]) -> list[str]:
-    """List everything that is wrong with settings; to be asked before they are put in force."""
+    """List everything that is wrong with settings; to be called before they are put in force."""
     found = []
     for match, values in matches.items():
         wrong = check_match(match)
@@ -436,7 +436,7 @@ def without_policy(matches: Mapping[str, Mapping[str, object]]) -> list[tuple[st
 
 
 def warnings(matches: Mapping[str, Mapping[str, Value]]) -> list[str]:
-    """List what is right and yet probably not what was meant, one sentence each."""
+    """List settings that are valid but probably not what was meant, one sentence each."""
     merged = Settings(matches)
     found = []
     for match, values in matches.items():
@@ -469,7 +469,7 @@ def _specificity(match: str) -> tuple[bool, int, list[bool], str]:
 
     Without `#` before with `#`. Both with `#`: the longer string. Then word by word, a word before
     a `*`. Artemis leaves the order open where two matches with `#` are of equal length; the words
-    decide it here, and at last the alphabet, so that it never depends on the order of a file.
+    decide here, and finally the alphabet, so that it never depends on the order of a file.
     """
     words = match.split(DELIMITER)
     any_words = words[-1] == ANY_WORDS
@@ -478,10 +478,11 @@ def _specificity(match: str) -> tuple[bool, int, list[bool], str]:
 
 
 class Settings:
-    """All address settings in force. Never changed: new settings are a new object."""
+    """All address settings in force. Immutable: new settings are a new object."""
 
     def __init__(self, matches: Mapping[str, Mapping[str, Value]]) -> None:
-        """Take settings that were checked before (`problems`); keys unknown here are kept, unused.
+        """Accept settings that were checked before (`problems`); keys unknown here are kept,
+        unused.
 
         They are not checked again, because a journal must fold even after a rule became stricter.
         """
@@ -490,7 +491,7 @@ class Settings:
         for match in self._matches:
             self._by_pattern.add(match, match)
         self._resolved: dict[str, AddressSettings] = {}
-        # Addresses that the same matches cover have the same settings: one object for all of them.
+        # Addresses that the same matches cover share one object with their settings.
         self._of_layers: dict[tuple[str, ...], AddressSettings] = {}
         self.has_slow_threshold: Final = any(
             values.get("slow-consumer-threshold", NO_LIMIT) != NO_LIMIT
@@ -505,15 +506,15 @@ class Settings:
 
     @staticmethod
     def from_dict(matches: Mapping[str, Mapping[str, Value]]) -> "Settings":
-        """Build from the form that commands and events carry."""
+        """Build settings from the form used in commands and events."""
         return Settings(matches)
 
     def to_dict(self) -> Matches:
-        """Give the form that commands and events carry; the caller may keep it."""
+        """Return the form used in commands and events; the caller may keep it."""
         return {match: dict(values) for match, values in self._matches.items()}
 
     def resolve(self, address: str) -> AddressSettings:
-        """Give what is in force for an address. Remembered for a bounded number of addresses."""
+        """Return the settings in force for an address. Cached for a bounded number of addresses."""
         found = self._resolved.get(address)
         if found is None:
             layers = tuple(self._layers(address))
@@ -530,7 +531,7 @@ class Settings:
         return found
 
     def targets(self) -> frozenset[str]:
-        """Give the names of all dead letter addresses and expiry addresses."""
+        """Return the names of all dead letter addresses and expiry addresses."""
         return self._targets
 
     def explain(self, address: str) -> list[tuple[str, Value, str]]:
@@ -550,7 +551,7 @@ class Settings:
         return explained
 
     def _layers(self, address: str) -> list[str]:
-        """Matches that cover the address, the most specific first."""
+        """Return the matches that cover the address, the most specific first."""
         covering = sorted(self._by_pattern.matching(address), key=_specificity)
         if address in self._matches:
             # An exact match comes first even if the name itself looks like a wildcard.

@@ -1,10 +1,11 @@
-"""How deliveries end, and what each end means for the message: the one table of both.
+"""How deliveries end, and what each end means for the message: the one table for both.
 
-A consumer gives an *outcome*, in the words of AMQP 1.0 (part 3, section 3.4); each protocol says
-which of its frames is which. Everything else that ends a delivery is a reason of the broker. Both
-become the reason of an event, and ENDS says by reason whether the attempt counts, and what becomes
-of the message. When an attempt counts follows Artemis (fact sheet, section 5):
-a failure and a lost connection count; a clean close gives back what was prefetched and never part
+A consumer gives an *outcome*, in the words of AMQP 1.0 (part 3, section 3.4); each protocol maps
+its frames to outcomes. Everything else that ends a delivery is a reason of the broker. Both become
+the reason of an event, and ENDS says for each reason whether the attempt counts, and what becomes
+of the message. When an attempt counts follows Artemis (fact sheet, section 5): a failure and a lost
+connection count; a clean close returns, without counting, deliveries that were prefetched and never
+part of a transaction; a restart or shutdown counts, but does not use up the last attempt.
 of a transaction; a restart or shutdown counts, but does not use up the last attempt.
 
 A consumer that meters its deliveries also states how its credit returns. Must never know how a
@@ -30,25 +31,25 @@ OUTCOMES: Final[dict[int, int]] = {
     REJECTED: events.REFUSED,
     FAILED: events.NACK,
 }
-"""By outcome the reason of the event that records it."""
+"""The reason of the event that records each outcome."""
 
 # When an attempt counts.
 ALWAYS: Final = 0
 ATTEMPTED: Final = 1
-"""Only if the delivery was part of a transaction: else it was prefetched and nothing more."""
+"""Only if the delivery was part of a transaction: otherwise it was only prefetched."""
 NEVER: Final = 2
 
-# When a message that comes back may be dead-lettered.
+# When a message that returns may be dead-lettered.
 WHEN_USED_UP: Final = 0
 AT_ONCE: Final = 1
 NOT_FOR_THIS: Final = 2
 
 
 class End(NamedTuple):
-    """What the end of a delivery without success means.
+    """The meaning of the end of a delivery without success.
 
-    When the attempt counts, when the message is dead-lettered, and whether an attempt that counts
-    is followed by the redelivery-delay of the address.
+    When the attempt counts, when the message is dead-lettered, and whether the redelivery-delay of
+    the address follows an attempt that counts.
     """
 
     counts: int
@@ -57,7 +58,7 @@ class End(NamedTuple):
 
 
 USUAL: Final = End(ALWAYS, WHEN_USED_UP, delays=True)
-"""What the end of a delivery means for a reason that ENDS does not list."""
+"""The meaning for a reason that ENDS does not list."""
 
 ENDS: Final[dict[int, End]] = {
     events.GIVEN_BACK: End(NEVER, NOT_FOR_THIS, delays=False),
@@ -78,6 +79,6 @@ ENDS: Final[dict[int, End]] = {
 UNMETERED: Final = 0
 """Deliveries use up no credit."""
 BY_SETTLEMENT: Final = 1
-"""Each settlement gives back what its delivery used up."""
+"""Each settlement returns what its delivery used up."""
 BY_GRANT: Final = 2
-"""Only the command `Credit` does."""
+"""Only the command `Credit` returns credit."""

@@ -1,7 +1,7 @@
 """Deciding how a delivery ends: acknowledged, returned, or dead-lettered.
 
-What each end means stands in `engine.settlements`. The limit of attempts is checked when a message
-comes back, never at dispatch. Whatever the count does, a message that comes back is marked as
+`engine.settlements` says what each end means. The limit of attempts is checked when a message
+returns, never at dispatch. Whether or not the attempt counts, a message that returns is marked as
 redelivered (ADR 24).
 """
 
@@ -34,15 +34,15 @@ from daybook.engine.state import Connection, Consumer
 from daybook.engine.unreadable import try_later
 
 RETURN_UNITS: Final = 2
-"""What a return costs beside the command, in units of the budget: it may mean a copy."""
+"""What a return costs in addition to the command, in units of the budget: it may need a copy."""
 SETTLED_LEAST: Final = 50
-"""How many deliveries a settlement ends at least before others have their turn."""
+"""The least number of deliveries that a settlement ends before others have their turn."""
 LOOK_SHIFT: Final = 5
 """Looking through what is in flight costs one unit of the budget for 2 to this power."""
 
 
 def settle(core: Core, command: Settle) -> int | Refusal:
-    """End one delivery with an outcome, or with it all before it."""
+    """End one delivery with an outcome, or all deliveries up to it."""
     consumer = core.state.consumers.get(command.consumer)
     if command.outcome != ACCEPTED:
         return _return(core, command, consumer)
@@ -77,7 +77,7 @@ def _return(core: Core, command: Settle, consumer: Consumer | None) -> int | Ref
 def _settled(
     chosen: list[Entry], command: Settle, consumer: Consumer | None, lsn: int
 ) -> int | Refusal:
-    """Answer a settlement, of which this turn did what is chosen."""
+    """Answer a settlement of which this turn did the chosen part."""
     assert consumer is not None
     lsn = lsn or consumer.settled_lsn
     if chosen[-1].message.id != command.message:
@@ -88,7 +88,7 @@ def _settled(
 
 
 def withhold(core: Core, command: Withhold) -> int | Refusal:
-    """Take a ready message out of what is delivered; return 0, because nothing is journaled."""
+    """Stop delivering a ready message; return 0, because nothing is journaled."""
     queue = core.state.queues.get(command.queue)
     entry = queue.entries.get(command.message) if queue is not None else None
     if queue is None or entry is None or entry.state != READY:
@@ -105,7 +105,7 @@ def select(
 ) -> list[Entry] | Refusal:
     """Return the entries that a settlement is about, in order of delivery, or why it is refused.
 
-    Of a cumulative one the first, `most` of them.
+    For a cumulative one, the first `most` of them.
     """
     if consumer is None:
         return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
@@ -134,7 +134,8 @@ def select(
 
 
 def _unheld(core: Core, consumer: Consumer) -> dict[int, Entry]:
-    """What a consumer has in flight and no open transaction settled, in order of delivery."""
+    """Return the deliveries of a consumer that no open transaction settled, in order of
+    delivery."""
     if not consumer.held:
         return consumer.unacked
     index = consumer.index
@@ -161,12 +162,12 @@ def let_go(consumer: Consumer, entry: Entry) -> None:
     """Note that a delivery can be settled again."""
     consumer.held.pop(entry.message.id, None)
     if consumer.index is not None:
-        # It stands before others of what is there: made anew when somebody asks.
+        # It belongs before others in the dict, which is rebuilt at the next request.
         consumer.index.unheld = None
 
 
 def acknowledge_entry(core: Core, entry: Entry) -> int:
-    """Settle a delivery; return what telling about it must wait for."""
+    """Settle a delivery; return the LSN that must be durable before clients may learn of it."""
     consumer = entry.consumer
     assert consumer is not None
     queue = consumer.queue
@@ -182,7 +183,7 @@ def acknowledge_entry(core: Core, entry: Entry) -> int:
 
 
 def restore_credit(consumer: Consumer, entry: Entry) -> None:
-    """Give credit back for a delivery, once, if that is how it returns."""
+    """Return the credit of a delivery, once, if this consumer's credit returns by settlement."""
     if consumer.credit_policy != BY_SETTLEMENT:
         return
     message = entry.message
@@ -190,15 +191,15 @@ def restore_credit(consumer: Consumer, entry: Entry) -> None:
         consumer.credited.discard(message.id)
         return
     consumer.credit_messages += 1
-    # What was delivered is in memory, but for a large body.
+    # The body of a delivered message is in memory, unless it is large.
     consumer.credit_bytes += message.body_bytes if message.chunks else len(message.body)
 
 
 def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
-    """End deliveries without success, given in the order of delivery.
+    """End deliveries without success, which are given in order of delivery.
 
-    Each returns to its place, is dead-lettered, or is held. Return what telling about it must wait
-    for.
+    Each returns to its place, is dead-lettered, or is held. Return the LSN that must be durable
+    before clients may learn of it.
     """
     gate = 0
     end = ENDS.get(reason, USUAL)
@@ -218,7 +219,7 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
         if not is_lost:
             returning.append(entry)
             continue
-        # In the order of delivery, which the dead letter address then keeps.
+        # In the order of delivery, so that the dead letter address keeps it.
         try:
             why = dead_letter(core, consumer.queue, entry)
         except ContentError as error:
@@ -248,7 +249,7 @@ def _by_message(entry: Entry) -> int:
 
 
 def _delay(core: Core, queue: Queue, entry: Entry, end: End) -> int:
-    """Return for how many milliseconds an entry is not delivered again after such an end."""
+    """Return for how many milliseconds an entry is not redelivered after such an end."""
     if not end.delays or _count_after(entry, end) != entry.delivery_count:
         return 0
     return core.state.settings.resolve(queue.address.name).redelivery_delay

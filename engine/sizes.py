@@ -1,8 +1,8 @@
-"""How much the addresses hold that do not page, and what all queues have in memory.
+"""The sizes of addresses that do not page, and the memory of all queues.
 
 Kept up to date by differences: a queue is counted again when a turn touched it, or when entries of
-it left memory; whatever else changes the size of a queue touches it. Derived from the state, and no
-part of it. Must never know limits.
+it left memory; every other change of a queue's size touches the queue. Derived from the state, and
+no part of it. Must never know limits.
 """
 
 from typing import Final
@@ -23,7 +23,8 @@ def size_of(address: Address) -> tuple[int, int]:
 
 
 class Sizes:
-    """Bytes and messages of all addresses that do not page; what entries take in memory, of all."""
+    """Bytes and messages of all addresses that do not page; memory of the entries of all
+    addresses."""
 
     __slots__ = ("_counted", "bytes", "messages", "weight")
 
@@ -34,7 +35,7 @@ class Sizes:
         self._counted: dict[int, tuple[int, int, int]] = {}
 
     def count(self, queue: Queue) -> None:
-        """Take in what a queue holds now."""
+        """Update the sizes by what a queue holds now."""
         if queue.address.paging:
             now = (0, 0, queue.weight)
         else:
@@ -45,7 +46,7 @@ class Sizes:
             self._add(now, before)
 
     def forget(self, queue: Queue) -> None:
-        """Count a queue no more that is deleted."""
+        """Stop counting a queue that is deleted."""
         self._add(NOTHING, self._counted.pop(queue.id, NOTHING))
 
     def _add(self, now: tuple[int, int, int], before: tuple[int, int, int]) -> None:
@@ -54,12 +55,12 @@ class Sizes:
         self.weight += now[2] - before[2]
 
     def count_address(self, address: Address) -> None:
-        """Take in all queues of an address, which began to page or ceased to."""
+        """Count all queues of an address again, which began or stopped paging."""
         for queue in address.queues():
             self.count(queue)
 
     def count_all(self, state: State) -> None:
-        """Begin anew, with everything that there is."""
+        """Count everything again from zero."""
         self._counted.clear()
         self.bytes = self.messages = self.weight = 0
         for queue in state.queues.values():

@@ -1,8 +1,8 @@
-"""What goes on by itself, a slice at a time: connections that end, queues that are being emptied.
+"""Work that continues in slices without commands: closing connections, emptying deleted queues.
 
-Each was decided before, so nobody waits for it; each slice leaves a state as good as any other, and
-ends when the budget of the turn is spent. Not finished when the broker ends: connections are gone
-then, and a queue that is being deleted says so in the journal, so that the next start goes on.
+All of it was decided before, so no client waits for it; each slice leaves a consistent state, and
+ends when the budget of the turn is spent. If the broker ends before the work does: its connections
+are gone, and the journal says which queues are being deleted, so that the next start continues.
 """
 
 from daybook.engine.connections import close
@@ -11,7 +11,7 @@ from daybook.engine.topology import empty
 
 
 def has_more(core: Core) -> bool:
-    """Whether there is anything to go on with."""
+    """Whether there is work left."""
     return bool(core.emptying) or any(each.is_left for each in core.closing.values())
 
 
@@ -21,7 +21,7 @@ def go_on(core: Core) -> None:
         if core.budget.is_spent:
             return
         if not close(core, closing):
-            # Behind the others; it may be that but one more step is missing.
+            # Behind the others; perhaps only one step is missing.
             core.closing[closing.connection.id] = core.closing.pop(closing.connection.id)
     for queue_id, emptying in list(core.emptying.items()):
         if core.budget.is_spent:

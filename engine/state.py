@@ -1,8 +1,8 @@
-"""The logical state of the broker: what the journal says the queues are.
+"""The logical state of the broker: the queues and messages that the journal describes.
 
 Only the functions in `engine.apply` change it. The attributes marked *volatile* are no part of it:
-they steer what is decided next (credit, whose turn it is), are not journaled, and the digest leaves
-them out. This module knows no commands, no clock and no I/O.
+they affect later decisions (credit, whose turn it is), are not journaled, and are not in the
+digest. This module knows no commands, no clock and no I/O.
 """
 
 from typing import Any, Final
@@ -23,7 +23,7 @@ HOST: Final = "default"
 UNLIMITED: Final = 1 << 62
 
 NOTHING_PASSED: Final = 0
-"""The place before the first entry of any level: see `Entry.position`."""
+"""The position before the first entry of any level: see `Entry.position`."""
 
 
 class Address:
@@ -52,30 +52,30 @@ class Address:
         self.paging = False
         self.anycast: list[Binding] = NO_BINDINGS
         self.multicast: list[Binding] = NO_BINDINGS
-        # What it remembers of the ids of messages; None as long as none had any.
+        # The ids of messages that it remembers; None as long as no message had one.
         self.ids: IdCache | None = None
-        # Derived: the queue of an address that has but one, anycast and without a filter.
+        # Derived: the queue of an address with exactly one, which is anycast and has no filter.
         self.only_queue: Queue | None = None
-        # Volatile. `open_queue` is the only queue as long as a message may enter it without a
-        # look at limits: while the address is not guarded.
+        # Volatile. `open_queue` is the only queue as long as messages may enter it without a check
+        # of limits: while the address is not guarded.
         self.next_anycast = 0
         self.guarded = True
         self.open_queue: Queue | None = None
         self.dropping = False
-        # Ids that are remembered in memory only, how many duplicates were dropped, and when people
-        # are to be told of the next one (microseconds since 1970).
+        # Ids that are remembered in memory only, how many duplicates were dropped, and when the
+        # next one is reported (microseconds since 1970).
         self.volatile_ids: IdCache | None = None
         self.duplicates = 0
         self.next_notice = 0
 
     @property
     def host(self) -> str:
-        """The virtual host that it is on."""
+        """The virtual host of the address."""
         return self.definition.host
 
     @property
     def name(self) -> str:
-        """Its name on that host; neither ever changes."""
+        """The name of the address on that host; neither ever changes."""
         return self.definition.name
 
     def bind(self, queue: Queue) -> None:
@@ -88,7 +88,7 @@ class Address:
         self._find_only_queue()
 
     def unbind(self, queue: Queue) -> None:
-        """Take a queue off."""
+        """Unbind a queue."""
         binding, queue.binding = queue.binding, None
         if binding is None:
             raise ValueError(f"queue '{queue.name}' is not bound")
@@ -105,7 +105,7 @@ class Address:
         self.guard(self.guarded)
 
     def guard(self, guarded: bool) -> None:
-        """Have limits looked at before a message enters, or not."""
+        """Set whether limits are checked before a message enters."""
         self.guarded = guarded
         self.open_queue = None if guarded else self.only_queue
 
@@ -121,7 +121,7 @@ class Address:
 
 
 def key_of(address: Address) -> str:
-    """Return what an address is found by: its name, and on another host that as well."""
+    """Return the key of an address: its name, on another host with that host."""
     return address.name if address.host == HOST else f"{address.host}\0{address.name}"
 
 
@@ -169,27 +169,28 @@ class Consumer:
         self.credit_bytes = 0
         self.matcher: Filter | None = None
         self.receiver: Any = None
-        # By priority, up to where its filter wants nothing of what is ready.
+        # By priority, the position up to which its filter wants no ready entry.
         self.passed: dict[int, int] = {}
         self.held: dict[int, str] = {}
-        # How many messages were handed to it.
+        # How many messages were delivered to it.
         self.handed = 0
-        # Deliveries in flight that are or were settled in a transaction: no longer only prefetched.
+        # Deliveries in flight that are or were settled in a transaction: not only prefetched.
         self.attempted: set[int] = set()
         self.credited: set[int] = set()
-        # It is being detached: what it has in flight goes back, and nothing more comes.
+        # It is being detached: its deliveries in flight return, and it gets no more.
         self.leaving = False
         self.index: InFlightIndex | None = None
-        # What a settlement that goes on in the next turn has led to so far: its last LSN.
+        # The last LSN of a settlement that continues in the next turn.
         self.settled_lsn = 0
 
 
 class Connection:
     """A peer that logged in.
 
-    `unacked_bytes` is derived: the size of what it has in flight. Once that reaches `unacked_max`
+    `unacked_bytes` is derived: the size of its deliveries in flight. Once it reaches `unacked_max`
     the connection is `sated` and gets nothing more until much of it was settled. `holders` are its
-    consumers by the id of what they have in flight, None if nobody asks.
+    consumers by the id of the messages they have in flight, None if its protocol does not need
+    them.
     """
 
     __slots__ = (
@@ -224,18 +225,18 @@ class Connection:
 
 
 def count_down(counts: dict[str, int], name: str) -> None:
-    """Count one less of a name, and forget a name of which there is none."""
+    """Decrease the count of a name, and forget the name at 0."""
     counts[name] -= 1
     if not counts[name]:
         del counts[name]
 
 
 class State:
-    """Everything that the journal, folded from its first event on, amounts to."""
+    """The result of folding the journal from its first event on."""
 
     def __init__(self, store: Store | None = None) -> None:
         self.addresses: dict[int, Address] = {}
-        # By name on the one host there is; see `key_of`.
+        # By name on the one virtual host; see `key_of`.
         self.address_by_name: dict[str, Address] = {}
         self.queues: dict[int, Queue] = {}
         self.queue_by_name: dict[str, Queue] = {}
@@ -251,19 +252,19 @@ class State:
         self.settings = Settings.from_dict({})
         self.texts = SharedTexts()
         self.journal_non_persistent = "decisions"
-        # Who holds what is not resident, and how much comes back at a time.
+        # The store of entries that are not resident, and how much comes back at a time.
         self.store = store
         self.window = Window()
-        # Derived: queues that hold messages, or did; whoever walks them forgets those that do not.
+        # Derived: queues that hold messages, or did; code that walks them removes empty ones.
         self.holding: dict[int, Queue] = {}
-        # Derived: the timers of entries that are in memory, by why they are looked at.
+        # Derived: the timers of entries in memory, by their reason.
         self.expiring = Timers(EXPIRY)
         self.scheduled = Timers(DELIVERY)
         # Volatile: before this time, in milliseconds since 1970, no scheduled entry is due.
         self.wake_at = 0
 
     def look_again(self, queue: Queue, entry: Entry) -> None:
-        """Have consumers with filters consider an entry that came back."""
+        """Make consumers with filters consider an entry that returned."""
         if not queue.has_passed:
             return
         priority = entry.message.priority
@@ -273,7 +274,7 @@ class State:
                 consumer.passed[priority] = place - 1
 
     def add_queue(self, queue: Queue) -> None:
-        """Take in a queue that is new."""
+        """Add a new queue."""
         queue.store = self.store
         queue.window = self.window
         self.queues[queue.id] = queue
@@ -288,7 +289,7 @@ class State:
             self.queues_of[user] = self.queues_of.get(user, 0) + 1
 
     def hide_queue(self, queue: Queue) -> None:
-        """Have nothing find a queue any more but by its id: it is being deleted."""
+        """Remove a queue that is being deleted from everything but the queues by id."""
         queue.deleting = True
         self.holding.pop(queue.id, None)
         del self.queue_by_name[queue.name]
@@ -304,7 +305,7 @@ class State:
             self.hide_queue(queue)
 
     def add_address(self, address: Address) -> None:
-        """Take in an address that is new."""
+        """Add a new address."""
         self.addresses[address.id] = address
         self.address_by_name[key_of(address)] = address
         self.names_length += len(address.name)
@@ -316,21 +317,21 @@ class State:
         self.names_length -= len(address.name)
 
     def add_connection(self, connection: Connection) -> None:
-        """Take in a connection that is new."""
+        """Add a new connection."""
         self.connections[connection.id] = connection
         self.connections_of[connection.user] = self.connections_of.get(connection.user, 0) + 1
 
     def attach_store(self, store: Store) -> None:
-        """Have all queues, present and future, read what is not resident from a store."""
+        """Make all queues, present and future, read entries that are not resident from a store."""
         self.store = store
         for queue in self.queues.values():
             queue.store = store
 
     def expires(self, message: Message, queue: Queue) -> None:
-        """Remember that an entry is to be looked at when its time has passed."""
+        """Set a timer for the expiry of an entry."""
         self.expiring.add(message.expires, message.id, queue.id, self.queues)
 
     def is_due(self, time: int, message: Message, queue: Queue) -> None:
-        """Remember that an entry is scheduled until a time, in milliseconds since 1970."""
+        """Set a timer for an entry that is scheduled until a time, in milliseconds since 1970."""
         self.scheduled.add(time, message.id, queue.id, self.queues)
         self.wake_at = min(self.wake_at, time)

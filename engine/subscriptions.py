@@ -1,4 +1,4 @@
-"""Deciding who consumes from what: attach, detach, durable and temporary subscriptions."""
+"""Deciding about consumers: attach, detach, durable and temporary subscriptions."""
 
 from itertools import islice
 from typing import Final
@@ -29,17 +29,17 @@ from daybook.engine.topology import (
 )
 
 DURABLE_PREFIX = "dsub."
-"""Queues of durable subscriptions are named so, followed by the subscription's name."""
+"""The prefix of the queues of durable subscriptions; the subscription's name follows."""
 
 NEVER: Final = -(1 << 62)
-"""Credit of a consumer that gets nothing more, whatever is given back to it."""
+"""The credit of a consumer that gets nothing more, whatever is returned to it."""
 
 ATTACH_UNITS: Final = 20
 """What attaching a consumer costs, with a queue of its own, in units of the budget."""
 DETACH_UNITS: Final = 20
 """What detaching a consumer costs, with the end of its queue."""
 DETACH_LEAST: Final = 50
-"""How many deliveries go back at least, each time that a consumer is looked at which leaves."""
+"""The least number of deliveries that return each time that a leaving consumer is looked at."""
 HELD_SHIFT: Final = 5
 """Looking at what transactions hold costs one unit for 2 to this power."""
 
@@ -70,7 +70,7 @@ def attach(core: Core, command: Attach) -> int | Refusal:
             f"queue '{queue.name}' has {len(queue.consumers)} consumers, and its max-consumers is "
             f"{most}",
         )
-    # On multicast the filter is the queue's own: what it refuses is never routed to it.
+    # On multicast the queue itself has the filter: messages that it refuses are not routed there.
     own_filter = command.filter if queue.definition.filter != command.filter else ""
     detail = events.ConsumerAttachedDetail(
         subscription=command.subscription, ack_mode=command.ack_mode, filter=own_filter
@@ -101,7 +101,7 @@ def attach(core: Core, command: Attach) -> int | Refusal:
 
 
 def _target(core: Core, command: Attach) -> Queue | Refusal:
-    """Return the queue to consume from, created on demand if settings allow."""
+    """Return the queue to consume from, created on demand if the settings allow it."""
     if command.queue is not None:
         routing_type = command.routing_type or ANYCAST
         return require_queue(core, command.queue, command.address, routing_type, command.connection)
@@ -122,7 +122,7 @@ def _routing_type(core: Core, command: Attach) -> str:
 
 
 def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
-    """Return the queue of a durable subscription, created or bound anew."""
+    """Return the queue of a durable subscription, created or rebound if necessary."""
     queue_name = DURABLE_PREFIX + name
     wrong = check_name("durable subscription", name) or check_name("queue", queue_name)
     if wrong is not None:
@@ -152,7 +152,7 @@ def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
 
 def _temporary(core: Core, command: Attach) -> Queue | Refusal:
     """Create the queue of a subscription that ends with its consumer."""
-    # A queue that goes with its subscription needs memory as any other.
+    # A queue that ends with its subscription needs memory like any other.
     refusal = quotas.check_address(core, command.connection) or check_address(
         core, command.address, MULTICAST
     )
@@ -163,7 +163,7 @@ def _temporary(core: Core, command: Attach) -> Queue | Refusal:
         return address
     name = f"{command.address}.sub-{core.next_lsn}"
     while name in core.state.queue_by_name:
-        # Somebody gave a queue of his own a name of this form.
+        # A client gave a queue of its own a name of this form.
         name += "-"
     definition = QueueDefinition(
         name=name,
@@ -201,7 +201,7 @@ def detach(core: Core, command: Detach) -> int | Refusal:
 
 
 def retire(core: Core, consumer: Consumer) -> None:
-    """Have nothing more delivered to a consumer that is about to go."""
+    """Stop delivering to a consumer that is being detached."""
     if not consumer.leaving:
         consumer.leaving = True
         consumer.credit_messages = consumer.credit_bytes = NEVER
@@ -210,9 +210,9 @@ def retire(core: Core, consumer: Consumer) -> None:
 
 
 def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
-    """Return what a consumer has in flight, detach it, and delete a queue that lived for it.
+    """Return what a consumer has in flight, detach it, and delete a queue that existed for it.
 
-    Returns whether that is done; if not, a part of it was, and it is to be called again.
+    Return whether that is done; if not, a part of it is, and the function must be called again.
     """
     retire(core, consumer)
     queue = consumer.queue
@@ -220,7 +220,7 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
     if last_of_temporary and len(consumer.unacked) > core.budget.left:
         begin_deletion(core, queue, events.UNUSED, consumer.connection_id)
     while consumer.unacked:
-        # The oldest first: what is back may be taken by others while the rest is on its way.
+        # The oldest first: others may take what is back while the rest is still to return.
         most = max(core.budget.left, DETACH_LEAST)
         chosen = list(islice(consumer.unacked.values(), most))
         core.budget.spent += len(chosen)
@@ -248,7 +248,7 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
 
 
 def _remove_in_flight(core: Core, queue: Queue, entry: Entry) -> None:
-    """Remove a delivery whose queue is about to go: returning it would say nothing."""
+    """Remove a delivery whose queue is about to be deleted, instead of returning it."""
     message = entry.message
     core.emit(
         events.row(
@@ -261,7 +261,7 @@ def _remove_in_flight(core: Core, queue: Queue, entry: Entry) -> None:
 
 
 def _doom_transactions(consumer: Consumer) -> None:
-    """A transaction that settled deliveries of this consumer can no longer be committed whole."""
+    """Mark the transactions that settled deliveries of this consumer: they cannot be committed."""
     for name in set(consumer.held.values()):
         transaction = consumer.connection.transactions.get(name)
         if transaction is not None:

@@ -1,9 +1,8 @@
-"""Timers: which entries are to be looked at when a time comes, and why (ADR 39).
+"""Timers: when to look at which entries, and why (ADR 39).
 
-There is one table of them. For entries that are in memory it is here, a heap for each reason; for
-the others it is in the index, in the same order. A timer only says that it is time to look: what
-the entry is by then decides what happens, and a timer may outlive its entry. Must never know what
-becomes of an entry.
+They form one table. For entries in memory it is here, a heap for each reason; for the others it is
+in the index, in the same order. A timer only says when to look: the state of the entry at that time
+decides what happens, and a timer may outlive its entry. Must never know what becomes of an entry.
 """
 
 from collections import deque
@@ -22,16 +21,16 @@ REASONS: Final = (EXPIRY, DELIVERY)
 
 PRUNE_MIN: Final = 1024
 AT_A_TIME: Final = 1000
-"""How much of what is due is read from the store at once."""
+"""How many due entries are read from the store at once."""
 NOTHING: Final[Due] = (0, 0, 0)
 NEVER: Final = (1 << 55) - 1
 """Milliseconds: later than every time that a timer may have."""
 
 
 class Timers:
-    """The timers of one reason: a heap of what is in memory, and a place in the store's table.
+    """The timers of one reason: a heap for entries in memory, and a position in the store's table.
 
-    `asked` is up to where the store was asked: what it has before that was given already.
+    `asked` is the timer up to which the store was asked: those before it were returned already.
     """
 
     __slots__ = ("_most", "_reason", "asked", "heap")
@@ -43,20 +42,20 @@ class Timers:
         self._most = PRUNE_MIN
 
     def add(self, time: int, message_id: int, queue_id: int, queues: dict[int, Queue]) -> None:
-        """Look at an entry, which is in memory, at a time in milliseconds since 1970.
+        """Set a timer, in milliseconds since 1970, for an entry that is in memory.
 
-        `queues` are all that there are, by id.
+        `queues` are all queues, by id.
         """
         if len(self.heap) >= self._most:
             self._prune(queues)
         heappush(self.heap, (time, message_id, queue_id))
 
     def put_back(self, item: Due) -> None:
-        """Give an item again in a later scan."""
+        """Return an item again in a later scan."""
         heappush(self.heap, item)
 
     def _prune(self, queues: dict[int, Queue]) -> None:
-        """Let go of timers that outlived their entries: with long lives they would be nearly all.
+        """Remove timers that outlived their entries: with long expiries they would be nearly all.
 
         An entry in flight gets its timer again when it comes back.
         """
@@ -65,17 +64,19 @@ class Timers:
             queue = queues.get(item[2])
             entry = queue.entries.get(item[1]) if queue is not None else None
             is_ready = entry is not None and entry.state == READY
-            # The store is not asked again for what lies before; what was paged out meanwhile stays.
+            # The store is not asked again for timers before `asked`; those of entries paged out
+            # since stay.
             if is_ready or (entry is None and queue is not None and item < self.asked):
                 kept.add(item)
-        # In place, because the scan may be looking at the list; sorted is a heap.
+        # In place, because a scan may be iterating over the list; a sorted list is a heap.
         self.heap[:] = sorted(kept)
         self._most = max(PRUNE_MIN, 2 * len(kept))
 
     def due(self, store: Store | None, now_ms: int) -> Iterator[Due]:
-        """Give what is due, the oldest first: what is in memory from the heap, the rest from store.
+        """Iterate over what is due, the oldest first: entries in memory from the heap, others from
+        the store.
 
-        What was given is not given again, unless it comes back.
+        A timer that was returned is not returned again, unless its entry comes back.
         """
         heap = self.heap
         stored = self._stored(store, now_ms)
@@ -88,7 +89,7 @@ class Timers:
                 item = heappop(heap)
             else:
                 return
-            # Of what came from the heap too: the store will have it later.
+            # Also for timers from the heap: the store will have them later.
             self.asked = max(self.asked, item)
             if was_full and not stored:
                 stored = self._stored(store, now_ms)
@@ -101,7 +102,7 @@ class Timers:
         return deque(store.due(self._reason, self.asked, now_ms, AT_A_TIME))
 
     def next(self, store: Store | None) -> int:
-        """Return when something is due next, in milliseconds since 1970, NEVER if nothing is."""
+        """Return when the next timer is due, in milliseconds since 1970, NEVER if there is none."""
         soonest = self.heap[0][0] if self.heap else NEVER
         stored = store.due(self._reason, self.asked, soonest, 1) if store is not None else []
         return stored[0][0] if stored else soonest

@@ -1,6 +1,6 @@
 """Deciding about addresses and queues: creation on demand or by command, rebinding, deletion.
 
-Refusals name the setting or the command that would help.
+Refusals name the setting or the command that helps.
 """
 
 from itertools import islice
@@ -19,9 +19,9 @@ from daybook.engine.state import HOST, Address
 NAME_SHOWN_MAX: Final = 100
 ALL: Final = (1 << 63) - 1
 DELETED_AT_ONCE: Final = 50
-"""A queue with no more messages is deleted with them, whatever is left of the turn."""
+"""A queue with at most this many messages is deleted with them at once, whatever budget is left."""
 BARE: Final = Window(1000, 1 << 40, with_content=False)
-"""What is only to be removed comes into memory without its content."""
+"""Messages that are only removed come into memory without content."""
 
 
 def find_address(core: Core, name: str) -> Address | None:
@@ -52,7 +52,7 @@ def require_address(
 
 
 def check_address(core: Core, name: str, routing_type: str, connection: int = 0) -> Refusal | None:
-    """Say why `require_address` would be refused, None if it would not."""
+    """Return why `require_address` would be refused, None if it would not."""
     address = find_address(core, name)
     if address is not None and routing_type in address.definition.routing_types:
         return None
@@ -75,7 +75,7 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
 
 
 def check_name(what: str, name: str) -> Refusal | None:
-    """Refuse names that no new address or queue may have."""
+    """Refuse a name that no new address or queue may have."""
     wrong = names.wrong_with(name)
     if wrong is None:
         return None
@@ -84,7 +84,7 @@ def check_name(what: str, name: str) -> Refusal | None:
 
 
 def check_reserved(core: Core, name: str, address_name: str) -> Refusal | None:
-    """Refuse to let a queue elsewhere take the name that dead letters need for theirs."""
+    """Refuse the name of a dead letter address or expiry address for a queue on another address."""
     if not address_name or name == address_name or name not in core.state.settings.targets():
         return None
     return Refusal(
@@ -95,7 +95,7 @@ def check_reserved(core: Core, name: str, address_name: str) -> Refusal | None:
 
 
 def compile_filter(core: Core, text: str) -> Filter | Refusal | None:
-    """Compile the text of a filter, None for the empty one, or say why it is refused."""
+    """Compile the text of a filter, None for the empty one, or return why it is refused."""
     if not text:
         return None
     if core.options.compile_filter is None:
@@ -164,7 +164,7 @@ def require_queue(
 def check_queue(
     core: Core, name: str, address_name: str, routing_type: str, connection: int = 0
 ) -> Refusal | None:
-    """Say why `require_queue` would be refused, None if it would not."""
+    """Return why `require_queue` would be refused, None if it would not."""
     queue = core.state.queue_by_name.get(name)
     if queue is not None:
         if address_name and queue.address.name != address_name:
@@ -194,7 +194,7 @@ def create_queue(
 ) -> Queue:
     """Create a queue that does not exist.
 
-    One that stays is its user's, if a client made it; it counts as that for ever.
+    A queue that stays is counted to the user of the client that created it, permanently.
     """
     peer = core.state.connections.get(connection)
     if peer is not None and not definition.temporary:
@@ -238,9 +238,9 @@ def rebind_queue(
 def remove_entries(
     core: Core, queue: Queue, reason: int, connection: int, through: int, limit: int
 ) -> int:
-    """Remove up to `limit` messages that are in no flight and came up to `through` (LSN).
+    """Remove up to `limit` messages that are not in flight and came up to `through` (LSN).
 
-    Return how many: fewer, but one at least, if others are to have their turn.
+    Return how many: fewer, but at least one, if the budget is spent.
     """
     most = min(limit, max(core.budget.left, 1))
     window, queue.window = queue.window, BARE
@@ -252,7 +252,7 @@ def remove_entries(
         _remove(core, queue, entry, reason, connection)
         removed += 1
     if removed < most and (queue.ready_count or queue.aside_count):
-        # What came later may stand before some of it, with a higher priority.
+        # Later messages of a higher priority may come before some of these.
         old = (entry for entry in queue.standing() if entry.position <= through)
         for entry in list(islice(old, most - removed)):
             queue.make_resident(entry)
@@ -277,8 +277,8 @@ def _remove(core: Core, queue: Queue, entry: Entry, reason: int, connection: int
 def delete_queue(core: Core, queue: Queue, reason: int, connection: int) -> None:
     """Delete a queue without consumers, with its messages.
 
-    One that holds more than may be removed in this turn goes at once for everybody who looks for it
-    by its name or its address, and its messages go in turns to come (`engine.slices`).
+    A queue with more messages than may be removed in this turn cannot be found by name or address
+    any more at once; its messages are removed in later turns (`engine.slices`).
     """
     core.touched.pop(queue.id, None)
     core.later.pop(queue.id, None)
@@ -292,7 +292,7 @@ def delete_queue(core: Core, queue: Queue, reason: int, connection: int) -> None
 
 
 def begin_deletion(core: Core, queue: Queue, reason: int, connection: int) -> None:
-    """Take name and binding from a queue that is to go, if it still has them."""
+    """Remove the name and binding of a queue that is being deleted, if it still has them."""
     if queue.deleting:
         return
     address = queue.address
@@ -308,9 +308,9 @@ def begin_deletion(core: Core, queue: Queue, reason: int, connection: int) -> No
 
 
 def empty(core: Core, queue: Queue, reason: int, connection: int) -> bool:
-    """Remove the messages of a queue that goes, as many as may be, and then the queue.
+    """Remove the messages of a deleted queue, as many as the budget allows, and then the queue.
 
-    Returns whether it is gone.
+    Return whether the queue is gone.
     """
     if len(queue.entries) + queue.gap_count > queue.ready_count:
         flying = (entry for entry in queue.entries.values() if entry.consumer is not None)

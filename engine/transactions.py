@@ -1,12 +1,12 @@
 """Deciding transactions: buffered until commit, then one indivisible group of events.
 
-Nothing of an open transaction is in the journal or in the logical state; what it settles is *held*:
-still in flight, and not to be settled again meanwhile. Commit checks everything before the first
-event.
+Nothing of an open transaction is in the journal or in the logical state. The deliveries that it
+settles are *held*: still in flight, and not to be settled again meanwhile. Commit checks everything
+before the first event.
 
-What all open transactions weigh is bounded (`max-transactions-memory`), and how long each stays
-open (`transaction-timeout`). One that the broker rolls back for that leaves an empty shell behind,
-so that its client's next command names the reason.
+The weight of all open transactions is bounded (`max-transactions-memory`), and so is the time that
+each stays open (`transaction-timeout`). A transaction that the broker rolls back for that is kept,
+empty, so that its client's next command gets the reason.
 """
 
 from typing import Final, TypeAlias
@@ -81,7 +81,7 @@ def find(core: Core, connection_id: int, name: str) -> Transaction | Refusal:
 
 
 def add_send(core: Core, command: Send) -> int | Refusal:
-    """Take a message into a transaction."""
+    """Add a message to a transaction."""
     transaction = find(core, command.connection, command.transaction or "")
     if isinstance(transaction, Refusal):
         return transaction
@@ -89,8 +89,8 @@ def add_send(core: Core, command: Send) -> int | Refusal:
     if refusal is not None:
         return refusal
     limit = core.options.max_transaction_bytes
-    # The overhead counts too, or endless empty messages would weigh nothing. Of a large body only
-    # the list of its chunks does: the body is in the journal already.
+    # The overhead counts too, or endless empty messages would weigh nothing. For a large body only
+    # the list of its chunks counts: the body is in the journal already.
     weight = transaction.bytes + len(command.headers) + len(command.body) + MESSAGE_OVERHEAD_BYTES
     weight += CHUNK_OVERHEAD_BYTES * len(command.chunks)
     if weight > limit:
@@ -131,7 +131,7 @@ def _too_many(core: Core, transaction: Transaction) -> Refusal:
 
 
 def add_settlement(core: Core, command: Settle) -> int | Refusal:
-    """Take a settlement into a transaction; its deliveries are held from here on."""
+    """Add a settlement to a transaction, which holds its deliveries from here on."""
     consumer = core.state.consumers.get(command.consumer)
     if consumer is None:
         return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
@@ -164,7 +164,8 @@ def add_settlement(core: Core, command: Settle) -> int | Refusal:
 
 
 def commit(core: Core, command: Commit) -> int | Refusal:
-    """Carry out a transaction whole; refused, it is rolled back, unless it is only blocked."""
+    """Carry out a whole transaction; if it is refused, it is rolled back, unless it is only
+    blocked."""
     transaction = find(core, command.connection, command.transaction)
     if isinstance(transaction, Refusal):
         return transaction
@@ -205,8 +206,8 @@ def _check(core: Core, transaction: Transaction) -> Refusal | None:
     made = sum(count * _entries_of(core, send) for send, count in _kinds(transaction).values())
     if settled + made > core.options.max_transaction_entries:
         return _too_many(core, transaction)
-    # Address by name of queues that operations before this one would create: `check_send` looks at
-    # the state before the commit and cannot know of them.
+    # Addresses, by name, of queues that earlier operations would create: `check_send` looks at the
+    # state before the commit and cannot know them.
     planned: dict[str, str] = {}
     ids: set[tuple[str, bytes]] = set()
     seen: set[_Kind] = set()
@@ -225,8 +226,8 @@ def _check(core: Core, transaction: Transaction) -> Refusal | None:
 
 
 _Kind: TypeAlias = tuple[str, str | None, str | None]
-"""What decides whether a send can be routed, priority and expiry aside: these were checked when it
-was taken, and do not change."""
+"""What decides whether a send can be routed, except priority and expiry: these were checked when
+the send was added, and do not change."""
 
 
 def _kind(send: Send) -> _Kind:
@@ -234,7 +235,7 @@ def _kind(send: Send) -> _Kind:
 
 
 def _kinds(transaction: Transaction) -> dict[_Kind, tuple[Send, int]]:
-    """Of each kind of send in a transaction the first one, and how many there are."""
+    """Return the first send of each kind in a transaction, and how many there are of it."""
     found: dict[_Kind, tuple[Send, int]] = {}
     for operation in transaction.operations:
         if isinstance(operation, Send):
@@ -263,7 +264,8 @@ def _check_planned(core: Core, planned: dict[str, str], command: Send) -> Refusa
 def _check_id(
     core: Core, transaction: str, ids: set[tuple[str, bytes]], command: Send
 ) -> Refusal | None:
-    """Refuse a send whose id its address had before, or has from a send before this one."""
+    """Refuse a send whose id its address had before, or has from an earlier send of the
+    transaction."""
     name, address = target_of(core, command)
     key = key_of(command.duplicate_id)
     if not core.state.settings.resolve(name).id_cache_size:
@@ -306,14 +308,14 @@ def first_chunk(core: Core) -> int:
 
 
 def _release(transaction: Transaction) -> None:
-    """Let go of what a transaction held."""
+    """Release the deliveries that a transaction held."""
     for consumer, entries in transaction.settled.values():
         for entry in entries:
             let_go(consumer, entry)
 
 
 def rollback(core: Core, command: Rollback) -> int | Refusal:
-    """Forget a transaction because its client says so."""
+    """Discard a transaction at the request of its client."""
     transaction = find(core, command.connection, command.transaction)
     if isinstance(transaction, Refusal):
         return transaction
@@ -327,7 +329,7 @@ def rollback(core: Core, command: Rollback) -> int | Refusal:
 def end(
     core: Core, connection: Connection, transaction: Transaction, reason: int, text: str
 ) -> int:
-    """Roll back: nothing happens to the messages, and what was settled can be settled again."""
+    """Roll back: the messages stay as they are, and its deliveries can be settled again."""
     core.line.leave(connection.id)
     del connection.transactions[transaction.name]
     return 0 if transaction.ended else _roll_back(core, transaction, reason, text)
@@ -353,7 +355,7 @@ def _roll_back(core: Core, transaction: Transaction, reason: int, text: str) -> 
 
 
 def give_up(core: Core, transaction: Transaction, why: str) -> None:
-    """Roll back a transaction without its client, which learns of it by its next command."""
+    """Roll back a transaction without a command; its client learns of it at its next command."""
     _roll_back(core, transaction, events.LIMIT, why)
     transaction.ended = True
     transaction.doomed = why
@@ -388,7 +390,7 @@ def _refuse_doomed(transaction: Transaction) -> Refusal:
 
 
 def check_open(transaction: Transaction) -> Refusal | None:
-    """Say why nothing can be added to a transaction that the broker rolled back; else None."""
+    """Return why nothing can be added to a transaction that the broker rolled back; else None."""
     if not transaction.ended:
         return None
     return Refusal(
@@ -398,11 +400,11 @@ def check_open(transaction: Transaction) -> Refusal | None:
 
 
 def _find_memory(core: Core, transaction: Transaction, growth: int) -> Refusal | None:
-    """Make room for an open transaction to grow, or refuse that.
+    """Make room for an open transaction to grow, or refuse it.
 
-    When all together would weigh too much, those of the connection that holds the most are rolled
-    back, an eighth of the limit at a time, so that looking for them costs little. Whoever holds the
-    most itself is refused.
+    When all transactions together would weigh too much, those of the connection that holds the most
+    are rolled back, an eighth of the limit at a time, so that finding them costs little. If the
+    asking connection holds the most itself, it is refused.
     """
     limit = core.options.max_transactions_memory
     if limit <= 0 or core.transactions.weight + growth <= limit:

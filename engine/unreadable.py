@@ -1,9 +1,9 @@
-"""Queues whose content cannot be read for now: they rest, and all others go on (ADR 21).
+"""Queues whose content cannot be read for now: only these rest, all others are served (ADR 21).
 
-The journal has the content of messages, and a part of it may be damaged, gone, or not to be opened
-for want of descriptors. That is the matter of the queues that need it: nothing of them is delivered
-for a while, then it is tried again. Nothing is decided about the messages. Volatile: no part of the
-logical state.
+The journal has the content of messages; a part of it may be damaged, missing, or impossible to open
+because no descriptors are left. That affects only the queues that need it: they deliver nothing for
+a while, then reading is tried again. Nothing is decided about the messages. Volatile: no part of
+the logical state.
 """
 
 from typing import Final
@@ -12,17 +12,17 @@ from daybook.engine.core import Core
 from daybook.engine.queues import ContentError, Queue
 
 REST_US: Final = 5_000_000
-"""How long a queue is let alone: reading what is damaged costs as much as what is not."""
+"""How long a queue is left alone: reading damaged content costs as much as reading good content."""
 
 
 def rests(core: Core, queue: Queue) -> bool:
-    """Whether a queue is let alone for now."""
+    """Whether a queue is left alone for now."""
     resting = core.unreadable.get(queue.id)
     return resting is not None and core.now < resting[0]
 
 
 def let_rest(core: Core, queue: Queue, error: ContentError) -> None:
-    """Let a queue alone for a while, and say why, unless that was said before."""
+    """Leave a queue alone for a while, and report why, unless that was reported before."""
     why = str(error)
     before = core.unreadable.get(queue.id)
     core.unreadable[queue.id] = (core.now + REST_US, why)
@@ -33,13 +33,13 @@ def let_rest(core: Core, queue: Queue, error: ContentError) -> None:
 
 
 def try_later(core: Core, error: ContentError) -> str:
-    """Have a held message that cannot be moved unread tried again after a while; says why."""
+    """Retry a held message later, whose content cannot be read; return the reason."""
     core.held_again = core.now + REST_US
     return f"its content cannot be read: {error}"
 
 
 def read_again(core: Core, queue: Queue) -> None:
-    """A queue was looked at without any trouble."""
+    """Note that a queue was read without errors."""
     if core.unreadable.pop(queue.id, None) is not None:
         core.notices.append(f"queue '{queue.name}' can be read again")
 
@@ -55,7 +55,7 @@ def describe(core: Core) -> list[dict[str, str]]:
 
 
 def wake(core: Core) -> None:
-    """Have the queues, and what is held, that rested long enough be looked at again."""
+    """Make the queues and the held messages that rested long enough be tried again."""
     if 0 < core.held_again <= core.now:
         core.held_again = 0
         core.held_changed = True
@@ -71,7 +71,7 @@ def wake(core: Core) -> None:
 
 
 def _probe(core: Core, queue: Queue) -> None:
-    """See whether a queue that nobody asks for can be read again: until then people are told."""
+    """Try to read a queue that no consumer takes from, so that reports about it can end."""
     try:
         queue.head()
     except ContentError as error:

@@ -6,7 +6,7 @@ from tests.meta import language, tree
 
 LEFT = {
     "client": 0,
-    "engine": 56,
+    "engine": 0,
     "history": 0,
     "journal": 0,
     "paging": 47,
