@@ -1,7 +1,7 @@
-"""Whether the journal has what the tables say: content where it was carried to, chunks of bodies.
+"""Checks that the journal contains what the tables refer to: carried content, and chunks of bodies.
 
-What folding the journal would come to is not asked here (`tools.verification`). Costs reading each
-event that is named. Changes nothing. Must never know what is done about the answer.
+Does not compare with the state that folding the journal gives (`tools.verification`). Costs a read
+of each event that is named. Changes nothing. Must never know how the answer is used.
 """
 
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ from daybook.paging.tables import CARRIED, ID_KEY, LARGE, LARGE_KEY, Tables
 def check_against(tables: Tables, txn: Transaction, disk: Disk) -> None:
     """Raise IndexDamaged with the first thing that the journal contradicts.
 
-    What has left the journal is not asked for. Damage of the journal is not looked for, and proves
-    nothing about the tables; raises OSError.
+    Events that have left the journal are not checked. Damage of the journal is not searched for,
+    and proves nothing about the tables; raises OSError.
     """
     first = first_lsn_of(disk)
     reader = ContentReader(disk, LAYOUT)
@@ -39,7 +39,8 @@ def check_against(tables: Tables, txn: Transaction, disk: Disk) -> None:
 def _wrong_places(
     tables: Tables, txn: Transaction, reader: ContentReader, first: int
 ) -> Iterator[str]:
-    """Content is where the tables say that it was carried to, and bodies have these chunks."""
+    """Check that content is where the tables say it was carried to, and that bodies have these
+    chunks."""
     for key, value in txn.rows(tables.db(CARRIED)):
         message, lsn = ID_KEY.unpack(key)[0], ID_KEY.unpack(value)[0]
         if lsn >= first and (told := _misplaced(reader, lsn, message)):
@@ -55,14 +56,15 @@ def _wrong_places(
         event = reader.event(lsn, message)
         detail = decode_detail(event.row[KIND], event.detail)
         if isinstance(detail, RoutedDetail | CarriedDetail) and detail.chunks[:1] > (chunk,):
-            # It was carried since: what is listed is the chunk that it began with.
+            # It was carried since: the chunk in the table is its first one from before.
             continue
         if not isinstance(detail, RoutedDetail | CarriedDetail) or detail.chunks[:1] != (chunk,):
             yield f"message {message} does not begin with chunk {chunk}"
 
 
 def _misplaced(reader: ContentReader, lsn: int, message: int) -> str:
-    """Why an event is not that of a message; empty if it is, or if the journal is damaged there."""
+    """Return why an event does not belong to a message; empty if it does, or if the journal is
+    damaged there."""
     try:
         reader.event(lsn, message)
     except StoreError as error:

@@ -1,11 +1,11 @@
 """The base: the state before the first live event, kept when retention takes segments away.
 
-Without it an index could not be made anew from the segments that are left. It is a compact copy of
-an index that ends with the last event removed, beside a description with its SHA-256; it is the
-one part of a data directory besides the journal that is not derived from what is there. Fault
-model: whatever happens, the description names a whole copy or the one before; what does not agree
-with its hash is refused, and so is a description that does not agree with what it describes. Must
-never know when segments leave.
+Without it an index could not be rebuilt from the remaining segments. It is a compact copy of an
+index that ends with the last event removed, with a description that contains its SHA-256; except
+for the journal it is the only part of a data directory that cannot be derived. Fault model:
+whatever happens, the description names a complete copy, the new or the previous one; a copy that
+does not match its hash is refused, and so is a description that does not match its copy. Must never
+know when segments leave.
 """
 
 import fcntl
@@ -35,11 +35,11 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 class BaseDamaged(DaybookError):
-    """The base cannot be used; the text says what is wrong and where it can be had from."""
+    """The base cannot be used; the text says what is wrong and how it can be restored."""
 
 
 class Base(msgspec.Struct, frozen=True):
-    """What the description says: `lsn` is the last event that the copy in `file` stands for."""
+    """The contents of the description: `lsn` is the last event in the copy in `file`."""
 
     lsn: int
     file: str
@@ -71,10 +71,10 @@ def _name_of(lsn: int) -> str:
 
 
 def restore(directory: Path, data_id: bytes, index: Path, first_lsn: int) -> int:
-    """Put the base where an index is to be made; return its LSN. BaseDamaged, OSError.
+    """Copy the base to the path of a new index; return its LSN. BaseDamaged, OSError.
 
-    `first_lsn` is the first event of the journal, which must go on where the base ends. A broker
-    may put another base in its place meanwhile.
+    `first_lsn` is the first event of the journal, which must follow the last event of the base. A
+    broker may replace the base meanwhile.
     """
     index.mkdir(mode=0o700, parents=True, exist_ok=True)
     base = describe(directory, data_id)
@@ -109,7 +109,7 @@ def _restore(directory: Path, base: Base, index: Path) -> str:
         return "its SHA-256 is not that of the description"
     partial.replace(index / TABLES)
     try:
-        # An older release may have made it.
+        # An older release may have written it.
         upgrade(index)
         lsn = _lsn_of(index, bytes.fromhex(base.data_id))
     except IndexDamaged as damage:
@@ -120,8 +120,8 @@ def _restore(directory: Path, base: Base, index: Path) -> str:
 def advance(directory: Path, disk: Disk, data_id: bytes, last_lsn: int, index: Path) -> str:
     """Bring the base up to an event that ends a segment; durable when this returns.
 
-    A base that is damaged is made anew, from the journal if that is whole, else from the index,
-    which is at least as far; then the sentence that is returned says so, else it is empty. Raises
+    A damaged base is rebuilt, from the journal if that is complete, else from the index, which is
+    at least as far; in that case the returned sentence says so, otherwise it is empty. Raises
     BaseDamaged, OSError, and what folding the journal raises.
     """
     directory.mkdir(mode=0o700, exist_ok=True)
@@ -153,11 +153,11 @@ def _advance(
         lsn = last_lsn
         _fold(disk, folder / INDEX, data_id, last_lsn, copied)
     _publish(directory, copied / TABLES, lsn, data_id)
-    return f"{note}. It was made anew" if note else ""
+    return f"{note}. It was rebuilt" if note else ""
 
 
 def _fold(disk: Disk, path: Path, data_id: bytes, last_lsn: int, copied: Path) -> None:
-    """Bring what was restored up to an event, and copy it."""
+    """Bring the restored tables up to an event, and copy them."""
     index = Index(path, data_id, clusters=False)
     try:
         for batch in batches(disk, index.lsn, last_lsn):
@@ -171,7 +171,7 @@ def _fold(disk: Disk, path: Path, data_id: bytes, last_lsn: int, copied: Path) -
 def _copy_index(index: Path, data_id: bytes, copied: Path) -> int:
     """Copy the index as it is now; return the LSN of the copy. Raises IndexDamaged.
 
-    Nothing else will be there to compare it with, so all of the copy is read first.
+    Nothing else will exist to compare it with, so the whole copy is read first.
     """
     tables = open_for_reading(index, data_id)
     try:
@@ -194,7 +194,7 @@ def _lsn_of(path: Path, data_id: bytes) -> int:
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """Wait until no process that a killed broker left is at work here."""
+    """Wait until no process that a killed broker left is working here."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -204,7 +204,7 @@ def _locked(directory: Path) -> Iterator[None]:
 
 
 def _publish(directory: Path, copied: Path, lsn: int, data_id: bytes) -> None:
-    """Have the description name the new copy, then let go of the old one."""
+    """Make the description name the new copy, then remove the old one."""
     name = _name_of(lsn)
     with copied.open("rb") as file:
         os.fsync(file.fileno())
@@ -225,7 +225,7 @@ def _publish(directory: Path, copied: Path, lsn: int, data_id: bytes) -> None:
 
 
 def _is_sound(directory: Path, base: Base) -> bool:
-    """Whether the file of a base is what the description says."""
+    """Whether the file of a base matches its description."""
     try:
         return _sha256(directory / base.file) == base.sha256
     except OSError:
@@ -250,8 +250,8 @@ def _copy(source: Path, target: Path) -> tuple[str, int]:
 
 def _wrong(path: Path, what: str) -> str:
     return (
-        f"the base {path} cannot be used: {what}. It is the state before the first segment that is "
-        "left, and without it no index can be made anew. Restore the directory from a copy that "
+        f"the base {path} cannot be used: {what}. It is the state before the first remaining "
+        "segment, and without it no index can be rebuilt. Restore the directory from a copy that "
         "was made since the last segment left; or, if the archive has everything from event 1 on, "
-        "have `journal archive fetch` bring all of it and put the segments back"
+        "fetch all of it with `journal archive fetch` and put the segments back"
     )

@@ -1,6 +1,6 @@
 """Reading a journal in batches that are each worth a commit of an index.
 
-Must never know what is done with them.
+Must never know how the batches are used.
 """
 
 from collections.abc import Collection, Iterator
@@ -18,9 +18,10 @@ BATCH_BYTES: Final = 16 * 1024 * 1024
 def batches(
     disk: Disk, after_lsn: int, last_lsn: int, ends: Collection[int] = ()
 ) -> Iterator[list[Block]]:
-    """The blocks behind `after_lsn`, up to the one that holds `last_lsn`, in batches.
+    """The blocks after `after_lsn`, up to the one that contains `last_lsn`, in batches.
 
-    A batch ends with each event of `ends` that ends a block. Raises what `read_blocks` raises.
+    A batch also ends with each event of `ends` that is the last of a block. Raises what
+    `read_blocks` raises.
     """
     batch: list[Block] = []
     size = 0

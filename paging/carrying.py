@@ -1,9 +1,9 @@
-"""Where content is that was carried forward: the tables that say it, kept and asked.
+"""Where carried content is: keeping and reading the tables that record it.
 
 A message's content is at its id, unless table `carried` says otherwise; table `large` finds the
-large messages by their first chunk. Rows of what is gone go after the segments they speak of have
-left; those of `carried` are not in the order of segments, so that they are swept out a part at a
-time. Until then they are about messages that are in no queue. Must never know who carries, or when.
+large messages by their first chunk. Rows about removed segments are deleted after the segments have
+left; rows of `carried` are not in the order of segments, so a sweep deletes them a part at a time.
+Until then they are about messages that are in no queue. Must never know who carries, or when.
 """
 
 from collections.abc import Iterator
@@ -30,23 +30,23 @@ from daybook.paging.tables import (
 
 SWEEP_KEY: Final = b"sweep"
 SWEEP_VALUE: Final = Struct("<QQQ")
-"""Of a sweep of `carried` that is not over: the message to go on with, how many rows are still to
-be looked at, and the last event that left."""
+"""The state of an unfinished sweep of `carried`: the message to continue with, how many rows are
+still to be checked, and the last event that left."""
 SWEEP_ROWS: Final = 5_000
-"""How many rows are looked at with one batch: about ten milliseconds."""
+"""How many rows are checked with one batch: about ten milliseconds."""
 
 PLACING: Final = np.zeros(256, bool)
-"""Kinds that say where content is, or that it is there no more."""
+"""Kinds that say where content is, or that it is no longer there."""
 PLACING[[*WITH_CHUNKS, events.SEGMENTS_REMOVED]] = True
 
 # ---- keeping the tables
 
 
 def note_places(tables: Tables, txn: Transaction, columns: Columns) -> None:
-    """Take in what a batch says of where content is."""
+    """Record what a batch says about where content is."""
     kinds = columns.column(KIND)
     chosen = PLACING[kinds]
-    # A message that is sent says where its content is only if it is large.
+    # The Routed of a message says where its content is only if the message is large.
     chosen &= (kinds != events.ROUTED) | (columns.column(FLAGS) & events.LARGE != 0)
     positions = np.flatnonzero(chosen)
     if len(positions):
@@ -70,7 +70,7 @@ def _note(
 
 
 def _forget(tables: Tables, txn: Transaction, last_lsn: int) -> None:
-    """Delete what speaks of segments that left."""
+    """Delete the rows about segments that left."""
     cursor = txn.cursor(tables.db(LARGE))
     while cursor.first() and LARGE_KEY.unpack(cursor.key())[0] <= last_lsn:
         cursor.delete()
@@ -88,7 +88,8 @@ def _forget(tables: Tables, txn: Transaction, last_lsn: int) -> None:
 
 
 def _sweep(tables: Tables, txn: Transaction) -> None:
-    """Look at some rows of `carried`, round and round, until each was looked at."""
+    """Check some rows of `carried`, continuing where the last sweep ended, until each was
+    checked."""
     sweep = txn.get(SWEEP_KEY, db=tables.db(META))
     if sweep is None:
         return
@@ -114,11 +115,11 @@ def _sweep(tables: Tables, txn: Transaction) -> None:
         txn.delete(SWEEP_KEY, db=tables.db(META))
 
 
-# ---- asking them
+# ---- reading them
 
 
 def located(tables: Tables, txn: Transaction, message_ids: list[int]) -> dict[int, int]:
-    """The events that have the content of those messages that were carried."""
+    """The events that contain the content of those of these messages that were carried."""
     db = tables.db(CARRIED)
     if not txn.count(db):
         return {}
@@ -131,9 +132,9 @@ def located(tables: Tables, txn: Transaction, message_ids: list[int]) -> dict[in
 
 
 def large_from(tables: Tables, txn: Transaction, last_lsn: int) -> Iterator[tuple[int, int]]:
-    """First chunk and id of messages whose content has begun at `last_lsn` or before, once.
+    """First chunk and id of messages whose content once began at `last_lsn` or before.
 
-    They may have been carried since, and be gone from every queue.
+    They may have been carried since, and have left every queue.
     """
     for key, _ in txn.rows(tables.db(LARGE)):
         first, message_id = LARGE_KEY.unpack(key)

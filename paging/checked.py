@@ -1,9 +1,9 @@
-"""Transactions and cursors whose every row is checked: the one way in which tables are read.
+"""Transactions and cursors that check every row: the only way to read tables.
 
-A row is the crc32c (u32, little endian) of the table's name, its key and the rest of the value, and
-then that rest. It is written here and proven here, at every row that a cursor comes to, so nobody
-can use a row that was never written so: not one whose key or value has another bit, and not one
-that belongs into another table. Raises IndexDamaged. Must never know what rows mean.
+A row is the crc32c (u32, little endian) of the table's name, its key and the rest of the value,
+followed by that rest. It is written here and checked here, at every row that a cursor reaches, so
+no row is used that was not written like this: none whose key or value has a changed bit, and none
+that belongs to another table. Raises IndexDamaged. Must never know what rows mean.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ class IndexDamaged(DaybookError):
 
 
 class Table:
-    """A table of an open environment; `seed` is what the crcs of its rows begin with."""
+    """A table of an open environment; the crcs of its rows begin with `seed`."""
 
     __slots__ = ("dbi", "name", "path", "seed")
 
@@ -34,7 +34,7 @@ class Table:
         self.seed: Final = crc32c(name)
 
     def damaged(self, key: bytes) -> IndexDamaged:
-        """What to raise for the row of a key."""
+        """Return the error for a damaged row with this key."""
         return IndexDamaged(
             f"the index in {self.path} is damaged: the crc of a row of table "
             f"'{self.name.decode()}' does not fit (its key is {key.hex() or 'empty'})"
@@ -56,7 +56,7 @@ def unpacked(table: Table, key: bytes, row: bytes) -> bytes:
 
 
 class Transaction:
-    """A transaction of LMDB that gives and takes values, and keeps their crcs to itself."""
+    """A transaction of LMDB whose callers see values only, without crcs."""
 
     __slots__ = ("_txn",)
 
@@ -69,8 +69,8 @@ class Transaction:
         return unpacked(db, key, row) if row is not None else None
 
     def as_stored(self, key: bytes, *, db: Table) -> bytes | None:
-        """The row of a key, unproven: for telling formats apart, and for nothing else."""
-        # Transactions give bytes because they are begun without `buffers`.
+        """The row of a key, unchecked: only for detecting formats."""
+        # Transactions return bytes because they are begun without `buffers`.
         return cast(bytes | None, self._txn.get(key, db=db.dbi))
 
     def put(self, key: bytes, value: bytes, *, db: Table) -> None:
@@ -80,13 +80,13 @@ class Transaction:
     def put_all(
         self, items: Iterable[tuple[bytes, bytes]], *, db: Table, append: bool = False
     ) -> None:
-        """Set the values of many keys; with `append` they are sorted, and above all others."""
+        """Set the values of many keys; with `append` they must be sorted, and above all others."""
         rows = [(key, packed(db, key, value)) for key, value in items]
         with self._txn.cursor(db.dbi) as cursor:
             cursor.putmulti(rows, append=append)
 
     def delete(self, key: bytes, *, db: Table) -> bool:
-        """Delete a key, whatever its value; answers whether it was there."""
+        """Delete a key, whatever its value; return whether it existed."""
         return self._txn.delete(key, db=db.dbi)
 
     def clear(self, db: Table) -> None:
@@ -98,7 +98,7 @@ class Transaction:
         return int(self._txn.stat(db.dbi)["entries"])
 
     def cursor(self, db: Table) -> "Cursor":
-        """A cursor that stands nowhere."""
+        """Return a cursor without a position."""
         return Cursor(self._txn.cursor(db.dbi), db)
 
     def rows(self, db: Table) -> Iterator[tuple[bytes, bytes]]:
@@ -111,7 +111,7 @@ class Transaction:
 
 
 class Cursor:
-    """A place in a table; where it stands the row was found sound."""
+    """A position in a table; the row there has been checked."""
 
     __slots__ = ("_cursor", "_key", "_table", "_value")
 
@@ -122,7 +122,7 @@ class Cursor:
         self._value = b""
 
     def _stand(self, found: bool) -> bool:
-        """Take in the row that was come to, if any."""
+        """Check and keep the row that LMDB found, if any."""
         if found:
             key, row = cast(tuple[bytes, bytes], self._cursor.item())
             self._value = unpacked(self._table, key, row)
@@ -130,41 +130,41 @@ class Cursor:
         return found
 
     def first(self) -> bool:
-        """Go to the first row; answers whether there is any."""
+        """Go to the first row; return whether there is one."""
         return self._stand(self._cursor.first())
 
     def last(self) -> bool:
-        """Go to the last row; answers whether there is any."""
+        """Go to the last row; return whether there is one."""
         return self._stand(self._cursor.last())
 
     def next(self) -> bool:
-        """Go to the next row; answers whether there is one."""
+        """Go to the next row; return whether there is one."""
         return self._stand(self._cursor.next())
 
     def prev(self) -> bool:
-        """Go to the row before; answers whether there is one."""
+        """Go to the previous row; return whether there is one."""
         return self._stand(self._cursor.prev())
 
     def set_range(self, key: bytes) -> bool:
-        """Go to the first row whose key is at least this one; answers whether there is one."""
+        """Go to the first row whose key is at least this one; return whether there is one."""
         return self._stand(self._cursor.set_range(key))
 
     def set_key(self, key: bytes) -> bool:
-        """Go to the row of a key; answers whether there is one."""
+        """Go to the row of a key; return whether there is one."""
         return self._stand(self._cursor.set_key(key))
 
     def key(self) -> bytes:
-        """The key where it stands."""
+        """The key of the current row."""
         return self._key
 
     def value(self) -> bytes:
-        """The value where it stands."""
+        """The value of the current row."""
         return self._value
 
     def delete(self) -> None:
-        """Delete the row where it stands, and come to the one behind, which is not looked at."""
+        """Delete the current row, and move to the next one, which is not checked."""
         self._cursor.delete()
 
     def close(self) -> None:
-        """Be done with it."""
+        """Close the cursor."""
         self._cursor.close()

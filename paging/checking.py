@@ -1,8 +1,8 @@
-"""Reading a whole index: every crc, every order, and every count against what it counts.
+"""Reading a whole index: checks every crc, every order, and every count.
 
 Run with the words DIRECTORY and JOURNAL (which may be left out) by `paging.judging`, in a process
-of its own because damage of the structure may end it. Exit codes: 0 sound, 3 damaged, 1 not to be
-read now; what is wrong is said on the standard error. Changes nothing.
+of its own, because damage of the structure may end the process. Exit codes: 0 sound, 3 damaged, 1
+not readable now; the error output says what is wrong. Changes nothing.
 """
 
 import sys
@@ -50,8 +50,8 @@ from daybook.paging.tables import (
 def check(path: Path, *, clusters: bool = True, journal: Disk | None = None) -> int:
     """Read everything; return the indexed LSN. Raises IndexDamaged with the first contradiction.
 
-    Without `clusters` their files are not looked at: a base has none. With `journal` it must have
-    what the tables say of it.
+    Without `clusters` their files are not checked: a base has none. With `journal`, the journal
+    must contain what the tables refer to.
     """
     check_structure(path)
     tables = open_for_reading(path)
@@ -94,7 +94,8 @@ def _blocks(tables: Tables, txn: Transaction) -> Iterator[str]:
 
 
 def _flights(tables: Tables, txn: Transaction, state: State) -> Iterator[str]:
-    """What is in flight is so to somebody; that all of that is there, loading has shown."""
+    """As many entries are in flight as consumers hold; loading has shown that those of consumers
+    exist."""
     held = sum(len(consumer.unacked) for consumer in state.consumers.values())
     found = txn.count(tables.db(FLIGHTS))
     if held != found:
@@ -102,7 +103,7 @@ def _flights(tables: Tables, txn: Transaction, state: State) -> Iterator[str]:
 
 
 def _ids(tables: Tables, txn: Transaction, state: State) -> Iterator[str]:
-    """There is no page of ids that no address needs; that the others are sound, loading showed."""
+    """There are only pages of ids that an address needs; loading has shown that those are sound."""
     found = txn.count(tables.db(IDS))
     needed = id_pages.page_count(state)
     if found != needed:
@@ -110,7 +111,7 @@ def _ids(tables: Tables, txn: Transaction, state: State) -> Iterator[str]:
 
 
 def _check_pages(tables: Tables, txn: Transaction, state: State, sums: dict[int, int]) -> None:
-    """Pages are sound and in order, and what they hold is what the queues say that they hold."""
+    """Pages are sound and in order, and contain what the queues count."""
     levels = Levels(tables)
     timers = 0
     for queue_id, priority, rows in _each_page(tables, txn):
@@ -144,7 +145,7 @@ def _check_pages(tables: Tables, txn: Transaction, state: State, sums: dict[int,
 
 
 def _check_clusters(tables: Tables, txn: Transaction) -> None:
-    """Ranges count what the pages have of them, and every unit of their clusters is sound."""
+    """The counts of ranges agree with the pages, and every unit of their clusters is sound."""
     ranges = known_of(tables, txn)
     if not ranges:
         return
@@ -165,7 +166,7 @@ def _check_clusters(tables: Tables, txn: Transaction) -> None:
 
 
 def _check_timers(tables: Tables, txn: Transaction, queue_id: int, level: int, rows: Rows) -> int:
-    """All timers of what is in a page are listed; return how many there are."""
+    """Check that all timers of a page's entries are listed; return how many there are."""
     count = len(rows.message)
     keys = list(timer_keys(np.full(count, queue_id, U64), np.full(count, level, U8), rows))
     for key in keys:
@@ -196,7 +197,7 @@ def _each_page(tables: Tables, txn: Transaction) -> Iterator[tuple[int, int, Row
 
 
 def main(arguments: list[str]) -> int:
-    """Check the directory that is named; answers the exit code."""
+    """Check the directory that is named; return the exit code."""
     path, *journal = [Path(argument) for argument in arguments]
     try:
         check(path, journal=RealDisk(journal[0]) if journal else None)
@@ -209,7 +210,7 @@ def main(arguments: list[str]) -> int:
     except (OSError, MemoryError) as error:
         print(str(error) or "there is no memory for it", file=sys.stderr)
         return 1
-    # Whatever tables that make no sense do to the code that reads them.
+    # Whatever tables that make no sense cause in the code that reads them.
     except Exception as error:
         print(f"the index in {arguments[0]} is damaged: it leads to {error!r}", file=sys.stderr)
         return DAMAGED

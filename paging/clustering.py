@@ -1,9 +1,9 @@
-"""Making clusters while the index is folded, counting what is live in their ranges, removing them.
+"""Writing clusters while the index is folded, counting live entries in their ranges, removing them.
 
-What is plain about a batch is decided by `paging.plain`; this looks at what stays, and leaves to
-the journal what would be read from there as fast. Fault model: a file that cannot be written means
-no cluster, and no failure; whatever file the table does not name is a leftover. Must never know
-what becomes of messages.
+`paging.plain` decides what is plain in a batch; this module looks at the entries that stay, and
+leaves to the journal what could be read from there as fast. Fault model: if a file cannot be
+written there is no cluster, and no failure; a file that the table does not name is a leftover. Must
+never know what becomes of messages.
 """
 
 from collections.abc import Iterator
@@ -32,18 +32,19 @@ from daybook.paging.plain import Placed, ranks
 from daybook.paging.tables import CLUSTER_VALUE, CLUSTERS, ID_KEY, Tables
 
 SPARSE: Final = 2
-"""A queue is sparse if the blocks that it is in hold more than so many times its own bytes."""
+"""A queue is sparse if the blocks with its messages have more than this many times its own
+bytes."""
 CONTENT_BYTES_MAX: Final = 16 * 1024
-"""Messages with more content stay in the journal alone: little else comes along with one."""
+"""Messages with more content stay in the journal alone: reading one brings little else along."""
 CLUSTER_BYTES_MIN: Final = 64 * 1024
-"""Less content is not worth a file."""
+"""Less content does not justify a file."""
 CLUSTER_BYTES_MAX: Final = 24 * 1024 * 1024
 """About how much content is gathered for a file; it is in memory meanwhile."""
 FINAL_BYTES: Final = 12 * 1024 * 1024
-"""A cluster with so much content is not merged with others."""
+"""A cluster with this much content is not merged with others."""
 MERGED_BYTES: Final = 20 * 1024 * 1024
 MERGED_COUNT: Final = 32
-"""Small clusters in a row are merged when they have so much content, or are so many."""
+"""Small clusters in a row are merged when they have this much content, or there are this many."""
 SHORT_RANKS: Final = 1 << 16
 
 UNCLUSTERED_FLAGS: Final = events.LARGE | events.BODY_OMITTED
@@ -87,7 +88,7 @@ def known_of(tables: Tables, txn: Transaction) -> list[Known]:
 
 
 def remove_leftovers(tables: Tables) -> None:
-    """Remove files beside tables that their table of clusters does not name."""
+    """Remove files beside the tables that the table of clusters does not name."""
     disk = RealDisk(tables.path / CLUSTERS_DIRECTORY)
     with tables.read() as txn:
         named = {known.name for known in ranges_of(tables, txn)}
@@ -97,13 +98,13 @@ def remove_leftovers(tables: Tables) -> None:
 
 
 class Clustering:
-    """The clusters of an index that is open to be written."""
+    """The clusters of an index that is open for writing."""
 
     def __init__(self, tables: Tables, txn: Transaction, live: int, *, makes: bool = True) -> None:
-        """Load which clusters there are; without `makes` none is added.
+        """Load the existing clusters; without `makes` none is added.
 
-        `live` is how many entries the pages have, all of which one range takes over if the table
-        has none yet. Raises IndexDamaged.
+        `live` is how many entries the pages have; if the table has no range yet, one range takes
+        all of them. Raises IndexDamaged.
         """
         self._tables: Final = tables
         self._makes: Final = makes
@@ -118,10 +119,10 @@ class Clustering:
     def follow(
         self, columns: Columns, placed: Placed, moved: list[tuple[NDArray[np.uint64], int]]
     ) -> None:
-        """Make clusters of what stays of events, and count entries that entered or left pages.
+        """Make clusters of the messages that stay, and count entries that entered or left pages.
 
-        `placed` was appended while they were folded; `moved` are ids of messages, with 1 for
-        those that entered and -1 for those that left. Raises Corruption.
+        `placed` was appended during the fold; `moved` are ids of messages, with 1 for those that
+        entered and -1 for those that left. Raises Corruption.
         """
         for last, content in gather(columns, placed) if self._makes else ():
             self._write(last, content)
@@ -140,7 +141,7 @@ class Clustering:
             self._disk.create()
             known = write_cluster(self._disk, self._data_id, self._end + 1, last, content)
         except OSError:
-            # The journal has everything, and the commit says by itself what is wrong with the disk.
+            # The journal has everything, and the commit itself reports what is wrong with the disk.
             return
         self._written.add(known.name)
         self._known.append(Known(known, 0))
@@ -164,7 +165,8 @@ class Clustering:
         ]
 
     def save(self, txn: Transaction) -> None:
-        """Merge what is small, drop what nothing lives in, and write down what changed."""
+        """Merge small clusters, drop those without live entries, and write the changes to the
+        table."""
         self._merge()
         self._known = _without_the_dead(self._known)
         table = self._tables.db(CLUSTERS)
@@ -179,14 +181,15 @@ class Clustering:
         self._saved = current
 
     def tidy(self) -> None:
-        """Remove the files that the commit made nameless."""
+        """Remove the files that the commit no longer names."""
         named = {known.range.name for known in self._known if known.range.bytes}
         for name in self._written - named:
             remove_cluster(self._disk, name)
         self._written = named
 
     def _merge(self) -> None:
-        """Make one cluster of small ones in a row, if they have become many or enough."""
+        """Merge consecutive small clusters into one, if there are enough of them or of their
+        content."""
         found = _mergeable(self._known) if self._merges else None
         if found is None:
             return
@@ -197,7 +200,7 @@ class Clustering:
                 self._disk, self._data_id, files, parts[0].range.first, parts[-1].range.last
             )
         except (Damage, OSError):
-            # They stay as they are, and whoever reads them says what is wrong.
+            # They stay as they are; their readers report what is wrong.
             self._merges = False
             return
         self._written.add(merged.name)
@@ -205,13 +208,15 @@ class Clustering:
 
 
 def live_in(firsts: NDArray[np.uint64], messages: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return how many messages are in each of ranges that follow each other from 0 on."""
+    """Return how many of these messages are in each of the ranges, which follow each other from 0
+    on."""
     at = np.searchsorted(firsts, messages, "right") - 1
     return np.bincount(at, minlength=len(firsts)).astype(np.int64)
 
 
 def _without_the_dead(ranges: list[Known]) -> list[Known]:
-    """Ranges in which nothing lives have no file, and those without a file are one."""
+    """Ranges without live entries lose their file, and adjacent ranges without a file become
+    one."""
     found: list[Known] = []
     for known in ranges:
         if not known.live and known.range.bytes:
@@ -225,7 +230,7 @@ def _without_the_dead(ranges: list[Known]) -> list[Known]:
 
 
 def _mergeable(ranges: list[Known]) -> slice | None:
-    """The first small clusters in a row that are worth merging, with what lies between them."""
+    """The first consecutive small clusters that are worth merging, with the ranges between them."""
     start, stop, count, size = 0, 0, 0, 0
     for place, known in enumerate(ranges):
         if known.range.content_bytes >= FINAL_BYTES:
@@ -245,13 +250,13 @@ def _mergeable(ranges: list[Known]) -> slice | None:
     return slice(start, stop) if count > 1 else None
 
 
-# ---- what is worth it
+# ---- choosing content
 
 
 def gather(columns: Columns, placed: Placed) -> Iterator[tuple[int, Gathered]]:
-    """Yield the content of each cluster that is worth it, and the last LSN of its range.
+    """Yield the content of each cluster worth writing, and the last LSN of its range.
 
-    A range begins behind the one before. Raises Corruption.
+    A range begins after the one before. Raises Corruption.
     """
     queue, position = _eligible(columns, placed)
     if not len(queue):
@@ -264,7 +269,7 @@ def gather(columns: Columns, placed: Placed) -> Iterator[tuple[int, Gathered]]:
     queue, position, blocks, sizes = (
         queue[sparse], position[sparse], blocks[sparse], sizes[sparse],
     )  # fmt: skip
-    # All of a block goes into one cluster.
+    # All messages of a block go into one cluster.
     parts = (np.cumsum(sizes) - sizes) // CLUSTER_BYTES_MAX
     bounds = [*np.flatnonzero(np.diff(parts)).tolist(), len(blocks) - 1]
     start = 0
@@ -278,7 +283,8 @@ def gather(columns: Columns, placed: Placed) -> Iterator[tuple[int, Gathered]]:
 
 
 def _eligible(columns: Columns, placed: Placed) -> tuple[Ids, NDArray[np.intp]]:
-    """Queue and position of what a cluster may have, in the order of the journal."""
+    """Queue and position of the messages that a cluster may contain, in the order of the
+    journal."""
     message = placed.rows.message
     if not len(message):
         return placed.queue, np.empty(0, np.intp)
@@ -296,7 +302,7 @@ def _eligible(columns: Columns, placed: Placed) -> tuple[Ids, NDArray[np.intp]]:
 
 
 def _by_queue(queue: Ids) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Each one's queue as a small number, and the order by queue."""
+    """The queue of each message as a small number, and the order by queue."""
     distinct, rank = ranks(queue)
     short = rank.astype(np.uint16) if len(distinct) < SHORT_RANKS else rank
     return rank, np.argsort(short, kind="stable")
@@ -308,7 +314,7 @@ def _is_sparse(
     blocks: NDArray[np.intp],
     sizes: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Which messages are of queues whose blocks hold much else."""
+    """Which messages are of queues whose blocks contain much else."""
     rank, order = _by_queue(queue)
     ranked, block = rank[order], blocks[order]
     touches = np.ones(len(order), bool)
@@ -334,7 +340,7 @@ def _content(columns: Columns, queue: Ids, position: NDArray[np.intp]) -> Gather
 
 
 def _strings(columns: Columns, position: NDArray[np.intp]) -> Iterator[bytes]:
-    """Headers and body of each, as one string."""
+    """Headers and body of each message, as one string."""
     bounds = np.searchsorted(position, [*columns.starts.tolist(), columns.count])
     for number, block in enumerate(columns.blocks):
         within = position[bounds[number] : bounds[number + 1]]

@@ -1,8 +1,8 @@
 """Clusters: files with the content of messages in the order of their queues (ADR 12).
 
 Fault model: everything in a cluster is also in the journal. A file may be missing, short, or
-damaged at any byte; that is Damage or OSError to who opens one, and to readers of many a reason to
-pass it over and to note it once. Must never know which messages are worth it, or what is live.
+damaged at any byte. Opening such a file raises Damage or OSError; readers of many clusters skip it
+and report it once. Must never know which messages are worth a cluster, or which are live.
 """
 
 from bisect import bisect_left, bisect_right
@@ -22,17 +22,18 @@ from daybook.paging.content import Content, DecodedCache
 from daybook.paging.pages import Ids
 
 FORMAT: Final = 2
-"""What is written. Format 1, which is read, has four bytes for the id of a queue, not eight."""
+"""The format that is written. Format 1, which can be read, has four bytes for queue ids, not
+eight."""
 FORMATS: Final = (1, 2)
 MAGIC: Final = b"DAYBKCLU"
 SUFFIX: Final = ".cluster"
 
 UNIT_BYTES: Final = 32 * 1024
-"""Content of a unit, about: what is decompressed for the first message that is wanted of it."""
+"""Approximate content of a unit: what is decompressed to read its first message."""
 OPEN_MAX: Final = 256
-"""How many clusters are held open by a reader."""
+"""How many clusters a reader keeps open."""
 ENTRY_BYTES: Final = 150
-"""What an entry of a decoded unit takes in memory beyond its content, about."""
+"""What an entry of a decoded unit takes in memory in addition to its content, approximately."""
 COMPRESSION_LEVEL: Final = 1
 
 HEADER: Final = Struct("<8sI16sQQ")
@@ -42,9 +43,9 @@ TRAILER: Final = Struct("<QII")
 
 
 class Shape(NamedTuple):
-    """How a format lays out its directory, and the columns of its units.
+    """The layout of the directory of a format, and of the columns of its units.
 
-    The directory has of each unit queue and message it begins with, where its frame is, and the
+    For each unit the directory has its first queue and message, the place of its frame, and the
     frame's crc; a unit has queue, message, bytes of headers, and bytes of body.
     """
 
@@ -53,7 +54,7 @@ class Shape(NamedTuple):
 
     @property
     def row_bytes(self) -> int:
-        """What a message takes in a unit beside its content."""
+        """What a message takes in a unit in addition to its content."""
         return sum(np.dtype(code).itemsize for code in self.columns)
 
 
@@ -72,7 +73,7 @@ U64_MASK: Final = (1 << 64) - 1
 
 
 class Range(NamedTuple):
-    """The LSNs that a cluster is about, the length of its file, and what it has uncompressed.
+    """The range of LSNs of a cluster, the length of its file, and its uncompressed length.
 
     Both in bytes.
     """
@@ -84,12 +85,12 @@ class Range(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of its file."""
+        """The name of its file."""
         return f"{self.first:020}-{self.last:020}{SUFFIX}"
 
 
 class Gathered(NamedTuple):
-    """What goes into a cluster, sorted by queue and message; `strings` are headers and body."""
+    """The content for a cluster, sorted by queue and message; `strings` are headers and body."""
 
     queue: Ids
     message: NDArray[np.uint64]
@@ -102,7 +103,7 @@ class Gathered(NamedTuple):
 
 
 def write_cluster(disk: Disk, data_id: bytes, first: int, last: int, content: Gathered) -> Range:
-    """Write the cluster of a range of LSNs, durably; raises OSError, and leaves no file then."""
+    """Write the cluster of a range of LSNs, durably; if it raises OSError, it leaves no file."""
     name = Range(first, last, 0, 0).name
     try:
         file = disk.open_for_writing(name)
@@ -122,7 +123,7 @@ def write_cluster(disk: Disk, data_id: bytes, first: int, last: int, content: Ga
 
 
 def merge_clusters(disk: Disk, data_id: bytes, parts: list[Range], first: int, last: int) -> Range:
-    """Write one cluster for a range that has all others given, durably. Raises Damage, OSError."""
+    """Write one cluster for the range of several others, durably. Raises Damage, OSError."""
     columns: list[list[NDArray[Any]]] = [[] for _ in SHAPE.columns]
     strings: list[bytes] = []
     for known in parts:
@@ -145,7 +146,7 @@ def merge_clusters(disk: Disk, data_id: bytes, parts: list[Range], first: int, l
 
 
 def remove_cluster(disk: Disk, name: str) -> None:
-    """Remove a file that nothing names any more; it does no harm if it stays."""
+    """Remove a file that nothing names any more; a file that remains does no harm."""
     try:
         disk.remove(name)
     except OSError:
@@ -174,7 +175,7 @@ def _append(file: File, data: bytes, offset: int) -> int:
 
 
 def _cuts(content: Gathered) -> list[int]:
-    """Where units begin, and the end of the last one."""
+    """Where units begin, and where the last one ends."""
     ends: NDArray[np.int64] = np.cumsum(content.headers_bytes, dtype=np.int64)
     ends += np.cumsum(content.body_bytes, dtype=np.int64)
     begins = np.flatnonzero(np.diff(ends // UNIT_BYTES, prepend=-1))
@@ -196,12 +197,12 @@ def _unit(content: Gathered, start: int, stop: int) -> bytes:
 
 
 class DecodedUnit:
-    """A unit, decompressed. `size` is what it takes in memory, in bytes."""
+    """A unit, decompressed. `size` is its memory in bytes."""
 
     __slots__ = ("_ends", "_messages", "_middles", "_strings", "columns", "size")
 
     def __init__(self, raw: bytes, shape: Shape) -> None:
-        """Take a decompressed frame; raises Damage."""
+        """Parse a decompressed frame; raises Damage."""
         self.columns: list[NDArray[Any]] = []
         count = UNIT.unpack_from(raw)[0] if len(raw) >= UNIT.size else 0
         offset = UNIT.size
@@ -224,7 +225,7 @@ class DecodedUnit:
         self.size = len(raw) + count * ENTRY_BYTES
 
     def pick(self, queue_id: int, ids: list[int]) -> list[Content | None]:
-        """Headers and bodies of messages of a queue; None for what is not here."""
+        """Headers and bodies of messages of a queue; None for messages that are not here."""
         messages = self._messages
         count = len(ids)
         try:
@@ -234,7 +235,7 @@ class DecodedUnit:
         of_queue = self.columns[0][start : start + count] == queue_id
         if messages[start : start + count] != ids or not of_queue.all():
             return [self._one(queue_id, message_id) for message_id in ids]
-        # Neighbours, as nearly always: where one ends the next begins.
+        # Adjacent messages, as nearly always: each begins where the one before ends.
         strings = self._strings
         ends = self._ends[start : start + count + 1]
         cuts = zip(ends, self._middles[start : start + count], ends[1:], strict=False)
@@ -261,7 +262,7 @@ class Cluster:
     """An open cluster and its directory."""
 
     def __init__(self, disk: Disk, data_id: bytes, known: Range) -> None:
-        """Open the file and check what says where its units are; raises Damage and OSError."""
+        """Open the file and check its directory of units; raises Damage and OSError."""
         self._file: Final = disk.open(known.name)
         self._decompressor: Final = zstandard.ZstdDecompressor()
         self.known: Final = known
@@ -302,11 +303,12 @@ class Cluster:
         self._file.close()
 
     def unit_of(self, queue_id: int, message_id: int) -> int:
-        """Number of the unit that has a message of a queue, if any has; -1 if none can."""
+        """Number of the unit that has a message of a queue, if any; -1 if none can have it."""
         return bisect_right(self._firsts, queue_id << 64 | message_id) - 1
 
     def reach(self, unit: int, queue_id: int) -> int | None:
-        """The message of a queue that the next unit begins with; None if it is of another queue."""
+        """The message of a queue with which the next unit begins; None if it is of another
+        queue."""
         if unit + 1 == self.units or self._firsts[unit + 1] >> 64 != queue_id:
             return None
         return self._firsts[unit + 1] & U64_MASK
@@ -342,7 +344,7 @@ def check_cluster(disk: Disk, data_id: bytes, known: Range) -> None:
 
 
 class ClusterReader:
-    """Content by queue and message from all clusters that there are; None where none has it.
+    """Content by queue and message from all clusters; None where no cluster has it.
 
     Not to be shared between threads.
     """
@@ -359,12 +361,12 @@ class ClusterReader:
         self._notes: list[str] = []
 
     def know(self, ranges: list[Range]) -> None:
-        """Say which clusters there are, in order."""
+        """Set the clusters that exist, in order."""
         if ranges == self._ranges and not self._missing:
             return
         kept = set(ranges)
         self._damaged &= kept
-        # One that is gone because nothing needs it any more is not worth a word.
+        # A cluster that is missing because it is no longer needed is not reported.
         for known in self._missing & kept:
             self._note(known, "the file is missing")
         self._missing.clear()
@@ -376,7 +378,7 @@ class ClusterReader:
         self._firsts = [known.first for known in ranges]
 
     def take_notes(self) -> list[str]:
-        """Return what is wrong with clusters, in sentences, since this was last asked."""
+        """Return what was found wrong with clusters since the last call, in sentences."""
         notes, self._notes = self._notes, []
         return notes
 
@@ -386,7 +388,7 @@ class ClusterReader:
             self._open.popitem()[1].close()
 
     def fetch(self, queue_id: int, ids: list[int]) -> list[Content | None]:
-        """Headers and bodies of messages of a queue, whose ids are sorted, as far as known."""
+        """Headers and bodies of messages of a queue, whose ids are sorted; None where not found."""
         found: list[Content | None] = []
         position, count = 0, len(ids)
         while position < count:
@@ -404,7 +406,7 @@ class ClusterReader:
         return found
 
     def _fetch(self, known: Range, queue_id: int, ids: list[int]) -> list[Content | None]:
-        """Those of one cluster; a damaged one has nothing."""
+        """The messages of one cluster; a damaged one has none."""
         if ids and known not in self._damaged and known not in self._missing:
             try:
                 return list(self._picked(known, queue_id, ids))
@@ -415,7 +417,7 @@ class ClusterReader:
         return [None] * len(ids)
 
     def _note(self, known: Range, what: str) -> None:
-        """Do without a cluster from here on, and say why."""
+        """Stop using a cluster, and report why."""
         self._damaged.add(known)
         self._notes.append(
             f"the cluster {known.name} of the index cannot be used: {what}. Its messages are read "

@@ -1,7 +1,7 @@
 """The events of several blocks as columns: one numpy array for each column, over all blocks.
 
-Rows frames are decompressed once; the heap of a block only if somebody asks for a detail in it.
-Must never know what events mean.
+Rows frames are decompressed once; the heap of a block only when a detail in it is needed. Must
+never know what events mean.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ BODY_BYTES: Final = ROW_COLUMNS + HEAPS.index("body")
 
 
 class Columns:
-    """The events of blocks that follow each other; marks have none.
+    """The events of consecutive blocks; marks have none.
 
     `arrays` are in the order of the layout: the columns of a row, then the lengths of its heaps.
     Ids of addresses and queues have eight bytes where a block needs them, and four elsewhere.
@@ -72,7 +72,7 @@ class Columns:
             yield self.first_lsn + position, row, found, headers, body
 
     def details(self, positions: NDArray[np.intp]) -> Iterator[bytes]:
-        """Details of some events. Raises Corruption."""
+        """Details of some events, in order. Raises Corruption."""
         yield from map(self._detail, positions.tolist())
 
     def _detail(self, position: int) -> bytes:

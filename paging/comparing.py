@@ -1,8 +1,8 @@
-"""Comparing an index with what folding the journal comes to, at the same event.
+"""Comparing an index with the result of folding the journal up to the same event.
 
-The digest says whether they are the same state. What is no part of the state must be equal row by
-row: where content and chunks are, where blocks are, what expires, what is in flight; and clusters
-must have what the journal has. Changes nothing. Must never know who asks.
+The digest shows whether they are the same state. Tables that are no part of the state must be equal
+row by row: where content and chunks are, where blocks are, what expires, what is in flight. The
+content of clusters must be that of the journal. Changes nothing. Must never know the caller.
 """
 
 from collections.abc import Iterator
@@ -25,11 +25,11 @@ from daybook.paging.tables import BLOCKS, CARRIED, FLIGHTS, LARGE, TIMERS, Table
 _Row = tuple[bytes, bytes]
 
 COMPARED: Final = (CARRIED, LARGE, BLOCKS, TIMERS, FLIGHTS)
-"""Tables whose rows follow from the events alone, however they were cut into batches."""
+"""Tables whose rows depend only on the events, however those were cut into batches."""
 
 
 def different_rows(ours: Tables, theirs: Tables) -> Iterator[str]:
-    """Say of each table where theirs first differs from ours. Raises IndexDamaged."""
+    """Describe, for each table, the first difference. Raises IndexDamaged."""
     with ours.read() as our_txn, theirs.read() as their_txn:
         for name in COMPARED:
             right = our_txn.rows(ours.db(name))
@@ -51,11 +51,11 @@ def _told(
         f"{each[0].hex()}: {each[1].hex() or 'nothing'}" if each is not None else "no more rows"
         for each in (row, expected)
     )
-    return f"table '{name.decode()}' has {found}, and the journal comes to {wanted}"
+    return f"table '{name.decode()}' has {found}, and folding the journal gives {wanted}"
 
 
 def different_clusters(tables: Tables, disk: Disk) -> Iterator[str]:
-    """Say which clusters do not have what the journal has. Raises IndexDamaged."""
+    """Describe the clusters whose content is not that of the journal. Raises IndexDamaged."""
     clusters = RealDisk(Path(tables.path) / CLUSTERS_DIRECTORY)
     reader = ContentReader(disk, LAYOUT)
     first = first_lsn_of(disk)
@@ -66,11 +66,11 @@ def different_clusters(tables: Tables, disk: Disk) -> Iterator[str]:
                 try:
                     cluster = Cluster(clusters, data_id, known)
                 except FileNotFoundError:
-                    # It was removed meanwhile; a reader would do without.
+                    # It was removed meanwhile; a reader does without it.
                     continue
                 try:
                     if _differs(tables, txn, cluster, reader, first):
-                        yield f"cluster {known.name} has what the journal has not"
+                        yield f"cluster {known.name} contains something that the journal does not"
                 except (Damage, OSError, StoreError) as error:
                     yield f"cluster {known.name}: {error}"
                 finally:

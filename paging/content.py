@@ -1,14 +1,14 @@
 """Content by LSN: headers, bodies and whole events, read from the segments of the journal.
 
-Only events that are durable are asked for, so that a writer may append meanwhile. Blocks are found
-by hints, by footers, and by hopping from header to header, never twice from the beginning of a
-segment; those that were decoded stay, bounded in bytes.
+Only durable events are read, so that a writer may append meanwhile. Blocks are found by hints, by
+footers, and by following headers, never twice from the beginning of a segment; decoded blocks are
+cached, bounded in bytes.
 
-Fault model: what is read may be anything, segments may be gone, and whoever asks may have the LSN
-from a damaged index. So nothing is given before the event was found to be what was asked for: that
-of this message, this chunk behind that one. All that does not check out is a StoreError that says
-what to do, and never a wrong body: StoreDamaged if another event was asked for than should have
-been, ContentError if the journal does not give it. Must never know: queues.
+Fault model: the files may contain anything, segments may be missing, and the LSN may come from a
+damaged index. So an event is returned only after a check that it is the right one: it has the
+content of this message, or is this chunk after that one. Everything that fails a check is a
+StoreError that says what to do, and never a wrong body: StoreDamaged if the index named the wrong
+event, ContentError if the journal cannot return it. Must never know: queues.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -40,34 +40,34 @@ from daybook.journal.segment import Segment, open_segment, segment_names
 from daybook.journal.spares import OUT_OF_DESCRIPTORS
 
 CACHE_BYTES: Final = 16 * 1024 * 1024
-"""How much of decoded blocks is kept, unless told otherwise."""
+"""How many bytes of decoded blocks are kept by default."""
 FILES_MAX: Final = 16
-"""How many segments are held open."""
+"""How many segments are kept open."""
 PLACE_SPACING_BYTES: Final = 16 * 1024
-"""How far apart the places of blocks are that are remembered where there is no footer."""
+"""The least distance between remembered places of blocks where there is no footer."""
 AHEAD_BYTES: Final = 256 * 1024
-"""How much is read at once where blocks are read one after the other."""
+"""How much is read at once where consecutive blocks are read."""
 BLOCK_OVERHEAD_BYTES: Final = 1024
-"""What a decoded block weighs in memory beyond its strings and their ends."""
+"""What a decoded block weighs in memory in addition to its strings and their ends."""
 
 _MISPLACED: Final = (
-    "event {lsn} of the journal is not {what}, and the index says that it is: the index is "
+    "event {lsn} of the journal is not {what}, although the index says so: the index is "
     "damaged. Stop the broker, delete the folder 'index' of the data directory, and start it "
-    "again: the index is then made anew from the journal"
+    "again: the index is then rebuilt from the journal"
 )
 
 Ends: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 Locate: TypeAlias = Callable[[int], tuple[int, int] | None]
-"""From an LSN to the place of a block that begins at it or before, the nearer the better: first LSN
-of the segment, and offset. It is a hint: what is there is checked."""
+"""Returns for an LSN the place of a block that begins at it or before, the nearer the better: first
+LSN of the segment, and offset. It is a hint: the block there is checked."""
 
 Content: TypeAlias = tuple[bytes, bytes]
 """Headers and body of a message."""
 
 
 class Event(NamedTuple):
-    """All that the journal has of one event."""
+    """Everything that the journal has about one event."""
 
     row: Row
     detail: bytes
@@ -76,14 +76,14 @@ class Event(NamedTuple):
 
 
 def nowhere(lsn: int) -> tuple[int, int] | None:
-    """Know no places: the hint of who has no table of blocks."""
+    """Return no place: the hint where there is no table of blocks."""
     return None
 
 
 class DecodedBlock:
-    """The strings of a block, decompressed, and where each ends in them.
+    """The strings of a block, decompressed, and the end of each.
 
-    `size` is what it takes in memory. The rows stay compressed: few ask for them.
+    `size` is its memory. The rows stay compressed, because they are rarely needed.
     """
 
     __slots__ = (
@@ -100,7 +100,7 @@ class DecodedBlock:
         self._header = header
         self._rows = rows
         self._strings = codec.heap(header, heap)
-        # Details, headers and bodies stand one after the other, so one sum places them all; the
+        # Details, headers and bodies follow each other, so one sum gives all their places; the
         # string at a position ends where the next begins.
         count = header.event_count
         ends = np.zeros(3 * count + 1, np.int64)
@@ -117,13 +117,13 @@ class DecodedBlock:
         self.size = len(self._strings) + len(rows) + ends.nbytes + count + BLOCK_OVERHEAD_BYTES
 
     def pick(self, lsns: Sequence[int], messages: Sequence[int]) -> list[Content]:
-        """Headers and bodies of messages, which events of the block must have; these are sorted.
+        """Headers and bodies of messages, which events of the block must contain; both are sorted.
 
         Raises StoreError.
         """
         first = lsns[0] - self.first_lsn
         count = len(lsns)
-        # As nearly always: each is where it was routed.
+        # As nearly always: the content is at the Routed event itself.
         if messages is not lsns or self._kinds.count(ROUTED, first, first + count) != count:
             self._check(lsns, messages)
         if lsns[-1] - lsns[0] == count - 1:
@@ -141,7 +141,7 @@ class DecodedBlock:
         return [(strings[start:end], strings[begin:stop]) for start, end, begin, stop in cuts]
 
     def _check(self, lsns: Sequence[int], messages: Sequence[int]) -> None:
-        """Raise StoreError if an event is not what has the content of its message."""
+        """Raise StoreError if an event does not contain the content of its message."""
         carried: memoryview | None = None
         for lsn, message in zip(lsns, messages, strict=True):
             kind = self._kinds[lsn - self.first_lsn]
@@ -153,9 +153,9 @@ class DecodedBlock:
                 raise StoreDamaged(_MISPLACED.format(lsn=lsn, what=f"the content of {message}"))
 
     def chunks(self, lsns: Sequence[int], before: int) -> list[bytes]:
-        """Bodies of chunks that follow each other, the first one chunk `before` (0: none).
+        """Bodies of chunks that follow each other, the first one after chunk `before` (0: none).
 
-        Raises StoreError if they are none, or follow others.
+        Raises StoreError if one is no chunk, or follows another.
         """
         columns = self._codec.columns(self._header, self._rows)
         for lsn in lsns:
@@ -168,7 +168,7 @@ class DecodedBlock:
         return [self._run(place, place + 1)[0][1] for place in places]
 
     def _run(self, first: int, end: int) -> list[Content]:
-        """Content of neighbours: where one ends the next begins."""
+        """Content of adjacent events: each begins where the one before ends."""
         strings = self._strings
         headers = pairwise(self._headers[first : end + 1].tolist())
         bodies = pairwise(self._bodies[first : end + 1].tolist())
@@ -189,9 +189,9 @@ class DecodedBlock:
 
 
 class _OpenSegment:
-    """An open segment, and which places (first LSN and offset) of blocks are known in it.
+    """An open segment, and the known places (first LSN and offset) of its blocks.
 
-    `following` is the place behind the block that was read or passed last.
+    `following` is the place after the block that was read or skipped last.
     """
 
     __slots__ = (
@@ -226,7 +226,7 @@ class _OpenSegment:
             insort(self._places, place)
 
     def by_footer(self, lsn: int) -> int | None:
-        """The offset of the block that has an event, as the footer says; None without a footer."""
+        """The offset of the block that has an event, from the footer; None without a footer."""
         try:
             if self._footer is None:
                 self._footer = self._segment.footer()
@@ -239,7 +239,7 @@ class _OpenSegment:
         return footer.entry(behind - 1).offset if behind else None
 
     def holds(self, offset: int, lsn: int) -> bool:
-        """Whether a sound block begins at an offset and has an event."""
+        """Whether a sound block begins at an offset and contains an event."""
         try:
             header = self.header_at(offset)
         except Damage:
@@ -247,14 +247,14 @@ class _OpenSegment:
         return header.first_lsn <= lsn < header.next_lsn
 
     def is_before(self, offset: int, lsn: int) -> bool:
-        """Whether a sound block begins at an offset, with an event before another."""
+        """Whether a sound block begins at an offset, whose first event is not after another."""
         try:
             return self.header_at(offset).first_lsn <= lsn
         except Damage:
             return False
 
     def hop(self, offset: int, lsn: int) -> int:
-        """Go from header to header to the block that has an event; raises Corruption."""
+        """Follow headers to the block that has an event; raises Corruption."""
         try:
             header = self.header_at(offset)
             while header.next_lsn <= lsn:
@@ -276,7 +276,7 @@ class _OpenSegment:
         try:
             return self._header_at(offset)
         except Damage:
-            # What was read ahead may be from before this block was written.
+            # The bytes read ahead may be from before this block was written.
             self._ahead = b""
             return self._header_at(offset)
 
@@ -308,10 +308,10 @@ class _OpenSegment:
         self._passed = end
 
     def _take(self, count: int, offset: int) -> bytes:
-        """Up to `count` bytes at an offset, and more ahead where the last block ended.
+        """Up to `count` bytes at an offset; reads ahead if that is where the last block ended.
 
-        Elsewhere no more than is asked for: of many blocks far apart, what lies behind is not
-        wanted.
+        Elsewhere it reads no more than is asked for: when blocks are far apart, the bytes in
+        between are not needed.
         """
         start = offset - self._ahead_offset
         if start >= 0 and start + count <= len(self._ahead):
@@ -324,7 +324,7 @@ class _OpenSegment:
 
 
 class Decoded(Protocol):
-    """What a cache keeps; `size` is what it takes in memory, in bytes."""
+    """An object that a cache keeps; `size` is its memory in bytes."""
 
     @property
     def size(self) -> int:
@@ -333,9 +333,9 @@ class Decoded(Protocol):
 
 
 class DecodedCache:
-    """Decoded parts of files, bounded in bytes together; what was used last stays.
+    """Decoded parts of files, bounded in bytes together; the least recently used are dropped.
 
-    Blocks are found by any LSN that they have, everything else by its key.
+    Blocks are found by any LSN in them, everything else by its key.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -345,7 +345,7 @@ class DecodedCache:
         self._firsts: list[int] = []
 
     def block(self, lsn: int) -> DecodedBlock | None:
-        """The block that has an event, None if it is not here."""
+        """The block that has an event, None if it is not cached."""
         position = bisect_right(self._firsts, lsn)
         if position == 0:
             return None
@@ -353,21 +353,21 @@ class DecodedCache:
         return block if isinstance(block, DecodedBlock) and lsn < block.next_lsn else None
 
     def put_block(self, block: DecodedBlock) -> None:
-        """Keep a block that is not here."""
+        """Add a block that is not cached."""
         insort(self._firsts, block.first_lsn)
         self.put((block.first_lsn,), block)
 
     def get(self, key: tuple[int, ...]) -> Decoded | None:
-        """What was kept by a key, None if it is not here."""
+        """The object of a key, None if it is not cached."""
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)
         return found
 
     def put(self, key: tuple[int, ...], decoded: Decoded) -> None:
-        """Keep what is not here, and let go of what is old: of all else, if it is large.
+        """Add an object that is not cached, and drop old ones: all others, if it is large.
 
-        A key of one number is that of the block that begins with it.
+        A key of one number is that of the block that begins with this LSN.
         """
         self._kept[key] = decoded
         self.bytes += decoded.size
@@ -390,9 +390,9 @@ class ContentReader:
         cache_bytes: int = CACHE_BYTES,
         cache: DecodedCache | None = None,
     ) -> None:
-        """Read segments on a disk; `cache` may be shared with who keeps other things in it.
+        """Read segments on a disk; `cache` may be shared with code that keeps other objects in it.
 
-        Without one, decoded blocks take up to `cache_bytes`.
+        Without one, decoded blocks use up to `cache_bytes`.
         """
         self._disk: Final = disk
         self._layout: Final = layout
@@ -403,10 +403,10 @@ class ContentReader:
         self._codec: BlockCodec | None = None
 
     def fetch(self, lsns: Sequence[int], messages: Sequence[int] | None = None) -> list[Content]:
-        """Headers and bodies of messages, from the events that have them, whose LSNs are sorted.
+        """Headers and bodies of messages, from the events that contain them; the LSNs are sorted.
 
-        Without `messages` each is where it was routed, at its own id. Raises StoreError, also if an
-        event is that of another message.
+        Without `messages`, each content is at the message's own id. Raises StoreError, also if an
+        event belongs to another message.
         """
         found: list[Content] = []
         position = 0
@@ -420,10 +420,10 @@ class ContentReader:
         return found
 
     def chunks(self, lsns: Sequence[int], before: int) -> list[bytes]:
-        """Pieces of the body of a large message that follow each other; their LSNs are sorted.
+        """Consecutive pieces of the body of a large message; their LSNs are sorted.
 
         `before` is the chunk before the first of them, 0 if there is none. Raises StoreError, also
-        if one is no chunk, or not that which follows.
+        if one is no chunk, or not the next one.
         """
         found: list[bytes] = []
         position = 0
@@ -437,7 +437,7 @@ class ContentReader:
         return found
 
     def event(self, lsn: int, message: int) -> Event:
-        """Everything of the event that has the content of a message; raises StoreError."""
+        """Everything about the event with the content of a message; raises StoreError."""
         block = self._block(lsn)
         block.pick([lsn], [message])
         return block.event(lsn)
@@ -474,8 +474,8 @@ class ContentReader:
             segment = self._segment_of(lsn)
             return segment, self._offset_in(segment, lsn)
         except (Corruption, FileNotFoundError):
-            # Since the names were read the journal may have gone on to another segment, and the
-            # last one of them may have left.
+            # Since the names were read the journal may have begun another segment, and the last one
+            # of them may have left.
             self._names = []
             again = self._segment_of(lsn)
             if again is segment:
@@ -483,7 +483,7 @@ class ContentReader:
         return again, self._offset_in(again, lsn)
 
     def _segment_of(self, lsn: int) -> _OpenSegment:
-        """The segment that an event is in, by the names of segments."""
+        """The segment that contains an event, by the names of segments."""
         position = bisect_right(self._names, lsn)
         if position == 0:
             self._names = [segment_first_lsn(name) or 0 for name in segment_names(self._disk)]
@@ -518,7 +518,7 @@ class ContentReader:
         return opened
 
     def _open_one(self, name: str) -> Segment:
-        """Open a segment; where there are no descriptors left, in place of others that are open."""
+        """Open a segment; if no descriptors are left, close others that are open first."""
         while True:
             try:
                 return open_segment(self._disk, name, self._layout)
@@ -535,7 +535,7 @@ class ContentReader:
             raise Corruption(segment.name, 0, segment.header.first_lsn, str(damage)) from damage
 
     def _offset_in(self, segment: _OpenSegment, lsn: int) -> int:
-        """The offset of the block in a segment that has an event: the cheapest way first."""
+        """The offset of the block in a segment that contains an event: the cheapest way first."""
         start = segment.nearest(lsn)[1]
         if segment.holds(start, lsn):
             return start

@@ -1,8 +1,8 @@
-"""A copy of the index as of one moment, whether or not it is being written, for who checks it.
+"""A copy of the index at one moment, for checks, even while the index is being written.
 
-Run with the words SOURCE and TARGET for the copy that LMDB makes of an index that is being written,
-because damage of the structure may end the process. Exit codes are those of `paging.checking`.
-Changes nothing of the index. Must never know what is done with the copy.
+Run with the words SOURCE and TARGET to let LMDB copy an index that is being written, in a process
+of its own because damage of the structure may end the process. Exit codes are those of
+`paging.checking`. Changes nothing in the index. Must never know how the copy is used.
 """
 
 import fcntl
@@ -22,10 +22,10 @@ from daybook.paging.tables import IndexUnwritable, open_for_reading
 
 
 def copy_index(data: Path, target: Path) -> bool:
-    """Copy the tables of the index of a data directory; its clusters are led to, not copied.
+    """Copy the tables of the index of a data directory; its clusters are linked, not copied.
 
-    Answers whether somebody writes the index: then a cluster may go at any moment. Raises
-    IndexDamaged, IndexUnwritable and OSError.
+    Return whether a process writes the index: in that case a cluster may disappear at any moment.
+    Raises IndexDamaged, IndexUnwritable and OSError.
     """
     index = data / INDEX
     target.mkdir()
@@ -43,7 +43,7 @@ def copy_index(data: Path, target: Path) -> bool:
 
 @contextmanager
 def _alone(data: Path) -> Iterator[bool]:
-    """Keep writers from the index meanwhile; answers False if there is one."""
+    """Keep writers away from the index meanwhile; yield False if there is one."""
     try:
         descriptor = os.open(data / INDEX_LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -65,7 +65,7 @@ def _copy_apart(index: Path, target: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     said = done.stderr.strip().rpartition("\n")[2]
     if -done.returncode in DEADLY:
-        raise IndexDamaged(f"the index in {index} is damaged: who copies it dies")
+        raise IndexDamaged(f"the index in {index} is damaged: the process that copies it dies")
     if done.returncode == DAMAGED:
         raise IndexDamaged(said)
     if done.returncode:
@@ -73,7 +73,7 @@ def _copy_apart(index: Path, target: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Copy the tables of a directory that is named into another; answers the exit code."""
+    """Copy the tables of one named directory into another; return the exit code."""
     source, target = [Path(argument) for argument in arguments]
     try:
         with closing(open_for_reading(source)) as tables:

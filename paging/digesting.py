@@ -1,4 +1,4 @@
-"""The digest of the state that the tables stand for: of one that is loaded, or a record at a time.
+"""The digest of the state in the tables: of a loaded state, or read one record at a time.
 
 Must never know how the tables came to be.
 """
@@ -23,8 +23,8 @@ from daybook.paging.tables import ADDRESSES, QUEUES, Tables
 
 
 def digest_of(state: State, sums: dict[int, int]) -> str:
-    """Return the digest of a state that was loaded; `sums` has by queue the hashes of what is
-    ready."""
+    """Return the digest of a loaded state; `sums` has, by queue, the sum of the hashes of its ready
+    entries."""
     return combine(state, {each.id: _sum_of(each, sums) for each in state.queues.values()})
 
 

@@ -1,7 +1,7 @@
-"""Finding single ready entries in the pages while a batch is folded, and noting which.
+"""Finding single ready entries in the pages during a fold of a batch, and recording which.
 
-It is what a fold needs of a `engine.queues.Store`, and no more. Must never know what becomes of
-the entries that it gave.
+The part of an `engine.queues.Store` that a fold needs. Must never know what becomes of the entries
+that it returned.
 """
 
 from bisect import bisect_left
@@ -19,7 +19,7 @@ from daybook.paging.records import ready_entry
 from daybook.paging.tables import ID_KEY, LEVEL_KEY, PAGES, Tables, level_prefix
 
 PAGES_MAX: Final = 1024
-"""How many pages are remembered, one for each level: those of many queues that are busy at once."""
+"""How many pages are cached, one for each level: those of many queues that are busy at once."""
 
 
 class _Page(NamedTuple):
@@ -33,7 +33,7 @@ _NOTHING: Final = _Page([-1], [])
 
 
 class Finder:
-    """Entries by id from the pages as a transaction sees them; remembers pages it looked at."""
+    """Entries by id from the pages as a transaction sees them; caches the pages it read."""
 
     def __init__(self, tables: Tables) -> None:
         self._table: Final = tables.db(PAGES)
@@ -43,21 +43,21 @@ class Finder:
 
     @property
     def indexed_lsn(self) -> int:
-        """What left the queues is gone from the pages when it matters, whatever its LSN."""
+        """Entries that left the queues are already gone from the pages when this is used."""
         return PAST_ALL
 
     def begin(self, txn: Transaction) -> None:
-        """Look at the pages as they are now."""
+        """Begin reading the pages as they are now."""
         self._cursor = txn.cursor(self._table)
         self._pages.clear()
 
     def end(self) -> None:
-        """Look at nothing more: the transaction ends."""
+        """Stop reading: the transaction ends."""
         self._cursor = None
         self._pages.clear()
 
     def find(self, queue: Queue, message_id: int) -> Entry | None:
-        """Return one ready entry, without content; note that it came into memory."""
+        """Return one ready entry, without content; record that it came into memory."""
         for priority, gap in queue.gaps():
             if not gap.count:
                 continue
@@ -72,7 +72,7 @@ class Finder:
         return None
 
     def _read(self, queue_id: int, priority: int, message_id: int) -> _Page:
-        """Read the page of a level that has the message if any has."""
+        """Read the page of a level that has the message, if any has."""
         cursor = self._cursor
         assert cursor is not None
         prefix = level_prefix(queue_id, priority)
@@ -91,7 +91,7 @@ class Finder:
         return page
 
     def take_adopted(self) -> Taken | None:
-        """Return what came into memory since this was last asked, None if nothing did."""
+        """Return what came into memory since the last call, None if nothing did."""
         adopted, self._adopted = self._adopted, []
         if not adopted:
             return None

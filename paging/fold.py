@@ -1,8 +1,8 @@
-"""Folding blocks into the tables: what is plain by sets, everything else by the engine's `apply`.
+"""Folding blocks into the tables: plain events as sets, all others by the engine's `apply`.
 
-Works within one write transaction; the state it folds into has in memory what is in flight, and
-within a batch what events touched. If anything is raised, state and transaction are both void.
-Must never know files, clocks, or when a batch is worth its commit.
+Works within one write transaction. The state in memory has the entries in flight and, within a
+batch, the entries that events touched. After any exception neither state nor transaction may be
+used. Must never know files, clocks, or when a batch is worth its commit.
 """
 
 from collections.abc import Iterator
@@ -51,21 +51,21 @@ from daybook.paging.tables import (
 )
 
 BARRIERS: Final = np.zeros(256, bool)
-"""Kinds of events that what is plain must not be moved across."""
+"""Kinds of events that plain events must not be moved across."""
 BARRIERS[sorted(MOVING_QUEUES)] = True
 
 PLAIN_MIN: Final = 64
-"""Runs shorter than this are not worth a look at them as a whole."""
+"""Shorter runs are not worth being examined as sets."""
 
 ROUTED: Final = events.ROUTED
 
-# What becomes of an entry that events touched: (message id, size, address, delivery count, flags,
-# expires, due), as in the columns of a page.
+# A changed entry: (message id, size, address, delivery count, flags, expires, due), as in the
+# columns of a page.
 _Row = tuple[int, int, int, int, int, int, int]
 
 
 class _Changed:
-    """Ids of records that are to be written again, or deleted, at the end of a batch."""
+    """Ids of records to be rewritten or deleted at the end of a batch."""
 
     def __init__(self) -> None:
         self.addresses: set[int] = set()
@@ -75,13 +75,13 @@ class _Changed:
         self.settings = False
 
     def forget_none(self) -> None:
-        """Drop the id 0, by which events say that they are about none."""
+        """Remove the id 0, which events use when they are about none."""
         for numbers in (self.addresses, self.queues, self.connections, self.consumers):
             numbers.discard(0)
 
 
 class Fold:
-    """The state that the tables stand for, and folding more into both."""
+    """The state in the tables, and folding more events into both."""
 
     def __init__(
         self,
@@ -91,9 +91,9 @@ class Fold:
         plain: bool = True,
         idle_max: int = IDLE_MAX,
     ) -> None:
-        """Load what the tables stand for; without `plain` all events go through `apply`.
+        """Load the state from the tables; without `plain` all events go through `apply`.
 
-        `idle_max` as for `Names`. Raises IndexDamaged.
+        For `idle_max` see `Names`. Raises IndexDamaged.
         """
         self._tables: Final = tables
         self._plain: Final = plain
@@ -112,12 +112,12 @@ class Fold:
         self._ids: Final = IdPages(tables, self.state)
 
     def take_appended(self) -> Placed:
-        """Return what plain events left in pages since the last time."""
+        """Return what plain events appended to pages since the last call."""
         appended, self._appended = self._appended, []
         return join_placed(appended)
 
     def fold(self, txn: Transaction, columns: Columns) -> None:
-        """Fold events into state and tables, all but the position.
+        """Fold events into state and tables, except for the position.
 
         Raises IndexDamaged and Corruption.
         """
@@ -149,18 +149,18 @@ class Fold:
             self._appended.append(run.appended)
 
     def _is_flying(self, queue_id: int, message_id: int) -> bool:
-        """Whether an entry is in memory, which after `_settle` is what is in flight.
+        """Whether an entry is in memory, which after `_settle` means in flight.
 
-        Also where it may be set aside: what just ends it does not say in which level it stands.
+        Also true if it may be set aside: an event that removes an entry does not name its level.
         """
         queue = self.state.queues.get(queue_id)
         return queue is not None and (message_id in queue.entries or queue.aside_count > 0)
 
     def _count(self, run: Run) -> None:
-        """Move the counters of queues by what was plain."""
+        """Update the counters of queues by the plain events of a run."""
         distinct, rank = ranks(run.added)
         newest = np.zeros(len(distinct), U64)
-        # They are in the order of their ids: the last one assigned stays.
+        # In the order of ids: the last assignment wins.
         newest[rank] = run.newest
         counts = np.bincount(rank, minlength=len(distinct)).tolist()
         for queue_id, added, last in zip(distinct.tolist(), counts, newest.tolist(), strict=True):
@@ -187,7 +187,7 @@ class Fold:
     # ---- events one by one
 
     def _apply(self, columns: Columns, run: Run) -> None:
-        """Apply what is not plain, in order."""
+        """Apply the events that are not plain, in order."""
         state = self.state
         lsn = 0
         row: tuple[int, ...] = (0,)
@@ -199,7 +199,8 @@ class Fold:
                 else:
                     self._note_other(row)
                 if kind == ROUTED:
-                    # What counts of the content is its size; it goes when the entry is settled.
+                    # Only the size of the content matters; the bytes are dropped when the entry is
+                    # settled.
                     APPLY[kind](state, lsn, row, detail, bytes(header_bytes), bytes(body_bytes))
                 else:
                     APPLY[kind](state, lsn, row, detail, b"", b"")
@@ -212,7 +213,7 @@ class Fold:
             ) from error
 
     def _note_entry(self, row: Row, detail: bytes) -> None:
-        """Note whose entries an event is about, before it is applied."""
+        """Record which entries an event is about, before it is applied."""
         queue_id, message_id = row[QUEUE], row[MESSAGE]
         changed = self._changed
         if queue_id:
@@ -232,21 +233,21 @@ class Fold:
                 changed.consumers.add(entry.consumer.id)
 
     def _note_other(self, row: Row) -> None:
-        """Note which records an event is about, before it is applied."""
+        """Record which records an event is about, before it is applied."""
         changed = self._changed
         changed.addresses.add(row[events.ADDRESS])
         changed.connections.add(row[CONNECTION])
         changed.consumers.add(row[CONSUMER])
         changed.settings = True
         if row[KIND] == events.SETTINGS_CHANGED:
-            # Any of them may have to forget ids.
+            # Any address may have to forget ids.
             remembering = self.state.addresses.items()
             changed.addresses.update(number for number, each in remembering if each.ids is not None)
         if row[QUEUE]:
             changed.queues.add(row[QUEUE])
             queue = self.names.queue(row[QUEUE])
             if queue is not None:
-                # It may be bound to another one from here on.
+                # It may be bound to another address from here on.
                 changed.addresses.add(queue.address.id)
 
     def _barrier(self, txn: Transaction, columns: Columns, position: int) -> None:
@@ -273,10 +274,10 @@ class Fold:
         ]
         self._settle(txn, [], leaving)
 
-    # ---- back into the tables
+    # ---- writing to the tables
 
     def _settle(self, txn: Transaction, placed: list[Placed], taken: list[Taken]) -> None:
-        """Write entries that are in memory where they belong, with those that are plain."""
+        """Write entries in memory to their places in the tables, together with the plain ones."""
         touched, self._touched = self._touched, set()
         adopted = self._finder.take_adopted()
         placed = [*placed, self._leave_memory(txn, touched)]
@@ -299,7 +300,7 @@ class Fold:
         self._finder.begin(txn)
 
     def _leave_memory(self, txn: Transaction, touched: set[tuple[int, int]]) -> Placed:
-        """Evict what is ready; write what is in flight, and delete what is so no more."""
+        """Evict ready entries; write those in flight, and delete those no longer in flight."""
         flights = self._tables.db(FLIGHTS)
         queues: list[int] = []
         priorities: list[int] = []
@@ -329,7 +330,7 @@ class Fold:
         return Placed(np.array(queues, U64), np.array(priorities, U8), rows_of(ready))
 
     def _refresh(self, queue: Queue) -> None:
-        """Give a queue, which holds only what is in flight, the counts of the tables."""
+        """Give a queue, which has only entries in flight in memory, the counts of the tables."""
         queue.forget_places()
         queue.ready_count = queue.held_count = queue.scheduled_count = 0
         count = size = transients = 0
@@ -368,7 +369,7 @@ class Fold:
             txn.put(SETTINGS_KEY, value, db=tables.db(SETTINGS))
 
     def _write_names(self, txn: Transaction, changed: _Changed) -> None:
-        """Write records of queues and addresses; what was named and has no object is unchanged."""
+        """Write records of queues and addresses; a named one without an object is unchanged."""
         state, tables, names = self.state, self._tables, self.names
         for queue_id in changed.queues:
             queue = state.queues.get(queue_id)
@@ -392,14 +393,14 @@ class Fold:
 
 
 def _tally(queues: Ids) -> Iterator[tuple[int, int]]:
-    """How often each queue is named."""
+    """How often each queue occurs."""
     distinct, rank = ranks(queues)
     counts = np.bincount(rank, minlength=len(distinct))
     yield from zip(distinct.tolist(), counts.tolist(), strict=True)
 
 
 def _put(txn: Transaction, tables: Tables, name: bytes, number: int, value: bytes) -> None:
-    """Put the record of an id, or delete it if there is none any more."""
+    """Put the record of an id, or delete it if it no longer exists."""
     key = ID_KEY.pack(number)
     if value:
         txn.put(key, value, db=tables.db(name))

@@ -1,11 +1,10 @@
 """Ids of messages that addresses remember, in the tables: pages of keys by their numbers.
 
-A page has the keys of up to PAGE_KEYS numbers that follow each other, and takes one page of LMDB;
-so what an address remembers is read in few pieces, and what a batch adds changes only the last.
-Page n has the numbers from n * PAGE_KEYS on. Those that were forgotten before it was written are
-not in it, and those that were forgotten later still are: the record of the address says where it
-begins. A page is the number of its first key (u64, little endian) and the keys. Must never know
-what the keys are of.
+A page has the keys of up to PAGE_KEYS consecutive numbers, and takes one page of LMDB; so the ids
+of an address are read in few pieces, and a batch that adds keys changes only the last page. Page n
+has the numbers from n * PAGE_KEYS on. It lacks keys that were forgotten before it was written, but
+still has those forgotten later: the record of the address says where the keys begin. A page is the
+number of its first key (u64, little endian) and the keys. Must never know what the keys stand for.
 """
 
 from struct import Struct
@@ -21,12 +20,12 @@ _HEAD: Final = Struct("<Q")
 
 
 class IdPages:
-    """What the tables have of the ids of each address, kept up to date address by address."""
+    """The ids of each address in the tables, kept up to date address by address."""
 
     def __init__(self, tables: Tables, state: State) -> None:
-        """Take the state that the tables stand for."""
+        """Begin with the state in the tables."""
         self._tables: Final = tables
-        # By address the number of its oldest key, and that of the next one.
+        # By address the number of its oldest key, and of its next one.
         self._written: Final = {
             address.id: (address.ids.first, address.ids.recorded)
             for address in state.addresses.values()
@@ -34,7 +33,8 @@ class IdPages:
         }
 
     def write(self, txn: Transaction, address_id: int, ids: IdCache | None) -> None:
-        """Write down what an address remembers; None if it is gone or never had an id."""
+        """Write the ids that an address remembers; None if the address is gone or never had an
+        id."""
         first, end = self._written.pop(address_id, (0, 0))
         table = self._tables.db(IDS)
         if ids is not None:
@@ -48,21 +48,21 @@ class IdPages:
 
 
 def _pages(first: int, end: int) -> range:
-    """The numbers of the pages that have the keys from `first` to before `end`."""
+    """The numbers of the pages with the keys from `first` to before `end`."""
     if first == end:
         return range(0)
     return range(first // PAGE_KEYS, (end - 1) // PAGE_KEYS + 1)
 
 
 def _page_of(ids: IdCache) -> int:
-    """The number of the first page that is needed; if there is no key, of the next one to be."""
+    """The number of the first page that is needed; without keys, of the page for the next one."""
     if ids.count:
         return ids.first // PAGE_KEYS
     return -(-ids.recorded // PAGE_KEYS)
 
 
 def _append(txn: Transaction, table: Table, address_id: int, ids: IdCache, end: int) -> None:
-    """Write the pages that have keys from number `end` on."""
+    """Write the pages that contain keys from number `end` on."""
     start = max(ids.first, end)
     if start == ids.recorded:
         return
@@ -76,7 +76,7 @@ def _append(txn: Transaction, table: Table, address_id: int, ids: IdCache, end: 
 
 
 def load(tables: Tables, txn: Transaction, address_id: int, recorded: int, count: int) -> IdCache:
-    """Read what an address remembers: `count` ids of `recorded` that it ever got. IndexDamaged."""
+    """Read the ids of an address: `count` of the `recorded` ids that it ever got. IndexDamaged."""
     ids = IdCache()
     first = recorded - count
     keys: list[bytes] = []
@@ -109,7 +109,7 @@ def _keys(
 
 
 def page_count(state: State) -> int:
-    """How many pages of ids there are for a state."""
+    """How many pages of ids a state needs."""
     return sum(
         len(_pages(address.ids.first, address.ids.recorded))
         for address in state.addresses.values()

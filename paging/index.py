@@ -1,8 +1,8 @@
-"""The index: tables that are the state at some LSN of the journal, moved forward batch by batch.
+"""The index: tables with the state at some LSN of the journal, advanced batch by batch.
 
-One batch of blocks is one synchronous commit, whole or not there. Fault model: after any exception
+One batch of blocks is one synchronous commit, complete or absent. Fault model: after any exception
 the tables are what they were at the last commit, and the next call reads them again. Must never
-know who asks, and when.
+know its readers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ from daybook.paging.tables import (
 
 U64: Final = (1 << 64) - 1
 PART_EVENTS: Final = 250_000
-"""How many events are folded at once; a batch of more is folded in parts, and committed as one."""
+"""How many events are folded at once; a larger batch is folded in parts, with one commit."""
 
 
 class Index:
@@ -48,10 +48,10 @@ class Index:
     ) -> None:
         """Open the index, or create it for the journal of `data_id` (16 bytes).
 
-        Without `plain` every event goes through `apply`, which is slower and no different; without
-        `clusters` none is made, for an index that nobody reads content by. `idle_max` is how many
-        idle addresses keep their objects (`paging.names`). Raises IndexDamaged and
-        IndexUnwritable.
+        Without `plain` every event goes through `apply`, which is slower and gives the same result.
+        Without `clusters` none is written: for an index that no reader takes content from.
+        `idle_max` is how many idle addresses keep their objects (`paging.names`). Raises
+        IndexDamaged and IndexUnwritable.
         """
         self.path: Final = path
         self._data_id: Final = data_id
@@ -69,7 +69,8 @@ class Index:
 
     @property
     def tables(self) -> Tables:
-        """The tables; readers in this process must use them, and hold no transaction meanwhile."""
+        """The tables; readers in this process must use them, and must not hold a transaction during
+        `advance`."""
         return self._open()
 
     def _open(self) -> Tables:
@@ -91,8 +92,8 @@ class Index:
     def advance(self, blocks: Sequence[Block]) -> int:
         """Fold blocks, the first of which follows the indexed LSN; return the new indexed LSN.
 
-        Marks are passed over. One commit; raises IndexDamaged, IndexUnwritable and Corruption (of
-        the journal), and nothing is changed then.
+        Marks are skipped. One commit; if it raises IndexDamaged, IndexUnwritable or Corruption (of
+        the journal), nothing is changed.
         """
         filled = [block for block in blocks if block.count]
         if not filled:
@@ -104,7 +105,7 @@ class Index:
             tables.make_room(last.last_lsn - self.lsn)
             tables.write(lambda txn: self._advance(txn, filled))
         except BaseException:
-            # The state went ahead of the tables.
+            # The state is ahead of the tables.
             self.close()
             raise
         self.lsn, self.last_hash = last.last_lsn, last.hash
@@ -115,9 +116,9 @@ class Index:
     def _advance(self, txn: Transaction, blocks: list[Block]) -> None:
         tables = self._open()
         if tables.position(txn)[0] != self.lsn:
-            raise IndexDamaged(f"the index in {self.path} is written by somebody else, too")
+            raise IndexDamaged(f"the index in {self.path} is also written by another process")
         fold, clustering = self._fold, self._clustering
-        # Left behind only by an attempt that was broken off.
+        # They exist only after an attempt that failed.
         self._fold = self._clustering = None
         if fold is None or clustering is None:
             fold = Fold(tables, txn, plain=self._plain, idle_max=self._idle_max)
@@ -135,7 +136,8 @@ class Index:
         self._fold, self._clustering = fold, clustering
 
     def digest(self) -> str:
-        """Return the digest of the state at the indexed LSN; costs its queues, not its entries."""
+        """Return the digest of the state at the indexed LSN; the cost depends on the queues, not on
+        the entries."""
         tables = self._open()
         with tables.read() as txn:
             if self._fold is None:
@@ -144,7 +146,7 @@ class Index:
 
 
 def _parts(blocks: list[Block]) -> Iterator[list[Block]]:
-    """Cut a batch into parts that bound the memory."""
+    """Cut a batch into parts, which bounds the memory."""
     part: list[Block] = []
     events_in_part = 0
     for block in blocks:
@@ -158,11 +160,11 @@ def _parts(blocks: list[Block]) -> Iterator[list[Block]]:
 
 
 def _write_blocks(tables: Tables, txn: Transaction, columns: Columns) -> None:
-    """Note where each block is, and what times and messages it has."""
+    """Record where each block is, and the range of its times and messages."""
     starts = columns.starts
     time = columns.column(events.TIME)
     message = columns.column(events.MESSAGE)
-    # Events about no message have 0 there, which must not be the lowest.
+    # Events without a message have 0 there, which must not be the lowest.
     named = np.where(message == 0, np.uint64(U64), message)
     lowest = np.minimum.reduceat(named, starts)
     highest = np.maximum.reduceat(message, starts)

@@ -1,10 +1,10 @@
-"""The indexer: a process that follows the durable journal and keeps the index (ADR 8).
+"""The indexer: a process that follows the durable journal and updates the index (ADR 8).
 
-Run by `paging.process` with the words FD DATA BROKER, the last its process id. Data flow: blocks
-are read ahead as they appear; what the broker says is durable is folded in batches, each one
-commit; every commit is told. Fault model: it may be killed at any moment (a commit is whole or not
-there), the disk may be full (it says so and tries again), tables and journal may be damaged (it
-says which and ends). It ends when the broker does.
+Run by `paging.process` with the words FD DATA BROKER, the last of which is the broker's process id.
+Data flow: blocks are read ahead as they appear; what the broker reports as durable is folded in
+batches, each with one commit; every commit is reported. Fault model: it may be killed at any moment
+(a commit is complete or absent), the disk may be full (it reports that and tries again), tables and
+journal may be damaged (it reports which and ends). It ends when the broker does.
 """
 
 import contextlib
@@ -32,19 +32,19 @@ from daybook.paging.ownership import owning_index
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
 
 COMMIT_SECONDS: Final = 1.0
-"""How long an event waits for its commit when nothing presses."""
+"""How long an event waits for its commit when nothing is urgent."""
 COMMIT_BYTES: Final = 16 * 1024 * 1024
 """Stored bytes that are worth a commit of their own."""
 RETRY_SECONDS: Final = 1.0
 MAPPED_BYTES_MAX: Final = 64 * 1024 * 1024
-"""How much of files may be mapped into the process before the tables are opened anew: what was
-looked at counts as its memory until then."""
+"""How many bytes of files may be mapped into the process before the tables are reopened: until
+then, mapped pages that were read count as its memory."""
 NICENESS: Final = 5
-"""The broker goes first: the indexer may lag, and says by how much."""
+"""The broker has priority: the indexer may lag, and reports by how much."""
 
 
 class Indexer:
-    """One run of the process: what was read, what is durable, what is asked for."""
+    """One run of the process: which blocks were read, what is durable, and what was requested."""
 
     def __init__(self, line: Line, index: Index) -> None:
         self._line: Final = line
@@ -57,7 +57,8 @@ class Indexer:
         self._due = 0.0
 
     def run(self, disk: RealDisk) -> None:
-        """Follow the journal until the broker hangs up. Raises Ended and what reading raises."""
+        """Follow the journal until the broker closes the connection. Raises Ended and what reading
+        raises."""
         self._tell()
         blocks = read_blocks(disk, LAYOUT, from_lsn=self._index.lsn + 1, follow=self._wait)
         for block in blocks:
@@ -65,7 +66,7 @@ class Indexer:
                 continue
             if block.count and not self._blocks and block.first_lsn > self._index.lsn + 1:
                 raise IndexDamaged(
-                    f"the index ends with event {self._index.lsn}, and the journal goes on with "
+                    f"the index ends with event {self._index.lsn}, but the journal continues with "
                     f"{block.first_lsn}"
                 )
             if not self._blocks:
@@ -77,7 +78,7 @@ class Indexer:
                 self._commit()
 
     def _wait(self) -> bool:
-        """At the end of what can be read: commit what is due, and wait for news."""
+        """At the end of the readable journal: commit what is due, and wait for messages."""
         if self._is_due():
             self._commit()
             self._listen(0.0)
@@ -101,7 +102,7 @@ class Indexer:
             self._digest = self._digest or message.digest
 
     def _commit(self) -> None:
-        """Fold what is durable, a batch at a time, and tell each commit."""
+        """Fold what is durable, a batch at a time, and report each commit."""
         while self._blocks and self._blocks[0].last_lsn <= self._durable_lsn:
             batch: list[Block] = []
             size = 0
@@ -124,7 +125,7 @@ class Indexer:
             self._tell()
 
     def _advance(self, batch: list[Block]) -> None:
-        """Commit a batch, however long the disk has no room for it."""
+        """Commit a batch; retry as long as the disk has no room for it."""
         while True:
             try:
                 self._index.advance(batch)
@@ -148,13 +149,13 @@ class Indexer:
 
 
 def mapped_bytes() -> int:
-    """How much of files is mapped into this process and counts as its memory."""
+    """How many bytes of files are mapped into this process and count as its memory."""
     shared = int(Path("/proc/self/statm").read_text("ascii").split()[2])
     return shared * resource.getpagesize()
 
 
 def main(arguments: list[str]) -> int:
-    """Be the process; answers its exit code."""
+    """Run the process; return its exit code."""
     descriptor, data, broker = int(arguments[0]), Path(arguments[1]), int(arguments[2])
     line = Line(socket.socket(fileno=descriptor))
     if not end_with(broker):
@@ -175,7 +176,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _open(line: Line, data: Path) -> Index:
-    """Open the tables, however long the disk has no room for them."""
+    """Open the tables; retry as long as the disk has no room for them."""
     data_id = data_id_of(RealDisk(data / JOURNAL))
     while True:
         try:

@@ -1,7 +1,7 @@
-"""Whether an index can be used for a journal, and why not, in words (ADR 8).
+"""Deciding whether an index can be used for a journal, with the reason if not (ADR 8).
 
-Reads and changes nothing. Fault model: the files of the index may be anything; what could end the
-process that looks is looked at in another one. Must never know what is done about the answer.
+Reads and changes nothing. Fault model: the files of the index may contain anything; checks that
+could end the process run in another one. Must never know how the answer is used.
 """
 
 import signal
@@ -19,11 +19,11 @@ from daybook.paging.tables import IndexDamaged, IndexUnwritable, open_for_readin
 DAMAGED: Final = 3
 """Exit code of the process that reads a whole index and finds it damaged."""
 DEADLY: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT)
-"""What a damaged map does to whoever looks at it."""
+"""The signals that reading a damaged map can raise."""
 
 
 class Judgement(NamedTuple):
-    """Whether the index can be used. If so `lsn` is what it stands for, else `why` says why not."""
+    """Whether the index can be used. If so, `lsn` is its LSN, else `why` is the reason."""
 
     usable: bool
     lsn: int
@@ -34,7 +34,7 @@ def judge(path: Path, data_id: bytes, disk: Disk) -> Judgement:
     """Compare the index in a directory with the journal on a disk.
 
     It must have our format and the journal's data id, an LSN that the journal has, and the hash of
-    the block that ends there. Nothing of what it holds is looked at (`check_apart` does). Raises
+    the block that ends there. Its contents are not checked (`check_apart` does that). Raises
     IndexUnwritable if the files cannot be opened, and JournalError.
     """
     if not (path / TABLES).exists():
@@ -54,7 +54,7 @@ def judge(path: Path, data_id: bytes, disk: Disk) -> Judgement:
         if block.count and block.last_lsn == lsn and block.hash == block_hash:
             return Judgement(True, lsn, "")
         if block.first_lsn == lsn + 1 and block.header.previous_hash == block_hash:
-            # The block itself has left the journal; what follows it says which it was.
+            # The block itself has left the journal; the next block identifies it.
             return Judgement(True, lsn, "")
         if block.first_lsn <= lsn <= block.last_lsn:
             why = (
@@ -68,12 +68,12 @@ def judge(path: Path, data_id: bytes, disk: Disk) -> Judgement:
 
 
 def check_apart(path: Path, journal: Path | None = None) -> str:
-    """Have another process read the whole index; return what is wrong with it, empty if nothing.
+    """Let another process read the whole index; return what is wrong with it, empty if nothing.
 
-    With `journal`, a directory, it must also have what the index says of it.
+    With `journal`, a directory, that must also contain what the index refers to.
 
-    Only what it read there is wrong, or what it died of. Raises IndexUnwritable if it could not
-    read, which says nothing about the index.
+    Only errors found by reading, or a signal that ended that process, count as wrong. Raises
+    IndexUnwritable if it could not read, which says nothing about the index.
     """
     words = [str(each.absolute()) for each in (path, journal) if each is not None]
     command = child_command("daybook.paging.checking", *words)
@@ -82,10 +82,13 @@ def check_apart(path: Path, journal: Path | None = None) -> str:
         return ""
     said = done.stderr.strip().rpartition("\n")[2]
     if -done.returncode in DEADLY:
-        return f"the index in {path} is damaged: who reads it dies (exit code {done.returncode})"
+        return (
+            f"the index in {path} is damaged: the process that reads it dies "
+            f"(exit code {done.returncode})"
+        )
     if done.returncode == DAMAGED:
         return said
     raise IndexUnwritable(
-        f"the index in {path} could not be looked at: the process that reads it ended with exit "
+        f"the index in {path} could not be checked: the process that reads it ended with exit "
         f"code {done.returncode}{': ' if said else ''}{said}"
     )

@@ -1,6 +1,6 @@
-"""How the journal lays out the rows of events: the table of `engine.events` in the journal's terms.
+"""The layout of event rows for the journal, derived from the table in `engine.events`.
 
-The engine knows no journal and the journal no events; here the two meet.
+The engine knows no journal and the journal knows no events; this module connects them.
 """
 
 from typing import Final

@@ -1,20 +1,20 @@
-"""A round of retention as a sequence of steps: what comes next, whoever carries it out.
+"""A round of retention as a sequence of steps, independent of how they are performed.
 
-`Rounds.round` is a generator. Each step that it yields is an object that says what to do; whoever
-drives it does that, puts the answer into the step's last attribute, and asks for the next step:
+`Rounds.round` is a generator. Each step that it yields is an object that says what to do; the
+driver does it, stores the answer in the step's last attribute, and asks for the next step:
 
     for step in rounds.round(limits, archive):
         perform(step)
 
-The order is the whole point (ADR 13): choose; carry forward; wait until that is indexed; only then
-give messages in memory their new chunks, because until then the index brings messages into memory
-with the old ones; wait until everything decided so far is indexed; prove that nothing is left; ask
-again for bodies on their way; remove; record it. Steps may take as long as they like, and anything
-may happen in between. An error that `perform` raises ends the round: nothing has left then, and the
-next round repeats what was not finished.
+The order is essential (ADR 13): choose; carry forward; wait until that is indexed; only then give
+messages in memory their new chunks, because until then the index brings messages into memory with
+the old ones; wait until everything decided so far is indexed; prove that nothing is left; ask again
+for bodies in transfer; remove; record the removal. Steps may take any time, and anything may happen
+in between. An error that `perform` raises ends the round: nothing has left then, and the next round
+repeats what was not finished.
 
-The server drives it with processes and pauses, tests and the simulation drive it directly. Must
-never know files, processes, clocks or the event loop.
+The server performs the steps with processes and pauses, tests and the simulation perform them
+directly. Must never know files, processes, clocks or the event loop.
 """
 
 from collections.abc import Generator
@@ -36,22 +36,22 @@ from daybook.paging.content import Event
 from daybook.paging.surveying import Place, Weight
 
 ROUND_SEGMENTS: Final = 16
-"""How many segments leave in one round, so that each makes room soon."""
+"""How many segments leave in one round, so that each round frees space soon."""
 SEEN_MAX: Final = 100_000
-"""Of how many messages it is remembered that they were carried, for those in several queues."""
+"""How many carried messages are remembered, for messages in several queues."""
 MOSTLY_QUEUED: Final = (
     "most of what would leave is queued, and would have to be written again; consume it, purge it, "
     "or raise retention-max-bytes"
 )
 NO_CHUNK: Final = 1 << 63
-"""What `Look.first_chunk` is when no body is on its way: above all LSNs."""
+"""The value of `Look.first_chunk` when no body is in transfer: above all LSNs."""
 
 
 class Situation:
-    """What the broker knows at one moment.
+    """The state of the broker at one moment.
 
-    `indexed_lsn` is how far the index is; `pinned_lsn` is the lowest event that a reader holds;
-    `first_chunk` is the oldest chunk of a body on its way (`Hub.first_chunk`), or NO_CHUNK.
+    `indexed_lsn` is the LSN of the index; `pinned_lsn` is the lowest event that a reader holds;
+    `first_chunk` is the oldest chunk of a body in transfer (`Hub.first_chunk`), or NO_CHUNK.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class Situation:
 
 
 class Look:
-    """Say what must stay: see `Situation`."""
+    """Return what must stay: see `Situation`."""
 
     def __init__(self) -> None:
         self.situation = Situation()
 
 
 class ChooseSegments:
-    """Choose with `journal.retention.choose`; `now` is the time that was given to it.
+    """Choose with `journal.retention.choose`; `now` is the time passed to it.
 
     `first_lsn` is the first event of the live journal.
     """
@@ -84,7 +84,7 @@ class ChooseSegments:
 
 
 class Weigh:
-    """Have `Survey.weigh` answer for everything up to an event."""
+    """Return the answer of `Survey.weigh` for everything up to an event."""
 
     def __init__(self, last_lsn: int) -> None:
         self.last_lsn: Final = last_lsn
@@ -92,9 +92,9 @@ class Weigh:
 
 
 class Find:
-    """Give the next batch of `Survey.batches`, None after the last one.
+    """Return the next batch of `Survey.batches`, None after the last one.
 
-    The same object comes again until `places` is None.
+    The same object is yielded again until `places` is None.
     """
 
     def __init__(self, last_lsn: int) -> None:
@@ -129,7 +129,7 @@ class ReadChunk:
 
 
 class Do:
-    """Have the broker decide a command; `lsn` is its answer."""
+    """Let the broker decide a command; `lsn` is its answer."""
 
     def __init__(self, command: Command) -> None:
         self.command: Final = command
@@ -139,7 +139,7 @@ class Do:
 class AwaitIndex:
     """Wait until everything that was decided before this step is indexed.
 
-    `lsn` is the last event of that, which the answer says.
+    `lsn` in the answer is the last of these events.
     """
 
     def __init__(self) -> None:
@@ -147,9 +147,9 @@ class AwaitIndex:
 
 
 class FindResident:
-    """Give the next slice of `engine.carrying.large_before`, None after the last one.
+    """Return the next slice of `engine.carrying.large_before`, None after the last one.
 
-    The same object comes again until `messages` is None.
+    The same object is yielded again until `messages` is None.
     """
 
     def __init__(self, last_lsn: int) -> None:
@@ -160,7 +160,8 @@ class FindResident:
 class Retire:
     """Prove in one view of the index that nothing is left, then archive, then advance the base.
 
-    `paging.retiring.retire` does all three; `left` is how much was found, and 0 is the proof.
+    `paging.retiring.retire` does all three; `left` is how many places were found, and 0 is the
+    proof.
     """
 
     def __init__(self, last_lsn: int) -> None:
@@ -169,16 +170,16 @@ class Retire:
 
 
 class AskFirstChunk:
-    """Ask again for the oldest chunk of a body on its way: `lsn`, or NO_CHUNK."""
+    """Ask again for the oldest chunk of a body in transfer: `lsn`, or NO_CHUNK."""
 
     def __init__(self) -> None:
         self.lsn = 0
 
 
 class Remove:
-    """Remove those of these segments that no reader holds; `removed` are their names.
+    """Remove the segments that no reader holds; `removed` are their names.
 
-    Files that are held open are to be closed afterwards: they would keep their room on the disk.
+    Close open files of these segments afterwards: they would keep their space on the disk.
     """
 
     def __init__(self, segments: tuple[SealedSegment, ...]) -> None:
@@ -187,7 +188,7 @@ class Remove:
 
 
 class Warn:
-    """Tell the operator a sentence about a message."""
+    """Report a sentence about a message to the operator."""
 
     def __init__(self, text: str, message: int) -> None:
         self.text: Final = text
@@ -216,12 +217,12 @@ Steps: TypeAlias = Generator[Step, None, None]
 
 
 class Rounds:
-    """Rounds of retention, one at a time, and what there is to be said of them.
+    """Rounds of retention, one at a time, and the reports about them.
 
-    `doing` is what the round is at, and `held_back` why segments stay that limits want gone; both
-    are sentences, or empty; `is_mostly_queued` says that operators must do something about it.
-    `clock_note` says which segment's age cannot be told from its own events. `more` says whether
-    another round should follow at once.
+    `doing` is what the round is doing, and `held_back` why segments stay that exceed the limits;
+    both are sentences, or empty. `is_mostly_queued` says that operators must do something about it.
+    `clock_note` names a segment whose own events do not show its age. `more` says whether another
+    round should follow at once.
     """
 
     def __init__(self) -> None:
@@ -235,7 +236,7 @@ class Rounds:
         self._lost: set[int] = set()
 
     def round(self, limits: Limits, archive: str) -> Steps:
-        """Yield the steps of one round; `archive` is what the event says of it, empty for none."""
+        """Yield the steps of one round; `archive` is its URL for the event, empty for none."""
         self.more = False
         chosen = yield from self._choose(limits)
         leaving = yield from self._worth_leaving(chosen)
@@ -247,7 +248,7 @@ class Rounds:
         yield from self._carry(last_lsn, chosen.first_lsn)
         indexed_lsn = yield from self._await_index()
         yield from self._locate_chunks(last_lsn, indexed_lsn)
-        # What was decided until now may refer to old chunks; what is decided from here on cannot.
+        # Events decided until now may refer to old chunks; events decided from here on cannot.
         yield from self._await_index()
         self.doing = f"archiving up to event {last_lsn}"
         retire = Retire(last_lsn)
@@ -262,7 +263,7 @@ class Rounds:
     # ---- choosing
 
     def _choose(self, limits: Limits) -> Generator[Step, None, ChooseSegments]:
-        """Choose what limits want gone and nothing holds."""
+        """Choose the segments that exceed limits and that nothing holds."""
         look = Look()
         yield look
         seen = look.situation
@@ -289,7 +290,7 @@ class Rounds:
     def _worth_leaving(
         self, chosen: ChooseSegments
     ) -> Generator[Step, None, tuple[SealedSegment, ...]]:
-        """Return what may leave without the same messages being carried for ever."""
+        """Return the segments that may leave without the same messages being carried for ever."""
         choice = chosen.choice
         if not choice.leaving:
             return ()
@@ -315,7 +316,7 @@ class Rounds:
     # ---- carrying
 
     def _carry(self, last_lsn: int, first_lsn: int) -> Steps:
-        """Carry forward what is queued and has content up to an event."""
+        """Carry forward the content of queued messages up to an event."""
         seen: set[int] = set()
         find = Find(last_lsn)
         yield find
@@ -346,7 +347,7 @@ class Rounds:
             if chunks[0] >= first_lsn:
                 chunks = yield from self._carry_chunks(chunks)
             elif place.message not in self._lost:
-                # Its headers are all that there is to be carried.
+                # Only its headers can be carried.
                 self._lost.add(place.message)
                 yield Warn(
                     f"chunk {chunks[0]} of its body is not in the journal, which begins with "
@@ -384,10 +385,10 @@ class Rounds:
         return wait.lsn
 
     def _locate_chunks(self, last_lsn: int, indexed_lsn: int) -> Steps:
-        """Tell messages in memory where their chunks are now.
+        """Give messages in memory the new places of their chunks.
 
-        They came into memory before their `Carried` event was indexed, or were there all along. A
-        message whose own event is not indexed was not carried: proof will find it.
+        They came into memory before their `Carried` event was indexed, or were there all the time.
+        A message whose own event is not indexed was not carried: the proof will find it.
         """
         self.doing = "locating bodies that were carried forward"
         find = FindResident(last_lsn)
@@ -405,7 +406,7 @@ class Rounds:
     # ---- leaving
 
     def _remove(self, leaving: tuple[SealedSegment, ...], archive: str) -> Steps:
-        """Remove what nobody reads, and record it."""
+        """Remove the segments that no reader holds, and record it."""
         ask = AskFirstChunk()
         yield ask
         unread = tuple(segment for segment in leaving if segment.last_lsn < ask.lsn)
@@ -414,7 +415,7 @@ class Rounds:
             yield remove
         gone = [segment for segment in unread if segment.name in remove.removed]
         if not gone:
-            self.held_back = "somebody began to read what could leave"
+            self.held_back = "a reader now holds the segments that could leave"
             return
         self.more = True
         self.removed_segments += len(gone)
@@ -431,11 +432,11 @@ class Rounds:
 def worth_leaving(
     leaving: tuple[SealedSegment, ...], by_age: int, weights: list[Weight]
 ) -> tuple[SealedSegment, ...]:
-    """Return how many of the segments may leave, with what is queued in them carried forward.
+    """Return how many of the segments may leave, with their queued messages carried forward.
 
-    The first `by_age` are too old and leave whatever that takes; `weights` are those of all. For
-    the sake of the size alone, no more than half of what leaves may come back: else the same
-    messages would be carried for ever. At most ROUND_SEGMENTS leave, or as few more as it takes.
+    The first `by_age` are too old and leave in any case; `weights` are those of all. If only the
+    size requires it, no more than half of what leaves may be written again: otherwise the same
+    messages would be carried for ever. At most ROUND_SEGMENTS leave, or as few more as necessary.
     """
     by_first = {weight.first_lsn: weight for weight in weights}
     queued = total = found = 0
@@ -454,7 +455,7 @@ def worth_leaving(
 def _read(lsn: int, message: int) -> Generator[Step, None, Event]:
     read = Read(lsn, message)
     yield read
-    assert read.event is not None, "whoever drives a round must answer"
+    assert read.event is not None, "the driver of a round must answer"
     return read.event
 
 

@@ -1,7 +1,7 @@
-"""Changing the pages of many levels at once: entries go in and come out in their order.
+"""Changing the pages of many levels at once: inserts and removes entries in their order.
 
-Keeps the books of each level, and the sum of the hashes of each queue, by what it takes out and
-puts in. Must never know why.
+Keeps the counts of each level, and the sum of the hashes of each queue, up to date. Must never know
+why entries change.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,22 +30,22 @@ from daybook.paging.tables import (
 )
 
 LEVELS: Final = 16
-"""What queue ids are multiplied by in the number of a level."""
+"""The factor of the queue id in the number of a level."""
 
 PRIORITY_MAX: Final = 9
 LEVEL_KEY_BYTES: Final = LEVEL_KEY.size
 BEYOND: Final = (1 << 64) - 1
-"""The first id of the page behind the last one of a level."""
+"""The first id of the next page, after the last page of a level."""
 
 SHORT_RANKS: Final = 1 << 16
 SPARSE: Final = 4
-"""A page that is filled to less than one part in this many moves into the one behind it."""
+"""A page that is filled to less than one part in this many moves into the next one."""
 
 U64_MASK: Final = (1 << 64) - 1
 
 
 class Level:
-    """What the pages of one level hold."""
+    """The counts of the pages of one level."""
 
     __slots__ = ("bytes", "count", "transient_bytes", "transients")
 
@@ -57,7 +57,7 @@ class Level:
 
 
 class Found(NamedTuple):
-    """A page where it was looked for, and the first id of the one behind it in its level."""
+    """A page that was looked up, and the first id of the next one in its level."""
 
     key: bytes
     page: bytes
@@ -65,20 +65,20 @@ class Found(NamedTuple):
 
 
 class Levels:
-    """The pages of all queues: what they hold, and changing it."""
+    """The pages of all queues: their counts, and changes to them."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables: Final = tables
         self._pages: Final = tables.db(PAGES)
         self._timers: Final = tables.db(TIMERS)
         self.known: Final[dict[int, dict[int, Level]]] = {}
-        """By queue, then by priority; those that are empty may be absent."""
+        """By queue, then by priority; empty ones may be absent."""
         self.sums: Final[dict[int, int]] = {}
         """By queue: the sum of the hashes of its ready entries, modulo 2^64."""
         self._moved: list[tuple[NDArray[np.uint64], int]] = []
 
     def load(self, queues: Iterable[Queue]) -> None:
-        """Take over what the gaps of queues hold that were just loaded."""
+        """Take the counts from the gaps of queues that were just loaded."""
         for queue in queues:
             for priority, gap in queue.gaps():
                 level = self._level(queue.id, priority)
@@ -86,7 +86,7 @@ class Levels:
                 level.transients, level.transient_bytes = gap.transients, gap.transient_bytes
 
     def _level(self, queue_id: int, priority: int) -> Level:
-        """Return the book of a level, begun if there is none."""
+        """Return the counts of a level, created if there are none."""
         levels = self.known.get(queue_id)
         if levels is None:
             levels = self.known[queue_id] = {}
@@ -96,7 +96,7 @@ class Levels:
         return level
 
     def of(self, queue_id: int) -> list[LevelRecord]:
-        """Describe the levels of a queue that hold anything."""
+        """Return the records of the levels of a queue that are not empty."""
         levels = self.known.get(queue_id, {})
         return [
             LevelRecord(priority, level.count, level.bytes, level.transients, level.transient_bytes)
@@ -116,14 +116,14 @@ class Levels:
     # ---- changing
 
     def take_moved(self) -> list[tuple[NDArray[np.uint64], int]]:
-        """Return the ids of what entered pages (with 1) and left them (-1) since the last time."""
+        """Return the ids that entered pages (with 1) and left them (-1) since the last call."""
         moved, self._moved = self._moved, []
         return moved
 
     def change(self, txn: Transaction, placed: Placed, taken: Taken) -> list[int]:
-        """Put entries in and take others out; return the numbers of the levels that changed.
+        """Insert and remove entries; return the numbers of the levels that changed.
 
-        An entry in both is replaced. Raises IndexDamaged if one that is taken is not there.
+        An entry in both is replaced. Raises IndexDamaged if an entry to be removed does not exist.
         """
         into = _by_level(placed.queue, placed.priority, placed.rows.message)
         out = _by_level(taken.queue, taken.priority, taken.message)
@@ -157,7 +157,7 @@ class Levels:
         return changed
 
     def _forget_if_empty(self, number: int) -> None:
-        """Keep no book of a level without entries: most names have none, most of the time."""
+        """Keep no counts of a level without entries: most names have none, most of the time."""
         queue_id = number // LEVELS
         levels = self.known.get(queue_id)
         if levels is None:
@@ -176,7 +176,7 @@ class Levels:
         rows: Rows,
         sign: int,
     ) -> None:
-        """Count rows, which stand level by level, in (sign 1) or out (-1)."""
+        """Add rows, which are sorted by level, to the counts (sign 1) or subtract them (-1)."""
         self._moved.append((rows.message, sign))
         starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
         queue = np.repeat(numbers // LEVELS, counts)
@@ -211,7 +211,7 @@ class Levels:
         rows: Rows,
         sign: int,
     ) -> None:
-        """List what is to be looked at when its time comes, or do so no more."""
+        """List the timers of entries, or delete them."""
         keys = sorted(timer_keys(queue, level, rows))
         if sign > 0:
             txn.put_all([(key, b"") for key in keys], db=self._timers)
@@ -258,7 +258,7 @@ class Levels:
 def timer_keys(
     queue: Ids | NDArray[np.int64], level: NDArray[np.uint8], rows: Rows
 ) -> Iterator[bytes]:
-    """Keys of the timers of entries. What is held has none: nobody looks for it."""
+    """Keys of the timers of entries. Held entries have none: no scan looks for them."""
     for reason, times, has_timer in (
         (EXPIRY, rows.expires, level != HELD_LEVEL),
         (DELIVERY, rows.due, level == SCHEDULED_LEVEL),
@@ -270,12 +270,12 @@ def timer_keys(
 
 
 def join_taken(parts: list[Taken]) -> Taken:
-    """Put what is to be taken out behind each other."""
+    """Concatenate entries to be removed."""
     return Taken(*[np.concatenate(columns) for columns in zip(*parts, strict=True)])
 
 
 def join_placed(parts: list[Placed]) -> Placed:
-    """Put what is to be put in behind each other."""
+    """Concatenate entries to be inserted."""
     filled = [part for part in parts if len(part.queue)]
     if len(filled) <= 1:
         return filled[0] if filled else NONE_PLACED
@@ -287,7 +287,7 @@ def join_placed(parts: list[Placed]) -> Placed:
 
 
 class _ByLevel(NamedTuple):
-    """An order by level and message, and where in it each level begins."""
+    """An order by level and message, and where each level begins in it."""
 
     order: NDArray[np.intp]
     numbers: NDArray[np.int64]
@@ -310,7 +310,7 @@ def _by_level(
     elif len(numbers) == 1:
         order = np.arange(count)
     else:
-        # Of short integers a sort is done by counting.
+        # For short integers numpy sorts by counting.
         short = rank.astype(np.uint16) if len(numbers) < SHORT_RANKS else rank
         order = np.argsort(short, kind="stable")
     counts = np.bincount(rank)
@@ -319,7 +319,7 @@ def _by_level(
 
 
 def _both(into: _ByLevel, out: _ByLevel) -> Iterator[tuple[int, slice, slice]]:
-    """(Number, what goes in, what comes out) of each level, in the order of their keys."""
+    """(Number, entries to insert, entries to remove) of each level, in the order of their keys."""
     goes_in = _slices(into)
     comes_out = _slices(out)
     nothing = slice(0, 0)
@@ -334,7 +334,7 @@ def _slices(levels: _ByLevel) -> dict[int, slice]:
 
 
 class _Change:
-    """Changing the pages of one level; what is taken out is left in `removed`."""
+    """Changes the pages of one level; removed entries are in `removed`."""
 
     def __init__(
         self,
@@ -353,7 +353,7 @@ class _Change:
         self._removed = removed
 
     def add(self, rows: Rows) -> None:
-        """Put rows in; nearly always they come behind all others."""
+        """Insert rows; nearly always they come after all others."""
         cursor = self._cursor
         found = cursor.set_range(self._after)
         found = cursor.prev() if found else cursor.last()
@@ -371,7 +371,7 @@ class _Change:
             self._append(key, page, header, rows)
 
     def _append(self, key: bytes, page: bytes, header: pages.Header, rows: Rows) -> None:
-        """Put rows behind those of the last page, where none need columns of their own."""
+        """Append rows to the last page, where none need additional columns."""
         room = pages.capacity(0) - header.messages
         more = len(rows.message) - room
         if room:
@@ -381,12 +381,12 @@ class _Change:
             self._put(rows.take(slice(room, None)))
 
     def _extend(self, key: bytes, page: bytes, rows: Rows) -> None:
-        """Put rows behind those of the last page, where some need columns of their own."""
+        """Append rows to the last page, where some need additional columns."""
         old = pages.decode(page, self._queue_id, ID_KEY.unpack_from(key, LEVEL_KEY_BYTES)[0])
         self._write(key, pages.join([old, rows]), BEYOND)
 
     def run(self, leaving: NDArray[np.uint64], coming: Rows) -> None:
-        """Take entries out and put others in, page by page; all in order of their ids."""
+        """Remove entries and insert others, page by page; all in order of their ids."""
         forced = 0
         while len(leaving) or len(coming.message):
             wanted = forced or min(
@@ -417,7 +417,8 @@ class _Change:
                 self._write(found.key, changed, found.next_first)
 
     def _find(self, wanted: int) -> Found | None:
-        """The page of the level that has the id, or would; None if the level has no page."""
+        """The page of the level that has the id, or would have it; None if the level has no
+        page."""
         cursor = self._cursor
         prefix = self._prefix
         key = prefix + ID_KEY.pack(wanted)
@@ -437,7 +438,7 @@ class _Change:
         return Found(behind, page, _first_of(following, prefix))
 
     def _without(self, found: Found, leaving: NDArray[np.uint64]) -> Rows:
-        """Rows of a page without those that leave."""
+        """The rows of a page without those that leave."""
         first = ID_KEY.unpack_from(found.key, LEVEL_KEY_BYTES)[0]
         rows = pages.decode(found.page, self._queue_id, first)
         count = len(leaving)
@@ -446,7 +447,7 @@ class _Change:
         if count > len(rows.message):
             raise self._missing(int(leaving[-1]))
         if bool((rows.message[:count] == leaving).all()):
-            # From the front, as nearly always.
+            # The first ones, as nearly always.
             self._removed.append(rows.take(slice(count)))
             return rows.take(slice(count, None))
         at = np.searchsorted(rows.message, leaving)
@@ -460,9 +461,9 @@ class _Change:
         return rows.take(stays)
 
     def _fits_next(self, rows: Rows, leaving: NDArray[np.uint64], next_first: int) -> bool:
-        """Whether so little is left of a page that the one behind it can take it in.
+        """Whether so little is left of a page that the next one has room for it.
 
-        `leaving` is what goes from there on.
+        `leaving` are the entries that leave from there on.
         """
         extras = pages.extras_of(rows)
         if next_first == BEYOND or len(rows.message) > pages.capacity(extras) // SPARSE:
@@ -473,14 +474,14 @@ class _Change:
         return stays + len(rows.message) <= pages.capacity(extras | header.extras)
 
     def _write(self, key: bytes, rows: Rows, next_first: int) -> None:
-        """Put rows in the place of the page of a key."""
+        """Replace the page of a key by rows."""
         if not len(rows.message) or key != self._prefix + ID_KEY.pack(int(rows.message[0])):
             self._txn.delete(key, db=self._table)
         size = pages.capacity(pages.extras_of(rows))
         if next_first == BEYOND or len(rows.message) <= size:
             self._put(rows)
             return
-        # In the middle of a level more may come: leave room in both halves.
+        # In the middle of a level more may be inserted: leave room in both halves.
         half = (len(rows.message) + 1) // 2
         self._write_half(rows.take(slice(half)), next_first)
         self._write_half(rows.take(slice(half, None)), next_first)
@@ -490,7 +491,7 @@ class _Change:
         self._write(self._prefix + ID_KEY.pack(first), rows, next_first)
 
     def _put(self, rows: Rows) -> None:
-        """Put rows as pages, each as full as can be."""
+        """Write rows as pages, each as full as possible."""
         for first, page in pages.encode_all(rows) if len(rows.message) else ():
             self._txn.put(self._prefix + ID_KEY.pack(first), page, db=self._table)
 
@@ -502,7 +503,7 @@ class _Change:
 
 
 def _first_of(key: bytes, prefix: bytes) -> int:
-    """First id of the page behind another; BEYOND if it is of another level, or none."""
+    """First id of the next page; BEYOND if that is of another level, or does not exist."""
     if not key.startswith(prefix):
         return BEYOND
     return int(ID_KEY.unpack_from(key, LEVEL_KEY_BYTES)[0])

@@ -1,6 +1,6 @@
-"""The state that the tables stand for: everything but ready entries, which stay where they are.
+"""Loading the state from the tables: everything except ready entries, which stay in the tables.
 
-Costs time in proportion to queues, peers and what is in flight, not to the backlog. Must never know
+Costs time in proportion to queues, peers and entries in flight, not to the backlog. Must never know
 what the state is for.
 """
 
@@ -37,10 +37,10 @@ def load_state(
     until: int | None = None,
     sums: dict[int, int] | None = None,
 ) -> State:
-    """Make the state at the indexed LSN, with `store` to read ready entries from.
+    """Build the state at the indexed LSN, with `store` to read ready entries from.
 
-    Each level that has any is one gap up to `until`, by default the indexed LSN. Nothing has
-    content. `sums` receives by queue the sum of the hashes of its ready entries. Raises
+    Each level with entries is one gap up to `until`, by default the indexed LSN. No entry has
+    content. `sums` receives, by queue, the sum of the hashes of its ready entries. Raises
     IndexDamaged.
     """
     state = State(store)
@@ -67,7 +67,7 @@ def load_state(
 
 
 def lacking(tables: Tables, error: KeyError) -> IndexDamaged:
-    """Say that a record refers to something of which there is no record."""
+    """Return the error for a record that refers to a record that does not exist."""
     return IndexDamaged(
         f"the index in {tables.path} is damaged: it refers to {error.args[0]}, which it has not"
     )
@@ -79,7 +79,7 @@ def _values(tables: Tables, txn: Transaction, name: bytes) -> Iterator[bytes]:
 
 
 def load_settings(tables: Tables, txn: Transaction, state: State) -> None:
-    """Load what there is once. Raises IndexDamaged."""
+    """Load the settings and counters. Raises IndexDamaged."""
     value = txn.get(SETTINGS_KEY, db=tables.db(SETTINGS))
     if value is None:
         if txn.count(tables.db(SETTINGS)):
@@ -95,7 +95,8 @@ def load_settings(tables: Tables, txn: Transaction, state: State) -> None:
 def add_address(
     tables: Tables, txn: Transaction, state: State, record: records.AddressRecord
 ) -> tuple[Address, list[int]]:
-    """Add an address by its record; return also what is bound to it, for when that is there."""
+    """Add an address by its record; return also the ids bound to it, for when these queues
+    exist."""
     address = Address(record.id, records.definition_of(AddressDefinition, record, state.texts))
     address.paging = record.paging
     if record.ids_recorded:
@@ -105,7 +106,7 @@ def add_address(
 
 
 def add_queue(state: State, record: records.QueueRecord, until: int) -> Queue:
-    """Add a queue by its record, whose address is there; each of its levels is one gap."""
+    """Add a queue by its record; its address must exist; each of its levels is one gap."""
     address = state.addresses[record.address]
     definition = records.definition_of(QueueDefinition, record, state.texts, address.name)
     queue = Queue(record.id, definition, address)
@@ -133,7 +134,7 @@ def add_queue(state: State, record: records.QueueRecord, until: int) -> Queue:
 
 
 def load_peers(tables: Tables, txn: Transaction, state: State) -> None:
-    """Load connections, consumers and what those have in flight. Raises IndexDamaged."""
+    """Load connections, consumers and their entries in flight. Raises IndexDamaged."""
     for value in _values(tables, txn, CONNECTIONS):
         known = records.decode(records.ConnectionRecord, value, "a connection")
         connection = Connection(known.id, known.protocol, known.peer, known.user)

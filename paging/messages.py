@@ -1,8 +1,8 @@
-"""What broker and indexer say to each other, over a pair of connected sockets (ADR 8).
+"""The messages between broker and indexer, over a pair of connected sockets (ADR 8).
 
-Each message is its length (u32, little endian) and msgpack. The indexer waits until the broker took
-what it says; the broker waits for nobody: what it cannot say now it says later, and of what waits
-the newest is all that matters. Must never know who reads it.
+Each message is its length (u32, little endian) and msgpack. The indexer waits until the broker has
+read its messages. The broker never waits: it sends later what it cannot send now, and of the
+waiting messages only the newest matters. Must never know the readers.
 """
 
 import socket
@@ -16,7 +16,8 @@ _READ_BYTES: Final = 64 * 1024
 
 
 class Durable(msgspec.Struct, tag="durable", array_like=True):
-    """Broker: everything up to `lsn` is durable. `urgent`: commit now; `digest`: and tell it."""
+    """Broker: everything up to `lsn` is durable. `urgent`: commit now; `digest`: also report the
+    digest."""
 
     lsn: int
     urgent: bool = False
@@ -26,8 +27,8 @@ class Durable(msgspec.Struct, tag="durable", array_like=True):
 class Indexed(msgspec.Struct, tag="indexed", array_like=True):
     """Indexer: the tables are the state at `lsn`. `digest` if it was asked for, else empty.
 
-    `processor_seconds` is what the process has used since its start, `map_bytes` the size of the
-    tables, `digest_seconds` how long the digest took, while nothing was indexed.
+    `processor_seconds` is the processor time of the process since its start, `map_bytes` the size
+    of the tables, `digest_seconds` how long the digest took, while nothing was indexed.
     """
 
     lsn: int
@@ -44,9 +45,10 @@ class Trouble(msgspec.Struct, tag="trouble", array_like=True):
 
 
 class Damaged(msgspec.Struct, tag="damaged", array_like=True):
-    """Indexer: it cannot go on; `index` says whether for the tables or for the journal.
+    """Indexer: it cannot continue; `index` says whether because of the tables or of the journal.
 
-    `corrupt` says whether it read the journal and found it damaged, which trying again heals not.
+    `corrupt` says that it read the journal and found it damaged, so that trying again does not
+    help.
     """
 
     text: str
@@ -66,7 +68,7 @@ def _packed(message: Said) -> bytes:
 
 
 class Ended(Exception):
-    """The other side has gone."""
+    """The other side has closed the connection."""
 
 
 class Line:
@@ -75,16 +77,16 @@ class Line:
     def __init__(self, end: socket.socket) -> None:
         self._socket: Final = end
         self._buffer: Final = bytearray()
-        # What `offer` could not say yet: the rest of a message, and what comes after it.
+        # What `offer` could not send yet: the rest of a message, and the message after it.
         self._rest = b""
         self._next: Durable | None = None
 
     def fileno(self) -> int:
-        """Descriptor, for those who wait for several."""
+        """The descriptor, for waiting on several."""
         return self._socket.fileno()
 
     def say(self, message: Said) -> None:
-        """Send a message, however long the other side does not read. Raises Ended."""
+        """Send a message; wait as long as the other side does not read. Raises Ended."""
         try:
             self._socket.sendall(_packed(message))
         except OSError as error:
@@ -93,7 +95,7 @@ class Line:
     def offer(self, message: Durable) -> None:
         """Send a message as soon as there is room for it, and never wait. Raises Ended.
 
-        It takes the place of one that had no room: it says the same and more.
+        It replaces an offered message that was not sent yet: it contains the same and more.
         """
         waiting = self._next
         if waiting is not None:
@@ -106,7 +108,7 @@ class Line:
         self.flush()
 
     def flush(self) -> None:
-        """Send what was offered and has room now. Raises Ended."""
+        """Send what was offered, as far as there is room now. Raises Ended."""
         while self._rest or self._next is not None:
             if not self._rest and self._next is not None:
                 self._rest = _packed(self._next)
@@ -120,7 +122,7 @@ class Line:
             self._rest = self._rest[sent:]
 
     def hear(self, timeout_seconds: float | None) -> list[Said]:
-        """Messages that have come; waits for the first as long as is said (None: for ever).
+        """Return received messages; wait for the first one up to the timeout (None: for ever).
 
         Raises Ended when there can be no more.
         """
@@ -153,5 +155,5 @@ class Line:
         return found
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._socket.close()

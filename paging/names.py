@@ -1,11 +1,11 @@
-"""Addresses and queues of which a fold has objects: not all that there are (ADR 38).
+"""The addresses and queues that a fold keeps as objects: not all that exist (ADR 38).
 
-A name that is *idle* is one that nothing happens to unless an event names it: its queues are
-durable, empty and without consumers, and it remembers no ids. The tables have its record, and an
-object is made of that when an event names it. Some idle names keep their objects, those that were
-named last, so that few are made again and again. So the memory of a fold, and the time that it
-takes to begin, go with what is in use, not with all names that there are. An address and the queues
-bound to it come and go together.
+An *idle* name is one that nothing happens to unless an event names it: its queues are durable,
+empty and without consumers, and it remembers no ids. The tables have its record, and an object is
+created from that when an event names it. Some idle names, those that were named last, keep their
+objects, so that few are created again and again. So the memory of a fold, and the time it takes to
+begin, depend on the names in use, not on all names that exist. An address and the queues bound to
+it are loaded and dropped together.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 
 
 class _Objects(dict[int, _T]):
-    """Objects by id, made when they are asked for by `[]`; knows which were deleted."""
+    """Objects by id, created at the first access by `[]`; knows which were deleted."""
 
     def __init__(self, make: Callable[[int], None]) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class _Objects(dict[int, _T]):
         if number in self.deleted:
             raise KeyError(number)
         self._make(number)
-        # Not by `[]` of this class: what there is no record of must not be asked for again.
+        # Not by `[]` of this class: an id without a record must not be looked up again.
         return dict.__getitem__(self, number)
 
     def __delitem__(self, number: int) -> None:
@@ -51,7 +51,7 @@ class _Objects(dict[int, _T]):
 
 
 class Names:
-    """Puts into a state the addresses and queues that are needed, and takes them out again."""
+    """Adds the needed addresses and queues to a state, and removes them again."""
 
     def __init__(self, tables: Tables, state: State, until: int, idle_max: int = IDLE_MAX) -> None:
         """Each level of a queue is one gap up to `until`."""
@@ -63,14 +63,14 @@ class Names:
         self.addresses: Final[_Objects[Address]] = _Objects(self._make_address)
         self.queues: Final[_Objects[Queue]] = _Objects(self._make_queue)
         state.addresses, state.queues = self.addresses, self.queues
-        # Addresses that were named since the last time, and those that are idle, the last one last.
+        # Addresses that were named since the last batch, and idle ones, the most recent last.
         self._named: dict[int, None] = {}
         self._idle: Final[dict[int, None]] = {}
 
     def load(self, txn: Transaction, sums: dict[int, int]) -> None:
-        """Load the state without what is idle. Raises IndexDamaged.
+        """Load the state without idle names. Raises IndexDamaged.
 
-        `sums` receives by queue the sum of the hashes of what is ready.
+        `sums` receives, by queue, the sum of the hashes of its ready entries.
         """
         self.begin(txn)
         load_settings(self._tables, txn, self._state)
@@ -92,7 +92,7 @@ class Names:
         self._txn = txn
 
     def end(self) -> None:
-        """The records are written: let go of what is idle."""
+        """The records are written: drop the objects of idle names."""
         self.addresses.deleted.clear()
         self.queues.deleted.clear()
         named, self._named = self._named, {}
@@ -116,10 +116,10 @@ class Names:
         return _found(self.addresses, number)
 
     def note(self, addresses: Iterable[int]) -> None:
-        """Remember that a batch names addresses."""
+        """Record that a batch names addresses."""
         self._named.update(dict.fromkeys(addresses))
 
-    # ---- making and letting go
+    # ---- creating and dropping
 
     def _make_address(self, number: int) -> None:
         record = self._record(records.AddressRecord, ADDRESSES, number, "address")
@@ -140,7 +140,7 @@ class Names:
         if self.address(record.address) is None:
             raise lacking(self._tables, KeyError(record.address))
         if number not in self.queues:
-            # It is being deleted, and bound to nothing.
+            # It is being deleted, and not bound to any address.
             add_queue(self._state, record, self._until)
 
     @property

@@ -1,8 +1,8 @@
-"""Who may write the index of a data directory: one process at a time, and none that is orphaned.
+"""Exclusive write access to the index of a data directory: one process at a time, and no orphan.
 
 A killed broker's indexer may live a moment longer than the broker. It must not commit into an index
-that the next start has judged, or replaced. Fault model: the lock goes with its process, however
-that ends; a process that hangs keeps it, and whoever waits for it says so.
+that the next start has checked, or replaced. Fault model: the lock is released when its process
+ends, in whatever way; a process that hangs keeps it, and the waiting process reports that.
 """
 
 import fcntl
@@ -21,14 +21,15 @@ SAY_SECONDS: Final = 1.0
 
 @contextmanager
 def owning_index(data: Path, on_wait: Callable[[str], None]) -> Iterator[None]:
-    """Wait until nobody else writes the index of a data directory, and keep others from it.
+    """Wait until no other process writes the index of a data directory, and keep others from it.
 
-    Each second of the wait `on_wait` is told who is waited for; it may raise to end it.
+    Each second of the wait `on_wait` is called with a text that names the process; it may raise to
+    end the wait.
     """
     descriptor = os.open(data / INDEX_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _take(descriptor, on_wait)
-        # A full disk has no room for a name, and needs none.
+        # A full disk has no room for the process id, and locking does not need it.
         with suppress(OSError):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

@@ -1,4 +1,4 @@
-"""A page: entries of one level of a queue, in order, as columns behind a header.
+"""A page: entries of one level of a queue, in order, as columns after a header.
 
 A page has at most 4,076 bytes, so that it takes one page of LMDB with the crc of its row. All
 integers are little endian: flags u8, reserved u8, count u16, last id u64; then the columns message
@@ -24,16 +24,16 @@ PAGE_BYTES_MAX: Final = 4080 - CRC_BYTES
 HEADER: Final = Struct("<BBHQ")
 HEADER_BYTES: Final = 12
 WITH_EXPIRES: Final = 1
-"""Flag of a page whose entries have a column of their own for when they expire."""
+"""Flag of a page that has a column for the expiry of its entries."""
 WITH_DUE: Final = 2
-"""Likewise for until when they are scheduled."""
+"""Likewise for the time until which they are scheduled."""
 WITH_UPPER_FLAGS: Final = 4
 """Likewise for the upper byte of their flags."""
 WITH_UPPER_ADDRESS: Final = 8
 """Likewise for the upper bits of their addresses (ADR 36)."""
 
 SIZE_MAX: Final = (1 << 32) - 1
-"""What is larger is counted as this; nothing but bounds of memory depends on it."""
+"""Larger sizes are recorded as this; only bounds of memory depend on it."""
 
 ROW_BYTES: Final = 19
 TIME_BYTES: Final = 8
@@ -41,7 +41,7 @@ BYTE_MAX: Final = 255
 EXTRA_BYTES: Final = {
     WITH_EXPIRES: TIME_BYTES, WITH_DUE: TIME_BYTES, WITH_UPPER_FLAGS: 1, WITH_UPPER_ADDRESS: 4,
 }  # fmt: skip
-"""How much each of these columns takes of an entry, in the order in which they stand."""
+"""How many bytes each of these columns takes per entry, in the order of the columns."""
 assert HEADER.size == HEADER_BYTES
 
 U64: Final = np.dtype("<u8")
@@ -52,11 +52,12 @@ I64: Final = np.dtype("<i8")
 
 
 Ids: TypeAlias = NDArray[np.uint32] | NDArray[np.uint64]
-"""Ids of addresses or queues: of four bytes where all come from columns of four, else of eight."""
+"""Ids of addresses or queues: of four bytes if all columns they come from have four, else of
+eight."""
 
 
 class Rows(NamedTuple):
-    """Entries as columns of equal length: what a page holds, and what is put into pages.
+    """Entries as columns of equal length: the content of a page, or rows to be inserted.
 
     `size` is bytes with overhead, `expires` and `due` milliseconds since 1970 or 0. `flags` are as
     `paging.records.flags_of` gives them.
@@ -82,7 +83,7 @@ NO_ROWS: Final = Rows(
 
 
 _STATES: Final = np.array([STATES.get(level, READY) for level in range(LEVELS)], U64)
-"""By level, what stands in hashes for the state of an entry that is in no flight."""
+"""By level, the number in hashes for the state of an entry that is not in flight."""
 
 
 def rows_of(entries: Sequence[tuple[int, int, int, int, int, int, int]]) -> Rows:
@@ -98,14 +99,14 @@ def rows_of(entries: Sequence[tuple[int, int, int, int, int, int, int]]) -> Rows
 
 
 def join(parts: Sequence[Rows]) -> Rows:
-    """Put rows behind each other."""
+    """Concatenate rows."""
     if len(parts) == 1:
         return parts[0]
     return Rows(*[np.concatenate(columns) for columns in zip(*parts, strict=True)])
 
 
 def extras_of(rows: Rows) -> int:
-    """Return which columns of their own entries need, as the flags of a page."""
+    """Return which additional columns entries need, as the flags of a page."""
     extras = WITH_EXPIRES * bool(rows.expires.any()) | WITH_DUE * bool(rows.due.any())
     extras |= WITH_UPPER_FLAGS * bool((rows.flags > BYTE_MAX).any())
     is_wide = rows.address.itemsize > U32.itemsize and rows.address.max(initial=0) > SHORT_ID_MAX
@@ -113,7 +114,7 @@ def extras_of(rows: Rows) -> int:
 
 
 def capacity(extras: int) -> int:
-    """How many entries a page takes that has these columns besides those of all pages."""
+    """How many entries a page can have with these columns in addition to those of all pages."""
     return (PAGE_BYTES_MAX - HEADER_BYTES) // _row_bytes(extras)
 
 
@@ -122,7 +123,7 @@ def _row_bytes(extras: int) -> int:
 
 
 def encode(rows: Rows) -> bytes:
-    """Make a page of rows, at least one and at most `capacity`."""
+    """Build a page from rows, at least one and at most `capacity`."""
     count = len(rows.message)
     extras = extras_of(rows)
     assert 0 < count <= capacity(extras)
@@ -139,7 +140,7 @@ def encode(rows: Rows) -> bytes:
 
 
 def _columns_always(rows: Rows) -> list[NDArray[Any]]:
-    """The columns that every page has; of addresses and flags the lower bits."""
+    """The columns that every page has; for addresses and flags the lower bits."""
     address = rows.address.astype(U32, copy=False)
     return [rows.message, rows.size, address, rows.delivery_count, rows.flags.astype(U8)]
 
@@ -155,7 +156,7 @@ def encode_all(rows: Rows) -> list[tuple[int, bytes]]:
 
 
 class Header(NamedTuple):
-    """What stands at the head of a page; `extras` are its flags."""
+    """The header of a page; `extras` are its flags."""
 
     messages: int
     last: int
@@ -173,7 +174,7 @@ def header_of(page: bytes, queue_id: int, first: int) -> Header:
 
 
 def append(page: bytes, header: Header, rows: Rows) -> bytes:
-    """Put rows behind those of a page, none of which need columns of their own."""
+    """Append rows, none of which needs additional columns, to those of a page."""
     count = header.messages
     start = HEADER_BYTES
     parts = [HEADER.pack(0, 0, count + len(rows.message), int(rows.message[-1]))]
@@ -185,10 +186,10 @@ def append(page: bytes, header: Header, rows: Rows) -> bytes:
 
 
 def decode(page: bytes, queue_id: int, first: int) -> Rows:
-    """Take a page apart; the columns may not be written.
+    """Parse a page; the columns are read-only.
 
-    `queue_id` and `first`, the id of its first message, are what its key says. Raises IndexDamaged
-    if it is not what was encoded.
+    `queue_id` and `first`, the id of its first message, are those in its key. Raises IndexDamaged
+    if it is not a page that was encoded for this key.
     """
     count, last, extras = header_of(page, queue_id, first)
     offset = HEADER_BYTES
@@ -226,7 +227,7 @@ def _damaged(queue_id: int, first: int, what: str) -> IndexDamaged:
 def entry_hashes(
     queue: Ids | NDArray[np.int64], level: NDArray[np.uint8], rows: Rows
 ) -> NDArray[np.uint64]:
-    """`engine.digest.entry_hash` of entries that are in no flight, one for each row."""
+    """Return `engine.digest.entry_hash` of entries that are not in flight, one for each row."""
     priority, flags = level.astype(U64), rows.flags.astype(U64)
     state: NDArray[np.uint64] | np.uint64 = np.uint64(READY)
     aside = level >= PRIORITIES

@@ -1,9 +1,11 @@
-"""The pass before `apply`: messages whose events say no more than that they came, or came and went.
+"""The pass before `apply`: finds messages that only arrived, or arrived and left, in a run of
+events.
 
 In a run of events without barriers it finds, by message and queue, what is *plain* (ADR 8): routed
 and gone within the run, routed only, or ready before and gone. Everything else, in LSN order, is
-for `engine.apply`. Must never know tables or the state: what an entry was before the run shows in
-the first event that it has there; only of what just ends it is asked whether it was in flight.
+left to `engine.apply`. Must never know tables or the state: the first event of an entry in the run
+shows what it was before; only for entries that leave without another event it asks whether they
+were in flight.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -38,9 +40,9 @@ COUNTED_ENDS: Final = sorted(kinds.LEAVING.intersection(kinds.COUNTERS))
 PLAIN_KINDS: Final = _table(kinds.NOT_ASIDE | kinds.LEAVING)
 
 SILENT_KINDS: Final = np.zeros(KINDS, bool)
-"""Kinds that change nothing here; `paging.fold` does not hand them to `apply`."""
+"""Kinds that change nothing here; `paging.fold` does not pass them to `apply`."""
 SILENT_KINDS[[kind for kind, function in APPLY.items() if function is nothing]] = True
-# It says where content is, and here no entry has any.
+# It says where content is, and entries here have no content.
 SILENT_KINDS[events.CARRIED] = True
 
 TABLE_MAX: Final = 1 << 22
@@ -49,7 +51,7 @@ KEY_MAX: Final = 1 << 62
 
 
 class Placed(NamedTuple):
-    """Entries of any queues: which queue and priority each belongs to, and its columns."""
+    """Entries of any queues: the queue and priority of each, and its columns."""
 
     queue: Ids
     priority: NDArray[np.uint8]
@@ -65,11 +67,11 @@ class Taken(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What the events of a run come to.
+    """The result of a run of events.
 
-    `rest` are the positions of events for `apply`. Of the plain ones: the queues that something
-    was added to, and by kind those that something left by it, one item an event, what is to be
-    appended to pages, and what is to be taken out. `newest` goes with `added`: ids of the messages.
+    `rest` are the positions of events for `apply`. For the plain ones: the queues that entries were
+    added to, and by kind the queues that entries left, one item for each event; the entries to be
+    appended to pages, and those to be removed. `newest` are the ids of the messages of `added`.
     """
 
     rest: NDArray[np.intp]
@@ -107,10 +109,10 @@ def everything(columns: Columns, start: int, stop: int) -> Run:
 
 
 class _Items(NamedTuple):
-    """What events are about entries, one item for each event and entry, in order.
+    """What events say about entries, one item for each event and entry, in order.
 
-    `at` is the position in the run. `odd` events are for `apply`, with all others of the entry.
-    `spread` says of each message that was routed in the run, by position, whether to several
+    `at` is the position in the run. `odd` events are for `apply`, with all others of the same
+    entry. `spread` says for each message routed in the run, by position, whether it went to several
     queues.
     """
 
@@ -123,7 +125,7 @@ class _Items(NamedTuple):
 
 
 def classify(columns: Columns, start: int, stop: int, flying: Callable[[int, int], bool]) -> Run:
-    """Say what the events of the run from position `start` to before `stop` come to.
+    """Determine the result of the events of the run from position `start` to before `stop`.
 
     `flying` says whether a message (second) was in flight from a queue (first) before the run.
     """
@@ -136,7 +138,7 @@ def classify(columns: Columns, start: int, stop: int, flying: Callable[[int, int
     present[group] = True
     plain = present.copy()
     plain[group[items.odd]] = False
-    # Of numbers that come more than once, the last one assigned stays.
+    # For numbers that occur more than once, the last assignment wins.
     last = np.zeros(groups, np.intp)
     last[group] = np.arange(len(group))
     first = np.zeros(groups, np.intp)
@@ -198,10 +200,11 @@ def _details(columns: Columns, positions: NDArray[np.intp]) -> Iterator[events.R
 
 
 def _groups(items: _Items, run_first: int, count: int) -> tuple[NDArray[np.intp], int]:
-    """Number the items by entry: return the number of each one's entry, and how many numbers.
+    """Number the items by entry: return the number of each item's entry, and how many numbers there
+    are.
 
     A message that was routed in the run to one queue has the number of its event there, whatever
-    the queue. Others are told apart by queue, too.
+    the queue. Others are numbered by queue, too.
     """
     group = np.empty(len(items.message), np.intp)
     alone = (items.message >= run_first) & (items.message < run_first + count)
@@ -230,7 +233,8 @@ def _keep_together(
     plain: NDArray[np.bool_],
     run_first: int,
 ) -> None:
-    """Leave a message that was routed to several queues to `apply` if it is not plain in all."""
+    """Leave a message that was routed to several queues to `apply` if it is not plain in all of
+    them."""
     message = items.message[first]
     is_new = present & (message >= run_first) & (message < run_first + len(items.spread))
     at = np.where(is_new, message - np.uint64(run_first), np.uint64(0)).astype(np.intp)
@@ -247,9 +251,9 @@ def _placed(
     first: NDArray[np.intp],
     last: NDArray[np.intp],
 ) -> Placed:
-    """What entries look like whose first item is Routed.
+    """Return the final columns of entries whose first item is Routed.
 
-    The last one has the delivery count, and says whether the entry was delivered before.
+    The last item has the delivery count, and says whether the entry was delivered before.
     """
     routed, latest = start + items.at[first], start + items.at[last]
     flags = columns.column(events.FLAGS)

@@ -1,9 +1,9 @@
-"""The indexer as the broker sees it: a process to be started, told and heard.
+"""The handle of the indexer in the broker: starting it, sending to it and receiving from it.
 
 It is started by `exec`, not forked: it must not share the broker's memory. Fault model: it may die
-at any moment, which shows as the end of the line; whoever holds the handle starts another. It may
-hang (stopped, or in a disk that does not answer), and then neither hears nor ends: nothing here
-waits for it but what says how long.
+at any moment, which ends the connection; the owner of the handle starts another. It may hang
+(stopped, or waiting for a disk that does not answer), and then neither reads nor ends: here only
+calls with a time limit wait for it.
 """
 
 import os
@@ -21,13 +21,13 @@ from daybook.paging.messages import Damaged, Durable, Ended, Indexed, Line, Said
 CLOSE_SECONDS: Final = 5.0
 STEP_SECONDS: Final = 0.2
 SILENT_SECONDS: Final = 60.0
-"""How long a start waits for an indexer that says nothing."""
+"""How long a start waits for an indexer that sends nothing."""
 
 
 class IndexerFailed(DaybookError):
-    """The indexer ended; the text says why, `index` whether its tables are what is wrong.
+    """The indexer ended; the text is the reason, `index` whether its tables are at fault.
 
-    `corrupt` says that it is the journal: it was read, and is damaged.
+    `corrupt` means that the journal is at fault: it was read, and is damaged.
     """
 
     def __init__(self, text: str, *, index: bool, corrupt: bool = False) -> None:
@@ -37,7 +37,7 @@ class IndexerFailed(DaybookError):
 
 
 class IndexerStuck(DaybookError):
-    """The indexer runs and does not get on: its disk is full, or hangs. It goes on when it can."""
+    """The indexer runs without progress: its disk is full, or hangs. It continues when it can."""
 
 
 class IndexerProcess:
@@ -67,26 +67,26 @@ class IndexerProcess:
         return self._process.pid
 
     def fileno(self) -> int:
-        """Descriptor that becomes readable when the indexer says something, or ends."""
+        """Descriptor that becomes readable when the indexer sends something, or ends."""
         return self._line.fileno()
 
     def tell(self, lsn: int, *, urgent: bool = False, digest: bool = False) -> None:
-        """Say what is durable, now or when it listens again. Raises Ended, see `fate`."""
+        """Send what is durable, now or when it reads again. Raises Ended, see `fate`."""
         self._line.offer(Durable(lsn, urgent, digest))
 
     def flush(self) -> None:
-        """Say what it had no room for. Raises Ended, see `fate`."""
+        """Send what it had no room for. Raises Ended, see `fate`."""
         self._line.flush()
 
     def hear(self, timeout_seconds: float | None = 0.0) -> list[Indexed | Trouble]:
-        """What it said; waits for the first word as long as is said.
+        """Return received messages; wait for the first one up to the timeout.
 
-        Raises IndexerFailed if it says that it cannot go on, and Ended, see `fate`.
+        Raises IndexerFailed if it reports that it cannot continue, and Ended, see `fate`.
         """
         return [_checked(message) for message in self._line.hear(timeout_seconds)]
 
     def fate(self, timeout_seconds: float = 0.0) -> IndexerFailed | None:
-        """How it ended, without having said why; None if it has not, after so long a wait."""
+        """Return how it ended without giving a reason; None if it has not ended after the wait."""
         code = self._wait(timeout_seconds)
         if code is None:
             return None
@@ -100,7 +100,7 @@ class IndexerProcess:
             self._catch_up(lsn, progress)
         except Ended as ended:
             fate = self.fate(CLOSE_SECONDS)
-            text = "the indexer hung up and does not end"
+            text = "the indexer closed its connection and does not end"
             raise fate or IndexerFailed(text, index=False) from ended
 
     def _catch_up(self, lsn: int, progress: Callable[[int, int], None] | None) -> None:
@@ -123,12 +123,12 @@ class IndexerProcess:
                     return
 
     def kill(self) -> None:
-        """Have it end at once, and do not wait for that: what is not committed is folded by the
-        next. One that waits for a disk ends when the disk answers."""
+        """Kill it, and do not wait for its end: the next one folds what is not committed. A process
+        that waits for a disk ends when the disk answers."""
         self._process.kill()
 
     def hang_up(self) -> None:
-        """Hear it no more."""
+        """Close the connection."""
         self._line.close()
 
     def _wait(self, seconds: float) -> int | None:
@@ -140,7 +140,7 @@ class IndexerProcess:
             return None
 
     def close(self) -> bool:
-        """End it, whatever it is doing; answers whether it is gone, which a hung disk delays."""
+        """End it, whatever it is doing; return whether it has ended, which a hung disk delays."""
         self._line.close()
         self._process.kill()
         return self._wait(CLOSE_SECONDS) is not None

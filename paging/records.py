@@ -1,7 +1,7 @@
-"""What the index knows beside ready entries, as records: queues, peers, what is in flight.
+"""The records of the index for everything except ready entries: queues, peers, entries in flight.
 
-A record is a msgpack array; fields are only ever added at its end, with a default. Must never know
-where records are kept.
+A record is a msgpack array; new fields are added only at its end, with a default. Must never know
+where records are stored.
 """
 
 from collections.abc import Callable
@@ -37,8 +37,8 @@ from daybook.paging.checked import IndexDamaged
 class AddressRecord(msgspec.Struct, array_like=True, frozen=True):
     """An address, and the queues bound to it in order.
 
-    Of ids of messages how many it ever got to remember, and how many it does. `more` as in
-    QueueRecord.
+    `more` is as in QueueRecord; the counts of ids are how many were ever remembered, and how many
+    are now.
     """
 
     id: int
@@ -55,7 +55,8 @@ class AddressRecord(msgspec.Struct, array_like=True, frozen=True):
 
 
 class LevelRecord(msgspec.Struct, array_like=True, frozen=True):
-    """What the pages of one level hold: how many entries, their bytes, the non-persistent part."""
+    """The counts of the pages of one level: how many entries, their bytes, the non-persistent
+    part."""
 
     priority: int
     count: int
@@ -65,11 +66,11 @@ class LevelRecord(msgspec.Struct, array_like=True, frozen=True):
 
 
 class QueueRecord(msgspec.Struct, array_like=True, frozen=True):
-    """A queue: attributes, counters, and of its ready entries what the pages hold.
+    """A queue: attributes, counters, and the totals of its ready entries in the pages.
 
-    `sum` is the sum of the hashes of its ready entries modulo 2^64; `levels` has those that are
-    not empty. `more` has the attributes of its definition that are no fields here, by name, where
-    they have not their default.
+    `sum` is the sum of the hashes of its ready entries modulo 2^64; `levels` has the levels that
+    are not empty. `more` has, by name, the attributes of its definition that are no fields here and
+    differ from their default.
     """
 
     id: int
@@ -95,7 +96,7 @@ class QueueRecord(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ConnectionRecord(msgspec.Struct, array_like=True, frozen=True):
-    """A connection that is open."""
+    """An open connection."""
 
     id: int
     protocol: str
@@ -119,7 +120,7 @@ class ConsumerRecord(msgspec.Struct, array_like=True, frozen=True):
 class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
     """An entry in flight. `size` is in bytes with overhead, `expires` in ms since 1970 or 0.
 
-    `flags` are those of the message with REDELIVERED of the entry, as in pages.
+    `flags` are those of the message, with the entry's REDELIVERED, as in pages.
     """
 
     consumer: int
@@ -132,7 +133,7 @@ class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
-    """What there is once: address settings, and the ids that come next."""
+    """Values that exist once: address settings, and the next ids."""
 
     settings: Matches
     journal_non_persistent: str
@@ -141,9 +142,9 @@ class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
 
 
 ASIDE_SHIFT: Final = 4
-"""By how much some flags of entries that are set aside are further up than those of others."""
+"""The number of bits by which some flags are shifted in entries that are set aside."""
 ASIDE_MASK: Final = (1 << ASIDE_SHIFT) - 1
-"""The flags that are not, and as many bits behind them, which are the priority."""
+"""The lower flags, which are not shifted; as many bits after them hold the priority."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODERS: Final = {
     kind: msgspec.msgpack.Decoder(kind)
@@ -156,7 +157,7 @@ _D = TypeVar("_D", bound=Detail)
 
 
 def encode(record: msgspec.Struct) -> bytes:
-    """Make the value of a record."""
+    """Encode a record."""
     return _ENCODER.encode(record)
 
 
@@ -170,7 +171,7 @@ def decode(kind: type[R], value: bytes, what: str) -> R:
 
 
 def address_record(address: Address) -> AddressRecord:
-    """Describe an address."""
+    """Build the record of an address."""
     ids = address.ids
     return AddressRecord(
         id=address.id, anycast=[binding.queue.id for binding in address.anycast],
@@ -181,7 +182,7 @@ def address_record(address: Address) -> AddressRecord:
 
 
 def queue_record(queue: Queue, levels: list[LevelRecord], total: int) -> QueueRecord:
-    """Describe a queue; `total` is the sum of the hashes of its ready entries."""
+    """Build the record of a queue; `total` is the sum of the hashes of its ready entries."""
     return QueueRecord(
         id=queue.id, address=queue.address.id, paused=queue.paused, added=queue.added,
         acknowledged=queue.acknowledged, dead_lettered=queue.dead_lettered, expired=queue.expired,
@@ -191,7 +192,7 @@ def queue_record(queue: Queue, levels: list[LevelRecord], total: int) -> QueueRe
 
 
 def _attributes(definition: Detail, kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the attributes of a definition as the fields of a record have them."""
+    """Return the attributes of a definition in the form of the fields of a record."""
     fields = set(kind.__struct_fields__)
     found = msgspec.structs.asdict(definition)
     more = {
@@ -203,7 +204,7 @@ def _attributes(definition: Detail, kind: type[msgspec.Struct]) -> dict[str, Any
 def definition_of(
     kind: type[_D], record: AddressRecord | QueueRecord, texts: SharedTexts, name: str = ""
 ) -> _D:
-    """Return the definition that a record has; see `definition_in`. Raises IndexDamaged."""
+    """Return the definition in a record; see `definition_in`. Raises IndexDamaged."""
     found = kind(*_OWN_ATTRIBUTES[kind](record))
     if record.more:
         try:
@@ -217,7 +218,8 @@ def definition_of(
 
 
 def _own_attributes(kind: type[Detail], record: type[msgspec.Struct]) -> Callable[[Any], Any]:
-    """How to read off a record the first attributes of a definition, which it has as fields."""
+    """Return how to read from a record the first attributes of a definition, which are its
+    fields."""
     return attrgetter(
         *(name for name in kind.__struct_fields__ if name in record.__struct_fields__)
     )
@@ -230,14 +232,14 @@ _OWN_ATTRIBUTES: Final = {
 
 
 def connection_record(connection: Connection) -> ConnectionRecord:
-    """Describe a connection."""
+    """Build the record of a connection."""
     return ConnectionRecord(
         connection.id, connection.protocol, connection.peer, connection.user, connection.client_id
     )
 
 
 def consumer_record(consumer: Consumer) -> ConsumerRecord:
-    """Describe a consumer, with the ids of what it has in flight."""
+    """Build the record of a consumer, with the ids of its deliveries in flight."""
     in_flight = b"".join([number.to_bytes(8, "little") for number in consumer.unacked])
     return ConsumerRecord(
         consumer.id, consumer.connection_id, consumer.queue.id, consumer.subscription,
@@ -246,7 +248,7 @@ def consumer_record(consumer: Consumer) -> ConsumerRecord:
 
 
 def settings_record(state: State) -> SettingsRecord:
-    """Describe what there is once."""
+    """Build the record of values that exist once."""
     return SettingsRecord(
         state.settings.to_dict(), state.journal_non_persistent, state.next_address,
         state.next_queue,
@@ -254,7 +256,7 @@ def settings_record(state: State) -> SettingsRecord:
 
 
 def flight_record(entry: Entry) -> FlightRecord:
-    """Describe an entry in flight."""
+    """Build the record of an entry in flight."""
     message = entry.message
     assert entry.consumer is not None
     return FlightRecord(
@@ -264,10 +266,11 @@ def flight_record(entry: Entry) -> FlightRecord:
 
 
 def flags_of(entry: Entry) -> int:
-    """Return the flags by which the index knows an entry: its message's, and its own.
+    """Return the flags of an entry in the index: its message's, and its own.
 
-    What is set aside stands in one level, whatever its priority, which therefore is with the flags:
-    in bits 4 to 7, where others have the format of the content, which then is in bits 8 to 10.
+    Entries that are set aside are in one level, whatever their priority, so their flags include the
+    priority: in bits 4 to 7, where others have the format of the content, which then is in bits 8
+    to 10.
     """
     flags = entry.message.flags | REDELIVERED if entry.redelivered else entry.message.flags
     if entry.level < PRIORITIES:
@@ -277,19 +280,20 @@ def flags_of(entry: Entry) -> int:
 
 
 def priority_of(level: int, flags: int) -> int:
-    """Return the priority of a message that the index has in a level."""
+    """Return the priority of a message from its level and flags in the index."""
     return flags >> ASIDE_SHIFT & ASIDE_MASK if level >= PRIORITIES else level
 
 
 def message_flags(level: int, flags: int) -> int:
-    """Return the flags of a message that the index has in a level."""
+    """Return the flags of a message from its level and flags in the index."""
     if level >= PRIORITIES:
         flags = flags & ASIDE_MASK | flags >> ASIDE_SHIFT & FORMAT
     return flags & MESSAGE_FLAGS
 
 
 def entry_of(message: Message, level: int, delivery_count: int, flags: int, due: int = 0) -> Entry:
-    """Make the entry of a message by what the index knows of it; `flags` as `flags_of` gives."""
+    """Make the entry of a message from its values in the index; `flags` as `flags_of` returns
+    them."""
     entry = Scheduled(message, due) if level == SCHEDULED_LEVEL else Entry(message)
     entry.level = level
     entry.delivery_count = delivery_count
@@ -307,7 +311,7 @@ def ready_entry(
     expires: int,
     due: int = 0,
 ) -> Entry:
-    """Make an entry without content of what the index knows of it."""
+    """Make an entry without content from its values in the index."""
     priority, kept = priority_of(level, flags), message_flags(level, flags)
     message = message_without_content(message_id, address, priority, kept, expires, size)
     return entry_of(message, level, delivery_count, flags, due)

@@ -1,11 +1,11 @@
-"""Making segments ready to leave: what is queued in them, the archive, and the base.
+"""Preparing segments to leave: finding queued messages, the archive, and the base.
 
-Run by the broker in a process with the words WORK DATA LAST_LSN BROKER, because each may take
-minutes, and memory that the broker must not take. WORK is `find` (each line of output is a list of
-places), `weigh` (a list of weights), or `retire`, which reads the URL of the archive from its input
-(a command line could be seen) and says what was left to be carried: it archives nothing unless that
-is 0. It removes nothing. Fault model: it may be killed at any moment and be run again; what is
-wrong is one sentence on the error output and exit code 1.
+Run by the broker in a process with the words WORK DATA LAST_LSN BROKER, because each kind of work
+may take minutes, and memory that the broker must not use. WORK is `find` (each line of output is a
+list of places), `weigh` (a list of weights), or `retire`, which reads the URL of the archive from
+its input (a command line is visible to others) and reports how much was left to be carried: it
+archives nothing unless that is 0. It removes nothing. Fault model: it may be killed at any moment
+and be run again; an error is one sentence on the error output and exit code 1.
 """
 
 import os
@@ -34,13 +34,13 @@ FIND: Final = "find"
 WEIGH: Final = "weigh"
 RETIRE: Final = "retire"
 BATCH_MESSAGES: Final = 200
-"""How many places a line has, about."""
+"""How many places a line has, approximately."""
 NICENESS: Final = 5
-"""The broker goes first, as before the indexer."""
+"""The broker has priority, as it has over the indexer."""
 
 
 def command(work: str, data: Path, last_lsn: int) -> list[str]:
-    """How this process starts such a process."""
+    """The command line that starts this work in a process of its own."""
     words = [work, str(data.absolute()), str(last_lsn), str(os.getpid())]
     return child_command("daybook.paging.retiring", *words)
 
@@ -48,7 +48,7 @@ def command(work: str, data: Path, last_lsn: int) -> list[str]:
 def retire(data: Path, last_lsn: int, archive_url: str) -> int:
     """Archive the segments up to an event, and bring the base up to it, if nothing needs them.
 
-    Return how much does. Raises JournalError, StoreError, BaseDamaged, IndexDamaged,
+    Return how many places need them. Raises JournalError, StoreError, BaseDamaged, IndexDamaged,
     IndexUnwritable and OSError.
     """
     disk = RealDisk(data / JOURNAL)
@@ -76,10 +76,10 @@ def keep(
     *,
     now: int,
 ) -> str:
-    """Keep what the segments up to an event stand for, in the archive first, then in the base.
+    """Save the segments up to an event, in the archive first, then in the base.
 
-    `now` is microseconds since 1970. Return a sentence about a base that was made anew, else
-    nothing. Raises as `retire`.
+    `now` is microseconds since 1970. Return a sentence about a base that was rebuilt, else nothing.
+    Raises as `retire`.
     """
     if archive is not None:
         for name in segment_names(disk):
@@ -108,7 +108,7 @@ def _work(work: str, data: Path, last_lsn: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Be the process; answers its exit code."""
+    """Run the process; return its exit code."""
     work, data, last_lsn, broker = arguments
     if not end_with(int(broker)):
         return 0

@@ -1,11 +1,11 @@
 """The store of the engine: entries from the index, content from its clusters and the journal.
 
-Each answer reads its own view of the last commit, so that no view is held while nothing happens and
-the indexer may reuse pages. A view may be later than `indexed_lsn`, never earlier: what left or
-came meanwhile is known to the queue that asks.
+Each answer reads its own view of the last commit, so that no view is held between calls and the
+indexer may reuse pages. A view may be later than `indexed_lsn`, never earlier: the asking queue
+knows which entries left or came meanwhile.
 
-Fault model: index and journal may be damaged or gone. What does not check out is a StoreError that
-says what to do. Must never know who writes the index, or when entries leave memory.
+Fault model: index and journal may be damaged or missing. Whatever fails a check is a StoreError
+that says what to do. Must never know who writes the index, or when entries leave memory.
 """
 
 import struct
@@ -84,21 +84,21 @@ from daybook.paging.tables import (
 )
 
 MAP_BYTES: Final = 48 * 1024 * 1024
-"""How much of the mapped file may be looked at before it is mapped anew, unless told otherwise."""
+"""How many bytes of the mapped file may be read before it is mapped again, by default."""
 PAGE_TOUCH_BYTES: Final = 4096
-"""What looking at the next page adds to the memory of the process."""
+"""What reading the next page adds to the memory of the process."""
 SEEK_TOUCH_BYTES: Final = 64 * 1024
-"""What going anywhere adds: the kernel maps what lies around it, too."""
+"""What a seek adds: the kernel also maps the surrounding pages."""
 SUM_PAGES: Final = 256
 """How many pages are summed in one view."""
 DUE_PER_PAGE: Final = 64
-"""How many keys of timers lie in a page of LMDB, about."""
+"""How many keys of timers a page of LMDB has, approximately."""
 
 
 class IndexStore:
-    """The tables of an index and the journal that they are of, as `engine.queues.Store`.
+    """The tables of an index and their journal, as `engine.queues.Store`.
 
-    `content` reads the same journal for whoever wants events by LSN. Not to be shared between
+    `content` reads the same journal for callers that need events by LSN. Not to be shared between
     threads.
     """
 
@@ -110,12 +110,11 @@ class IndexStore:
         cache_bytes: int = CACHE_BYTES,
         map_bytes: int = MAP_BYTES,
     ) -> None:
-        """Take tables, which `close` closes; raises StoreError if they cannot be read.
+        """Begin with tables, which `close` closes; raises StoreError if they cannot be read.
 
-        `disk` has the segments. `cache_bytes` bounds decoded blocks and units. When more
-        than `map_bytes` of the tables were looked at they are closed and opened anew to be read, so
-        that they do not count as memory of the process; 0 is never, for tables that are not the
-        store's alone.
+        `disk` has the segments. `cache_bytes` bounds decoded blocks and units. After `map_bytes` of
+        the tables were read they are closed and reopened for reading, so that they do not count as
+        memory of the process; 0 means never, for tables that others use too.
         """
         self._tables = tables
         self._map_bytes: Final = map_bytes
@@ -141,16 +140,16 @@ class IndexStore:
         self.content.close()
 
     def take_notes(self) -> list[str]:
-        """Return sentences for the log: what is damaged and can be done without."""
+        """Return sentences for the log: about damage that the store works around."""
         return self._clusters.take_notes()
 
     @property
     def indexed_lsn(self) -> int:
-        """The LSN whose state the store holds, as `refresh` found it."""
+        """The LSN whose state the store holds, as of the last `refresh`."""
         return self._indexed_lsn
 
     def refresh(self, lsn: int) -> int:
-        """Look how far the index is, at least up to `lsn`; return it. Raises StoreError."""
+        """Read how far the index is, at least up to `lsn`; return it. Raises StoreError."""
         with self._reading() as txn:
             found = self._tables.position(txn)[0]
             self._clusters.know(ranges_of(self._tables, txn))
@@ -169,11 +168,11 @@ class IndexStore:
             self._clusters.know(ranges_of(self._tables, txn))
             state = load_state(self._tables, txn, self, until=self._indexed_lsn)
         if self._map_bytes:
-            # All records were looked at, and are not needed again.
+            # All records were read, and are not needed again.
             self._map_anew()
         return state
 
-    # ---- what the engine asks
+    # ---- for the engine
 
     def load(self, queue: Queue, priority: int, after: int, window: Window) -> Loaded:
         """Return the next ready entries of a level with ids above `after`."""
@@ -187,7 +186,7 @@ class IndexStore:
         return Loaded(self._entries(rows, ids, priority, contents), reached)
 
     def find(self, queue: Queue, message_id: int) -> Entry | None:
-        """Return one entry that is in no flight, without content."""
+        """Return one entry that is not in flight, without content."""
         if message_id in queue.entries or message_id in queue.gone:
             return None
         with self._reading() as txn:
@@ -198,9 +197,10 @@ class IndexStore:
         return None
 
     def fill(self, messages: list[Message]) -> None:
-        """Fetch headers and bodies of messages that have none; raises StoreError.
+        """Fetch the headers and bodies of messages whose content is not resident; raises
+        StoreError.
 
-        What is in a format that this version does not know is a ContentError.
+        An unknown format of content is a ContentError.
         """
         for message in messages:
             try:
@@ -222,16 +222,16 @@ class IndexStore:
             message.resident = True
 
     def where(self, message_ids: list[int]) -> list[int]:
-        """Return the LSNs of the events that have the content of messages."""
+        """Return the LSNs of the events with the content of messages."""
         with self._reading() as txn:
             carried = located(self._tables, txn, message_ids)
         return [carried.get(message_id, message_id) for message_id in message_ids]
 
     def _fetch(self, ids: list[int], carried: dict[int, int]) -> list[Content]:
-        """Content of messages, from where it was carried to."""
+        """Content of messages, from the events that contain it."""
         if not carried:
             return self.content.fetch(ids)
-        # By where it is; what is there twice is damage, and will be found not to be one of them.
+        # By place; if two messages have one place that is damage, and reading it detects that.
         places = sorted((carried.get(message_id, message_id), message_id) for message_id in ids)
         lsns = [lsn for lsn, _ in places]
         order = [message_id for _, message_id in places]
@@ -239,7 +239,7 @@ class IndexStore:
         return [found[message_id] for message_id in ids]
 
     def gap_sum(self, queue: Queue) -> tuple[int, int]:
-        """Return how many entries lie in the queue's gaps, and the sum of their hashes."""
+        """Return how many entries are in the queue's gaps, and the sum of their hashes."""
         count = total = 0
         for priority, gap in queue.gaps():
             if not gap.count:
@@ -289,7 +289,7 @@ class IndexStore:
 
     @contextmanager
     def _reading(self) -> Iterator[Transaction]:
-        """A view of the last commit; raises StoreError for all that is wrong with it."""
+        """A view of the last commit; raises StoreError for everything that is wrong with it."""
         try:
             if 0 < self._map_bytes < self._touched:
                 self._map_anew()
@@ -301,7 +301,8 @@ class IndexStore:
             raise StoreError(str(refusal)) from refusal
 
     def _map_anew(self) -> None:
-        """Let go of the map: what was looked at stays in the memory of the process until then."""
+        """Map the tables again: until then, the pages that were read stay in the memory of the
+        process."""
         self._tables.close()
         self._tables = open_for_reading(self._tables.path)
         self._touched = 0
@@ -309,7 +310,7 @@ class IndexStore:
     def _remedy(self) -> str:
         return (
             f"Stop the broker, delete the directory {self._tables.path}, and start it again: the "
-            "index is then made anew from the journal"
+            "index is then rebuilt from the journal"
         )
 
     def _pages(self, txn: Transaction, queue_id: int, priority: int, after: int) -> Iterator[Rows]:
@@ -320,7 +321,7 @@ class IndexStore:
         start = page_key(queue_id, priority, after + 1)
         more = cursor.set_range(start)
         if not more or cursor.key() != start:
-            # The page before may go on behind `after`.
+            # The page before may extend beyond `after`.
             before = cursor.prev() if more else cursor.last()
             if before and cursor.key().startswith(prefix):
                 first = PAGE_KEY.unpack(cursor.key())[2]
@@ -337,7 +338,8 @@ class IndexStore:
     def _next_rows(
         self, txn: Transaction, queue: Queue, priority: int, after: int, window: Window
     ) -> tuple[Rows, int]:
-        """What fits into a window of the entries of a level that nobody else has, and `reached`."""
+        """Return the entries of a level that fit in a window and only the store has, and
+        `reached`."""
         gap = queue.gap(priority)
         until = gap.until if gap is not None else PAST_ALL
         parts: list[Rows] = []
@@ -348,7 +350,8 @@ class IndexStore:
                 break
             rows = _above(page, after)
             while len(rows.message):
-                # Only what may fit is looked at: a page has many windows, or a part of one.
+                # Only entries that may fit are examined: a page can be many windows, or part of
+                # one.
                 fit = int(rows.size.cumsum(dtype=np.int64).searchsorted(room, "right"))
                 count = max(min(fit, messages), 1)
                 some = _unknown_to(queue, rows.take(slice(0, count)))
@@ -373,7 +376,7 @@ class IndexStore:
         return ready_entry(message_id, priority, *known)
 
     def _gap_rows(self, queue: Queue, priority: int, gap: Gap) -> Iterator[Rows]:
-        """The entries of a gap that only the index has, by many pages at once."""
+        """The entries of a gap that only the index has, many pages at once."""
         after = gap.after
         while after < gap.until:
             found: list[Rows] = []
@@ -389,7 +392,8 @@ class IndexStore:
     # ---- entries
 
     def _contents(self, queue_id: int, ids: list[int], carried: dict[int, int]) -> list[Content]:
-        """Headers and bodies of messages: from clusters what they have, the rest as ever."""
+        """Headers and bodies of messages: from clusters if these have them, otherwise from the
+        journal."""
         found = self._clusters.fetch(queue_id, ids)
         missing = [place for place, content in enumerate(found) if content is None]
         rest = self._fetch([ids[place] for place in missing], carried) if missing else []
@@ -402,7 +406,7 @@ class IndexStore:
     def _entries(
         self, rows: Rows, ids: list[int], level: int, contents: list[Content]
     ) -> list[Entry]:
-        """Make entries of rows and what the journal has of their messages."""
+        """Make entries from rows and the content of their messages."""
         columns = [column.tolist() for column in rows[1:]]
         entries = []
         for message_id, size, address, delivery_count, flags, expires, due, content in zip(
@@ -415,13 +419,13 @@ class IndexStore:
             if message.size != size:
                 self._enlarge(message, size)
             if message.flags & FORMAT and not is_known(message.flags):
-                # This version cannot read the headers: `fill` says so.
+                # This version cannot read the headers: `fill` reports that.
                 message.resident = False
             entries.append(entry_of(message, level, delivery_count, flags, due))
         return entries
 
     def _enlarge(self, message: Message, size: int) -> None:
-        """Make a message large whose own body is not all of it; raises StoreError if it is not."""
+        """Make a message large if its body is in chunks; raises StoreError if it is not."""
         if message.flags & LARGE:
             event = self.content.event(self.where([message.id])[0], message.id)
             detail = decode_detail(event.row[KIND], event.detail)
@@ -435,7 +439,7 @@ class IndexStore:
 
 
 def _bare_entries(rows: Rows, ids: list[int], priority: int) -> list[Entry]:
-    """Make entries of rows, without what the journal has of their messages."""
+    """Make entries from rows, without the content of their messages."""
     columns = [column.tolist() for column in rows[1:]]
     return [
         ready_entry(message_id, priority, *known)
@@ -451,7 +455,7 @@ def _above(rows: Rows, after: int) -> Rows:
 
 
 def _unknown_to(queue: Queue, rows: Rows) -> Rows:
-    """The rows that the queue has neither in memory nor lost since."""
+    """The rows of entries that are not in the queue's memory and have not left since."""
     if queue.transients_from:
         stay = (rows.flags & PERSISTENT != 0) | (rows.message > U64.type(queue.transients_from))
         if not stay.all():
@@ -466,7 +470,7 @@ def _unknown_to(queue: Queue, rows: Rows) -> Rows:
 
 
 def _levels_around(queue: Queue, message_id: int) -> Iterator[int]:
-    """The levels of the gaps that an entry may be in; all, if the queue has no gap."""
+    """The levels of the gaps that may contain an entry; all, if the queue has no gap."""
     gaps = list(queue.gaps())
     if not gaps:
         yield from range(LEVELS)

@@ -1,15 +1,15 @@
-"""Judging the structure of tables without LMDB, which believes it: damage there ends a process.
+"""Checking the structure of tables without LMDB, which trusts it: damage there ends a process.
 
 Data flow: the newer of the two meta pages names the roots; each tree is read level by level, with
 plain reads of the file, many pages at once. Every branch and leaf page must be where it is expected
-and of its kind, its nodes must fill it, keys must ascend and lie between those of the parents, no
-page may be used twice, or be free as well, and all must be counted. What the values of rows hold is
-not looked at: rows prove themselves (`paging.checked`). So the cost is that of the pages with keys,
-not of the entries: a hundredth of the file where these are pages, all of it where they are keys.
+and of the expected kind, its nodes must fill it, keys must ascend and lie between those of the
+parents, no page may be used twice or also be free, and all must be counted. The values of rows are
+not checked: rows have crcs (`paging.checked`). So the cost is that of the pages with keys, not of
+the entries: a hundredth of the file where the values are pages, all of it where they are keys.
 
 The layout is that of LMDB 0.9 (`mdb.c`: MDB_page, MDB_node, MDB_db, MDB_meta), little endian, 64
-bit. Fault model: the file may be anything. No writer may be at work. Must never know what keys and
-values mean, but how long the keys of a table are.
+bit. Fault model: the file may contain anything. No writer may be active. Must never know what keys
+and values mean, except how long the keys of a table are.
 """
 
 import os
@@ -56,11 +56,11 @@ KEY_BYTES: Final[dict[bytes, int]] = {
     LARGE: LARGE_KEY.size,
     IDS: IDS_KEY.size,
 }
-"""How long keys are, of the tables whose keys are all of one length."""
+"""The length of the keys, for tables whose keys all have the same length."""
 
 META: Final = Struct("<IIQQ48s48sQQ")
 """Magic, version, address, size of the map, databases of what is free and of names, last page, id
-of the transaction. It stands behind the header of a page."""
+of the transaction. It follows the header of a page."""
 DATABASE: Final = Struct("<IHHQQQQQ")
 """Size of pages (of the first), flags, depth, pages (branch, leaf, overflow), entries, root."""
 MAGIC: Final = 0xBEEFC0DE
@@ -70,7 +70,7 @@ NODE_BYTES: Final = 8
 PAGE_NUMBER_BYTES: Final = 8
 NO_PAGE: Final = (1 << 64) - 1
 FIRST_PAGE: Final = 2
-"""The pages before have the meta."""
+"""The pages before it are the meta pages."""
 DEPTH_MAX: Final = 32
 KEY_BYTES_MAX: Final = 511
 PAGE_BYTES: Final = frozenset(1 << bits for bits in range(12, 17))
@@ -91,11 +91,11 @@ _Numbers = NDArray[np.int64]
 
 
 class _Wrong(Exception):
-    """What is wrong, to be told with the directory."""
+    """What is wrong; the report adds the directory."""
 
 
 class _Tree(NamedTuple):
-    """What a tree says of itself, and what its keys are: all so long, or (0) of any length."""
+    """The description of a tree, and the length of its keys, 0 if they differ."""
 
     name: str
     depth: int
@@ -110,9 +110,8 @@ class _Tree(NamedTuple):
 
 class _Nodes(NamedTuple):
     """The nodes of pages one after the other, of `counts` of each page; `data` is where it begins.
-
-    `page` is the place of each one's page among those that were read, `low` the size of its data,
-    or the page that it leads to.
+    `page` is the position of each node's page among those that were read, `low` the size of its
+    data, or the page that it leads to.
     """
 
     counts: _Numbers
@@ -124,7 +123,7 @@ class _Nodes(NamedTuple):
 
 
 def check_structure(directory: Path) -> None:
-    """Raise IndexDamaged if LMDB should not look at the tables in a directory; also OSError."""
+    """Raise IndexDamaged if LMDB must not read the tables in a directory; also OSError."""
     path = directory / TABLES
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -136,7 +135,7 @@ def check_structure(directory: Path) -> None:
 
 
 class _File:
-    """A file of LMDB, as its newer meta page has it."""
+    """A file of LMDB, according to its newer meta page."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: Final = descriptor
@@ -180,7 +179,7 @@ class _File:
                 pass
         self._check_free()
 
-    # ---- what is in the trees
+    # ---- the trees
 
     def _tables(self) -> Iterator[tuple[bytes, bytes]]:
         """Name and description of each table."""
@@ -195,7 +194,7 @@ class _File:
                 )
 
     def _check_free(self) -> None:
-        """What is free is no page of a tree, and is so once."""
+        """Free pages belong to no tree, and are listed once."""
         tree = _tree("free pages", self._free, PAGE_NUMBER_BYTES)._replace(ascends=False)
         last = 0
         lists: list[NDArray[np.uint64]] = []
@@ -220,7 +219,7 @@ class _File:
     # ---- walking
 
     def _leaves(self, tree: _Tree) -> Iterator[tuple[_Pages, _Nodes]]:
-        """Check a tree from the top; give its leaf pages and their nodes, some at a time."""
+        """Check a tree from the top; yield its leaf pages and their nodes, some at a time."""
         if tree.root == NO_PAGE:
             if tree.depth or tree.entries:
                 raise _Wrong(f"{tree.name}: it has no root, and {tree.entries} entries")
@@ -257,7 +256,7 @@ class _File:
             some = level[start : start + AT_ONCE]
             pages = self._read(some, tree.name)
             nodes = self._nodes(pages, some, BRANCH, tree)
-            # Where it lists what is free, LMDB takes that for what may be.
+            # In the list of free pages LMDB allows this.
             if int(nodes.counts.min()) < 2 and tree.ascends:
                 raise _Wrong(f"{tree.name}: a page leads to one other alone")
             below.append(nodes.low)
@@ -265,7 +264,7 @@ class _File:
             listed = enumerate(_listed(nodes))
             for at, (page, key, length, _, _) in listed:
                 if at in firsts:
-                    # The first key of a branch is not looked at: its parent has it.
+                    # The first key of a branch is not checked: its parent has it.
                     least.append(bounds[start + page])
                 else:
                     least.append(pages[page, key : key + length].tobytes())
@@ -292,7 +291,7 @@ class _File:
         return pages
 
     def _use(self, numbers: _Numbers, name: str) -> None:
-        """Note that pages are used; raises _Wrong if one is twice, or is none."""
+        """Record that pages are used; raises _Wrong if one is used twice, or does not exist."""
         if not len(numbers):
             return
         if int(numbers.min()) < FIRST_PAGE or int(numbers.max()) > self._last:
@@ -302,7 +301,7 @@ class _File:
         self._used[numbers] = True
 
     def _nodes(self, pages: _Pages, numbers: _Numbers, kind: int, tree: _Tree) -> _Nodes:
-        """Check the heads of pages, and that their nodes fill them; return all nodes."""
+        """Check the headers of pages, and that their nodes fill them; return all nodes."""
         size = self._page_bytes
         words = pages.view("<u2")
         own = pages[:, :8].copy().view("<u8").reshape(-1)
@@ -343,7 +342,7 @@ class _File:
         return _Nodes(counts, page, at + NODE_BYTES, key_bytes, flags, low)
 
     def _check_big(self, pages: _Pages, nodes: _Nodes, walk: "_Leaves") -> None:
-        """Values with pages of their own have them where there are such."""
+        """Check that values with pages of their own are on pages that exist."""
         big = np.flatnonzero(nodes.flags & BIG)
         if not len(big):
             return
@@ -360,7 +359,7 @@ class _File:
 
 
 class _Leaves:
-    """What was seen of the leaf pages of a tree, from the first to the last."""
+    """The part of the leaf pages of a tree that was read so far, from the first on."""
 
     def __init__(self, tree: _Tree, bounds: list[bytes]) -> None:
         self.tree: Final = tree
@@ -370,7 +369,7 @@ class _Leaves:
         self.overflows = 0
 
     def check(self, pages: _Pages, nodes: _Nodes, start: int) -> None:
-        """Check that keys ascend, and are where their parents say; `start` is the first page."""
+        """Check that keys ascend, and agree with their parents; `start` is the first page."""
         self.entries += len(nodes.page)
         if not self.tree.ascends:
             return
@@ -389,18 +388,18 @@ class _Leaves:
 
 
 def _windows(pages: _Pages, kind: "np.dtype[Any]") -> NDArray[Any]:
-    """What could begin at each byte of pages, read as this."""
+    """What could begin at each byte of pages, read as this type."""
     count = pages.size - kind.itemsize + 1
     return np.ndarray((count,), kind, pages.reshape(-1).data, strides=(1,))
 
 
 def _padded(key: bytes, width: int) -> bytes:
-    """A key as it was: numpy takes zeros at the end of a string for nothing."""
+    """The original key: numpy drops zeros at the end of a string."""
     return key.ljust(width, b"\0")
 
 
 def _keys(pages: _Pages, nodes: _Nodes, key_bytes: int) -> NDArray[np.bytes_]:
-    """All keys, to be compared."""
+    """All keys, for comparison."""
     if key_bytes:
         keys: NDArray[np.bytes_] = _windows(pages, np.dtype(f"S{key_bytes}"))[
             nodes.page * pages.shape[1] + nodes.key
@@ -424,7 +423,7 @@ def _tree(name: str, described: Sequence[int], key_bytes: int) -> _Tree:
 
 
 def _free_list(data: bytes) -> NDArray[np.uint64]:
-    """Take a list of free pages apart: their number, and the pages, which descend."""
+    """Parse a list of free pages: their number, and the pages, in descending order."""
     if len(data) < 8 or len(data) % 8:
         raise _Wrong(f"a list of free pages has {len(data)} bytes")
     numbers = np.frombuffer(data, "<u8")

@@ -1,8 +1,8 @@
-"""What segments still hold that is queued: to be carried forward before they can leave.
+"""Finding the queued messages in segments: they must be carried forward before the segments leave.
 
-Reads the index and the journal, and changes nothing. A whole survey in one view is proof: an id
-never comes back into a queue that it left, and content that was carried stays where it is. Must
-never know who carries, or when.
+Reads the index and the journal, and changes nothing. A whole survey in one view is a proof: an id
+never returns to a queue that it left, and content that was carried stays where it is. Must never
+know who carries, or when.
 """
 
 from array import array
@@ -53,9 +53,9 @@ CACHE_BYTES: Final = 4 * 1024 * 1024
 
 
 class Place(NamedTuple):
-    """A queued message, the event that has its content, and the first event that it needs.
+    """A queued message, the event with its content, and the first event that it needs.
 
-    `size` is that of the engine: headers, body and what a message costs beside.
+    `size` is that of the engine: headers, body and overhead.
     """
 
     message: int
@@ -68,7 +68,7 @@ class Place(NamedTuple):
 
 
 class Position(NamedTuple):
-    """How far a search of the pages has come: the key of a page."""
+    """How far a search of the pages has got: the key of a page."""
 
     queue: int = 0
     level: int = 0
@@ -76,7 +76,7 @@ class Position(NamedTuple):
 
 
 class Weight(NamedTuple):
-    """A segment, the bytes of it that are still queued, and all that it has, uncompressed."""
+    """A segment, its bytes that are still queued, and all its bytes, uncompressed."""
 
     first_lsn: int
     queued_bytes: int
@@ -84,10 +84,10 @@ class Weight(NamedTuple):
 
 
 class Survey:
-    """The index and the journal of a data directory, to be asked what must be carried."""
+    """Finds in the index and the journal of a data directory what must be carried."""
 
     def __init__(self, disk: Disk, tables: Tables, last_lsn: int) -> None:
-        """Take tables, which `close` closes; `last_lsn` is the last event that is to leave."""
+        """Take tables, which `close` closes; `last_lsn` is the last event that shall leave."""
         self._last_lsn: Final = last_lsn
         self._disk: Final = disk
         self._begins: Final = first_lsn_of(disk)
@@ -105,9 +105,10 @@ class Survey:
         self._tables.close()
 
     def batches(self, limit: int) -> Iterator[list[Place]]:
-        """All that must be carried, about `limit` at a time, each batch as of its own moment.
+        """Yield what must be carried, about `limit` places at a time; each batch is a view of its
+        own moment.
 
-        A message in several queues comes several times. Raises IndexDamaged and StoreError.
+        A message in several queues occurs several times. Raises IndexDamaged and StoreError.
         """
         position: Position | None = Position()
         while position is not None:
@@ -120,7 +121,7 @@ class Survey:
             yield rest[start : start + limit]
 
     def count(self) -> int:
-        """How many places there are at one moment; 0 proves that the segments can be done without.
+        """How many places there are at one moment; 0 proves that the segments are not needed.
 
         Raises IndexDamaged and StoreError.
         """
@@ -147,7 +148,7 @@ class Survey:
         ]
 
     def _bytes_of(self, name: str) -> int:
-        """Rows and heaps of a sealed segment, uncompressed; of a damaged one what is stored."""
+        """Rows and heaps of a sealed segment, uncompressed; for a damaged one its stored bytes."""
         segment = open_segment(self._disk, name)
         try:
             entries = segment.footer().entries()
@@ -171,7 +172,7 @@ class Survey:
     def _in_pages(
         self, txn: Transaction, start: Position, limit: int
     ) -> tuple[list[Place], Position | None]:
-        """Ready messages from a position on, and where to go on, None after the last page."""
+        """Ready messages from a position on, and where to continue, None after the last page."""
         found: list[Place] = []
         cursor = txn.cursor(self._tables.db(PAGES))
         more = cursor.set_range(PAGE_KEY.pack(*start))
@@ -180,7 +181,7 @@ class Survey:
             if len(found) >= limit:
                 return found, Position(queue_id, level, first)
             if first > self._last_lsn:
-                # The rest of the level is later still.
+                # The rest of the level is even later.
                 more = cursor.set_range(PAGE_KEY.pack(queue_id, level + 1, 0))
                 continue
             rows = pages.decode(cursor.value(), queue_id, first)
@@ -226,11 +227,12 @@ class Survey:
                 )
 
     def _large(self, txn: Transaction) -> Iterator[Place]:
-        """Large messages that begin in the segments and were routed, or carried, behind them."""
+        """Large messages that begin in the segments and whose Routed or Carried event is behind
+        them."""
         for first, message_id in large_from(self._tables, txn, self._last_lsn):
             lsn = located(self._tables, txn, [message_id]).get(message_id, message_id)
             if lsn <= self._last_lsn or first < self._begins:
-                # The events that are asked for, or chunks that left before: they are lost.
+                # The requested events, or chunks that left before: they are lost.
                 continue
             detail = self._detail(lsn, message_id)
             if detail.chunks[:1] != (first,):
@@ -258,7 +260,7 @@ class Survey:
         return (ID_KEY.unpack(key)[0] for key, _ in txn.rows(self._tables.db(QUEUES)))
 
     def _is_queued(self, txn: Transaction, queue_id: int, priority: int, message_id: int) -> bool:
-        """Whether a queue has a message, wherever it is."""
+        """Whether a queue has a message, in whatever state."""
         flight = txn.get(FLIGHT_KEY.pack(queue_id, message_id), db=self._tables.db(FLIGHTS))
         levels = (priority, *range(PRIORITIES, LEVELS))
         return flight is not None or any(

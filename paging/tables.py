@@ -1,10 +1,10 @@
-"""The tables of the index: one LMDB environment, its keys, and what can be wrong with it.
+"""The tables of the index: one LMDB environment, its keys, and the errors it can have.
 
-Everything in it is derived from the journal. Fault model: a commit is synchronous, and whole or
-not there; a full or read-only disk makes a commit fail and leaves the one before untouched; the
-files may have been cut, overwritten or deleted while nobody looked. Every row is checked where it
-is read (`paging.checked`); the structure around the rows, damage of which may end the process, is
-judged before anybody opens tables (`paging.structure`). Must never know what the values mean
+Everything in it is derived from the journal. Fault model: a commit is synchronous, and complete or
+absent; a full or read-only disk makes a commit fail and leaves the one before untouched; the files
+may have been cut, overwritten or deleted while they were closed. Every row is checked where it is
+read (`paging.checked`); the structure around the rows, damage of which may end the process, is
+checked before tables are opened (`paging.structure`). Must never know what the values mean
 (`paging.pages`, `paging.records`).
 """
 
@@ -22,20 +22,20 @@ from daybook.errors import DaybookError
 from daybook.journal.data_directory import TABLES, TABLES_LOCK
 from daybook.journal.disk import sync_directory
 from daybook.journal.spares import OUT_OF_DESCRIPTORS, SPARES
-from daybook.paging.checked import IndexDamaged as IndexDamaged  # noqa: PLC0414 (for who opens tables)
+from daybook.paging.checked import IndexDamaged as IndexDamaged  # noqa: PLC0414 (for callers that open tables)
 from daybook.paging.checked import Table, Transaction
 
 FORMAT: Final = 3
-"""Number of the format of keys and values; an index of another one is made anew."""
+"""Number of the format of keys and values; an index of another format is rebuilt."""
 
 LOCK_FILE_BYTES: Final = 8192
-"""What LMDB takes for 126 readers."""
+"""The size of LMDB's lock file for 126 readers."""
 MAP_BYTES_MIN: Final = 16 * 1024 * 1024
 """Size of a new map; it doubles when a transaction does not fit."""
 
 ROOM_BYTES_MIN: Final = 8 * 1024 * 1024
 ROOM_BYTES_PER_EVENT: Final = 128
-"""Room in the map that is made before a batch; a batch that needs more is done again."""
+"""Room in the map that is reserved before a batch; a batch that needs more is repeated."""
 
 META: Final = b"meta"
 ADDRESSES: Final = b"addresses"
@@ -46,7 +46,7 @@ SETTINGS: Final = b"settings"
 PAGES: Final = b"pages"
 FLIGHTS: Final = b"flights"
 TIMERS: Final = b"expiring"
-"""The name is from when messages that expire were all that had to wait."""
+"""The name is older than other timers: only expiries were listed then."""
 BLOCKS: Final = b"blocks"
 CLUSTERS: Final = b"clusters"
 CARRIED: Final = b"carried"
@@ -65,7 +65,7 @@ PAGE_KEY: Final = Struct(">QBQ")
 """Queue id, level, id of the first message of the page."""
 
 LEVEL_KEY: Final = Struct(">QB")
-"""What the keys of all pages of a level begin with: queue id, level."""
+"""The prefix of the keys of all pages of a level: queue id, level."""
 
 FLIGHT_KEY: Final = Struct(">QQ")
 """Queue id, message id."""
@@ -99,7 +99,7 @@ _META_ROWS: Final = 3
 _FORMAT_VALUE: Final = Struct("<I")
 _T = TypeVar("_T")
 
-# What LMDB says when the structure of the file cannot be right.
+# The errors of LMDB for an impossible structure of the file.
 _DAMAGE: Final = (
     lmdb.CorruptedError,
     lmdb.PageNotFoundError,
@@ -116,11 +116,13 @@ _DAMAGE: Final = (
 
 
 class IndexUnwritable(DaybookError):
-    """The index cannot be written now: the disk is full or read-only. What is committed stays."""
+    """The index cannot be written now: the disk is full or read-only. Commits made before
+    remain."""
 
 
 def level_of(level: int) -> int:
-    """Number of a level in keys, and back: the highest priority comes first, what is held last."""
+    """Number of a level in keys, and back: the highest priority comes first, held and scheduled
+    entries last."""
     return (9 - level) & 15
 
 
@@ -131,7 +133,7 @@ def timer_key(reason: int, timer: Due) -> bytes:
 
 
 def timer_of(key: bytes) -> tuple[int, Due]:
-    """Reason and timer that a key stands for."""
+    """Return the reason and the timer of a key."""
     time, message_id, queue_id = TIMER_KEY.unpack(key)
     return time >> _REASON_SHIFT, (time & _TIME_MASK, message_id, queue_id)
 
@@ -142,7 +144,7 @@ def page_key(queue_id: int, level: int, first: int) -> bytes:
 
 
 def level_prefix(queue_id: int, level: int) -> bytes:
-    """What the keys of all pages of a level begin with."""
+    """The prefix of the keys of all pages of a level."""
     return LEVEL_KEY.pack(queue_id, level_of(level))
 
 
@@ -154,12 +156,12 @@ UNREADABLE: Final = (
     lmdb.ReadersFullError,
     lmdb.ReadonlyError,
 )
-"""What says nothing about the tables; all else that LMDB may refuse follows from what is there."""
+"""Errors that say nothing about the tables; all others that LMDB raises are caused by the file."""
 
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn what LMDB raises into IndexDamaged and IndexUnwritable.
+    """Turn the exceptions of LMDB into IndexDamaged and IndexUnwritable.
 
     MapFullError and MapResizedError pass: they say that the map must grow.
     """
@@ -186,7 +188,7 @@ class Tables:
     """
 
     def __init__(self, path: Path, env: lmdb.Environment, *, readonly: bool) -> None:
-        """Take an environment that `open_for_writing` or `open_for_reading` opened."""
+        """Begin with an environment that `open_for_writing` or `open_for_reading` opened."""
         self.path: Final = path
         self._env: Final = env
         self._dbs: Final = {
@@ -194,7 +196,7 @@ class Tables:
         }
 
     def db(self, name: bytes) -> Table:
-        """A table, to be given to the methods of a transaction."""
+        """Return a table, to be passed to the methods of a transaction."""
         return self._dbs[name]
 
     def close(self) -> None:
@@ -207,7 +209,7 @@ class Tables:
     def read(self) -> Iterator[Transaction]:
         """A view of the last commit. Raises IndexDamaged and IndexUnwritable.
 
-        Not to be held for long: what it sees cannot be reused by the writer.
+        Not to be held for long: the writer cannot reuse the pages that it sees.
         """
         with translated(self.path):
             try:
@@ -222,7 +224,8 @@ class Tables:
                 txn.abort()
 
     def write(self, work: Callable[[Transaction], _T]) -> _T:
-        """Do work in one transaction and commit it; grows the map and does it again if need be.
+        """Do work in one transaction and commit it; if the map is too small, grow it and repeat the
+        work.
 
         So `work` must be repeatable. If anything is raised, nothing is written. Raises
         IndexDamaged and IndexUnwritable.
@@ -241,17 +244,17 @@ class Tables:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that the map has left, without what may be reused in it."""
+        """Bytes that the map has left, without reusable pages in it."""
         info = self._env.info()
         return int(info["map_size"]) - (int(info["last_pgno"]) + 1) * self._page_bytes()
 
     def make_room(self, events: int) -> None:
-        """Grow the map before so many events are folded, so that it need not be done twice."""
+        """Grow the map before so many events are folded, so that the work need not be repeated."""
         while self.free_bytes < ROOM_BYTES_MIN + events * ROOM_BYTES_PER_EVENT:
             self.grow()
 
     def copy_to(self, directory: Path) -> None:
-        """Put a compact copy of the last commit into a directory that is there and empty.
+        """Write a compact copy of the last commit into an existing, empty directory.
 
         Raises IndexDamaged and IndexUnwritable.
         """
@@ -266,7 +269,8 @@ class Tables:
         return int(self._env.stat()["psize"])
 
     def _extend(self) -> None:
-        """Make the file as long as LMDB takes it for: pages at its end may never be written."""
+        """Extend the file to the length that LMDB assumes: pages at its end may never be
+        written."""
         file = self.path / TABLES
         wanted = (int(self._env.info()["last_pgno"]) + 1) * self._page_bytes()
         if file.stat().st_size < wanted:
@@ -289,7 +293,7 @@ class Tables:
         return lsn, block_hash, time
 
     def set_position(self, txn: Transaction, lsn: int, block_hash: bytes, time: int) -> None:
-        """Say up to where everything is indexed; `time` is microseconds since 1970."""
+        """Record up to which event everything is indexed; `time` is microseconds since 1970."""
         txn.put(POSITION_KEY, POSITION_VALUE.pack(lsn, block_hash, time), db=self.db(META))
 
     def data_id(self, txn: Transaction) -> bytes:
@@ -310,7 +314,7 @@ def open_for_writing(path: Path, data_id: bytes) -> Tables:
         is_new = not (path / TABLES).exists()
         tables = Tables(path, _environment(path, readonly=False), readonly=False)
         if is_new:
-            # Commits sync the file, and not its name: a power cut could take the whole index.
+            # Commits sync the file, but not its name: a power cut could lose the whole index.
             sync_directory(path)
             sync_directory(path.parent)
     try:
@@ -322,7 +326,8 @@ def open_for_writing(path: Path, data_id: bytes) -> Tables:
 
 
 def open_for_reading(path: Path, data_id: bytes | None = None) -> Tables:
-    """Open the tables of another process to read them; `data_id` is whose they must be.
+    """Open the tables of another process to read them; `data_id` is the journal they must belong
+    to.
 
     Raises IndexDamaged (also if there are none) and IndexUnwritable.
     """
@@ -356,7 +361,7 @@ def _environment(path: Path, *, readonly: bool) -> lmdb.Environment:
         wanted = (int(env.info()["last_pgno"]) + 1) * int(env.stat()["psize"])
         length = file.stat().st_size
         if length < wanted:
-            # Looking at what is missing would end the process.
+            # Reading the missing part would end the process.
             raise IndexDamaged(
                 f"the index in {path} is damaged: {TABLES} has {length} bytes of {wanted}"
             )
@@ -367,7 +372,7 @@ def _environment(path: Path, *, readonly: bool) -> lmdb.Environment:
 
 
 def _reserve_lock(path: Path) -> None:
-    """Give LMDB's file of locks its room. It is mapped: without room, whoever looks at it dies."""
+    """Allocate LMDB's lock file. It is mapped: without disk space, a process that reads it dies."""
     descriptor = os.open(path / TABLES_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(descriptor, 0, LOCK_FILE_BYTES)
@@ -396,7 +401,7 @@ def _lmdb(path: Path, map_bytes: int, *, readonly: bool) -> lmdb.Environment:
 
 
 def _begin(tables: Tables, txn: Transaction, data_id: bytes) -> None:
-    """Write down format and data id of new tables, check them in others."""
+    """Write format and data id into new tables, or check them."""
     meta = tables.db(META)
     if not txn.count(meta):
         txn.put(FORMAT_KEY, _FORMAT_VALUE.pack(FORMAT), db=meta)
@@ -408,7 +413,7 @@ def _check(tables: Tables, txn: Transaction, data_id: bytes | None) -> None:
     meta = tables.db(META)
     row = txn.as_stored(FORMAT_KEY, db=meta)
     if row is None or len(row) == _FORMAT_VALUE.size:
-        # What was written before rows had crcs.
+        # From before rows had crcs.
         raise IndexDamaged(f"the index in {tables.path} is not of format {FORMAT}")
     if txn.get(FORMAT_KEY, db=meta) != _FORMAT_VALUE.pack(FORMAT):
         raise IndexDamaged(f"the index in {tables.path} is not of format {FORMAT}")

@@ -1,10 +1,11 @@
-"""Tables of formats 1 and 2 as tables of this format: for a base, which cannot be derived again.
+"""Converts tables of formats 1 and 2 to the current format: for a base, which cannot be derived
+again.
 
-In format 1 only some tables had crcs, of their values alone: the value of such a row began with
-one. In format 2 every row has the crc of today. In both the keys have four bytes for an id of a
-queue or address, and not eight. Crcs are proven here once more; what is taken over is otherwise
-believed, because a base is read only after its SHA-256 was. Changes a copy, in place. Must never
-know what the values of rows mean.
+In format 1 only some tables had crcs, for their values alone: the value of such a row began with
+one. In format 2 every row has the crc of the current format. In both the keys have four bytes for
+an id of a queue or address, not eight. Crcs are checked once more here; otherwise the rows are
+trusted, because a base is read only after a check of its SHA-256. Changes a copy, in place. Must
+never know what the values of rows mean.
 """
 
 import shutil
@@ -41,11 +42,11 @@ from daybook.paging.tables import (
 )
 
 FIRST: Final = Struct("<I").pack(1)
-"""What tables of format 1 say of their format."""
+"""The format number in tables of format 1."""
 SECOND: Final = Struct("<I").pack(2)
-"""What tables of format 2 say of theirs, behind the crc of the row."""
+"""The format number in tables of format 2, after the crc of the row."""
 UPPER: Final = bytes(4)
-"""The upper bytes of an id that had four."""
+"""The upper bytes of an id of four bytes."""
 ID_PLACES: Final = {PAGES: 0, FLIGHTS: 0, IDS: 0, TIMERS: 16}
 """Where the keys of these tables have an id of four bytes."""
 WITH_CRCS: Final = frozenset(
@@ -59,7 +60,7 @@ _Row = tuple[bytes, bytes]
 
 
 def upgrade(directory: Path) -> bool:
-    """Make older tables in a directory those of today; answers whether they were older.
+    """Convert older tables in a directory to the current format; return whether they were older.
 
     All others stay as they are. Raises IndexDamaged and IndexUnwritable.
     """
@@ -90,7 +91,7 @@ def upgrade(directory: Path) -> bool:
 
 
 def _rewrite(directory: Path, data_id: bytes, found: dict[bytes, Iterator[_Row]]) -> None:
-    """Make tables with these rows."""
+    """Create tables with these rows."""
     tables = open_for_writing(directory, data_id)
     try:
         for name, rows in found.items():
@@ -101,7 +102,7 @@ def _rewrite(directory: Path, data_id: bytes, found: dict[bytes, Iterator[_Row]]
 
 
 def _key(name: bytes, key: bytes) -> bytes:
-    """The key of today for one with an id of four bytes."""
+    """The current key for one with an id of four bytes."""
     place = ID_PLACES.get(name)
     return key if place is None else key[:place] + UPPER + key[place:]
 
@@ -114,14 +115,14 @@ def _second_rows(
     for key, row in txn.cursor(table.dbi):
         value = unpacked(table, bytes(key), bytes(row))
         if name != META or key != FORMAT_KEY:
-            # New tables have their own.
+            # New tables have crcs of their own.
             yield _key(name, bytes(key)), value
 
 
 def _first_rows(
     directory: Path, env: lmdb.Environment, txn: lmdb.Transaction, name: bytes
 ) -> Iterator[_Row]:
-    """Key and value of all rows of a table of format 1; of one that is missing there are none."""
+    """Key and value of all rows of a table of format 1; none if the table is missing."""
     try:
         table = env.open_db(name, txn, create=False)
     except lmdb.NotFoundError:
@@ -135,7 +136,7 @@ def _first_rows(
                     f"the crc of a row of table '{name.decode()}' of format 1 does not fit"
                 )
         if name == META and key == FORMAT_KEY:
-            # New tables have their own.
+            # New tables have crcs of their own.
             continue
         if name == META and key == POSITION_KEY:
             value = value[: POSITION_VALUE.size]

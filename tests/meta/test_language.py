@@ -9,7 +9,7 @@ LEFT = {
     "engine": 0,
     "history": 0,
     "journal": 0,
-    "paging": 47,
+    "paging": 0,
     "pipeline": 0,
     "protocols": 0,
     "recovery": 0,

@@ -95,7 +95,7 @@ def test_a_damaged_base_is_made_anew_from_the_index(leaving: Leaving, tmp_path: 
     expected = leaving.index()
     last = leaving.world.broker.lsn
     said = advance(base_of(leaving), leaving.disk, DATA_ID, last, leaving.data / "index")
-    assert "It was made anew" in said
+    assert "It was rebuilt" in said
     assert restore(base_of(leaving), DATA_ID, tmp_path / "i", last + 1) == last
     with closing(Index(tmp_path / "i", DATA_ID)) as index:
         assert index.digest() == expected
@@ -163,7 +163,7 @@ def test_a_damaged_base_that_is_far_enough_is_made_anew(leaving: Leaving, tmp_pa
     said = advance(
         base_of(leaving), leaving.disk, DATA_ID, leaving.removed_lsn, leaving.data / "index"
     )
-    assert "It was made anew" in said
+    assert "It was rebuilt" in said
     assert restore(base_of(leaving), DATA_ID, tmp_path / "i", leaving.removed_lsn + 1)
 
 

@@ -138,7 +138,7 @@ def test_a_process_apart_says_what_is_wrong(tmp_path: Path) -> None:
 def test_a_process_apart_may_die(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     died = subprocess.CompletedProcess([], -signal.SIGBUS, "", "")
     monkeypatch.setattr(judging.subprocess, "run", lambda *a, **k: died)
-    assert check_apart(tmp_path).endswith("who reads it dies (exit code -7)")
+    assert check_apart(tmp_path).endswith("the process that reads it dies (exit code -7)")
 
 
 def test_a_process_apart_that_could_not_look_has_found_nothing(

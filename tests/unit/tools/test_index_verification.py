@@ -156,7 +156,7 @@ def test_a_cluster_with_other_content_is_told(leaving: Leaving) -> None:
             leaving.world.send(f"mixed.{number % 3}", b"%d" % number * 50, routing_type="anycast")
         leaving.write()
     verdict = proven(leaving)
-    assert "has what the journal has not" in verdict.wrong[0]
+    assert "contains something that the journal does not" in verdict.wrong[0]
 
 
 def test_the_command_says_where_the_index_is(leaving: Leaving) -> None:
