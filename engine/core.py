@@ -45,7 +45,7 @@ PACK: Final = ROW_STRUCT.pack
 PACK_BARE: Final = BARE_STRUCT.pack
 DELIVERY_COUNT_MAX: Final = 65_535
 LSNS_RESERVED: Final = 16_384
-"""How far behind the last durable LSN an event may be whose LSN clients may learn before it is
+"""How far after the last durable LSN an event may be whose LSN clients may learn before it is
 durable (ADR 23)."""
 
 

@@ -63,11 +63,9 @@ def has_room(core: Core, address: Address) -> bool:
 
 
 def check(core: Core, connection: int, name: str, address: Address | None) -> Refusal | None:
-    """Return why a send to an address, which need not exist, is refused now; None if it is
-    accepted.
+    """Return why a send to an address, which need not exist, is refused now; None if it is not.
 
-    A connection refused with BLOCKED waits in line from then on, until one of its sends is
-    accepted.
+    A connection refused with BLOCKED waits in line from then on, until a send of it is not refused.
     """
     full = _find_full(core, name, address)
     if full is not None and full.policy == FAIL:
@@ -115,7 +113,7 @@ def check_together(
 
 
 def enter(core: Core, address: Address) -> int:
-    """Prepare for a message that was accepted; return why it must be dropped, 0 if it is routed.
+    """Prepare for a message that was not refused; return why it must be dropped, 0 if it is not.
 
     If the address is full and its policy is PAGE, it begins to page.
     """

@@ -188,7 +188,7 @@ def _send_on_demand(core: Core, command: Send) -> int | Refusal:
 
 
 def _send_or_drop(core: Core, command: Send, address: Address, queue: Queue | None) -> int:
-    """Route a message that was accepted, unless there is no room for it."""
+    """Route a message that was not refused, unless there is no room for it."""
     reason = limits.enter(core, address) if address.guarded else 0
     if reason:
         return _drop(core, command, address, _flags(core, command, address), reason)

@@ -1,7 +1,7 @@
 """Commands about the broker of a data directory: queues, addresses, browse, settings.
 
-They ask the running broker over its control socket. When none runs, what only reads is answered
-from a fold of the journal, and says so on standard error.
+They ask the running broker over its control socket. If no broker runs, reading commands fold the
+journal instead, and report that on standard error.
 """
 
 from collections.abc import Callable
@@ -70,7 +70,7 @@ ADDRESS_COLUMNS: Final = (
 MORE_ADDRESS_COLUMNS: Final = (
     "remembered_ids", "max_size_bytes", "max_size_messages", "auto_created",
 )  # fmt: skip
-"""What a narrow terminal does without."""
+"""The columns that a narrow terminal may omit."""
 MODES: Final = ("anycast", "multicast")
 
 
@@ -104,7 +104,7 @@ def look(
 def look_at_all(
     data: Path, what: str, page_of: Callable[..., dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """All rows of something that the broker lists by pages, else those of the journal."""
+    """Return all rows that the broker lists in pages; without a broker, those of the journal."""
     rows: list[dict[str, Any]] = []
     offset: int | None = 0
     while offset is not None:
@@ -119,9 +119,9 @@ def look_at_all(
 
 
 def change(data: Path, done: str, as_json: bool, **request: Any) -> None:
-    """Ask the running broker for a change, and say that it is done.
+    """Ask the running broker for a change, and print a line about it.
 
-    In `done`, `{removed}` or `{released}` is where it says of how many messages that is.
+    In `done`, `{removed}` or `{released}` is replaced by the number of messages.
     """
     answer = _request(data, request)
     if answer is None:
@@ -149,14 +149,14 @@ def _counted(count: int | None, what: str) -> str:
 
 @click.group(cls=Commands)
 def queue() -> None:
-    """Look at queues and change them."""
+    """Show queues and change them."""
 
 
 @queue.command("list")
 @data_option
 @json_option
 def queue_list(data: Path, as_json: bool) -> None:
-    """List all queues with what is in them and what went through."""
+    """List all queues with their contents and counters."""
     rows = look_at_all(data, "queues", views.queues)
     show_rows(QUEUE_COLUMNS, rows, MORE_QUEUE_COLUMNS, as_json=as_json)
 
@@ -184,7 +184,7 @@ def show_rows(
 
 
 def heading(column: str) -> str:
-    """The name of a column as it stands above it."""
+    """The heading of a column."""
     return column.replace("_", " ")
 
 
@@ -204,7 +204,7 @@ def _cell(value: Any) -> Any:
 def queue_create(
     name: str, address: str, if_missing: bool, data: Path, as_json: bool, **attributes: Any
 ) -> None:
-    """Create a queue, and its address if need be."""
+    """Create a queue, and its address if that does not exist."""
     definition = QueueDefinition(name=name, **attributes)
     change(
         data, f"created queue '{name}'", as_json, if_missing=if_missing, do="create-queue",
@@ -230,7 +230,7 @@ def queue_delete(name: str, force: bool, data: Path, as_json: bool) -> None:
 @data_option
 @json_option
 def queue_purge(name: str, data: Path, as_json: bool) -> None:
-    """Remove everything from a queue that is not in flight."""
+    """Remove all messages from a queue that are not in flight."""
     change(data, f"purged queue '{name}'{{removed}}", as_json, do="purge-queue", queue=name)
 
 
@@ -239,7 +239,7 @@ def queue_purge(name: str, data: Path, as_json: bool) -> None:
 @data_option
 @json_option
 def queue_release(name: str, data: Path, as_json: bool) -> None:
-    """Deliver again what is held because it had nowhere to go."""
+    """Deliver messages again that are held because they had nowhere to go."""
     done = f"released queue '{name}'{{released}}"
     change(data, done, as_json, do="release-queue", queue=name)
 
@@ -258,13 +258,13 @@ def queue_pause(name: str, data: Path, as_json: bool) -> None:
 @data_option
 @json_option
 def queue_resume(name: str, data: Path, as_json: bool) -> None:
-    """Deliver again from a queue."""
+    """Resume delivering from a queue."""
     change(data, f"resumed queue '{name}'", as_json, do="resume-queue", queue=name)
 
 
 @click.group(cls=Commands)
 def address() -> None:
-    """Look at addresses and change them."""
+    """Show addresses and change them."""
 
 
 @address.command("list")
@@ -327,7 +327,7 @@ def address_clear_id_cache(name: str, data: Path, as_json: bool) -> None:
 @data_option
 @json_option
 def settings(name: str, data: Path, as_json: bool) -> None:
-    """The settings in force for an address, and which match each comes from."""
+    """Show the settings in force for an address, and the match that each comes from."""
     answer = look(
         data, {"do": "settings", "address": name}, lambda state: views.settings(state, name)
     )
@@ -363,7 +363,8 @@ def settings(name: str, data: Path, as_json: bool) -> None:
 @data_option
 @json_option
 def browse(name: str, offset: int, limit: int, data: Path, as_json: bool) -> None:
-    """Look at what is in a queue without taking it: in flight first, then in delivery order."""
+    """Show the messages of a queue without consuming them: in flight first, then in delivery
+    order."""
     answer = look(
         data,
         {"do": "browse", "queue": name, "offset": offset, "limit": limit},

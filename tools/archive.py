@@ -1,4 +1,4 @@
-"""The commands `journal archive`: what an archive holds, proving it, and fetching from it."""
+"""The commands `journal archive`: listing an archive, verifying it, and fetching from it."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from daybook.tools.paths import DIRECTORY, chosen
 
 @click.group("archive", cls=Commands)
 def archive_group() -> None:
-    """Ask an archive what it holds, prove it, and fetch segments from it.
+    """List an archive, verify it, and fetch segments from it.
 
     The archive is never changed.
     """
@@ -52,8 +52,8 @@ def verify_command(
 ) -> None:
     """Check every object against its manifest, its blocks, and the chain from segment to segment.
 
-    If a data directory is named, the chain is followed on into its live journal. Exit code 1 if
-    anything is wrong.
+    If a data directory is named, the check of the chain continues in its live journal. Exit code 1
+    if anything is wrong.
     """
     path = chosen(ctx, directory, data)
     from daybook.tools import archiving  # noqa: PLC0415 (slow to import)
@@ -75,10 +75,11 @@ def verify_command(
 @json_option
 @click.pass_context
 def fetch_command(ctx: click.Context, /, target: Path, data: Path | None, **flags: Any) -> None:
-    """Copy segments to the directory TARGET, which `journal inspect TARGET` and all others read.
+    """Copy segments to the directory TARGET, which `journal inspect TARGET` and other commands can
+    read.
 
-    All of the archive, or the segments that hold a range of LSNs, or those named. What an earlier
-    attempt fetched is kept.
+    All of the archive, or the segments that contain a range of LSNs, or those named. Segments that
+    an earlier attempt fetched are kept.
     """
     first, last = flags["from_lsn"], flags["to_lsn"]
     if flags["segments"] and (first or last):

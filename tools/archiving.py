@@ -1,4 +1,4 @@
-"""Running `journal archive`: what an archive holds, proving it, and fetching from it."""
+"""Running `journal archive`: listing an archive, verifying it, and fetching from it."""
 
 import sys
 from itertools import pairwise
@@ -25,7 +25,7 @@ def list_segments(path: Path, flags: dict[str, Any]) -> None:
     archive = opened_archive(path, flags["url"], flags["config_file"])
     entries = archive.entries()
     if not entries and not archive.exists():
-        raise ArchiveError(archive.url, "there is no archive here; name its place with --archive")
+        raise ArchiveError(archive.url, "there is no archive here; name the archive with --archive")
     missing = gaps(entries)
     if flags["as_json"]:
         show_json({"url": archive.url, "segments": entries, "gaps": missing})
@@ -80,7 +80,7 @@ def fetch(path: Path, target: Path, flags: dict[str, Any]) -> None:
 
 
 def gaps(entries: tuple[ArchiveEntry, ...]) -> list[tuple[int, int]]:
-    """First and last LSN of what is missing between archived segments."""
+    """First and last LSN of each gap between archived segments."""
     return [
         (one.last_lsn + 1, other.first_lsn - 1)
         for one, other in pairwise(entries)

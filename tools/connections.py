@@ -1,6 +1,6 @@
-"""Commands about who is connected: `daybook connection list|close`, `daybook consumer list`.
+"""Commands about clients: `daybook connection list|close`, `daybook consumer list`.
 
-They ask the running broker over its control socket: where none runs, nobody is connected.
+They ask the running broker over its control socket; without a broker there are no clients.
 """
 
 from pathlib import Path
@@ -44,7 +44,7 @@ def _all(data: Path, what: str) -> list[dict[str, Any]]:
 
 @click.group(cls=Commands)
 def connection() -> None:
-    """Look at connections and close them."""
+    """Show connections and close them."""
 
 
 @connection.command("list")
@@ -84,7 +84,7 @@ def connection_close(
 
 @click.group(cls=Commands)
 def consumer() -> None:
-    """Look at consumers."""
+    """Show consumers."""
 
 
 @consumer.command("list")

@@ -1,4 +1,4 @@
-"""Running `journal stat`: sizes of the segments, events by kind, and what went through queues."""
+"""Running `journal stat`: sizes of the segments, events by kind, and messages by queue."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The command line `daybook`: running a broker, and talking to one."""
+"""The command line `daybook`: running a broker, and sending requests to one."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ CONFIG_SOURCES: Final = (
     Path(__file__).resolve().parent.parent / "etc" / CONFIG,
     Path(sys.prefix) / "share" / "daybook" / CONFIG,
 )
-"""Where the default configuration is in a checkout, and where an installation puts it."""
+"""The path of the default configuration in a checkout, and in an installation."""
 
 
 PLACES: Final = {
@@ -36,7 +36,7 @@ PLACES: Final = {
     "status": "daybook.tools.health:status",
     "user": "daybook.tools.users:user",
 }
-"""Where commands are that have a module of their own."""
+"""The places of commands that have a module of their own."""
 
 
 @click.group(cls=Commands, places=PLACES, context_settings=CONTEXT)
@@ -87,9 +87,9 @@ def serve(
 @cli.command()
 @click.argument("directory", type=PathThatIsNamed(file_okay=False, path_type=Path), metavar="DIR")
 def init(directory: Path) -> None:
-    """Make a directory with a commented broker.toml and an empty data directory.
+    """Create a directory with a commented broker.toml and an empty data directory.
 
-    Nothing that exists is overwritten.
+    Existing files are not overwritten.
     """
     config_file = directory / CONFIG
     directory.mkdir(parents=True, exist_ok=True)

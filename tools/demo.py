@@ -1,4 +1,4 @@
-"""The demo: a real broker, real clients, two kill -9 in the middle, and a table that proves it.
+"""The demo: a real broker, real clients, two kill -9 in the middle, and a table of what was proven.
 
 Run it with `python -m daybook.tools.demo` or `make demo`. Exit code 0 if nothing was lost and
 nothing invented, 1 if any number is wrong.
@@ -82,7 +82,7 @@ class Broker:
         return int(status["messages_ready"]) + int(status["messages_in_flight"])
 
     def end(self) -> None:
-        """Leave nothing running."""
+        """Make sure that no process is left running."""
         if self._process is not None and self._process.poll() is None:
             self.kill()
 
@@ -92,14 +92,14 @@ def _root() -> Path:
 
 
 def wait_until(what: str, condition: Callable[[], bool], clients: list[Client]) -> None:
-    """Wait for a condition. Raises Failure when it takes too long or a client broke."""
+    """Wait for a condition. Raises Failure when it takes too long or a client failed."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
         broken = [client.failure for client in clients if client.failure]
         if broken:
-            raise Failure("a client of the demo broke: " + "; ".join(broken))
+            raise Failure("a client of the demo failed: " + "; ".join(broken))
         if time.monotonic() > deadline:
-            raise Failure(f"waited {WAIT_SECONDS:.0f} s in vain until {what}")
+            raise Failure(f"waited {WAIT_SECONDS:.0f} s without success until {what}")
         time.sleep(POLL_SECONDS)
 
 
@@ -160,14 +160,14 @@ class Demo:
             for each in range(PRODUCERS)
         ]
         consumers = [
-            # The first never dies, so that somebody is always there.
+            # The first one never dies, so that there is always a consumer.
             Consumer(f"consumer-{each}", port, ledger, dies_after=DIES_AFTER * each)
             for each in range(CONSUMERS)
         ]
         return producers, consumers, Desk("desk", port, ledger)
 
     def _crash(self, after: int) -> None:
-        """Kill the broker when so many orders have their receipts, and start it again."""
+        """Kill the broker when this many orders have their receipts, and start it again."""
         ledger = self.ledger
         wait_until(
             f"{after} orders have receipts",
@@ -184,7 +184,7 @@ class Demo:
         )
 
     def _part(self, consumers: list[Consumer], desk: Desk) -> None:
-        """Have the consumers leave; the receipts of their last acks come before they are gone."""
+        """Close the consumers; the receipts of their last acks come before they are gone."""
         for client in (*consumers, desk):
             client.stopping.set()
             with client.changed:
@@ -194,7 +194,7 @@ class Demo:
 
 @contextmanager
 def workplace(keep: Path | None) -> Iterator[Path]:
-    """A fresh directory, kept only if asked for. Raises Failure if it is not fresh."""
+    """A new directory, kept only if asked for. Raises Failure if it is not empty."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="daybook-demo-") as folder:
             yield Path(folder)
@@ -210,7 +210,7 @@ orders_option = click.option(
 )  # fmt: skip
 keep_option = click.option(
     "--keep", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-    help="Work in this directory and leave it for a look.",
+    help="Work in this directory and keep it for inspection.",
 )  # fmt: skip
 
 
@@ -236,7 +236,7 @@ def cli(orders: int, keep: Path | None, as_json: bool) -> None:
             right = _show(rows, history, data)
             click.echo(f"{time.perf_counter() - begun:.0f} s in all")
     if not right:
-        click.echo("something is wrong; `--keep DIR` leaves the journal for a look", err=True)
+        click.echo("something is wrong; `--keep DIR` keeps the journal for inspection", err=True)
         sys.exit(EXIT_WRONG)
 
 

@@ -1,8 +1,8 @@
 """The clients of the demo: producers and consumers on stomp.py, and what they saw.
 
-The ledger is kept by the clients alone; the broker is not asked. Every order is sent once and never
-again, so an order that was under way when the broker was killed stays *in doubt*: it may or may not
-have arrived, and both is right.
+The ledger is written by the clients alone; the broker is not asked. Every order is sent exactly
+once, so an order that was in transfer when the broker was killed stays *in doubt*: it may or may
+not have arrived, and both are right.
 """
 
 import threading
@@ -16,7 +16,7 @@ from stomp.exception import StompException  # type: ignore[import-untyped]
 QUEUE: Final = "/queue/orders"
 DESK_QUEUE: Final = "/queue/review"
 WINDOW: Final = 100
-"""How many orders a producer sends ahead of their receipts."""
+"""How many orders a producer sends before it waits for receipts."""
 
 PAUSE_EVERY: Final = 5
 PAUSE_SECONDS: Final = 0.004
@@ -26,7 +26,7 @@ PREFETCH: Final = 40
 
 
 class Delivery:
-    """One attempt as a client saw it."""
+    """One attempt as seen by a client."""
 
     __slots__ = ("count", "flagged", "message")
 
@@ -37,7 +37,7 @@ class Delivery:
 
 
 class Order:
-    """What the clients know of one order. Counts are delivery counts; 0 is never."""
+    """What the clients know of one order. Counts are delivery counts; 0 means never."""
 
     __slots__ = (
         "acked_count", "confirmed_count", "deliveries", "first_acked_count", "nacked", "receipted",
@@ -53,7 +53,7 @@ class Order:
 
 
 class Ledger:
-    """Everything that the clients saw; shared by their threads."""
+    """Everything that the clients observed; shared by their threads."""
 
     def __init__(self) -> None:
         self.lock: Final = threading.Lock()
@@ -68,12 +68,12 @@ class Ledger:
             self.orders[number] = Order()
 
     def receipted(self, number: int) -> None:
-        """The broker said that the order is safe."""
+        """The broker confirmed that the order is safe."""
         with self.lock:
             self.orders[number].receipted = True
 
     def delivered(self, headers: dict[str, str], body: str) -> tuple[int, Delivery] | None:
-        """A message came. Returns its order, None if nobody ever sent it like that."""
+        """A message came. Return its order, None if no client sent it in this form."""
         delivery = Delivery(
             int(headers["message-id"]),
             int(headers.get("delivery-count", "1")),
@@ -96,7 +96,7 @@ class Ledger:
             order.first_acked_count = order.first_acked_count or count
 
     def confirmed(self, number: int, count: int) -> None:
-        """The broker said that the acknowledgement is safe."""
+        """The broker confirmed that the acknowledgement is safe."""
         with self.lock:
             self.orders[number].confirmed_count = count
 
@@ -106,7 +106,7 @@ class Ledger:
             self.orders[number].nacked += 1
 
     def count(self, wanted: Callable[[Order], bool]) -> int:
-        """How many orders are so."""
+        """How many orders satisfy a condition."""
         with self.lock:
             return sum(1 for order in self.orders.values() if wanted(order))
 
@@ -117,7 +117,7 @@ def body_of(number: int) -> str:
 
 
 class Client(stomp.ConnectionListener):  # type: ignore[misc]
-    """A client that comes back whenever its connection is gone, until it is told to stop."""
+    """A client that reconnects whenever its connection is lost, until it is stopped."""
 
     def __init__(self, name: str, port: int, ledger: Ledger) -> None:
         self.name: Final = name
@@ -141,7 +141,7 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
             raise
 
     def _connect(self) -> bool:
-        """Try to connect once; a broker that is being started again refuses for a moment."""
+        """Try to connect once; a broker that is restarting refuses connections for a moment."""
         connection = stomp.Connection12(
             [("127.0.0.1", self.port)], heartbeats=(0, 0), reconnect_attempts_max=1
         )
@@ -158,29 +158,30 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
         return True
 
     def work_left(self) -> bool:
-        """Whether it is worth connecting again."""
+        """Whether connecting again is useful."""
         return True
 
     def work(self) -> None:
-        """Do what this client does on a connection, until that is lost or all is done."""
+        """Do the work of this client on a connection, until that is lost or all is done."""
         raise NotImplementedError
 
     def attempt(self, method: str, *arguments: Any, **options: Any) -> bool:
-        """Send a frame; answers whether the connection took it, not whether the broker has it."""
+        """Send a frame; return whether the connection accepted it, not whether the broker has
+        it."""
         try:
             getattr(self._connection, method)(*arguments, **options)
         except (StompException, OSError, AttributeError):
-            # stomp.py sets its socket to None when it is gone; a sender in another thread then
-            # meets an AttributeError.
+            # stomp.py sets its socket to None after losing it; a sender in another thread then gets
+            # an AttributeError.
             return False
         return True
 
     def drop(self) -> None:
-        """Cut the connection without a word."""
+        """Close the connection without DISCONNECT."""
         self._connection.transport.disconnect_socket()
 
     def close(self) -> None:
-        """Leave politely if that is still possible."""
+        """Disconnect cleanly if that is still possible."""
         if not self.lost.is_set():
             self.attempt("disconnect")
 
@@ -191,7 +192,7 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
 
 
 class Producer(Client):
-    """Sends its orders, each once, with a receipt asked for each."""
+    """Sends its orders, each once, and requests a receipt for each."""
 
     def __init__(self, name: str, port: int, ledger: Ledger, numbers: range) -> None:
         super().__init__(name, port, ledger)
@@ -238,12 +239,13 @@ class Producer(Client):
 
 
 def is_for_desk(number: int) -> bool:
-    """Some of the first orders need a review, which takes longer than the whole demo."""
+    """Whether an order needs a review, as some of the first do; it takes longer than the whole
+    demo."""
     return number % 100 == 7 and number < 1000
 
 
 class Consumer(Client):
-    """Acknowledges orders one by one; rejects some once, and dies after so many of them."""
+    """Acknowledges orders one by one; rejects some once, and dies after a number of them."""
 
     queue = QUEUE
 
@@ -293,7 +295,7 @@ class Consumer(Client):
 
 
 class Desk(Consumer):
-    """Reviews its orders for a long time: holds what it gets until it is told to finish."""
+    """Reviews its orders for a long time: does not acknowledge them before `finish` is called."""
 
     queue = DESK_QUEUE
 
@@ -304,7 +306,7 @@ class Desk(Consumer):
 
     def work(self) -> None:
         with self.changed:
-            # Deliveries of a connection that is gone cannot be settled any more.
+            # Deliveries of a lost connection cannot be settled any more.
             self._held.clear()
         super().work()
 
@@ -316,7 +318,7 @@ class Desk(Consumer):
         self.acknowledge(number, delivery, ack)
 
     def finish(self) -> None:
-        """Acknowledge what is held, and from now on what comes."""
+        """Acknowledge the orders that it holds, and from now on each new one."""
         with self.changed:
             self._finishing = True
             held, self._held = self._held, []

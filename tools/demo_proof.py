@@ -1,4 +1,4 @@
-"""Judging the demo: what the clients saw must add up, by itself and with what the journal says."""
+"""Checks the demo: the records of the clients must be consistent, and agree with the journal."""
 
 from collections import Counter
 from pathlib import Path
@@ -18,7 +18,7 @@ KINDS = OF_ENTRIES | {events.BROKER_STARTED}
 
 
 class Row(NamedTuple):
-    """A line of the table; `must` is None for a figure that may be anything."""
+    """A line of the table; `must` is None for a figure that may have any value."""
 
     what: str
     value: int
@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 class History:
-    """What the journal says about the orders."""
+    """The orders according to the journal."""
 
     def __init__(self, data: Path) -> None:
         self.starts: list[int] = []
@@ -58,7 +58,7 @@ class History:
             self.dead_lettered.add(row[MESSAGE])
 
     def survivor(self) -> int | None:
-        """A message that came before the first crash and was acknowledged after the last."""
+        """A message that was sent before the first crash and was acknowledged after the last."""
         for message, lsn in self.acknowledged.items():
             if len(self.starts) > 2 and message < self.starts[1] and lsn > self.starts[-1]:
                 return message
@@ -66,7 +66,7 @@ class History:
 
 
 def judge(ledger: Ledger, history: History) -> list[Row]:
-    """The table: what happened, and what must be zero."""
+    """Return the table: what happened, and which figures must be zero."""
     orders = ledger.orders
     receipted = ledger.count(lambda order: order.receipted)
     acked = ledger.count(lambda order: order.acked_count > 0)
@@ -119,7 +119,7 @@ def _flagged(order: Order) -> int:
 
 
 def _unflagged(order: Order) -> bool:
-    """Whether an attempt that was not the first came unflagged, or a count came twice."""
+    """Whether an attempt after the first had no flag, or two attempts had the same count."""
     by_count = Counter(delivery.count for delivery in order.deliveries)
     return any(times > 1 for times in by_count.values()) or any(
         delivery.count > 1 and not delivery.flagged for delivery in order.deliveries
@@ -127,12 +127,13 @@ def _unflagged(order: Order) -> bool:
 
 
 def _again(order: Order) -> bool:
-    """Whether an order came again after an acknowledgement whose receipt was lost: rightly so."""
+    """Whether an order was redelivered because the receipt of its acknowledgement was lost:
+    correct."""
     return any(0 < order.first_acked_count < delivery.count for delivery in order.deliveries)
 
 
 def _undead(order: Order) -> bool:
-    """Whether an attempt was made after the acknowledgement had its receipt."""
+    """Whether there was another attempt after the receipt of the acknowledgement."""
     return bool(order.confirmed_count) and any(
         delivery.count > order.confirmed_count for delivery in order.deliveries
     )
@@ -145,7 +146,7 @@ def _ack_missing(order: Order, history: History) -> bool:
 
 
 def as_objects(rows: list[Row]) -> list[dict[str, Any]]:
-    """The table for programs."""
+    """Return the table in a form for programs."""
     return [
         {"what": row.what.strip(), "value": row.value, "must": row.must, "right": row.right}
         for row in rows

@@ -1,7 +1,7 @@
-"""The commands as they are installed: quiet about Ctrl-C from the first moment on.
+"""The installed commands: they handle Ctrl-C quietly from the first moment on.
 
-Loading a command can take a good part of a second. Interrupting it then stops nothing that has
-begun, so there is no traceback, only the exit code of an interrupt. Must import nothing slow.
+Loading a command can take a good part of a second. An interrupt during that time stops no work, so
+it prints no traceback and only sets the exit code. Must import nothing slow.
 """
 
 import os
@@ -10,7 +10,7 @@ from types import FrameType
 from typing import NoReturn
 
 EXIT_INTERRUPTED = 130
-"""What shells give a command that SIGINT ended (128 + 2)."""
+"""The exit code that shells use for a command ended by SIGINT (128 + 2)."""
 
 
 def daybook() -> None:

@@ -1,4 +1,4 @@
-"""What to say when a package is missing that an extra of Daybook brings."""
+"""The error for a missing package that belongs to one of Daybook's extras."""
 
 from typing import Final
 
@@ -9,13 +9,14 @@ EXTRA: Final = {
     "duckdb": "sql", "pyarrow": "sql", "sqlglot": "sql", "matplotlib": "plots",
     "prompt_toolkit": "sql", "pygments": "sql", "pyspark": "spark", "deltalake": "delta",
 }  # fmt: skip
-"""The extra of Daybook that brings a package."""
+"""The extra of Daybook that installs a package."""
 
 
 def needs_extra(error: ImportError, *, on_spark: bool = False) -> Failure:
-    """What to say when a package is missing; raises the error again if it is none of ours.
+    """Return the error for a missing package; raises the import error again if it is another
+    package.
 
-    Where Spark was asked for, it names the extra of Spark, which brings everything a job needs.
+    If Spark was asked for, it names the extra of Spark, which installs everything that a job needs.
     """
     package = (error.name or "").partition(".")[0]
     extra = EXTRA.get(package)

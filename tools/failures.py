@@ -1,9 +1,9 @@
-"""How the command lines end: with a sentence and an exit code, never with a traceback.
+"""How the command lines report errors: with a sentence and an exit code, never with a traceback.
 
-0: fine. 1: found something wrong. 2: bad use. 130: interrupted, in silence. A reader that goes away
-(`| head`) is no mistake and ends the command in silence; one that never was (`>&-`) is like
-/dev/null. Characters that the encoding of the terminal lacks are escaped. Mistakes of our own code
-are not caught here.
+0: fine. 1: found something wrong. 2: wrong usage. 130: interrupted, without a message. If the
+reader of the output closes it (`| head`), that is no error and ends the command without a message;
+an output that was closed from the start (`>&-`) is treated as /dev/null. Characters that the
+encoding of the terminal lacks are escaped. Programming errors are not caught here.
 """
 
 import codecs
@@ -23,7 +23,7 @@ from daybook.journal.trust import BYTES_MAX, VARIABLE, limit_blocks
 from daybook.tools.entry import EXIT_INTERRUPTED
 
 _ESCAPES: Final = "daybook-escapes"
-"""What the handler of characters that cannot be encoded is registered as."""
+"""The name of the registered handler for characters that cannot be encoded."""
 
 EXIT_WRONG: Final = 1
 EXIT_BAD_USE: Final = 2
@@ -31,7 +31,7 @@ STANDARD_OUTPUT: Final = "standard output"
 
 
 class Failure(click.ClickException):
-    """Something is wrong that is not the user's way of calling: exit code 1."""
+    """Something other than the usage is wrong: exit code 1."""
 
     exit_code = EXIT_WRONG
 
@@ -39,8 +39,8 @@ class Failure(click.ClickException):
 class Commands(click.Group):
     """A group of commands that turns errors of disks, peers and configurations into sentences.
 
-    Commands of `places` (name, and where the command is, as MODULE:NAME) are imported when they are
-    called or described: a command line starts without what its other commands need.
+    The commands in `places` (name, and place of the command as MODULE:NAME) are imported when they
+    are called or described: so a command line starts without the packages of other commands.
     """
 
     def __init__(self, *args: Any, places: Mapping[str, str] | None = None, **options: Any) -> None:
@@ -56,7 +56,7 @@ class Commands(click.Group):
             try:
                 self.add_command(getattr(importlib.import_module(module), name), cmd_name)
             except KeyboardInterrupt:
-                # Nothing has begun; click would print an empty line.
+                # No work has begun; click would print an empty line.
                 sys.exit(EXIT_INTERRUPTED)
         return super().get_command(ctx, cmd_name)
 
@@ -73,8 +73,8 @@ class Commands(click.Group):
 
 
 def _as_failure(ctx: click.Context, error: Exception) -> click.ClickException | None:
-    """What to say of an error; None for mistakes of our own code."""
-    # Slow to import, and nobody needs them before something fails.
+    """Return the message for an error; None for programming errors."""
+    # Slow to import, and only needed when something fails.
     from daybook.server.config import ConfigError  # noqa: PLC0415
 
     if isinstance(error, ConfigError):
@@ -90,7 +90,7 @@ def _as_failure(ctx: click.Context, error: Exception) -> click.ClickException | 
 
 
 class Output(io.TextIOWrapper):
-    """Standard output whose errors say so: those of the operating system name no file."""
+    """Standard output whose errors name it: those of the operating system name no file."""
 
     def write(self, text: str) -> int:
         """Write as the base class does. Raises OSError."""
@@ -110,7 +110,7 @@ class Output(io.TextIOWrapper):
 
 
 def run(group: click.Group, name: str) -> NoReturn:
-    """Run a command line and exit. Also what is printed last may meet a reader that is gone."""
+    """Run a command line and exit. The reader may also be gone when the last output is flushed."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     _open_standard_files()
@@ -120,7 +120,7 @@ def run(group: click.Group, name: str) -> NoReturn:
     try:
         code = _carry_out(group, name)
     except (KeyboardInterrupt, click.Abort):
-        # What was not printed yet is of no use without its end.
+        # Output that was not printed yet is useless without its end.
         _close_stdout()
     refused = _refused_output()
     if refused:
@@ -130,7 +130,7 @@ def run(group: click.Group, name: str) -> NoReturn:
 
 
 def _bytes_max(given: str) -> int:
-    """How much a block may hold, as the environment says it."""
+    """Return the limit on the size of a block from the environment."""
     if not given:
         return BYTES_MAX
     if not given.isascii() or not given.isdigit():
@@ -140,7 +140,7 @@ def _bytes_max(given: str) -> int:
 
 
 def _carry_out(group: click.Group, name: str) -> int:
-    """Run the command that was asked for and return its exit code. Raises click.Abort."""
+    """Run the requested command and return its exit code. Raises click.Abort."""
     try:
         code = group.main(prog_name=name, standalone_mode=False)
     except click.ClickException as error:
@@ -152,9 +152,9 @@ def _carry_out(group: click.Group, name: str) -> int:
 
 
 def _open_standard_files() -> None:
-    """Open what the caller closed as /dev/null.
+    """Open standard files that the caller closed, as /dev/null.
 
-    Else the next file that is opened, a segment perhaps, would get the number of standard output.
+    Otherwise the next opened file, perhaps a segment, would get the number of standard output.
     """
     for number in range(3):
         try:
@@ -176,9 +176,9 @@ def _name_standard_output() -> None:
 
 
 def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Write what an encoding lacks as JSON and Python do, and bytes that were no text as they were.
+    """Escape characters that an encoding lacks as JSON and Python do; keep bytes that were no text.
 
-    JSON stays JSON in any locale: what is beyond the first 65,536 characters becomes two escapes.
+    JSON stays JSON in any locale: a character beyond the first 65,536 becomes two escapes.
     """
     if not isinstance(error, UnicodeEncodeError):
         raise error
@@ -199,7 +199,8 @@ codecs.register_error(_ESCAPES, _escape)
 
 
 def _refused_output() -> str:
-    """Try to print what is left; what is wrong with standard output, "" if nothing is."""
+    """Try to print the remaining output; return what is wrong with standard output, "" if nothing
+    is."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -211,7 +212,7 @@ def _refused_output() -> str:
 
 
 def _close_stdout() -> None:
-    """Discard what is still to be printed, in silence."""
+    """Discard the remaining output without a message."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -225,6 +226,6 @@ def _bad_use(ctx: click.Context, text: str) -> click.UsageError:
 
 
 def describe(error: OSError) -> str:
-    """An error of the operating system as a sentence, with the path that it is about if known."""
+    """Return an error of the operating system as a sentence, with its path if known."""
     reason = error.strerror or str(error) or type(error).__name__
     return f"{error.filename}: {reason}" if error.filename else reason

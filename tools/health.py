@@ -1,4 +1,4 @@
-"""The commands `status` and `health`: how a broker is doing, and an exit code that says so.
+"""The commands `status` and `health`: the state of a broker, and an exit code for it.
 
 | code | meaning |
 |---|---|
@@ -8,8 +8,8 @@
 | 4 | the index is behind or cannot be written |
 | 5 | the disk is full, or nearly so (`min-disk-free`, `max-disk-usage`) |
 
-With several the highest counts. `health` is for supervisors of containers and for monitoring: it
-reads no journal when no broker runs.
+If several apply, the highest is used. `health` is for supervisors of containers and for monitoring:
+without a running broker it does not read the journal.
 """
 
 from datetime import timedelta
@@ -37,7 +37,7 @@ HOLDER_COLUMNS: Final = (
 TROUBLED_COLUMNS: Final = ("name", "failures", "next_try_seconds", "trouble")
 NUMBERS_THAT_NAME: Final = ("pid", "lsn", "durable_lsn", "indexed_lsn", "history_from_lsn",
                             "indexer_pid")  # fmt: skip
-"""Fields of the status that are often copied into a command, and so have no separators."""
+"""Fields of the status that are often copied into commands, and so are shown without separators."""
 
 
 def _leave(ctx: click.Context, found: list[Problem]) -> None:
@@ -49,7 +49,7 @@ def _leave(ctx: click.Context, found: list[Problem]) -> None:
 @json_option
 @click.pass_context
 def status(ctx: click.Context, data: Path, as_json: bool) -> None:
-    """Show how the broker is doing."""
+    """Show the state of the broker."""
     answer = {"running": True} | look(data, {"do": "status"}, views.counts)
     found = problems(answer)
     if as_json:
@@ -65,7 +65,7 @@ def _show(answer: dict[str, Any]) -> None:
     acceptors = answer.pop("acceptors", [])
     blocked = answer.pop("blocked", [])
     troubled = [each for each in answer.pop("background", []) if each["trouble"]]
-    # Told as what is wrong.
+    # Shown among the problems.
     answer.pop("queues_unreadable", None)
     memory = answer.pop("memory", {})
     holders = answer.pop("memory_holders", [])
@@ -98,7 +98,7 @@ def _show(answer: dict[str, Any]) -> None:
 
 
 def _show_connections(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
-    """Show rows about connections, whose ids are no numbers to be read with separators."""
+    """Show rows about connections, whose ids are shown without separators."""
     if rows:
         click.echo("")
         show_rows(columns, [each | {"connection": str(each["connection"])} for each in rows])

@@ -1,4 +1,4 @@
-"""Options that commands about history share: which data directory, which archive, which output."""
+"""Options shared by commands about history: which data directory, which archive, which output."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ config_option = click.option(
 )  # fmt: skip
 with_archive_option = click.option(
     "--with-archive", is_flag=True,
-    help="Begin with what has left the live journal for the archive; --archive or --config too.",
+    help="Begin with the archived segments; so do --archive and --config.",
 )  # fmt: skip
 data_option = click.option(
     "--data", envvar="DAYBOOK_DATA", type=DIRECTORY, metavar="DIR",

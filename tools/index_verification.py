@@ -1,6 +1,6 @@
-"""Proving the index of a data directory: by itself, against the journal, and against the fold.
+"""Verifying the index of a data directory: by itself, against the journal, and against the fold.
 
-A copy of it is checked, as of one moment, so that a broker may run on the directory. Nothing is
+A copy of the index at one moment is checked, so that a broker may run on the directory. Nothing is
 changed.
 """
 
@@ -23,11 +23,12 @@ from daybook.paging.loading import load_state
 from daybook.paging.tables import IndexUnwritable, open_for_reading
 
 ATTEMPTS: Final = 3
-"""How often an index is copied that is written meanwhile: a cluster may go while it is read."""
+"""How often copying is tried while the index is written: a cluster may be removed during a copy."""
 
 
 class IndexCopy:
-    """A copy of the index of a data directory, at `lsn`; what is wrong with it by itself."""
+    """A copy of the index of a data directory, at `lsn`; `wrong` is what is wrong with it by
+    itself."""
 
     def __init__(self, path: Path, lsn: int, wrong: str) -> None:
         self._path: Final = path
@@ -35,7 +36,7 @@ class IndexCopy:
         self.wrong: Final = wrong
 
     def out_of(self, first: int, last: int) -> str:
-        """Say that it cannot be compared: the journal has other events."""
+        """Return why it cannot be compared: the journal has other events."""
         if self.lsn > last:
             return (
                 f"the index knows of event {self.lsn}, and the journal ends with {last}: the end "
@@ -47,7 +48,7 @@ class IndexCopy:
         )
 
     def check_base(self, restored: Path) -> list[str]:
-        """Say what is wrong with a base that was just restored, beside its hash."""
+        """Return what is wrong with a base that was just restored, apart from its hash."""
         try:
             check(restored, clusters=False)
         except IndexDamaged as damage:
@@ -55,7 +56,8 @@ class IndexCopy:
         return []
 
     def compare(self, fold: Index, disk: Disk) -> list[str]:
-        """Say where it differs from an index that was just made of the journal up to its event."""
+        """Return where it differs from an index that was just built from the journal up to its
+        event."""
         try:
             with closing(open_for_reading(self._path)) as tables:
                 sums: dict[int, int] = {}
@@ -66,15 +68,17 @@ class IndexCopy:
             return [f"the index: {error}"]
         expected = fold.digest()
         if found != expected:
-            wrong.append(f"its digest is {found}, and the journal comes to {expected}")
+            wrong.append(f"its digest is {found}, and folding the journal gives {expected}")
         return [f"the index at event {self.lsn}: {each}" for each in wrong]
 
 
 @contextmanager
 def copied_index(data: Path) -> Iterator[IndexCopy]:
-    """Copy the index of a data directory and check all of it; `wrong` also says why it cannot be.
+    """Copy the index of a data directory and check all of it; `wrong` also says why it cannot be
+    copied.
 
-    Takes room for the tables in the directory for temporary files. Raises IndexUnwritable, OSError.
+    Takes space for the tables in the directory for temporary files. Raises IndexUnwritable,
+    OSError.
     """
     with TemporaryDirectory(prefix="daybook-verify-") as folder:
         for attempt in range(ATTEMPTS):

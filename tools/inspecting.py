@@ -1,4 +1,5 @@
-"""Running `journal inspect`: the events of a journal as a story, as far as they are durable."""
+"""Running `journal inspect`: prints the events of a journal as a story, as far as they are
+durable."""
 
 import sys
 import time
@@ -31,7 +32,7 @@ FOLLOW_SECONDS: Final = 0.1
 
 
 def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
-    """Print the events that the flags ask for. Raises Failure, click.UsageError, JournalError."""
+    """Print the events that the flags select. Raises Failure, click.UsageError, JournalError."""
     question = _question(flags)
     disk, pin, _ = history(ctx, path, flags)
     inspection = Inspection(question, _known_before(path, disk))
@@ -55,7 +56,8 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
 
 
 def _known_before(path: Path, disk: Disk) -> tuple[Event, ...]:
-    """Return what ids stood for when the journal begins; report a damaged base."""
+    """Return events that give the meaning of ids at the beginning of the journal; report a damaged
+    base."""
     try:
         return beginning(path, disk).events
     except (BaseDamaged, IndexDamaged) as error:
@@ -64,7 +66,7 @@ def _known_before(path: Path, disk: Disk) -> tuple[Event, ...]:
 
 
 def _explain_silence(disk: Disk, question: Question) -> None:
-    """Say on standard error that there is nothing to show because the journal ends before."""
+    """Report on standard error that there is nothing to show because the journal ends before."""
     last = stat(disk).segments[-1].last_lsn
     if question.from_lsn > last:
         click.echo(
@@ -80,7 +82,7 @@ def _told(event: Event, names: Names, *, as_json: bool) -> str:
 
 
 def _question(flags: dict[str, Any]) -> Question:
-    """The filters that the flags ask for; click.UsageError if they make no sense."""
+    """Return the filters of the flags; click.UsageError if they contradict each other."""
     try:
         kinds = parse_kinds(flags["kinds"])
     except ValueError as error:
@@ -98,7 +100,7 @@ def _question(flags: dict[str, Any]) -> Question:
 
 
 class Following:
-    """Waits at the end of the journal, and lets go of what was read."""
+    """Waits at the end of the journal, and releases history that was read."""
 
     def __init__(self, disk: Disk, pin: Pin, seconds: float = FOLLOW_SECONDS) -> None:
         self._disk: Final = disk
@@ -107,9 +109,9 @@ class Following:
         self._newest_lsn = 1
 
     def __call__(self) -> bool:
-        """Wait a moment; return True, for there may be more to read."""
+        """Wait a moment; return True, because there may be more to read."""
         sys.stdout.flush()
-        # The end that was there at the last call has been read; the one of now perhaps not.
+        # The end of the previous call has been read, that of this call perhaps not.
         self._pin.advance(self._newest_lsn)
         newest = segment_names(self._disk)[-1:]
         self._newest_lsn = max((segment_first_lsn(name) or 1 for name in newest), default=1)

@@ -1,8 +1,8 @@
-"""Choosing which events to tell: filters by place in the journal, time, name, message and kind.
+"""Choosing which events to show: filters by place in the journal, time, name, message and kind.
 
-Names are learned from the topology events on the way, also from those before the first event asked
-for, so that a story which begins in the middle still knows who is who. Of the history before, only
-blocks that hold such events are read, where footers tell.
+Names are learned from the topology events on the way, also from those before the first selected
+event, so that a story that begins in the middle has all names. From the history before, only blocks
+with such events are read, where footers show which these are.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -34,7 +34,7 @@ from daybook.paging.layout import LAYOUT
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What to tell; None, "" and 0 ask for no filter. Times are microseconds since 1970."""
+    """The filters; None, "" and 0 mean no filter. Times are microseconds since 1970."""
 
     from_lsn: int = 1
     to_lsn: int | None = None
@@ -49,7 +49,8 @@ class Question(msgspec.Struct, frozen=True):
 
 
 def parse_kinds(names: tuple[str, ...]) -> frozenset[int]:
-    """Numbers of kinds by name, in any case; ValueError with what would be right."""
+    """Return the numbers of kinds by name, in upper or lower case; ValueError with the right
+    names."""
     by_name = {name.lower(): entry.number for name, entry in BY_NAME.items()}
     numbers = set()
     for name in names:
@@ -70,9 +71,9 @@ def kind_called(number: int) -> str:
 
 
 class Inspection:
-    """One reading of the journal. `names` is as of the event that was given last.
+    """One reading of the journal. `names` are as of the last event that was returned.
 
-    `known` are events from before the journal begins, which say what ids stand for.
+    `known` are events that give the meaning of ids at the beginning of the journal.
     """
 
     def __init__(self, question: Question, known: Iterable[Event] = ()) -> None:
@@ -88,9 +89,10 @@ class Inspection:
     def events(
         self, disk: Disk, *, proven: bool, follow: Callable[[], bool] | None
     ) -> Iterator[Event]:
-        """The events asked for, in order.
+        """The selected events, in order.
 
-        `proven` leaves out what is not known to be durable yet. `follow`: see `read_blocks`.
+        `proven` leaves out events that are not known to be durable yet. `follow`: see
+        `read_blocks`.
         """
         question = self._question
         if question.from_lsn > 1:
@@ -109,12 +111,12 @@ class Inspection:
             yield from self._of_block(block)
 
     def known(self, kind: str) -> list[str]:
-        """Names that the journal has, for a hint: of "queue" or "address"."""
+        """Names in the journal, for a hint: of kind "queue" or "address"."""
         return sorted((self.names.queues if kind == "queue" else self.names.addresses).values())
 
     @property
     def unknown(self) -> str:
-        """The kind of name asked for ("queue", "address") that the journal never had, or ""."""
+        """The kind ("queue", "address") of a requested name that the journal never had, or ""."""
         if self._question.queue and not self._queue_ids:
             return "queue"
         if self._question.address and not self._address_ids:
@@ -131,7 +133,7 @@ class Inspection:
                 self.names.forget(event.row)
 
     def _may_hold(self, entry: FooterEntry) -> bool:
-        """Whether a block may hold what is asked for, or names."""
+        """Whether a block may contain selected events, or names."""
         question = self._question
         if entry.kinds & self._mask:
             return True
@@ -143,13 +145,13 @@ class Inspection:
             return False
         if question.queue and not entry.queues & self._queue_bits():
             return False
-        # A copy's events name the message that it was made from; those are in Routed alone.
+        # The events of a copy name its original message; only the Routed event shows it.
         copies = entry.kinds & kinds_mask(frozenset({events.ROUTED}))
         touches = entry.message_min <= question.message <= entry.message_max
         return not question.message or touches or bool(copies)
 
     def _queue_bits(self) -> int:
-        """Bits of the queue's ids; and of 0, for messages routed to several queues."""
+        """The bits of the queue's ids, and of 0, for messages routed to several queues."""
         bits = queue_bit(0)
         for queue_id in self._queue_ids:
             bits |= queue_bit(queue_id)
@@ -172,11 +174,11 @@ class Inspection:
             self._address_ids.add(row[ADDRESS])
 
     def _wants(self, lsn: int, row: Row) -> bool:
-        """What has to be decoded: topology, and what may be asked for once names are known."""
+        """Whether an event must be decoded: topology, and events that names may select."""
         return row[KIND] in TOPOLOGY or self._asks_columns(lsn, row)
 
     def _asks_columns(self, lsn: int, row: Row) -> bool:
-        """The filters that need no names."""
+        """Apply the filters that need no names."""
         question = self._question
         if lsn < question.from_lsn or (question.to_lsn is not None and lsn > question.to_lsn):
             return False

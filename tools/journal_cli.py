@@ -1,7 +1,7 @@
-"""The command line `journal`: asking a data directory what happened, and whether it is intact.
+"""The command line `journal`: shows what happened in a data directory, and verifies it.
 
-Everything is read only and takes no lock, so it works on the directory of a running broker. A pin
-keeps retention from what is being read, where this process may write one.
+All commands only read and take no lock, so they work on the directory of a running broker. A pin,
+where this process may write one, prevents retention from removing what is being read.
 """
 
 from pathlib import Path
@@ -26,13 +26,13 @@ PLACES: Final = {
     "archive": "daybook.tools.archive:archive_group",
     "sql": "daybook.tools.sql.command:sql_command",
 }
-"""Where commands are that have a module of their own."""
+"""The places of commands that have a module of their own."""
 
 
 @click.group(cls=Commands, places=PLACES, context_settings=CONTEXT)
 @version_option
 def cli() -> None:
-    """Ask a journal what happened, and whether it is intact.
+    """Show what happened in a journal, and verify it.
 
     Reads only; works on the directory of a running broker without disturbing it.
     """
@@ -77,10 +77,10 @@ def inspect(ctx: click.Context, /, directory: Path | None, data: Path | None, **
 def trail_command(
     ctx: click.Context, /, words: tuple[str, ...], data: Path | None, **flags: Any
 ) -> None:
-    """Show everything that ever happened to a message, and where it is now.
+    """Show all events of a message, and where it is now.
 
-    MESSAGE is the message-id that the broker gave it. The story includes the messages it was made
-    from, and those it became (dead letter, expiry).
+    MESSAGE is the message-id that the broker assigned. The story includes the messages it was made
+    from, and those made from it (dead letter, expiry).
     """
     if len(words) > 2:
         raise click.UsageError(f"one message at a time, please; got {' '.join(words)!r}")
@@ -146,7 +146,7 @@ def verify(
 def stat_command(
     ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
 ) -> None:
-    """Count segments, blocks, bytes, events by kind, and what went through each queue."""
+    """Count segments, blocks, bytes, events by kind, and the messages of each queue."""
     from daybook.tools import counting  # noqa: PLC0415 (slow to import)
 
     counting.run(ctx, chosen(ctx, directory, data), flags)

@@ -1,4 +1,4 @@
-"""Where the columns of a table go on a terminal of some width; pure arithmetic over texts.
+"""Computes the widths of the columns of a table on a terminal; pure arithmetic on texts.
 
 Widths are counted in the cells of a terminal, of which some characters take two. This module must
 never print.
@@ -12,19 +12,19 @@ from rich.cells import cell_len, chop_cells
 GAP: Final = 2
 NARROW_GAP: Final = 1
 TEXT_LEAST: Final = 12
-"""A column of texts is not made narrower than this for the sake of others."""
+"""Columns of texts are not made narrower than this to give space to others."""
 
 LINES_MOST: Final = 4
-"""Lines that a cell may take before its middle is left out."""
+"""The most lines of a cell; from a longer text the middle is left out."""
 
 
 def fit(
     headings: Sequence[str], texts: Sequence[Sequence[str]], numeric: Sequence[bool], room: int
 ) -> list[int] | None:
-    """Widths of the columns so that the table fits into `room`, None if it cannot.
+    """Return widths of the columns with which the table fits into `room`, None if it cannot.
 
-    Numbers keep their width. What is too wide first has its headings set word below word, then
-    texts folded.
+    Numbers keep their width. If the table is too wide, first headings are broken into one word a
+    line, then texts are folded.
     """
     cells = [max((cell_len(row[at]) for row in texts), default=0) for at in range(len(headings))]
     whole = [max(cell_len(text), width) for text, width in zip(headings, cells, strict=True)]
@@ -40,7 +40,7 @@ def fit(
     if spare < 0:
         return None
     while spare and widths != wanted:
-        # The narrowest of those that still want room gets it, so that they grow alike.
+        # The narrowest of the columns that need space gets it, so that they grow alike.
         _, at = min((widths[at], at) for at in range(len(widths)) if widths[at] < wanted[at])
         widths[at] += 1
         spare -= 1
@@ -48,7 +48,7 @@ def fit(
 
 
 def shortened(text: str, width: int) -> str:
-    """The text in at most so many cells; of a longer one the middle is left out."""
+    """Return the text in at most so many cells; a longer text loses its middle."""
     if cell_len(text) <= width:
         return text
     head = chop_cells(text, max((width - 1) // 2, 1))[0]
@@ -57,5 +57,5 @@ def shortened(text: str, width: int) -> str:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """The text in lines of a width, at most LINES_MOST."""
+    """Return the text in lines of a width, at most LINES_MOST."""
     return chop_cells(shortened(text, width * LINES_MOST - LINES_MOST), width) or [""]

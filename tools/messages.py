@@ -99,7 +99,7 @@ def send(
     endpoint: Endpoint,
     as_json: bool,
 ) -> None:
-    """Send a message, wait until the broker has it on disk, and say which queues took it.
+    """Send a message, wait until the broker has it on disk, and show which queues accepted it.
 
     DESTINATION is /queue/NAME, /topic/NAME or ADDRESS::QUEUE. The body comes from the argument,
     from --file, or from standard input.
@@ -150,7 +150,7 @@ def _names(outcome: dict[str, str]) -> list[str]:
 def _became(
     count: int, outcomes: list[dict[str, str]], routed: list[str], dropped: list[str]
 ) -> str:
-    """What became of the messages, in words."""
+    """Return what became of the messages, as a sentence."""
     if len(outcomes) < count:
         return "accepted"
     parts = []
@@ -164,7 +164,7 @@ def _became(
 
 
 def _warn_of_prefix(destination: str) -> None:
-    """Warn where a name looks like a prefix that was mistyped; it is a fine name all the same."""
+    """Warn about a name that looks like a mistyped prefix; it is a valid name nevertheless."""
     if destination.startswith(("/queue/", "/topic/", "/temp-queue/", "/temp-topic/")):
         return
     first = destination.lstrip("/").split("/")[0].lower()
@@ -179,7 +179,7 @@ def _warn_of_prefix(destination: str) -> None:
 
 
 def _content(body: str | None, file: Path | None, files: ExitStack) -> Content:
-    """The body to send. Nothing of it is whole in memory that comes from a file or a pipe."""
+    """Return the body to send. A body from a file or a pipe is never completely in memory."""
     if body is not None and file is not None:
         raise click.UsageError("a body and --file at the same time; give one of them")
     if file is not None:
@@ -194,7 +194,8 @@ def _content(body: str | None, file: Path | None, files: ExitStack) -> Content:
 
 
 def _from_pipe(source: IO[bytes], files: ExitStack) -> Content:
-    """How long it is must be known before it is sent, so it is written down first."""
+    """Read a body from a pipe: its length must be known before it is sent, so it is stored
+    first."""
     kept = files.enter_context(TemporaryFile())  # noqa: SIM115 - the stack closes it
     copyfileobj(source, kept, PIECE_BYTES)
     return _from_file(kept)
@@ -216,9 +217,9 @@ def _send_all(
     count: int,
     transaction: bool,
 ) -> list[dict[str, str]]:
-    """Send, and wait for what confirms it: each receipt, or that of the commit.
+    """Send, and wait for the confirmations: all receipts, or that of the commit.
 
-    Return what the receipts say of where the messages went.
+    Return what the receipts say about where the messages went.
     """
     if transaction:
         client.send("BEGIN", [("transaction", TRANSACTION)])
@@ -261,7 +262,7 @@ def _send_all(
     default="client-individual",
     show_default=True,
     help="With auto a message counts as acknowledged when the broker has sent it, so "
-    "what was under way at the end is lost.",
+    "messages in transfer at the end are lost.",
 )
 @click.option("--keep", is_flag=True, help="Do not acknowledge: the messages go back.")
 @click.option("--follow", is_flag=True, help="Continue until Ctrl-C.")
@@ -279,9 +280,9 @@ def receive(
     endpoint: Endpoint,
     as_json: bool,
 ) -> None:
-    """Receive messages, print their bodies, and acknowledge each after it was printed.
+    """Receive messages, print their bodies, and acknowledge each message after printing it.
 
-    A long body is never whole in memory, except with --json.
+    A long body is never completely in memory, except with --json.
 
     Exit code 1 if fewer than --count arrived in time.
     """  # fmt: skip

@@ -1,4 +1,4 @@
-"""Ids and LSNs on the command line: numbers as they are printed, with separators or without."""
+"""Ids and LSNs on the command line: numbers as commands print them, with or without separators."""
 
 import re
 from typing import Any, Final
@@ -15,7 +15,7 @@ class Number(click.IntRange):
         super().__init__(min=1)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Understand a number. Raises click.BadParameter."""
+        """Parse a number. Raises click.BadParameter."""
         if isinstance(value, str) and _SEPARATED.fullmatch(value):
             value = value.replace(",", "").replace("_", "")
         return super().convert(value, param, ctx)

@@ -1,4 +1,4 @@
-"""Opening what commands read: the live journal of a data directory, and its archive."""
+"""Opening the input of commands: the live journal of a data directory, and its archive."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +19,8 @@ CONFIG_KEY: Final = "archive-directory"
 
 
 def opened(path: Path) -> RealDisk:
-    """The disk of a data directory's journal, all of whose segments are files. Raises NoJournal."""
+    """Open the disk of a data directory's journal, whose segments must all be files. Raises
+    NoJournal."""
     disk = journal_disk(path)
     for name in segment_names(disk):
         if not (disk.path / name).is_file():
@@ -31,7 +32,8 @@ def opened(path: Path) -> RealDisk:
 
 
 def opened_archive(path: Path, url: str | None, config_file: Path | None) -> Archive:
-    """The archive of a data directory: as named, else as configured, else the folder in it.
+    """Open the archive of a data directory: the named one, else the configured one, else its
+    folder.
 
     Raises ArchiveError, click.UsageError.
     """
@@ -41,27 +43,28 @@ def opened_archive(path: Path, url: str | None, config_file: Path | None) -> Arc
 
 
 def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk, Pin, int]:
-    """What a command reads: the live journal, behind the archive if one is asked for.
+    """Open the history for a command: the live journal, after the archive if one is asked for.
 
-    With it the pin that holds the live journal until the command ends, and the bytes that there
-    are to read. Raises JournalError and click.UsageError.
+    Also return the pin that protects the live journal until the command ends, and the number of
+    bytes to read. Raises JournalError and click.UsageError.
     """
     pin = ctx.with_resource(Pin(path))
     live = opened(path)
     total = used_bytes(live)
-    # The environment says where an archive is; that it is wanted must be said, for it may be large.
+    # The environment only says where an archive is; options must ask for it, because it may be
+    # large.
     named = (ctx.get_parameter_source(name) for name in ("url", "config_file"))
     if not flags["with_archive"] and click.core.ParameterSource.COMMANDLINE not in named:
         return live, pin, total
     archive = opened_archive(path, flags["url"], flags["config_file"])
     if not archive.entries() and (flags["url"] or first_lsn_of(live) > 1):
-        # Without it the command would prove less than was asked for.
+        # Without the archive the command would prove less than was asked for.
         raise ArchiveError(archive.url, "no segment is archived here; is it the right place?")
     return ctx.with_resource(archive.reading(live)), pin, total + archive.segment_bytes()
 
 
 def _configured(path: Path, config_file: Path | None) -> str:
-    """What the configuration file says, "" if it says nothing or there is none."""
+    """Return the archive in the configuration file, "" if there is none."""
     beside = path.absolute().parent / CONFIG
     file = config_file or beside
     if config_file is None and not beside.is_file():
@@ -83,5 +86,5 @@ def _configured(path: Path, config_file: Path | None) -> str:
 
 
 def used_bytes(disk: RealDisk) -> int:
-    """Bytes that there are to read; too much by what is reserved in the newest segment."""
+    """Return the bytes to read; too many by the reserved space of the newest segment."""
     return sum((disk.path / name).stat().st_size for name in segment_names(disk))

@@ -1,4 +1,4 @@
-"""Paths that a command line names: what is asked of them before anybody opens anything."""
+"""Paths on a command line: checks before anything is opened."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +9,7 @@ DATA_DEFAULT: Final = Path("data")
 
 
 class PathThatIsNamed(click.Path):
-    """A path; the empty text, which is what an unset variable of a shell leaves, is none."""
+    """A path; refuses an empty text, which an unset shell variable leaves."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
@@ -21,9 +21,10 @@ DIRECTORY: Final = PathThatIsNamed(path_type=Path)
 
 
 def chosen(ctx: click.Context, directory: Path | None, data: Path | None) -> Path:
-    """The data directory of a command: the argument beats the environment and the default.
+    """Return the data directory of a command: the argument overrides the environment and the
+    default.
 
-    Given both ways on the command line it must be the same. Raises click.UsageError.
+    If both are given on the command line they must be the same. Raises click.UsageError.
     """
     given = ctx.get_parameter_source("data") is click.core.ParameterSource.COMMANDLINE
     if directory is not None and data is not None and given and directory != data:

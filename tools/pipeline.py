@@ -1,7 +1,8 @@
 """`daybook pipeline`: the jobs of the pipeline as commands.
 
-Here are their options; `tools.jobs` has what they do, and is imported when one runs: what that
-needs (Arrow, DuckDB, Spark) is an extra that not every installation has, and is slow to import.
+This module has their options. `tools.jobs` has their code, which is imported when a job runs: the
+packages it needs (Arrow, DuckDB, Spark) belong to an extra that not every installation has, and are
+slow to import.
 """
 
 from pathlib import Path
@@ -19,7 +20,7 @@ from daybook.tools.paths import DIRECTORY
 
 
 class JobCommand(click.Command):
-    """The command of a job: reports packages that are missing, and selections that are wrong."""
+    """The command of a job: reports missing packages and wrong selections."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the job. Raises Failure or click.UsageError for the above."""
@@ -54,7 +55,7 @@ def pipeline_group() -> None:
     type=click.Choice(("parquet", "delta")),
     default="parquet",
     show_default=True,
-    help="Have it be a Delta table as well: each segment becomes a version.",
+    help="Also make it a Delta table: each segment becomes a version.",
 )
 @click.option(
     "--verify",
@@ -71,12 +72,13 @@ def pipeline_group() -> None:
 @job_options(spans=False, parquet=False)
 @click.option("--json", "as_json", is_flag=True, help="Print for programs.")
 def archive_command(target: str, verify: bool, restored: Path | None, **flags: Any) -> None:
-    """Turn sealed segments into Parquet files, one a segment and day, that keep their proof.
+    """Convert sealed segments to Parquet files, one for each segment and day, which can be
+    verified.
 
-    What is archived already is left alone, so this may run as often as one likes; where a file
-    is missing or has another size the segment is archived again, if it is still there. What is in
-    the files only --verify looks at. The newest segment of a live journal waits. Exit code 1 if
-    something was left out or is wrong.
+    Segments that are archived already are skipped, so the command may run any number of times;
+    where a file is missing or has another size, the segment is archived again, if it still exists.
+    Only --verify checks the contents of the files. The newest segment of a live journal waits. Exit
+    code 1 if something was left out or is wrong.
     """
     from daybook.tools.jobs.archive import run  # noqa: PLC0415 (slow to import)
 
@@ -94,10 +96,10 @@ def archive_command(target: str, verify: bool, restored: Path | None, **flags: A
 def audit_command(ctx: click.Context, /, faults_file: str | None, **flags: Any) -> None:
     """Account for every message: prove that nothing was lost, doubled or invented.
 
-    For each queue: what was there (opening) and what was routed must equal what was acknowledged,
-    dead-lettered, expired, removed or dropped by a restart, and what is there at the end. Faults
-    are shown with the events that show them. Exit code 1 if there are any, or if history does not
-    have the span that was asked for.
+    For each queue: the messages at the beginning (opening) and what was routed must equal what was
+    acknowledged, dead-lettered, expired, removed or dropped by a restart, and what is there at the
+    end. Faults are shown with the events that show them. Exit code 1 if there are any, or if
+    history does not have the span that was asked for.
     """
     from daybook.tools.jobs.audit import run  # noqa: PLC0415 (slow to import)
 
@@ -110,7 +112,7 @@ def audit_command(ctx: click.Context, /, faults_file: str | None, **flags: Any) 
     "--out",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write all tables and pictures into this directory, which is made if need be.",
+    help="Write all tables and pictures into this directory, created if missing.",
 )
 @click.option(
     "--format",
@@ -123,12 +125,13 @@ def audit_command(ctx: click.Context, /, faults_file: str | None, **flags: Any) 
 @click.option("--plots/--no-plots", default=True, help="Whether to draw pictures into --out.")
 @click.option(
     "--poison", "poison_deliveries", type=click.IntRange(2), default=POISON_DELIVERIES,
-    show_default=True, metavar="N", help="A message delivered so often is poison.",
+    show_default=True, metavar="N", help="A message with so many deliveries is poison.",
 )  # fmt: skip
 def latency_command(
     out: Path | None, format_: str, *, plots: bool, poison_deliveries: int, **flags: Any
 ) -> None:
-    """Show how long messages take, where they come back, what is poison, and who is slow.
+    """Show how long messages take, where redeliveries come from, poison messages, and slow
+    consumers.
 
     Percentiles are exact to three digits. Latencies go from routed to first delivered, from
     delivered to acknowledged, and from routed to acknowledged, by address, queue, consumer and
@@ -144,7 +147,7 @@ def latency_command(
 @url_option
 @click.option(
     "--into", default="", metavar="DESTINATION",
-    help="Send all of them there: /queue/NAME, /topic/NAME or ADDRESS::QUEUE. Default: where each "
+    help="Send all messages there: /queue/NAME, /topic/NAME or ADDRESS::QUEUE. Default: where each "
     "was sent to.",
 )  # fmt: skip
 @click.option(
@@ -161,13 +164,15 @@ def latency_command(
 )  # fmt: skip
 @click.option(
     "--state", "state_path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Where it is kept how far it is. Default: ~/.local/state/daybook/replay/NAME.json.",
+    help="The file with its progress. Default: ~/.local/state/daybook/replay/NAME.json.",
 )  # fmt: skip
 @click.option(
     "--transaction-messages", "rows", type=click.IntRange(1, 100_000), metavar="N",
     help="Messages in a transaction at most. Default: 1000, or what --rate has in a second.",
 )  # fmt: skip
-@click.option("--keep-expiry", is_flag=True, help="Have them expire when they did. Default: never.")
+@click.option(
+    "--keep-expiry", is_flag=True, help="Keep the original expiry. Default: never expire."
+)
 @click.option(
     "--timeout", type=click.FloatRange(0, min_open=True), default=300.0, show_default=True,
     metavar="SECONDS", help="How long to wait for a broker that is away, or has no room.",
@@ -177,10 +182,10 @@ def latency_command(
 def replay_command(endpoint: Endpoint, dry_run: bool, as_json: bool, **flags: Any) -> None:
     """Send messages of history to a broker again, in their order, each exactly once.
 
-    History may be live, archived or Parquet, so this reaches back beyond what the broker holds.
-    What is sent are the messages of the span, whatever became of them; copies that the broker made
-    (dead letters, expired messages) only if --address or --queue selects where they are. A replayed
-    message has the header _DAYBOOK_REPLAYED_FROM with the id of the one that it was.
+    History may be live, archived or Parquet, so this also reaches messages that the broker no
+    longer has. It sends the messages of the span, whatever became of them; copies that the broker
+    made (dead letters, expired messages) only if --address or --queue selects their place. A
+    replayed message has the header _DAYBOOK_REPLAYED_FROM with the id of the original.
 
     \b
     daybook pipeline replay --data /var/lib/daybook --address orders --since 2h --dry-run
@@ -202,11 +207,11 @@ def replay_command(endpoint: Endpoint, dry_run: bool, as_json: bool, **flags: An
 @job_options(spans=False)
 @output_options
 def trail_command(ids: tuple[str, ...], sources: tuple[str, ...], **flags: Any) -> None:
-    """Show all that happened to messages, to those they were made from, and to those they became.
+    """Show all events of messages, of those they were made from, and of those made from them.
 
-    The id of a message is the LSN of its Routed event. One row is one event, and what a restart
-    did to a message is a row, too; families are sorted by the message that they began with. Exit
-    code 1 if nothing is known of one of the ids.
+    The id of a message is the LSN of its Routed event. One row is one event, and the effect of a
+    restart on a message is a row, too; families are sorted by their first message. Exit code 1 if
+    one of the ids is unknown.
     """
     from daybook.tools.jobs.trail import run  # noqa: PLC0415 (slow to import)
 

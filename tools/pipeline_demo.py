@@ -1,8 +1,8 @@
-"""The demo of the pipeline: history of a broker that was killed twice, asked in every way.
+"""The demo of the pipeline: queries the history of a broker that was killed twice, in every way.
 
-Run it with `python -m daybook.tools.pipeline_demo` or `make pipeline-demo`. Each step is a command
-that is shown, and runs as one would run it. Exit code 0 if all of them agree; without Java the
-steps on Spark are left out, and that is said.
+Run it with `python -m daybook.tools.pipeline_demo` or `make pipeline-demo`. It shows each command
+before running it. Exit code 0 if all results agree; without Java the steps on Spark are skipped,
+and the demo reports that.
 """
 
 import logging
@@ -23,7 +23,7 @@ from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.printing import show_table
 
 SMALL_SEGMENTS: Final = "journal.segment-bytes=64KiB"
-"""So that a demo of seconds has sealed segments."""
+"""Small, so that a demo of seconds has sealed segments."""
 EXAMPLES: Final = Path(__file__).resolve().parent.parent / "docs" / "examples"
 BY_KIND: Final = (
     "SELECT kind, count(*) AS events, min(lsn) AS first, max(lsn) AS last "
@@ -36,7 +36,7 @@ BY_QUEUE: Final = (
 
 
 class Steps:
-    """Commands run one after the other, and what was found."""
+    """Commands run one after the other, and their results."""
 
     def __init__(self, broker: Broker, folder: Path) -> None:
         self.broker: Final = broker
@@ -47,7 +47,7 @@ class Steps:
         self.found: Final[list[tuple[str, str, bool]]] = []
 
     def run(self) -> None:
-        """All of them. Raises Failure."""
+        """Run all steps. Raises Failure."""
         self._ask()
         self._archive()
         if shutil.which("java"):
@@ -64,7 +64,8 @@ class Steps:
         show("python", str(EXAMPLES / "late_orders.py"), self.data)
 
     def _archive(self) -> None:
-        """Parquet of the sealed segments: whole, provable, and the same answers with the rest."""
+        """Archive the sealed segments as Parquet, verify them, and compare answers with the live
+        journal."""
         show("daybook", "pipeline", "archive", "--data", self.data, "--to", self.parquet)
         show("daybook", "pipeline", "archive", "--to", self.parquet, "--verify")
         live = audit("--data", self.data)
@@ -86,7 +87,7 @@ class Steps:
         self._judge(f"{once:,} alerts were streamed, each once", once > 0 and not repeated)
 
     def _replay(self) -> None:
-        """Send the orders of the first half again, twice under one name: each once."""
+        """Send the orders of the first half again, twice under one name: each must arrive once."""
         replay = ("daybook", "pipeline", "replay", "--data", self.data, "--address", "orders")
         show(*replay, "--dry-run")
         again = (
@@ -122,7 +123,7 @@ def _command(words: tuple[str, ...]) -> list[str]:
 
 
 def show(*words: str) -> None:
-    """Show a command and run it; Failure if it fails."""
+    """Show a command and run it; raises Failure if it fails."""
     click.secho(f"\n$ {shlex.join(words)}", bold=True)
     sys.stdout.flush()
     code = subprocess.run(_command(words), check=False).returncode
@@ -131,7 +132,7 @@ def show(*words: str) -> None:
 
 
 def told(*words: str) -> bytes:
-    """What a command prints; Failure if it fails."""
+    """Return what a command prints; raises Failure if it fails."""
     done = subprocess.run(_command(words), check=False, capture_output=True)
     if done.returncode:
         raise Failure(done.stderr.decode().strip() or f"{words[0]} {words[1]} failed")
@@ -139,12 +140,12 @@ def told(*words: str) -> bytes:
 
 
 def audit(*options: str) -> bytes:
-    """The account of each queue."""
+    """Return the account of each queue."""
     return told("daybook", "pipeline", "audit", *options, "--queue", "orders", "--format", "json")
 
 
 def rows_of(data: str) -> list[dict[str, Any]]:
-    """Events by kind."""
+    """Return the events by kind."""
     lines = told("journal", "sql", "--data", data, "--format", "jsonl", BY_KIND).splitlines()
     return [msgspec.json.decode(line) for line in lines]
 

@@ -1,7 +1,7 @@
 """Tables and progress bars on a terminal, plain text otherwise, JSON for programs.
 
-A terminal that is too narrow for a table gets one with fewer columns, if some can be done without
-and it is said which, else a card for each row. Nothing is left out in silence.
+On a terminal that is too narrow for a table, optional columns are omitted, with a note that names
+them; if that is not enough, each row is printed as a card.
 """
 
 import sys
@@ -15,11 +15,11 @@ import msgspec
 from daybook.tools.texts import printable
 
 PADDED_MOST: Final = 40
-"""Plain text is not padded beyond this: one long name must not widen every line."""
+"""Plain text is padded at most to this width: one long name must not widen every line."""
 
 
 def print_line(text: str) -> None:
-    """Print one of very many lines: unlike `click.echo` it does not flush each."""
+    """Print one of many lines: unlike `click.echo` it does not flush each."""
     sys.stdout.write(for_output(text) + "\n")
 
 
@@ -34,7 +34,8 @@ def show_json_pretty(value: Any) -> None:
 
 
 def dim_with_kind(text: str) -> str:
-    """A line of `journal inspect` or `journal trail`, on a terminal with the kind in colour."""
+    """Return a line of `journal inspect` or `journal trail`, on a terminal with the kind in
+    colour."""
     if not sys.stdout.isatty():
         return text
     head, kind, rest = text[:38], text[38:60], text[60:]
@@ -42,10 +43,10 @@ def dim_with_kind(text: str) -> str:
 
 
 def for_output(text: str) -> str:
-    """Text for standard output: as it is, or harmless where that is a terminal.
+    """Return text for standard output: unchanged, or with escapes if that is a terminal.
 
-    Peers choose bodies and names, and terminals obey control characters and change the order of
-    what is shown for bidirectional ones. Escaped as in JSON, so that JSON stays what it is.
+    Peers choose bodies and names, and terminals obey control characters and reorder text for
+    bidirectional ones. Escaped as in JSON, so that JSON stays valid.
     """
     if not sys.stdout.isatty() or all(map(str.isprintable, text.split("\n"))):
         return text
@@ -67,7 +68,7 @@ def show_table(
 ) -> None:
     """Print a table; numbers are set to the right. A narrow terminal may omit `optional` columns.
 
-    Texts are shown as they are, so whatever is not printable in them is escaped.
+    Texts are shown as they are, with escapes for characters that cannot be printed.
     """
     texts = [[shown(value) for value in row] for row in rows]
     numeric = [
@@ -83,7 +84,7 @@ def show_table(
 
 
 def shown(value: Any) -> str:
-    """A value as it stands in a table."""
+    """Return a value as shown in a table."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -127,7 +128,8 @@ def adding_up(told: Callable[[int], None]) -> Callable[[int], None]:
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar on standard error if it is a terminal; yield what takes the amount done."""
+    """Show a bar on standard error if it is a terminal; yield a function that takes the amount
+    done."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -142,7 +144,7 @@ def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     console = Console(stderr=True)
-    # It goes when the work is done: a bar that stands at some percent would be a lie.
+    # The bar disappears when the work is done: one that stays at some percent would be wrong.
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bars:
         task = bars.add_task(label, total=total)
         yield lambda done: bars.update(task, completed=done)

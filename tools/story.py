@@ -1,7 +1,7 @@
-"""Telling an event: as a line for people, as an object for programs.
+"""Describing an event: as a line for people, as an object for programs.
 
-Derived from the table of events: which columns a kind fills, what its reasons mean, what its detail
-holds. A kind that is added to the table is shown without a change here.
+Derived from the table of events: which columns a kind fills, what its reasons mean, which fields
+its detail has. A kind that is added to the table is shown without a change here.
 """
 
 from base64 import b64encode
@@ -40,10 +40,10 @@ from daybook.history.scan import Event
 from daybook.tools.texts import body_fields, moment, printable
 
 TOLD_APART: Final = frozenset({"queues", "chunks", "body_bytes"})
-"""Fields of details that have words of their own."""
+"""Fields of details that are described separately."""
 
 NAMED_BY_COLUMNS: Final = frozenset({"name", "host", "owner", "user", "peer", "subscription"})
-"""Fields of details that the phrases of the columns have said already."""
+"""Fields of details that the phrases for columns contain already."""
 
 
 def kind_name(kind: int) -> str:
@@ -58,7 +58,8 @@ def reason_name(reason: int) -> str:
 
 
 def who(row: Row, names: Names) -> str:
-    """Who an event is about: the consumer and its connection, or the connection, or nobody."""
+    """Return whom an event is about: the consumer and its connection, or the connection, or
+    nobody."""
     words = []
     if row[CONSUMER]:
         subscription = names.consumers.get(row[CONSUMER])
@@ -74,7 +75,7 @@ def who(row: Row, names: Names) -> str:
 
 
 def detail_of(event: Event) -> dict[str, Any]:
-    """Fields of the detail that are not at their default."""
+    """Return the fields of the detail that differ from their default."""
     known = BY_NUMBER.get(event.row[KIND])
     if known is None or known.detail is None:
         return {}
@@ -84,7 +85,7 @@ def detail_of(event: Event) -> dict[str, Any]:
 
 
 def sentence(event: Event, names: Names) -> str:
-    """What happened, in words, without LSN, time and kind."""
+    """Return what happened as a sentence, without LSN, time and kind."""
     row = event.row
     detail = detail_of(event)
     parts = [*_places(row, detail, names), *_extras(row, event, detail)]
@@ -96,7 +97,7 @@ def sentence(event: Event, names: Names) -> str:
 
 
 def _because(row: Row) -> str:
-    """The reason in words. What it says about attempts is said of deliveries only."""
+    """Return the reason in words. Words about attempts are used only for deliveries."""
     if not row[REASON]:
         return ""
     words = REASONS[row[REASON]][1] if row[REASON] in REASONS else reason_name(row[REASON])
@@ -107,7 +108,7 @@ def _because(row: Row) -> str:
 
 
 def _places(row: Row, detail: dict[str, Any], names: Names) -> list[str]:
-    """What the columns say: message, attempt, queue or address, who, other message."""
+    """Describe the columns: message, attempt, queue or address, peer, other message."""
     parts = []
     if row[MESSAGE]:
         parts.append(f"message {row[MESSAGE]}")
@@ -131,7 +132,7 @@ def _places(row: Row, detail: dict[str, Any], names: Names) -> list[str]:
 
 
 def _extras(row: Row, event: Event, detail: dict[str, Any]) -> list[str]:
-    """What the heaps say: sizes, and the fields of the detail."""
+    """Describe the heaps: sizes, and the fields of the detail."""
     parts = []
     if row[KIND] in WITH_CHUNKS:
         body_bytes = detail.get("body_bytes", event.body_bytes)
@@ -157,14 +158,14 @@ def _extras(row: Row, event: Event, detail: dict[str, Any]) -> list[str]:
 
 
 def _format(flags: int) -> str:
-    """In which format headers are."""
+    """Describe the format of headers."""
     if is_known(flags):
         return f"headers are {codec_of(flags).name}"
     return f"headers in content format {number_of(flags)}, unknown to this version"
 
 
 def _headers(event: Event) -> dict[str, Any]:
-    """Headers by name; as they are, if this version does not know their format."""
+    """Return headers by name; unparsed, if this version does not know their format."""
     flags = event.row[FLAGS]
     if not event.headers:
         return {"headers": {}}
@@ -178,7 +179,7 @@ def _headers(event: Event) -> dict[str, Any]:
 
 
 def _chunks(steps: list[int]) -> str:
-    """Where the body of a large message is, from the differences in its Routed."""
+    """Describe where the body of a large message is, from the differences in its Routed."""
     first, last = steps[0], sum(steps)
     if len(steps) == 1:
         return f"in chunk {first}"
@@ -197,14 +198,14 @@ def _field(name: str, value: Any) -> str:
 
 
 def line(event: Event, names: Names) -> str:
-    """The line of the story for an event."""
+    """Return the line of the story for an event."""
     kind = f"{kind_name(event.row[KIND]):<21}"
     text = sentence(event, names)
     return f"{event.lsn:>8}  {moment(event.row[TIME])}  {kind} {text}".rstrip()
 
 
 def as_object(event: Event, names: Names) -> dict[str, Any]:
-    """Everything about an event, for programs."""
+    """Return everything about an event, for programs."""
     row = event.row
     columns: dict[str, Any] = {
         column.name: value for column, value in zip(COLUMNS, row, strict=True)

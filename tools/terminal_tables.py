@@ -1,4 +1,4 @@
-"""Tables on a terminal: as wide as it is, with fewer columns, or a card for each row."""
+"""Tables on a terminal: in its full width, with fewer columns, or as a card for each row."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ def show_on_terminal(
     title: str,
     optional: Sequence[str],
 ) -> None:
-    """Print a table of texts in the way that fits; columns in `optional` may be left out."""
+    """Print a table of texts in a form that fits; columns in `optional` may be omitted."""
     console = Console()
     widths = fit(headings, texts, numeric, console.width)
     if widths is not None:
@@ -69,7 +69,7 @@ def _show_rich(
 def _show_cards(
     console: Console, headings: Sequence[str], texts: list[list[str]], title: str
 ) -> None:
-    """Each row as a paragraph of its own, a line for each column."""
+    """Print each row as a paragraph of its own, with a line for each column."""
     if title:
         console.print(Text(title, style="italic"))
     margin = max(len(heading) for heading in headings) + GAP

@@ -1,11 +1,11 @@
-"""Times, names and bodies as text that a terminal or a JSON reader can take."""
+"""Times, names and bodies as text that is safe for terminals and JSON readers."""
 
 from base64 import b64encode
 from datetime import UTC, datetime
 
 
 def moment(microseconds: int) -> str:
-    """A time of the journal as text: UTC, to the microsecond."""
+    """Return a time of the journal as text: UTC, to the microsecond."""
     try:
         when = datetime.fromtimestamp(microseconds // 1_000_000, UTC)
     except (OverflowError, ValueError, OSError):
@@ -14,7 +14,8 @@ def moment(microseconds: int) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with escapes for what is no character: peers choose names, terminals obey them."""
+    """Return the text with control characters escaped: peers choose names, and terminals obey
+    them."""
     if text.isprintable():
         return text
     return "".join(
@@ -24,7 +25,7 @@ def printable(text: str) -> str:
 
 
 def body_fields(body: bytes) -> dict[str, str]:
-    """A body as JSON can hold it: `body` if it is text, else `body_base64`."""
+    """Return a body in a form for JSON: `body` if it is text, else `body_base64`."""
     try:
         return {"body": body.decode("utf-8")}
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Reading times that people write: `14:05`, `2026-11-20T14:05`, `10m` (ago)."""
+"""Parsing times that users write: `14:05`, `2026-11-20T14:05`, `10m` (ago)."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -35,7 +35,7 @@ def _parse_point(text: str, now: datetime) -> datetime:
 
 
 def time_option(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Callback of options that are times."""
+    """Callback of options with times."""
     if value is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Counting what a journal tells: events by kind, and what went through each queue."""
+"""Counting the events of a journal: by kind, and for each queue."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from daybook.journal.reader import read_blocks
 from daybook.paging.layout import LAYOUT
 
 QUEUE_KINDS = tuple(sorted(OF_ENTRIES))
-"""Kinds that are counted for each queue, in the order of the columns."""
+"""The kinds that are counted for each queue, in the order of the columns."""
 
 
 class Totals:
-    """Counts over a whole journal. Names of queues are those they had last."""
+    """Counts over a whole journal. Queues have their last names."""
 
     def __init__(self) -> None:
         self.kinds: Counter[int] = Counter()
@@ -38,7 +38,7 @@ class Totals:
         kinds = columns[KIND].tolist()
         self.kinds.update(kinds)
         self._queues.update(zip(kinds, columns[QUEUE].tolist(), strict=True))
-        # Names, and the queues of messages that went to several, are in the details.
+        # Names, and the queues of messages that went to several queues, are in the details.
         if not TOPOLOGY.isdisjoint(kinds) or (events.ROUTED, 0) in self._queues:
             self._read_details(block)
 
@@ -65,7 +65,7 @@ class Totals:
         ]
 
     def by_queue(self) -> list[dict[str, Any]]:
-        """For each queue that ever was: its name and how many events of each kind it had."""
+        """For each queue that ever existed: its name and how many events of each kind it had."""
         told = []
         for queue_id, name in sorted(self._names.queues.items()):
             counts = {

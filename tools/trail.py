@@ -1,8 +1,7 @@
-"""Everything that ever happened to a message, to those it was made from, and to those it became.
+"""Collects all events of a message, of those it was made from, and of those made from it.
 
-What it is told from is a state that only this family and the topology are folded into, with the
-engine's own `apply`: so what a restart did to a delivery in flight, and where the message is now,
-is the engine's word and no second opinion.
+It folds only this family and the topology into a state, with the engine's own `apply`: so the
+engine itself says what a restart did to a delivery in flight, and where the message is now.
 """
 
 from collections.abc import Iterator
@@ -28,11 +27,11 @@ ALWAYS_MATTER: Final = kinds_mask(TOPOLOGY | TRANSACTION_ENDS)
 
 
 class NoSuchMessageError(DaybookError):
-    """There is no message of this id; the text says what is there instead."""
+    """There is no message with this id; the text says which event has it instead."""
 
 
 class Step(NamedTuple):
-    """One thing that happened: the event with its sentence, and what followed from it."""
+    """One event with its sentence, and its consequences."""
 
     event: Event
     text: str
@@ -42,7 +41,7 @@ class Step(NamedTuple):
 
 
 class Trail(NamedTuple):
-    """A message's family in the order of their ids, their steps, and where each is now.
+    """A message's family in the order of their ids, their steps, and where each message is now.
 
     `missing` says where the beginning of the story is, if it left the journal.
     """
@@ -54,7 +53,7 @@ class Trail(NamedTuple):
 
 
 def follow(disk: Disk, message: int, directory: Path) -> Trail:
-    """Find everything about a message in the journal of a data directory.
+    """Collect everything about a message in the journal of a data directory.
 
     `disk` may have an archive before it. Raises NoSuchMessageError, JournalError, and what reading
     the base raises.
@@ -69,9 +68,9 @@ def follow(disk: Disk, message: int, directory: Path) -> Trail:
 
 
 def _root(disk: Disk, message: int) -> tuple[int, str]:
-    """The message that the family began with: back along what each was made from.
+    """Return the first message of the family, following each message to the one it was made from.
 
-    With what is to be said if its own beginning left the journal.
+    Also return a text about its beginning, if that left the journal.
     """
     event = event_at(disk, message)
     if event is None and message < first_lsn_of(disk):
@@ -96,7 +95,8 @@ def _root(disk: Disk, message: int) -> tuple[int, str]:
 
 
 class _Teller:
-    """Walks the journal once, from its beginning for names, and collects the family's steps."""
+    """Reads the journal once, from its beginning because of names, and collects the family's
+    steps."""
 
     def __init__(self, root: int) -> None:
         self.root = root
@@ -110,7 +110,7 @@ class _Teller:
         self.folded_lsn = 0
 
     def begin(self, start: Beginning) -> None:
-        """Take in what was there before the journal begins."""
+        """Apply the state from before the journal begins."""
         for event in start.events:
             self.names.learn(event.row, event.detail)
             self._apply(event)
@@ -147,7 +147,7 @@ class _Teller:
     def _take(self, event: Event) -> None:
         kind = event.row[KIND]
         if event.lsn <= self.folded_lsn:
-            # The base, which was taken in before, has it.
+            # The base, which was applied before, has it.
             self.names.learn(event.row, event.detail)
             if kind not in TOPOLOGY | TRANSACTION_ENDS:
                 self.last[event.row[MESSAGE], event.row[QUEUE]] = event
@@ -174,8 +174,8 @@ class _Teller:
     def _change_topology(self, event: Event) -> None:
         """Fold an event of the topology; a restart is a step if it moved a message of the family.
 
-        Only a restart moves messages by itself; before a queue goes, events of their own take its
-        messages out.
+        Only a restart moves messages without events; before a queue is deleted, events of their own
+        remove its messages.
         """
         if event.row[KIND] != events.BROKER_STARTED:
             self._apply(event)
@@ -201,7 +201,8 @@ class _Teller:
             self._add_step(event, consequences)
 
     def places(self) -> dict[tuple[int, int], tuple[str, str]]:
-        """Where the family is: (message, queue id) to the queue's name and the consumer, if any."""
+        """Return where the family is: (message, queue id) to the queue's name and the consumer, if
+        any."""
         places = {}
         for queue in self.state.queues.values():
             for message, entry in queue.entries.items():
@@ -210,7 +211,7 @@ class _Teller:
         return places
 
     def _end_transaction(self, event: Event) -> None:
-        """Note which steps the transaction made, if any."""
+        """Record which steps the transaction made, if any."""
         decoded = cast(
             events.TransactionDetail, events.decode_detail(event.row[KIND], event.detail)
         )
@@ -226,7 +227,7 @@ class _Teller:
         return self.state.queues[queue_id].entries[message].place
 
     def _now(self) -> Iterator[tuple[int, str]]:
-        """Where each message of the family is, or how it left."""
+        """Return where each message of the family is, or how it left."""
         places = self.places()
         for message in self.family:
             words = [
@@ -251,7 +252,7 @@ class _Teller:
 
 
 def step_object(step: Step) -> dict[str, Any]:
-    """A step for programs: its event, and what the trail adds to it."""
+    """Return a step for programs: its event, and what the trail adds to it."""
     return step.told | {
         "text": step.text,
         "consequences": list(step.consequences),

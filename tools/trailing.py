@@ -1,4 +1,4 @@
-"""Running `journal trail`: the biography of a message, printed."""
+"""Running `journal trail`: prints the history of a message."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from daybook.tools.texts import moment
 
 
 def run(ctx: click.Context, path: Path, message: int, flags: dict[str, Any]) -> None:
-    """Print all that happened to a message. Raises Failure, JournalError."""
+    """Print all events of a message. Raises Failure, JournalError."""
     disk, _, _ = history(ctx, path, flags)
     try:
         told = trail.follow(disk, message, path)

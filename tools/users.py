@@ -1,4 +1,4 @@
-"""Commands about who may log in: `daybook user add|list|remove`. They edit the users file."""
+"""Commands about logins: `daybook user add|list|remove`. They edit the users file."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Commands)
 def user() -> None:
-    """Manage who may log in. A running broker reads changes on SIGHUP."""
+    """Manage logins. A running broker reads changes on SIGHUP."""
 
 
 users_option = click.option(

@@ -1,9 +1,9 @@
-"""Proving a data directory: chain, crcs and footers, then the fold, digests and invariants.
+"""Verifying a data directory: chain, crcs and footers, then the fold, digests and invariants.
 
-The bytes are judged by `journal.verify`. If they are sound the events are folded with the engine's
-own `apply`, the digest is compared with what each BrokerStopped and Checkpoint recorded, and the
-state at the end must satisfy the engine's invariants. With the index, that must be what the fold
-comes to at its event (`tools.index_verification`). Nothing is changed.
+`journal.verify` checks the bytes. If they are sound the events are folded with the engine's own
+`apply`, the digest is compared with the one in each BrokerStopped and Checkpoint, and the state at
+the end must satisfy the engine's invariants. With the index, that must equal the result of the fold
+at its event (`tools.index_verification`). Nothing is changed.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from daybook.tools.printing import adding_up
 
 
 class Verdict(msgspec.Struct):
-    """What was found. `faults` names damaged places, `wrong` what does not add up in events."""
+    """The result. `faults` are damaged places, `wrong` are contradictions between events."""
 
     report: Report
     wrong: list[str] = []
@@ -64,10 +64,10 @@ def verify_data(
 ) -> Verdict:
     """Verify a journal; `progress` gets the bytes checked and folded so far, twice their sum.
 
-    Messages that come and go are folded as sets, as the indexer does it; `one_by_one` has each
-    event applied, which takes about ten times as long and must come to the same. `base` is the
-    directory with the state before the first event, if retention took segments away. `index` is a
-    copy of the index, from before this is called; `index_lsn` is where it was compared.
+    Messages that come and go are folded as sets, as in the indexer; `one_by_one` applies each
+    event, which takes about ten times as long and must have the same result. `base` is the
+    directory with the state before the first event, if retention removed segments. `index` is a
+    copy of the index that was made before the call; `index_lsn` is where it was compared.
 
     Raises NoJournal, NewerFormat and OSError; damage is in the verdict.
     """
@@ -98,7 +98,7 @@ def verify_data(
 
 
 class _Recorded(NamedTuple):
-    """A digest that the journal has: of the state at which event, and the event that says so."""
+    """A digest in the journal: of the state at which event, and the event that contains it."""
 
     of_lsn: int
     said_at: int
@@ -114,10 +114,10 @@ def _fold(
     base: Path | None,
     copy: IndexCopy | None,
 ) -> None:
-    """Fold everything and compare every digest that was recorded, and the copy of the index.
+    """Fold everything; compare every recorded digest and the copy of the index.
 
-    Entries are kept in an index of its own, so memory does not grow with the backlog. A running
-    broker keeps writing meanwhile: the fold ends where the bytes were checked.
+    Entries are kept in a separate index, so memory does not grow with the backlog. A running broker
+    keeps writing meanwhile: the fold ends where the check of the bytes ended.
     """
     last_lsn = verdict.report.last_lsn
     recorded = _recorded(disk, last_lsn)
@@ -156,7 +156,7 @@ def _fold(
 
 
 def _recorded(disk: Disk, last_lsn: int) -> dict[int, list[_Recorded]]:
-    """All digests in the journal, by the event whose state they are of."""
+    """Return all digests in the journal, by the event of their state."""
     found: dict[int, list[_Recorded]] = {}
     for block in read_blocks(disk, LAYOUT, to_lsn=last_lsn):
         kinds = set() if block.is_mark else set(block.columns()[KIND])

@@ -1,4 +1,4 @@
-"""Running `journal verify`: proving a data directory, and saying what is wrong with it."""
+"""Running `journal verify`: verifies a data directory, and reports what is wrong with it."""
 
 import sys
 from contextlib import nullcontext
@@ -71,5 +71,5 @@ def _show_verdict(verdict: Verdict) -> None:
             else "no checkpoint or clean stop to compare a digest with"
         )
         if verdict.index_lsn is not None:
-            click.echo(f"the index at event {verdict.index_lsn} is what the journal comes to")
+            click.echo(f"the index at event {verdict.index_lsn} agrees with the journal")
         click.secho("intact", fg="green")

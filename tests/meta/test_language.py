@@ -14,10 +14,10 @@ LEFT = {
     "protocols": 0,
     "recovery": 0,
     "server": 0,
-    "tools": 13,
+    "tools": 0,
     "bench": 0,
     "tests/support": 0,
-    "pages": 12,
+    "pages": 0,
 }
 """How many are still there; lower a number when you remove some. Nothing may raise one."""
 

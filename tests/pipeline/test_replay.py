@@ -547,5 +547,5 @@ def test_a_replay_that_is_stopped_says_how_to_go_on(
     sizes = [len(message.body) for message in expected(HISTORY, "again")]
     assert f"published {len(sizes) - 80} messages, 20 were there already" in shown.stdout
     assert f", {sum(sizes[80:]):,} bytes in" in shown.stdout
-    assert "replay again goes on with" in shown.stderr
+    assert "replay again continues with" in shown.stderr
     assert taken.messages == expected(HISTORY, "again")

@@ -1,4 +1,5 @@
-"""`daybook pipeline archive`: history as Parquet, its proof, and segments made of it again."""
+"""`daybook pipeline archive`: history as Parquet, its verification, and segments restored from
+it."""
 
 import sys
 import time
@@ -32,7 +33,7 @@ def run(target: str, verify: bool, restored: Path | None, **flags: Any) -> None:
 
 
 def _source_of(flags: dict[str, Any]) -> Source | None:
-    """The history that is named by hand; that of the environment may be another one."""
+    """The history named by options; the one in the environment may be another."""
     source = click.get_current_context().get_parameter_source
     typed = click.core.ParameterSource.COMMANDLINE
     directory = str(flags["data"]) if source("data") is typed else ""
@@ -49,7 +50,7 @@ def _archived(target: str, flags: dict[str, Any]) -> ArchiveReport:
     else:
         report = archive(job.history.source, target, told=_tell)
     if flags["table_format"] == "delta":
-        # Imported late: the package is an extra of its own.
+        # Imported late: the package belongs to an extra.
         from daybook.pipeline.delta import commit  # noqa: PLC0415
 
         commit(ParquetArchive(target))
@@ -57,7 +58,7 @@ def _archived(target: str, flags: dict[str, Any]) -> ArchiveReport:
 
 
 def _tell(outcome: Outcome) -> None:
-    """Say what became of a segment, on a terminal: many of them take hours."""
+    """Print what became of a segment, on a terminal: many segments take hours."""
     if sys.stderr.isatty():
         done = "archived" if outcome.archived is not None else "left out"
         click.echo(f"{outcome.segment}: {done}", err=True)
@@ -69,7 +70,7 @@ def _verified(target: str, live: Source | None) -> ProofReport:
     with progress("proving", sum(segment.bytes for segment in segments)) as told:
         report = prove(parquet, live, progress=adding_up(told))
     if not (report.segments or report.faults):
-        # Else a slip of the pen would be a proof.
+        # Otherwise a mistyped path would count as verified.
         raise Failure(f"{parquet.url}: no segment is archived here")
     return report
 

@@ -101,7 +101,7 @@ def _write(found: Audit, output: Output) -> None:
 
 
 def _missing(engine: Engine, job: Job, found: Audit, from_lsn: int | None) -> list[str]:
-    """What was asked for and this history does not have, in words."""
+    """Return what was asked for and is not in this history, as sentences."""
     asked = job.selection
     if not found.events:
         return _missing_whole(asked, extent(engine, job.history))
@@ -119,7 +119,7 @@ def _missing(engine: Engine, job: Job, found: Audit, from_lsn: int | None) -> li
 
 
 def _missing_whole(asked: Selection, there: Extent) -> list[str]:
-    """The same of a span that has no event."""
+    """The same for a span without any event."""
     if there.begins is None or there.ends is None:
         return [f"this history has no event; {ELSEWHERE}"]
     microsecond = timedelta(microseconds=1)

@@ -1,4 +1,4 @@
-"""What a job of the pipeline works on, and what runs it, as its options say."""
+"""The input of a job of the pipeline, and the engine that runs it, from its options."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from daybook.pipeline.selection import Selection, parse_kinds
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What a job is to work on, and what is to run it."""
+    """The input of a job, and the engine that runs it."""
 
     history: History
     selection: Selection
@@ -21,7 +21,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 def job_of(flags: dict[str, Any], kinds: tuple[str, ...] = ()) -> Job:
-    """What the options say; click.UsageError or SelectionError if that makes no sense."""
+    """Read the options; click.UsageError or SelectionError if they contradict each other."""
     data: Path | None = flags["data"]
     directory = str(data) if data is not None else ""
     history = History(Source(directory, flags["archive"] or ""), flags.get("parquet") or "")
@@ -56,9 +56,9 @@ def _check_span(flags: dict[str, Any]) -> None:
 
 
 def engine_of(job: Job) -> Engine:
-    """The engine that a job is to run on, to be closed. Raises Failure if it cannot be had."""
+    """Return the engine for a job; the caller closes it. Raises Failure if it is not available."""
     if job.engine == "spark":
-        # Imported late: it takes Java, and pyspark, which is an extra of its own.
+        # Imported late: it needs Java, and pyspark, which belongs to an extra.
         from daybook.pipeline.spark.engine import SparkEngine  # noqa: PLC0415
 
         return SparkEngine(job.master)

@@ -1,6 +1,6 @@
-"""`daybook pipeline latency`: how long messages take, where they come back, and who is slow.
+"""`daybook pipeline latency`: latencies, sources of redelivery, and slow consumers.
 
-A summary on the terminal; all tables, and pictures of them, in a directory.
+Prints a summary; writes all tables, and pictures of them, to a directory.
 """
 
 from collections.abc import Callable
@@ -71,15 +71,16 @@ def run(
 
 
 def _drawing() -> Draw:
-    """Return what draws pictures; before the job, which may take long, not after it."""
+    """Return the function that draws pictures; before the job, which may take long, not after
+    it."""
     try:
-        # Imported late: it takes a second, and not everybody wants pictures.
+        # Imported late: it takes a second, and is not always needed.
         from daybook.pipeline.jobs.latency_plots import draw  # noqa: PLC0415
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "matplotlib":
             raise
         raise Failure(
-            f"pictures need matplotlib; install it with: {install_command('plots')}, or leave "
+            f"pictures need matplotlib; install it with: {install_command('plots')}, or omit "
             "them out with --no-plots"
         ) from error
     return draw
@@ -97,7 +98,7 @@ def _write(tables: dict[str, pa.Table], out: Path, format_: str, draw: Draw | No
 
 
 def _show(table: pa.Table, title: str, columns: tuple[str, ...]) -> None:
-    """Print the head of a table; of the latencies of queues those that wait longest."""
+    """Print the first rows of a table; of the latencies of queues those with the longest waits."""
     if "p99_ms" in table.column_names and "queue" in columns and "times_slower" not in columns:
         table = table.sort_by([("p99_ms", "descending")])
     rows = [[row[name] for name in columns] for row in table.slice(0, ROWS_SHOWN).to_pylist()]

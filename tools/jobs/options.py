@@ -1,4 +1,4 @@
-"""Options that jobs of the pipeline share: history, selection, engine, output.
+"""Options shared by the jobs of the pipeline: history, selection, engine, output.
 
 Must import nothing slow: `--help` shows them.
 """
@@ -57,9 +57,9 @@ _ENGINE: Final = (
 
 
 def job_options(*, spans: bool = True, parquet: bool = True) -> Callable[[Command], Command]:
-    """Options of a job, for `job.job_of`; without `spans` none that select events.
+    """Options of a job, for `job.job_of`; without `spans`, none that select events.
 
-    Without `parquet` history is segments alone.
+    Without `parquet`, history is read from segments only.
     """
     history = (*_SEGMENTS, _PARQUET) if parquet else _SEGMENTS
 
@@ -76,7 +76,7 @@ def output_options(command: Command) -> Command:
     for option in (
         click.option(
             "--output", metavar="FILE", type=click.Path(dir_okay=False),
-            help="Write the rows to a file, by whose ending the format goes.",
+            help="Write the rows to a file, whose ending selects the format.",
         ),
         click.option(
             "--format", "format_", type=click.Choice(FORMATS),

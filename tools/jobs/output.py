@@ -1,7 +1,7 @@
-"""Where the rows of a job go: a table on the terminal, or CSV, JSON lines or Parquet anywhere.
+"""The output of a job: a table on the terminal, or CSV, JSON lines or Parquet to any place.
 
-A file appears whole or not at all: it is written beside its place and renamed. CSV has no lists,
-maps or bytes; there they are JSON.
+A file appears complete or not at all: it is written under another name and renamed. CSV has no
+lists, maps or bytes; there they are JSON.
 """
 
 import os
@@ -24,18 +24,18 @@ BY_SUFFIX: Final = {
     ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet",
 }  # fmt: skip
 TABLE_ROWS: Final = 1000
-"""What a table shows at most; files and the other formats have all rows."""
+"""The most rows that a table shows; files and the other formats have all rows."""
 
 
 class Output(msgspec.Struct, frozen=True):
-    """A format, and the file to write; without a path it is standard output."""
+    """A format, and the file to write; without a path, standard output."""
 
     format: str = "table"
     path: str = ""
 
 
 def output_of(flags: dict[str, Any]) -> Output:
-    """What the options say; takes them out of `flags`. Raises click.UsageError."""
+    """Read the options; removes them from `flags`. Raises click.UsageError."""
     chosen, path = flags.pop("format_"), flags.pop("output") or ""
     if path and chosen == "table":
         raise click.UsageError("a table is for the terminal; with --output use csv, json, parquet")
@@ -47,7 +47,7 @@ def output_of(flags: dict[str, Any]) -> Output:
 
 
 def format_of(path: str, option: str) -> str:
-    """The format that a file's ending stands for; raises click.UsageError if it says nothing."""
+    """The format for a file's ending; raises click.UsageError if the ending is unknown."""
     found = BY_SUFFIX.get(Path(path).suffix.lower())
     if found is None:
         raise click.UsageError(
@@ -65,7 +65,7 @@ def write(
     title: str = "",
     optional: Sequence[str] = (),
 ) -> int:
-    """Write rows where they are to go; return how many. Raises OSError.
+    """Write rows to the output; return how many. Raises OSError.
 
     A narrow terminal may omit `optional` columns.
     """
@@ -87,7 +87,8 @@ def write_file(
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A file to write, which gets this path when it is whole; errors name this path, too."""
+    """Yield a file to write, which gets this path when it is complete; errors name this path,
+    too."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield partial

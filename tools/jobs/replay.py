@@ -1,6 +1,6 @@
-"""`daybook pipeline replay`: messages of history are sent to a broker again, each exactly once.
+"""`daybook pipeline replay`: sends messages of history to a broker again, each exactly once.
 
-Exit code 1 if a message could not be put together; 130 after Ctrl-C; the same command resumes.
+Exit code 1 if a message could not be reassembled; 130 after Ctrl-C; the same command resumes.
 """
 
 import os
@@ -39,7 +39,7 @@ HEADINGS: Final = (
 )  # fmt: skip
 PREFIXES: Final = ("/queue/", "/topic/", "/dsub/")
 OPTIONAL: Final = ("not journaled", "from", "to", "first LSN")
-"""Columns that a narrow terminal may leave out."""
+"""Columns that a narrow terminal may omit."""
 
 
 def run(endpoint: Endpoint, dry_run: bool, as_json: bool, **flags: Any) -> None:
@@ -67,7 +67,7 @@ def run(endpoint: Endpoint, dry_run: bool, as_json: bool, **flags: Any) -> None:
 
 
 def _check_into(into: str) -> None:
-    """Refuse what would be the name of a queue that nobody means: the broker would create it."""
+    """Refuse a name that would create a queue by mistake."""
     prefix = next((each for each in PREFIXES if into.startswith(each)), "")
     name = into.removeprefix(prefix)
     parts = name.split("::")
@@ -80,7 +80,7 @@ def _check_into(into: str) -> None:
 
 
 def _check_where(where: str) -> None:
-    """Query an empty table first: a bad question is reported before history is read."""
+    """Query an empty table first: a wrong condition is reported before history is read."""
     condition = condition_of(where)
     with duckdb.connect() as connection:
         connection.register("events", arrow_schema(ALL_COLUMNS).empty_table())
@@ -103,7 +103,7 @@ def _request(job: Job, endpoint: Endpoint, flags: dict[str, Any]) -> Request:
 
 
 def _state_file(flags: dict[str, Any]) -> tuple[StateFile, str]:
-    """Where the state is, and the name of the replay."""
+    """Return the state file, and the name of the replay."""
     path: Path | None = flags["state_path"]
     name: str = flags["name"] or ""
     if not name and path is not None:
@@ -139,15 +139,15 @@ def _run(
     flags: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Publish, and tell what became of it."""
+    """Publish, and report the result."""
     _fill(state, flags["rate"])
     try:
         found = _survey(engine, job, state)
         report = _published(engine, job, state, found, file, endpoint, flags)
     except PublishError as error:
-        raise Failure(f"{error}\n{_how_to_go_on(state, file)}") from error
+        raise Failure(f"{error}\n{_how_to_resume(state, file)}") from error
     except KeyboardInterrupt:
-        click.echo(f"stopped; {_how_to_go_on(state, file)}", err=True)
+        click.echo(f"stopped; {_how_to_resume(state, file)}", err=True)
         sys.exit(EXIT_INTERRUPTED)
     _show_report(state, found, report, as_json)
     if report.incomplete:
@@ -179,7 +179,7 @@ def _published(
 
 
 def _survey(engine: Engine, job: Job, state: State) -> Survey:
-    """Count what there is to do. A condition may fail on what is in a message."""
+    """Count the messages to send. The condition may fail on the content of a message."""
     try:
         with working("counting"):
             return survey(engine, job.history, state)
@@ -189,14 +189,14 @@ def _survey(engine: Engine, job: Job, state: State) -> Survey:
 
 
 def _fill(state: State, rate: float | None) -> None:
-    """Decide how long transactions are, once for all runs."""
+    """Choose the size of transactions, once for all runs."""
     if not state.request.rows:
         rows = ROWS_MAX if rate is None else min(ROWS_MAX, max(1, int(rate)))
         state.request = msgspec.structs.replace(state.request, rows=rows)
 
 
 def _check(endpoint: Endpoint, state: State, found: Survey) -> None:
-    """Ask the broker whether it will know what comes again. Raises PublishError."""
+    """Ask the broker whether it will detect duplicates. Raises PublishError."""
     into = state.request.into
     for destination in [into] if into else [each.address for each in found.addresses]:
         check_remembers(endpoint, destination)
@@ -206,19 +206,19 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _how_to_go_on(state: State, file: StateFile) -> str:
+def _how_to_resume(state: State, file: StateFile) -> str:
     if not state.end_lsn:
         return "nothing was published"
     return (
         f"{state.published:,} messages are published, up to LSN {state.done_lsn}; the same command "
-        f"with --id {state.id} goes on ({file.path})"
+        f"with --id {state.id} resumes it ({file.path})"
     )
 
 
 def _announced(state: State, found: Survey) -> str:
     where = state.request.into or "the addresses that they had"
     first = min(each.first_lsn for each in found.addresses)
-    verb = "goes on with" if state.end_lsn else "has"
+    verb = "continues with" if state.end_lsn else "has"
     return (
         f"replay {state.id} {verb} {_messages(found.messages)} of LSN {first} to "
         f"{found.last_lsn}, into {where} at {state.request.broker}"
@@ -230,7 +230,7 @@ def _messages(count: int) -> str:
 
 
 def _left_out(found: Survey) -> list[str]:
-    """What is selected and not sent, in words."""
+    """Return what is selected and not sent, as sentences."""
     said = []
     if found.omitted:
         said.append(

@@ -1,6 +1,6 @@
-"""`daybook pipeline trail`: biographies of many messages at once.
+"""`daybook pipeline trail`: the histories of many messages at once.
 
-Exit code 1 if nothing is known of one of them.
+Exit code 1 if one of them is unknown.
 """
 
 import re
@@ -46,7 +46,7 @@ def run(ids: tuple[str, ...], sources: tuple[str, ...], **flags: Any) -> None:
 
 
 def _ids(text: str) -> list[int]:
-    """Ids that an argument names, itself or as a file."""
+    """Return the ids in an argument, which is an id or a file."""
     if _NUMBERS.fullmatch(text):
         return [_id(part) for part in text.split(",")]
     if text == "-":

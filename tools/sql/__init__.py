@@ -2,10 +2,9 @@
 
 Modules:
 
-- `command`: The command `journal sql`: questions about history in SQL.
+- `command`: The command `journal sql`: questions over history in SQL.
 - `output`: Writing the answer to a question: as a table for people, as CSV, JSON or Parquet for
   programs.
 - `running`: Running `journal sql`: one question, or a shell. Imports Arrow and DuckDB.
-- `shell`: The shell of `journal sql`: asks for questions on a terminal, with history and
-  completion.
+- `shell`: The shell of `journal sql`: reads questions from a terminal, with history and completion.
 """

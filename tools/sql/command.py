@@ -1,7 +1,7 @@
-"""The command `journal sql`: questions about history in SQL.
+"""The command `journal sql`: questions over history in SQL.
 
-Arrow and DuckDB are imported when it is called: they are an extra of Daybook, and take longer to
-import than other commands run.
+Arrow and DuckDB are imported when it is called: they belong to an extra, and importing them takes
+longer than other commands run.
 """
 
 import re
@@ -25,7 +25,7 @@ MEMORY_LEAST: Final = 64 << 20
 MEMORY_MOST: Final = 1 << 44
 FILE: Final = PathThatIsNamed(dir_okay=False, path_type=Path)
 _PATH: Final = re.compile(r"[\w.~-]*(/[\w.~-]*)+")
-"""One word with slashes, as no question is."""
+"""One word with slashes, which no question is."""
 
 EXAMPLES: Final = """\b
 Examples:
@@ -70,7 +70,7 @@ def _memory(ctx: click.Context, param: click.Parameter, value: str | None) -> in
 )  # fmt: skip
 @click.pass_context
 def sql_command(ctx: click.Context, /, words: tuple[str, ...], **flags: Any) -> None:
-    """Ask history in SQL.
+    """Query history with SQL.
 
     The tables are `events` (a row for each event), `milestones` (restarts, and what happened to
     queues and addresses), and the views `entries`, `messages`, `deliveries` and `queues`. SQL is
@@ -99,7 +99,7 @@ def sql_command(ctx: click.Context, /, words: tuple[str, ...], **flags: Any) -> 
 
 
 def _parted(ctx: click.Context, words: tuple[str, ...]) -> tuple[Path | None, str]:
-    """The data directory and the question; one word alone is a directory if there is one."""
+    """Return data directory and question; a single word is a directory if that exists."""
     if len(words) > 2:
         raise click.UsageError("put the question into quotes: journal sql [DATA] 'SELECT ...'")
     if len(words) == 2 or (words and _is_directory(words[0])):
@@ -116,7 +116,7 @@ def _is_directory(word: str) -> bool:
     try:
         return Path(word).is_dir()
     except OSError:
-        # A question may be longer than any name, which file systems refuse to look for.
+        # A question may be longer than any file name, and file systems raise an error for it.
         return False
 
 
@@ -138,7 +138,7 @@ def _form(flags: dict[str, Any]) -> str:
 
 
 def _places(ctx: click.Context, directory: Path | None, flags: dict[str, Any]) -> tuple[str, str]:
-    """Data directory and archive of segments, "" for none. Raises JournalError."""
+    """Return data directory and archive of segments, "" for none. Raises JournalError."""
     # Slow to import.
     from daybook.journal.errors import ArchiveError  # noqa: PLC0415
     from daybook.tools.opening import opened, opened_archive  # noqa: PLC0415
@@ -152,19 +152,19 @@ def _places(ctx: click.Context, directory: Path | None, flags: dict[str, Any]) -
     path = chosen(ctx, directory, flags["data"])
     alone = archived and flags["url"] and unnamed and not DATA_DEFAULT.exists()
     if not alone:
-        # A question that reads no history would not tell that there is none.
+        # A question that reads no history would not report that there is none.
         opened(path)
     if not archived:
         return str(path), ""
     archive = opened_archive(path, flags["url"], flags["config_file"])
     if flags["url"] and not archive.entries():
-        # Without it the answer would come from less history than was asked for.
+        # Without it the answer would be from less history than was asked for.
         raise ArchiveError(archive.url, "no segment is archived here; is it the right place?")
     return "" if alone else str(path), archive.url
 
 
 def _read(file: Path | None) -> str:
-    """The question in a file or in standard input, "" if somebody is to be asked for it."""
+    """Return the question from a file or standard input, "" if the shell is to ask for it."""
     if file is not None:
         return file.read_text(encoding="utf-8")
     if sys.stdin.isatty() and sys.stdout.isatty():

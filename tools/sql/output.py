@@ -1,8 +1,8 @@
 """Writing the answer to a question: as a table for people, as CSV, JSON or Parquet for programs.
 
 Bodies and other bytes are shown as text where they are UTF-8, else as `\\x` and hexadecimal digits.
-Answers of any size are written as they come; only a table is held whole, and is bounded. Must never
-know what was asked.
+Answers of any size are written while they are read; only a table is completely in memory, and is
+bounded. Must never know the question.
 """
 
 import csv
@@ -25,7 +25,7 @@ from daybook.tools.jobs.output import written_whole
 from daybook.tools.printing import for_output, show_table
 
 TABLE_ROWS: Final = 1000
-"""Rows of a table, if nobody says how many: it is held whole, and read by people."""
+"""The most rows of a table by default: it is completely in memory, and read by people."""
 
 
 class _Whole(int):
@@ -36,14 +36,14 @@ class _Whole(int):
 
 
 class _Fraction(float):
-    """A number that is shown with as many digits as it has."""
+    """A number that is shown with all its digits."""
 
     def __format__(self, spec: str) -> str:
         return format(float(self), ".15g")
 
 
 class _Harmless:
-    """Standard output, where text cannot rule a terminal."""
+    """Standard output, where text cannot control a terminal."""
 
     def write(self, text: str) -> int:
         """Write as a file does."""
@@ -73,7 +73,7 @@ def write(answer: Answer, form: str, output: Path | None, limit: int | None) -> 
 
 
 def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """As many rows as there may be; no more is read than that takes."""
+    """Yield at most `limit` rows, and read no more than needed."""
     left = limit
     for batch in batches:
         if left is None:
@@ -88,7 +88,7 @@ def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa
 def _show(answer: Answer, limit: int | None) -> None:
     most = limit or TABLE_ROWS
     rows: list[list[Any]] = []
-    # One more, to know whether there is more.
+    # One more, to know whether there are more rows.
     for batch in limited(answer.batches, most + 1):
         rows.extend(_rows(batch, _cell))
     cut = len(rows) > most
@@ -108,7 +108,7 @@ def _rows(batch: pa.RecordBatch, shown: Callable[[Any], Any]) -> Iterator[list[A
 
 
 def _values(column: pa.Array, shown: Callable[[Any], Any]) -> Iterable[Any]:
-    """The values of a column; what is many and simple is not looked at one by one."""
+    """Return the values of a column; columns of simple types are converted at once."""
     kind = column.type
     if pa.types.is_timestamp(kind) and kind.tz == "UTC":
         return cast("list[Any]", pc.strftime(column, format="%Y-%m-%dT%H:%M:%SZ").to_pylist())
@@ -119,7 +119,7 @@ def _values(column: pa.Array, shown: Callable[[Any], Any]) -> Iterable[Any]:
 
 
 def as_text(value: bytes) -> str:
-    """Bytes as text if that is what they are, else as hexadecimal digits."""
+    """Return bytes as text if they are UTF-8, else as hexadecimal digits."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -127,14 +127,14 @@ def as_text(value: bytes) -> str:
 
 
 def iso(when: datetime) -> str:
-    """A point in time as ISO 8601 in UTC."""
+    """Return a point in time as ISO 8601 in UTC."""
     if when.tzinfo is None:
         return when.isoformat()
     return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def span(months: int, days: int, nanoseconds: int) -> str:
-    """A span of time as ISO 8601; each number in it has its own sign."""
+    """Return a span of time as ISO 8601; each number in it has its own sign."""
     minutes, rest = divmod(abs(nanoseconds), 60 * 10**9)
     seconds = f"{rest // 10**9}.{rest % 10**9:09}".rstrip("0").rstrip(".")
     dated = _signed(months < 0, (abs(months) // 12, "Y"), (abs(months) % 12, "M"))
@@ -144,13 +144,13 @@ def span(months: int, days: int, nanoseconds: int) -> str:
 
 
 def _signed(negative: bool, *parts: tuple[int | str, str]) -> str:
-    """Those of these numbers that are not zero, each with its unit."""
+    """Return those of these numbers that are not zero, each with its unit."""
     sign = "-" if negative else ""
     return "".join(f"{sign}{number}{unit}" for number, unit in parts if number not in (0, "0"))
 
 
 def plain(value: Any) -> Any:
-    """A value of Arrow as JSON has it."""
+    """Return a value of Arrow in a form for JSON."""
     if isinstance(value, bytes):
         return as_text(value)
     if isinstance(value, datetime):
@@ -180,7 +180,7 @@ def _plain_list(value: list[Any]) -> Any:
 
 
 def _text(value: Any) -> Any:
-    """The same for a cell: what has parts becomes JSON."""
+    """The same for a cell: values with parts become JSON."""
     value = plain(value)
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -226,7 +226,7 @@ def _objects(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[s
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Names of columns, with numbers where a question has one twice."""
+    """Return names of columns, with numbers where a question has one twice."""
     found: list[str] = []
     for name in names:
         candidate, number = name, 1

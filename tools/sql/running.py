@@ -19,7 +19,7 @@ from daybook.tools.sql.output import write
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What `journal sql` was asked to do; without a question a shell."""
+    """The options of `journal sql`; without a question it starts the shell."""
 
     data: str
     archive: str
@@ -32,17 +32,17 @@ class Request(msgspec.Struct, frozen=True):
 
 
 INTERRUPTED: Final = re.compile("KeyboardInterrupt|interrupted", re.IGNORECASE)
-"""What DuckDB says when Ctrl-C came while it called this program."""
+"""The text of DuckDB's error if Ctrl-C came while it called this program."""
 
 
 class BadQuestion(click.ClickException):
-    """A question that cannot be answered: bad use, but the usage line would not help."""
+    """A question that cannot be answered: wrong usage, but the usage line would not help."""
 
     exit_code = EXIT_BAD_USE
 
 
 def run(request: Request, text: str) -> None:
-    """Answer the question of the request, or else of the text; without any run the shell.
+    """Answer the question of the request, else the one in the text; without any, run the shell.
 
     Raises BadQuestion for a question that cannot be answered, JournalError, OSError and
     KeyboardInterrupt.
@@ -55,7 +55,7 @@ def run(request: Request, text: str) -> None:
                 with asking.answer(question) as answer:
                     write(answer, request.form, request.output, request.limit)
             else:
-                # It is imported where it is used: it takes packages that questions do not.
+                # Imported here because it needs packages that questions do not.
                 from daybook.tools.sql.shell import Shell  # noqa: PLC0415
 
                 Shell(asking, request.form, request.output, request.limit).run()

@@ -1,6 +1,6 @@
-"""The shell of `journal sql`: asks for questions on a terminal, with history and completion.
+"""The shell of `journal sql`: reads questions from a terminal, with history and completion.
 
-A question goes over several lines until a semicolon. Ctrl-C ends a question, not the shell. Must
+A question may span several lines until a semicolon. Ctrl-C ends a question, not the shell. Must
 never know how questions are answered.
 """
 
@@ -71,7 +71,7 @@ class Words(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        """What the word before the cursor may become."""
+        """Return completions of the word before the cursor."""
         before = document.text_before_cursor
         if before.startswith("."):
             yield from self._of_commands(before)
@@ -98,7 +98,7 @@ class Words(Completer):
 
 
 class Shell:
-    """Questions and answers until somebody leaves."""
+    """Reads questions and shows answers until the user leaves."""
 
     def __init__(self, asking: Asking, form: str, output: Path | None, limit: int | None) -> None:
         self._asking: Final = asking
@@ -107,7 +107,7 @@ class Shell:
         self._output = output
 
     def run(self) -> None:
-        """Ask until Ctrl-D or `.quit`."""
+        """Read questions until Ctrl-D or `.quit`."""
         session: PromptSession[str] = PromptSession(
             history=_history(),
             completer=Words(self._asking.catalog),
@@ -121,12 +121,12 @@ class Shell:
         click.echo("SQL over history; .help explains, .quit leaves")
         going_on = True
         while going_on:
-            # Ctrl-C at the prompt, or once more while a question is ending.
+            # Ctrl-C at the prompt, or again while a question is ending.
             with suppress(KeyboardInterrupt):
                 going_on = self._next(session)
 
     def _next(self, session: PromptSession[str]) -> bool:
-        """Ask for one question or command; False if the shell is to end."""
+        """Read one question or command; return False if the shell is to end."""
         try:
             text = session.prompt(PROMPT).strip()
         except EOFError:
@@ -150,7 +150,7 @@ class Shell:
             click.secho(describe(error), fg="red", err=True)
 
     def command(self, text: str) -> bool:
-        """Do what a command of the shell says; False if the shell is to end."""
+        """Run a command of the shell; return False if the shell is to end."""
         name, _, argument = text.rstrip(";").strip().partition(" ")
         if name in (".quit", ".exit"):
             return False
@@ -187,7 +187,7 @@ class Shell:
         )
 
     def output(self, argument: str) -> None:
-        """Write answers to a file from here on, or show them again."""
+        """Write answers to a file from now on, or show them again."""
         if not argument:
             self._form, self._output = "table", None
             return
@@ -210,7 +210,7 @@ def _short(kind: str) -> str:
 
 
 def _keys() -> KeyBindings:
-    """Enter ends a question that is whole; else it begins a new line."""
+    """Enter ends a complete question; otherwise it begins a new line."""
     keys = KeyBindings()
 
     @Condition
@@ -226,7 +226,7 @@ def _keys() -> KeyBindings:
 
 
 def _history() -> History:
-    """What was asked before, of all shells; only of this one where no file can be written."""
+    """Questions in all shells before; only of this one where no file can be written."""
     home = Path(os.environ.get(STATE_HOME) or Path.home() / ".local" / "state") / "daybook"
     file = home / HISTORY_FILE
     try:

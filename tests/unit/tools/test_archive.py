@@ -85,7 +85,7 @@ def test_an_archive_is_found_as_named_else_as_configured_else_in_the_data(
     (data / "archive").rename(moved)
     nothing = journal("archive", "list", data)
     assert nothing.exit_code == 1
-    assert f"{data}/archive: there is no archive here; name its place" in nothing.output
+    assert f"{data}/archive: there is no archive here; name the archive" in nothing.output
     (data / "archive").mkdir()
     empty = journal("archive", "list", data)
     assert (empty.exit_code, empty.output) == (0, f"no segment is archived in {data}/archive\n")

@@ -163,7 +163,7 @@ def test_the_command_says_where_the_index_is(leaving: Leaving) -> None:
     done = CliRunner().invoke(cli, ["verify", str(leaving.data), "--index"])
     assert done.exit_code == 0, done.output
     last = len(leaving.world.journal)
-    assert f"the index at event {last} is what the journal comes to" in done.output
+    assert f"the index at event {last} agrees with the journal" in done.output
     for file in (leaving.data / "index").glob("*.mdb"):
         file.unlink()
     done = CliRunner().invoke(cli, ["verify", str(leaving.data), "--index"])
