@@ -72,6 +72,6 @@ class Codec(Protocol):
     def copied(self, headers: bytes, left_out: Iterable[str], added: Mapping[str, Value]) -> bytes:
         """Return the headers of a copy that never expires, without some properties and with others.
 
-        Properties in `added` are left out before they are added.
+        A property in `added` replaces those of its name.
         """
         ...

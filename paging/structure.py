@@ -110,6 +110,7 @@ class _Tree(NamedTuple):
 
 class _Nodes(NamedTuple):
     """The nodes of pages one after the other, of `counts` of each page; `data` is where it begins.
+
     `page` is the position of each node's page among those that were read, `low` the size of its
     data, or the page that it leads to.
     """

@@ -226,7 +226,7 @@ def _keys() -> KeyBindings:
 
 
 def _history() -> History:
-    """Questions in all shells before; only of this one where no file can be written."""
+    """Questions asked before in all shells; only in this one where no file can be written."""
     home = Path(os.environ.get(STATE_HOME) or Path.home() / ".local" / "state") / "daybook"
     file = home / HISTORY_FILE
     try:
