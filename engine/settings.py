@@ -56,7 +56,8 @@ _TYPE_NAMES: Final[dict[type, str]] = {
 class Key(msgspec.Struct, frozen=True):
     """A row of the table: name, type, default, meaning, and a check that returns what is wrong.
 
-    `is_size` means a number of bytes, which may be a text with a unit in a file.
+    `is_size` means a number of bytes and `is_time` one of milliseconds; in a file each may be a
+    text with a unit.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Key(msgspec.Struct, frozen=True):
     doc: str
     check: Callable[[Value], str | None] | None = None
     is_size: bool = False
+    is_time: bool = False
 
 
 def _check_attempts(value: Value) -> str | None:
@@ -147,6 +149,7 @@ KEYS: Final = (
         "Milliseconds after a failed delivery before which the message is not delivered again, to"
         " about a tenth of a second; others are. 0: at once.",
         _check_delay,
+        is_time=True,
     ),
     Key(
         "dead-letter-address",
@@ -397,6 +400,8 @@ def check_value(key: str, value: object) -> str | None:
         close = get_close_matches(key, list(BY_NAME), n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"the keys are {', '.join(BY_NAME)}"
         return f"unknown address setting {key!r}; {hint}"
+    if type(value) is not row.type and row.is_time:
+        return f'{key} is {value!r}; it must be a number of milliseconds, or a text like "30s"'
     if type(value) is not row.type:
         return f"{key} is {value!r}; it must be {_TYPE_NAMES[row.type]}"
     assert isinstance(value, str | int | bool)

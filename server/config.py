@@ -366,6 +366,8 @@ class _Builder:
             value = _plain(given, as_text=row is not None and row.type is str)
             if row is not None and row.is_size:
                 value = kinds.bytes_of(value)
+            elif row is not None and row.is_time:
+                value = kinds.milliseconds_of(value)
             wrong = settings.check_value(key, value)
             if wrong:
                 self.problem(given.where, f"address-setting: {wrong}")

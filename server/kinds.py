@@ -141,6 +141,12 @@ def bytes_of(value: object) -> object:
     return value if found is None else found
 
 
+def milliseconds_of(value: object) -> object:
+    """A text with a unit of time as a number of milliseconds; anything else as it is."""
+    found = _number(value, DURATION_UNITS_MS) if isinstance(value, str) else None
+    return value if found is None else found
+
+
 def duration(least_ms: int) -> Kind:
     """A number of milliseconds, or a text with a unit; at most a thousand years."""
     most_ms = DURATION_MOST_DAYS * DURATION_UNITS_MS["d"]

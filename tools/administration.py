@@ -374,12 +374,12 @@ def browse(name: str, offset: int, limit: int, data: Path, as_json: bool) -> Non
         show_json_pretty(answer)
         return
     show_table(
-        ("message", "state", "attempts", "priority", "expires", "bytes", "body"),
+        ("message", "state", "attempts", "priority", "expires", "due", "bytes", "body"),
         [
             (
                 str(row["message"]), row["state"], row["delivery_count"], row["priority"],
-                moment(row["expires"] * 1000) if row["expires"] else None, row["body_bytes"],
-                _preview(row),
+                *(moment(row[time] * 1000) if row[time] else None for time in ("expires", "due")),
+                row["body_bytes"], _preview(row),
             )
             for row in answer["messages"]
         ],

@@ -146,8 +146,8 @@ def _extras(row: Row, event: Event, detail: dict[str, Any]) -> list[str]:
     if row[MESSAGE] and not row[FLAGS] & PERSISTENT:
         parts.append("not persistent")
     for name, value in detail.items():
-        if name == "expires":
-            parts.append(f"expires {moment(value * 1000)}")
+        if name in ("expires", "due"):
+            parts.append(f"{name} {moment(value * 1000)}")
         elif name not in NAMED_BY_COLUMNS and name not in TOLD_APART:
             parts.append(_field(name, value))
     if event.headers and row[FLAGS] & FORMAT != LINES:

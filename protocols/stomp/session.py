@@ -442,8 +442,7 @@ class Session(Conversation):
     def _sends(self, data: bytes, position: int, now: int) -> int:
         """Execute a run of complete, plain SENDs; return where it ends.
 
-        Here and in `_acks`, every frame that is not plain is left to the general code in `_feed`,
-        which alone checks frames and reports errors.
+        As in `_acks`, frames that are not plain are left to `_feed`, which alone reports errors.
         """
         plans, handle = self._planner.plans, self.handle
         budget, connection = self.broker.budget, self.connection

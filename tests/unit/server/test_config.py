@@ -73,6 +73,20 @@ def test_sizes_of_addresses_may_have_a_unit(write: Writer) -> None:
     assert problem.startswith("FILE:3: address-setting: max-size-bytes is '2Mib'; it must be a")
 
 
+def test_times_of_addresses_may_have_a_unit(write: Writer) -> None:
+    text = '[[address-setting]]\nmatch = "a"\nredelivery-delay = "5s"\n'
+    config = write.load(text, "address-setting.b.redelivery-delay=250ms")
+    assert config.address_settings["a"] == {"redelivery-delay": 5_000}
+    assert config.address_settings["b"] == {"redelivery-delay": 250}
+    (problem,) = write.problems(text.replace("5s", "5x"))
+    assert problem == (
+        "FILE:3: address-setting: redelivery-delay is '5x'; it must be a number of milliseconds, "
+        'or a text like "30s"'
+    )
+    (problem,) = write.problems(text.replace('"5s"', "-1"))
+    assert "it must be from 0 to" in problem
+
+
 def test_a_page_limit_without_a_policy_is_an_error(write: Writer) -> None:
     text = '[[address-setting]]\nmatch = "a.#"\npage-limit-messages = 5\n'
     (problem,) = write.problems(text)

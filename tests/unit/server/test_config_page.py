@@ -30,7 +30,7 @@ def rows() -> list[str]:
     made.append("[[address-setting]]")
     names = {str: "string", int: "number", bool: "true or false"}
     for key in settings.KEYS:
-        kind = "size" if key.is_size else names[key.type]
+        kind = "size" if key.is_size else "duration" if key.is_time else names[key.type]
         cells = [f"`{key.name}`", kind, f"`{show(key.default)}`", "at once", key.doc]
         made.append(f"| {' | '.join(cells)} |")
     return made
