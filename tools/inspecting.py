@@ -3,6 +3,7 @@ durable."""
 
 import sys
 import time
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +12,7 @@ import click
 import msgspec
 
 from daybook.client.control import is_running
+from daybook.engine.events import KIND, SKIPPED
 from daybook.history.beginning import beginning
 from daybook.history.names import Names
 from daybook.history.scan import Event
@@ -40,9 +42,11 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     found = inspection.events(disk, proven=is_running(path), follow=follow)
     told = 0
     try:
-        for event in islice(found, flags["limit"]):
+        for event, last_lsn in islice(_runs(found, whole=flags["as_json"]), flags["limit"]):
             told += 1
-            print_line(_told(event, inspection.names, as_json=flags["as_json"]))
+            print_line(
+                _told(event, inspection.names, as_json=flags["as_json"]) + _up_to(event, last_lsn)
+            )
             if event.body and not flags["as_json"]:
                 print_line(f"{'':10}{printable(event.body.decode('utf-8', 'backslashreplace'))}")
     except KeyboardInterrupt:
@@ -53,6 +57,39 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
         raise Failure(_never_was(inspection, question))
     if not told:
         _explain_silence(disk, question)
+
+
+def _runs(found: Iterator[Event], *, whole: bool) -> Iterator[tuple[Event, int]]:
+    """Yield each event with its LSN; of a run of `Skipped` the first with the LSN of the last.
+
+    A start after a crash skips thousands of LSNs, and each says no more than the others. `whole`
+    yields every event by itself.
+    """
+    first: Event | None = None
+    last_lsn = 0
+    for event in found:
+        is_skipped = not whole and event.row[KIND] == SKIPPED
+        if first is not None and not (is_skipped and event.lsn == last_lsn + 1):
+            yield first, last_lsn
+            first = None
+        if not is_skipped:
+            yield event, event.lsn
+            continue
+        first = first or event
+        last_lsn = event.lsn
+    if first is not None:
+        yield first, last_lsn
+
+
+def _up_to(event: Event, last_lsn: int) -> str:
+    """Return what stands behind the line of a run of events."""
+    count = last_lsn - event.lsn + 1
+    if count == 1:
+        return ""
+    return (
+        f": {count:,} LSNs up to {last_lsn}; the broker before was killed and may have given them "
+        "to clients, so nothing else gets them"
+    )
 
 
 def _known_before(path: Path, disk: Disk) -> tuple[Event, ...]:

@@ -40,6 +40,23 @@ def test_inspect_tells_every_event_once(history: Any) -> None:
     assert len(journal("inspect", history.data).output.splitlines()) == history.last_lsn
 
 
+def test_lsns_that_a_start_skipped_are_one_line(pen: Any) -> None:
+    pen.do(commands.Start(version="1"))
+    for version in ("2", "3"):
+        before = pen.broker.lsn
+        pen.do(commands.Start(version=version, skipped=500))
+    pen.close()
+    lines = journal("inspect", pen.data).output.splitlines()
+    skipped = [line for line in lines if " Skipped" in line]
+    assert [line.split()[0] for line in skipped] == ["2", str(before + 1)]
+    assert ": 500 LSNs up to 501; the broker before was killed" in skipped[0]
+    # Three starts, two runs of what was skipped.
+    assert len(lines) == 5
+    assert len(journal("inspect", pen.data, "--limit", 3).output.splitlines()) == 3
+    assert len(journal("inspect", pen.data, "--kind", "skipped").output.splitlines()) == 2
+    assert len(told(pen.data, "--kind", "skipped")) == 1000
+
+
 def test_inspect_tells_names_instead_of_ids(history: Any) -> None:
     lines = journal("inspect", history.data).output.splitlines()
     line = next(each for each in lines if " Acknowledged " in each)
