@@ -537,7 +537,7 @@ def test_a_replay_that_is_stopped_says_how_to_go_on(
     shown = call(*arguments)
     assert shown.exit_code == 130
     assert "stopped; 60 messages are published" in shown.stderr
-    assert "--id again goes on" in shown.stderr
+    assert "--id again resumes it" in shown.stderr
     taken.fail_at = 0
     shown = call(*arguments)
     assert shown.exit_code == 1
