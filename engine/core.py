@@ -177,6 +177,33 @@ class Core:
         APPLY[row[events.KIND]](self.state, lsn, row, detail, headers, body)
         return lsn
 
+    def emit_of_entry(
+        self,
+        queue: Queue,
+        entry: Entry,
+        kind: int,
+        reason: int,
+        *,
+        detail: bytes = b"",
+        related: int = 0,
+    ) -> int:
+        """Emit an event about an entry that is not in flight, and touch its queue.
+
+        Return its LSN.
+        """
+        message = entry.message
+        lsn = self.emit(
+            events.row(
+                kind,
+                reason=reason, delivery_count=entry.delivery_count, address=queue.address.id,
+                queue=queue.id, priority=message.priority, flags=message.flags, message=message.id,
+                related=related, time=self.now,
+            ),
+            detail,
+        )  # fmt: skip
+        self.touch(queue)
+        return lsn
+
     def emit_routed(
         self,
         queue: Queue,

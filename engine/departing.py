@@ -80,17 +80,8 @@ def dead_letter(core: Core, queue: Queue, entry: Entry) -> str:
 
 def hold(core: Core, queue: Queue, entry: Entry, reason: int, why: str) -> int:
     """Set a ready entry aside; return the LSN of the event."""
-    message = entry.message
-    lsn = core.emit(
-        events.row(
-            events.HELD,
-            reason=reason, delivery_count=entry.delivery_count, address=queue.address.id,
-            queue=queue.id, priority=message.priority, flags=message.flags, message=message.id,
-            time=core.now,
-        ),
-        events.encode_detail(events.HeldDetail(text=why)),
-    )  # fmt: skip
-    core.touch(queue)
+    detail = events.encode_detail(events.HeldDetail(text=why))
+    lsn = core.emit_of_entry(queue, entry, events.HELD, reason, detail=detail)
     if core.now >= queue.next_notice:
         queue.next_notice = core.now + NOTICE_MICROSECONDS
         core.notices.append(
@@ -129,17 +120,8 @@ def _leave(
     core: Core, queue: Queue, entry: Entry, *, kind: int, reason: int, related: int = 0
 ) -> None:
     """Emit the event that takes an entry out; the Routed of its copy must be the next one."""
-    message = entry.message
     queue.make_resident(entry)
-    core.emit(
-        events.row(
-            kind,
-            reason=reason, delivery_count=entry.delivery_count, address=queue.address.id,
-            queue=queue.id, priority=message.priority, flags=message.flags, message=message.id,
-            related=related, time=core.now,
-        )
-    )  # fmt: skip
-    core.touch(queue)
+    core.emit_of_entry(queue, entry, kind, reason, related=related)
 
 
 def _home(core: Core, target: str) -> Address | str:

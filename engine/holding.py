@@ -87,14 +87,5 @@ def release(core: Core, command: ReleaseHeld) -> int | Refusal:
 
 
 def _release(core: Core, queue: Queue, entry: Entry, reason: int) -> None:
-    message = entry.message
     queue.make_resident(entry)
-    core.emit(
-        events.row(
-            events.RELEASED,
-            reason=reason, delivery_count=entry.delivery_count, address=queue.address.id,
-            queue=queue.id, priority=message.priority, flags=message.flags, message=message.id,
-            time=core.now,
-        )
-    )  # fmt: skip
-    core.touch(queue)
+    core.emit_of_entry(queue, entry, events.RELEASED, reason)

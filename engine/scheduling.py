@@ -16,7 +16,8 @@ def schedule(core: Core, queue: Queue, entry: Entry, delay: int, reason: int) ->
     Return the LSN that must be durable before clients may learn of it.
     """
     detail = events.ScheduledDetail(due=core.now // 1000 + delay)
-    lsn = _emit(core, queue, entry, events.SCHEDULED, reason, events.encode_detail(detail))
+    encoded = events.encode_detail(detail)
+    lsn = core.emit_of_entry(queue, entry, events.SCHEDULED, reason, detail=encoded)
     return lsn if entry.message.persistent else 0
 
 
@@ -35,26 +36,9 @@ def deliver_due(core: Core, limit: int) -> bool:
         # It may have been removed since, or scheduled again for later.
         if queue is not None and entry is not None and 0 < entry.due <= now_ms:
             assert entry.state == READY
-            _emit(core, queue, entry, events.DUE, events.NO_REASON)
+            core.emit_of_entry(queue, entry, events.DUE, events.NO_REASON)
             delivered += 1
         if delivered == limit or core.budget.is_spent:
             return True
     state.wake_at = state.scheduled.next(state.store)
     return False
-
-
-def _emit(
-    core: Core, queue: Queue, entry: Entry, kind: int, reason: int, detail: bytes = b""
-) -> int:
-    message = entry.message
-    lsn = core.emit(
-        events.row(
-            kind,
-            reason=reason, delivery_count=entry.delivery_count, address=queue.address.id,
-            queue=queue.id, priority=message.priority, flags=message.flags, message=message.id,
-            time=core.now,
-        ),
-        detail,
-    )  # fmt: skip
-    core.touch(queue)
-    return lsn
