@@ -19,7 +19,7 @@ from daybook.engine.queues import Queue
 from daybook.engine.state import State
 from daybook.paging import records
 from daybook.paging.checked import Transaction
-from daybook.paging.tables import ADDRESSES, QUEUES, Tables
+from daybook.paging.tables import ADDRESSES, ID_KEY, QUEUES, Tables
 
 
 def digest_of(state: State, sums: dict[int, int]) -> str:
@@ -65,8 +65,8 @@ def _queues(tables: Tables, txn: Transaction, state: State) -> Iterator[list[obj
 def _sums(
     tables: Tables, txn: Transaction, state: State, sums: dict[int, int]
 ) -> Iterator[tuple[int, tuple[int, int]]]:
-    for _, value in txn.rows(tables.db(QUEUES)):
-        number = records.decode(records.QueueRecord, value, "a queue").id
+    for key, _ in txn.rows(tables.db(QUEUES)):
+        number = ID_KEY.unpack(key)[0]
         known = state.queues.get(number)
         yield number, _sum_of(known, sums) if known is not None else (0, 0)
 

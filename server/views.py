@@ -66,7 +66,6 @@ def set_aside(state: State) -> dict[str, int]:
     return {
         "messages_withheld": sum(len(queue.withheld) for queue in state.queues.values()),
         "messages_held": sum(queue.held_count for queue in state.holding.values()),
-        "messages_scheduled": sum(queue.scheduled_count for queue in state.queues.values()),
         "addresses_paging": sum(address.paging for address in state.addresses.values()),
     }
 
