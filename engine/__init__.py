@@ -81,4 +81,5 @@ Modules:
   events.
 - `unreadable`: Queues whose content cannot be read for now: only these rest, all others are served
   (ADR 21).
+- `wildcards`: Wildcard addresses: which of them a name matches (ADR 40).
 """

@@ -14,12 +14,15 @@ from daybook.engine.core import Core
 from daybook.engine.definitions import ROUTING_TYPES
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
+from daybook.engine.state import Address
 from daybook.engine.topology import (
+    check_address_name,
     check_name,
     check_reserved,
     compile_filter,
     create_queue,
     find_address,
+    is_unused,
     remove_entries,
     update_routing_types,
 )
@@ -30,7 +33,9 @@ from daybook.engine.topology import delete_queue as delete_unused_queue
 
 def create_address(core: Core, command: CreateAddress) -> int | Refusal:
     """Create an address, or add routing types to it."""
-    wrong = check_name("address", command.address) or _check_types(command.routing_types)
+    wrong = _check_types(command.routing_types) or check_address_name(
+        command.address, command.routing_types
+    )
     if wrong is not None:
         return wrong
     address = find_address(core, command.address)
@@ -69,6 +74,9 @@ def delete_address(core: Core, command: DeleteAddress) -> int | Refusal:
             Code.NOT_ALLOWED,
             f"address '{command.address}' has queues ({names}); delete them first, or force it",
         )
+    refusal = None if command.force else _check_named(core, address)
+    if refusal is not None:
+        return refusal
     for queue in queues:
         refusal = _check_unused(queue, force=True)
         if refusal is not None:
@@ -77,11 +85,29 @@ def delete_address(core: Core, command: DeleteAddress) -> int | Refusal:
         delete_unused_queue(core, queue, events.ADMINISTRATION, 0)
         if core.budget.is_spent:
             return UNFINISHED
-    if any(each.queue.address is address for each in core.emptying.values()):
-        # Their events name the address.
+    if address.id not in core.state.addresses:
+        # A wildcard address goes with its last queue.
+        return core.next_lsn - 1
+    if not is_unused(core, address):
+        # The events of queues that are being deleted name the address.
         return UNFINISHED
     delete_empty_address(core, address, events.ADMINISTRATION, 0)
     return core.next_lsn - 1
+
+
+def _check_named(core: Core, address: Address) -> Refusal | None:
+    """Refuse to delete an address whose messages may be in queues of wildcard addresses."""
+    for other in core.wildcards.of(address):
+        for queue in other.queues():
+            if queue.message_count:
+                return Refusal(
+                    Code.NOT_ALLOWED,
+                    f"queue '{queue.name}' of address '{other.name}' holds "
+                    f"{queue.message_count} messages, perhaps some that were sent to address "
+                    f"'{address.name}'; delete it when they are gone, or force it, and what "
+                    "happens to them no longer tells the address",
+                )
+    return None
 
 
 def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
@@ -89,8 +115,8 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
     wanted = command.definition
     wrong = (
         check_name("queue", wanted.name)
-        or check_name("address", command.address)
         or _check_types((wanted.routing_type,))
+        or check_address_name(command.address, (wanted.routing_type,))
         or check_reserved(core, wanted.name, command.address)
     )
     if wrong is not None:

@@ -22,6 +22,7 @@ from daybook.engine.residency import set_window
 from daybook.engine.settings import problems
 from daybook.engine.state import Connection
 from daybook.engine.subscriptions import detach_consumer, retire
+from daybook.engine.topology import delete_useless
 from daybook.engine.transactions import end
 
 
@@ -134,9 +135,12 @@ def start(core: Core, command: Start) -> int:
     core.skip(command.skipped)
     row = events.row(events.BROKER_STARTED, time=core.now)
     lsn = core.emit(row, events.encode_detail(detail))
+    core.ending.clear()
     for queue in core.state.queues.values():
         if queue.deleting:
             core.emptying[queue.id] = Emptying(queue, events.RESTART, 0)
+            core.ending[queue.address.id] += 1
+    delete_useless(core)
     return lsn
 
 

@@ -5,6 +5,7 @@ one step, so the journal and the state cannot disagree; time comes with commands
 it.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from struct import error as StructError
 from typing import Final
@@ -40,6 +41,7 @@ from daybook.engine.state import (
     Consumer,
     State,
 )
+from daybook.engine.wildcards import Wildcards
 
 PACK: Final = ROW_STRUCT.pack
 PACK_BARE: Final = BARE_STRUCT.pack
@@ -126,6 +128,9 @@ class Core:
         self.budget = Budget()
         self.closing: dict[int, Closing] = {}
         self.emptying: dict[int, Emptying] = {}
+        # How many queues of an address are being deleted, by its id; events still name it.
+        self.ending: Counter[int] = Counter()
+        self.wildcards = Wildcards(state.addresses.values(), self.budget)
         # What is full, and what that means for addresses (`engine.limits`).
         self.sizes = Sizes()
         self.line = Line()

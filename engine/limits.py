@@ -7,7 +7,7 @@ pages.
 """
 
 from collections.abc import Collection
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from daybook.engine import events
 from daybook.engine.core import Core
@@ -15,6 +15,9 @@ from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings import BLOCK, DROP, FAIL, PAGE, AddressSettings
 from daybook.engine.sizes import size_of
 from daybook.engine.state import Address
+
+Targets: TypeAlias = dict[str, Address | None]
+"""The addresses whose queues messages may enter, by name; None where one does not exist yet."""
 
 
 class Full(NamedTuple):
@@ -62,54 +65,41 @@ def has_room(core: Core, address: Address) -> bool:
     return True
 
 
-def check(core: Core, connection: int, name: str, address: Address | None) -> Refusal | None:
-    """Return why a send to an address, which need not exist, is refused now; None if it is not.
+def check(core: Core, connection: int, targets: Targets, *, in_turn: bool = True) -> Refusal | None:
+    """Return why messages to these addresses are refused now; None if they are not.
 
-    A connection refused with BLOCKED waits in line from then on, until a send of it is not refused.
+    Failed if one of them fails, else blocked as a whole. A connection refused with BLOCKED waits in
+    line from then on, until a send of it is not refused. Unless `in_turn`, it does not wait behind
+    others: two transactions, each with several addresses, could wait for each other.
     """
-    full = _find_full(core, name, address)
-    if full is not None and full.policy == FAIL:
-        core.line.leave(connection)
-        return _failed(core, full, name, address)
-    if full is not None and full.policy == BLOCK:
-        return _blocked(core, connection, name, _sentence(core, full, name, address))
-    if core.line.must_wait(connection, name):
-        return _blocked(core, connection, name, f"others wait for address '{name}' before this one")
+    blocked: tuple[str, str] | None = None
+    for name, address in targets.items():
+        full = _find_full(core, name, address)
+        if full is not None and full.policy == FAIL:
+            core.line.leave(connection)
+            return Refusal(Code.LIMIT, _sentence(core, full, name, address))
+        if blocked is not None:
+            continue
+        if full is not None and full.policy == BLOCK:
+            blocked = name, _sentence(core, full, name, address)
+        elif in_turn and core.line.must_wait(connection, name):
+            blocked = name, f"others wait for address '{name}' before this one"
+    if blocked is not None:
+        if connection in core.state.connections:
+            core.line.stand(connection, blocked[0])
+        return Refusal(Code.BLOCKED, blocked[1])
     core.line.leave(connection)
     return None
 
 
-def check_piece(core: Core, connection: int, name: str, address: Address | None) -> Refusal | None:
+def check_piece(core: Core, connection: int, targets: Targets) -> Refusal | None:
     """The same for a piece of a large message, while no messages are accepted at all.
 
     It cannot be dropped: its message may be accepted when there is room again.
     """
     if core.disk_full and core.options.disk_full_policy == DROP:
         return Refusal(Code.LIMIT, core.disk_full)
-    return check(core, connection, name, address)
-
-
-def check_together(
-    core: Core, connection: int, targets: dict[str, Address | None]
-) -> Refusal | None:
-    """Return why the sends of a transaction are refused now: failed, or blocked as a whole.
-
-    The transaction does not wait behind others at any of its addresses, or two transactions could
-    wait for each other.
-    """
-    blocked: tuple[str, str] | None = None
-    for name, address in targets.items():
-        full = _find_full(core, name, address)
-        if full is None:
-            continue
-        if full.policy == FAIL:
-            return _failed(core, full, name, address)
-        if full.policy == BLOCK and blocked is None:
-            blocked = name, _sentence(core, full, name, address)
-    if blocked is not None:
-        return _blocked(core, connection, *blocked)
-    core.line.leave(connection)
-    return None
+    return check(core, connection, targets)
 
 
 def enter(core: Core, address: Address) -> int:
@@ -146,16 +136,6 @@ def explain(core: Core, name: str) -> str:
     address = core.state.address_by_name.get(name)
     full = _find_full(core, name, address)
     return _sentence(core, full, name, address) if full is not None else ""
-
-
-def _failed(core: Core, full: Full, name: str, address: Address | None) -> Refusal:
-    return Refusal(Code.LIMIT, _sentence(core, full, name, address))
-
-
-def _blocked(core: Core, connection: int, name: str, text: str) -> Refusal:
-    if connection in core.state.connections:
-        core.line.stand(connection, name)
-    return Refusal(Code.BLOCKED, text)
 
 
 def _find_full(core: Core, name: str, address: Address | None) -> Full | None:

@@ -7,6 +7,8 @@ are checked. This module must never know which names exist.
 
 from typing import Final
 
+from daybook.engine import patterns
+
 NAME_BYTES_MAX: Final = 4096
 """Length of a name in UTF-8. With its prefix it has to fit into a header line of a protocol."""
 
@@ -19,10 +21,27 @@ RESERVED: Final = "*#{},"
 TEMPORARY: Final = "temp."
 """The prefix of the names of temporary destinations."""
 
+WILDCARD_WORDS_MAX: Final = 32
+"""Words in the name of a wildcard address. Each takes memory, and time when a name is matched."""
+
 
 def length(name: str) -> int:
     """Return the length of a name in UTF-8, in bytes."""
     return len(name.encode("utf-8", "surrogatepass"))
+
+
+def wrong_with_wildcards(name: str) -> str | None:
+    """Return what is wrong with the name of an address that may be a wildcard address, as
+    `wrong_with` does."""
+    if not patterns.has_wildcard(name):
+        return wrong_with(name)
+    wrong = patterns.wrong_with(name)
+    words = name.count(patterns.DELIMITER) + 1
+    if wrong is None and words > WILDCARD_WORDS_MAX:
+        wrong = f"has {words} words, and with wildcards {WILDCARD_WORDS_MAX} are the most"
+    # Whatever else is wrong with it has nothing to do with its wildcards.
+    plain = name.replace(patterns.ONE_WORD, "-").replace(patterns.ANY_WORDS, "-")
+    return f"it {wrong}" if wrong else wrong_with(plain)
 
 
 def wrong_with(name: str) -> str | None:

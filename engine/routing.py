@@ -2,9 +2,11 @@
 
 Anycast: one queue, round robin over those that accept it. Multicast: every queue that accepts it,
 by reference, with one body and one event. Both on one address: one anycast queue and all multicast
-queues, unless the sender said which (fact sheet of Artemis, section 1.1).
+queues, unless the sender said which (fact sheet of Artemis, section 1.1). Multicast queues are
+those of the address and those of the wildcard addresses that it matches (ADR 40).
 """
 
+from collections.abc import Container
 from typing import Final
 
 from daybook.engine import duplicates, events, limits, quotas
@@ -14,6 +16,7 @@ from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.events import PERSISTENT
 from daybook.engine.id_cache import key_of
 from daybook.engine.message import Message
+from daybook.engine.patterns import has_wildcard
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import Address
@@ -39,18 +42,53 @@ def send(core: Core, command: Send) -> int | Refusal:
     if address is None or command.queue is not None:
         return _send_on_demand(core, command)
     queue = address.open_queue
-    if queue is not None and command.persistent and command.routing_type != MULTICAST:
+    if (
+        queue is not None
+        and command.persistent
+        and command.routing_type != MULTICAST
+        and (not core.wildcards.count or command.routing_type is not None)
+    ):
         # The usual send, decided without further checks.
         return _send_to_one(core, command, queue, PERSISTENT | command.format)
-    if not _serves(address, command.routing_type):
+    if address.is_wildcard or not _serves(address, command.routing_type):
         return _send_on_demand(core, command)
-    if not address.guarded or limits.has_room(core, address):
-        return _send_to(core, command, address, None)
+    others = matching(core, command, address) if core.wildcards.count else ()
+    is_free = _has_room(core, address)
+    if is_free and others:
+        is_free = all(_has_room(core, each) for each in others)
+    if is_free:
+        return _send_to(core, command, address, others)
     if command.transaction is None:
-        refusal = limits.check(core, command.connection, address.name, address)
+        refusal = limits.check(core, command.connection, targets_of(core, command))
         if refusal is not None:
             return refusal
     return _send_or_drop(core, command, address, None)
+
+
+def _has_room(core: Core, address: Address) -> bool:
+    """Whether a message may enter the queues of an address without further checks."""
+    return not address.guarded or limits.has_room(core, address)
+
+
+def matching(core: Core, command: Send, address: Address | None) -> tuple[Address, ...]:
+    """Return the wildcard addresses whose queues may get a message for an address.
+
+    `address` is None if it does not exist yet.
+    """
+    if not core.wildcards.count or command.routing_type == ANYCAST or command.queue is not None:
+        return ()
+    if address is not None:
+        return core.wildcards.of(address)
+    return core.wildcards.matching(command.address)
+
+
+def targets_of(core: Core, command: Send) -> limits.Targets:
+    """Return the addresses whose queues a message may enter."""
+    name, address = target_of(core, command)
+    targets: limits.Targets = {name: address}
+    for other in matching(core, command, address):
+        targets[other.name] = other
+    return targets
 
 
 def target_of(core: Core, command: Send) -> tuple[str, Address | None]:
@@ -96,6 +134,12 @@ def check_send(core: Core, command: Send) -> Refusal | None:
             Code.INVALID,
             f"expires is {command.expires}; it must be milliseconds since 1970, 0 for never",
         )
+    if has_wildcard(command.address):
+        return Refusal(
+            Code.INVALID,
+            f"'{command.address}' has wildcards; a message is sent to one address, and wildcards "
+            "are for subscriptions",
+        )
     if command.queue is not None:
         routing_type = command.routing_type or ANYCAST
         return check_queue(core, command.queue, command.address, routing_type, command.connection)
@@ -115,9 +159,9 @@ def take_chunk(core: Core, command: Chunk) -> int | Refusal:
         return 0
     is_asked = not command.previous and send.transaction is None
     if refusal is None and (core.disk_full or core.held):
-        refusal = limits.check_piece(core, send.connection, *target_of(core, send))
+        refusal = limits.check_piece(core, send.connection, targets_of(core, send))
     elif refusal is None and is_asked:
-        refusal = limits.check(core, send.connection, *target_of(core, send))
+        refusal = limits.check(core, send.connection, targets_of(core, send))
     if refusal is not None:
         return refusal
     return core.emit(
@@ -165,7 +209,7 @@ def _default_type(core: Core, command: Send) -> str:
 def _send_on_demand(core: Core, command: Send) -> int | Refusal:
     refusal = check_send(core, command)
     if refusal is None and command.transaction is None:
-        refusal = limits.check(core, command.connection, *target_of(core, command))
+        refusal = limits.check(core, command.connection, targets_of(core, command))
     if refusal is not None:
         return refusal
     if command.queue is not None:
@@ -188,20 +232,32 @@ def _send_on_demand(core: Core, command: Send) -> int | Refusal:
 
 
 def _send_or_drop(core: Core, command: Send, address: Address, queue: Queue | None) -> int:
-    """Route a message that was not refused, unless there is no room for it."""
-    reason = limits.enter(core, address) if address.guarded else 0
-    if reason:
-        return _drop(core, command, address, _flags(core, command, address), reason)
-    return _send_to(core, command, address, queue)
+    """Route a message that was not refused, but not to queues of addresses without room for it."""
+    others = matching(core, command, address)
+    full: dict[Address, int] = {}
+    for each in (address, *others):
+        reason = limits.enter(core, each) if each.guarded else 0
+        if reason:
+            full[each] = reason
+    if not full:
+        return _send_to(core, command, address, others, queue)
+    flags = _flags(core, command, address, others)
+    return _send_to_several(core, command, address, others, flags, full)
 
 
-def _send_to(core: Core, command: Send, address: Address, queue: Queue | None) -> int:
+def _send_to(
+    core: Core,
+    command: Send,
+    address: Address,
+    others: tuple[Address, ...],
+    queue: Queue | None = None,
+) -> int:
     """Route to a queue, or to those that the address chooses."""
-    flags = _flags(core, command, address)
-    if queue is None and command.routing_type != MULTICAST:
+    flags = _flags(core, command, address, others)
+    if queue is None and command.routing_type != MULTICAST and not others:
         queue = address.only_queue
     if queue is None:
-        return _send_to_several(core, command, address, flags)
+        return _send_to_several(core, command, address, others, flags, {})
     lsn = _send_to_one(core, command, queue, flags)
     return lsn if flags & PERSISTENT else 0
 
@@ -245,24 +301,44 @@ def _message(core: Core, command: Send, address: Address, flags: int) -> Message
     return message
 
 
-def _send_to_several(core: Core, command: Send, address: Address, flags: int) -> int:
+def _send_to_several(
+    core: Core,
+    command: Send,
+    address: Address,
+    others: tuple[Address, ...],
+    flags: int,
+    full: dict[Address, int],
+) -> int:
+    """Route to queues of an address and of the wildcard addresses that it matches.
+
+    `full` says why some of these addresses take nothing. Each drops the message for its own queues.
+    """
     message = _message(core, command, address, flags)
-    queues = select(core, address, command.routing_type, message)
+    queues = select(core, address, command.routing_type, message, full)
     lsn = route(
         core, message, queues,
         reason=events.SENT, connection=command.connection, transaction=command.transaction,
     )  # fmt: skip
-    if not queues:
-        is_bound = command.routing_type != MULTICAST and address.anycast
-        is_bound = is_bound or (command.routing_type != ANYCAST and address.multicast)
-        reason = events.NO_MATCHING_FILTER if is_bound else events.NO_BINDING
-        return _drop(core, command, address, flags, reason)
-    if command.duplicate_id:
+    if not queues and not full:
+        return _drop(core, command, address, flags, _no_queue(command, address, others))
+    for each, reason in full.items():
+        dropped = _emit_dropped(core, command, each, flags, reason)
+        lsn = lsn or dropped
+    if command.duplicate_id and (queues or command.transaction is not None):
+        # What was dropped can be sent again, but a commit must not be repeated.
         lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
     return lsn if flags & PERSISTENT else 0
 
 
-def _flags(core: Core, command: Send, address: Address) -> int:
+def _no_queue(command: Send, address: Address, others: tuple[Address, ...]) -> int:
+    """Return why no queue takes a message: there is none, or no filter wants it."""
+    is_bound = command.routing_type != MULTICAST and bool(address.anycast)
+    if command.routing_type != ANYCAST:
+        is_bound = is_bound or any(each.multicast for each in (address, *others))
+    return events.NO_MATCHING_FILTER if is_bound else events.NO_BINDING
+
+
+def _flags(core: Core, command: Send, address: Address, others: tuple[Address, ...]) -> int:
     """Return the flags of a message.
 
     A message that may leave memory must be completely in the journal. The body of a large message
@@ -273,18 +349,29 @@ def _flags(core: Core, command: Send, address: Address) -> int:
         return PERSISTENT | command.format
     if core.state.journal_non_persistent == "full" or address.paging or command.chunks:
         return command.format
+    if others and any(each.paging for each in others):
+        return command.format
     return events.BODY_OMITTED | command.format
 
 
-def select(core: Core, address: Address, routing_type: str | None, message: Message) -> list[Queue]:
-    """Choose the queues that a message to the address goes to."""
+def select(
+    core: Core,
+    address: Address,
+    routing_type: str | None,
+    message: Message,
+    full: Container[Address] = (),
+) -> list[Queue]:
+    """Choose the queues that a message to the address goes to, none of those of `full`
+    addresses."""
     chosen: list[Queue] = []
-    if routing_type != MULTICAST:
+    if routing_type != MULTICAST and address not in full:
         queue = _next_anycast(core, address, message)
         if queue is not None:
             chosen.append(queue)
     if routing_type != ANYCAST:
-        chosen.extend(each.queue for each in address.multicast if core.accepts(each, message))
+        for each in (address, *core.wildcards.of(address)):
+            if each not in full:
+                chosen.extend(b.queue for b in each.multicast if core.accepts(b, message))
     return chosen
 
 
@@ -335,7 +422,7 @@ def _drop_known(core: Core, command: Send, address: Address) -> int:
 
     That is the last LSN: the message itself may not be durable yet.
     """
-    _drop(core, command, address, _flags(core, command, address), events.DUPLICATE)
+    _drop(core, command, address, _flags(core, command, address, ()), events.DUPLICATE)
     duplicates.note(core, address, command.duplicate_id)
     return core.next_lsn - 1
 

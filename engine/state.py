@@ -5,13 +5,14 @@ they affect later decisions (credit, whose turn it is), are not journaled, and a
 digest. This module knows no commands, no clock and no I/O.
 """
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from daybook.engine.bindings import NO_BINDINGS, Binding, bound, unbound
 from daybook.engine.definitions import ANYCAST, AddressDefinition, SharedTexts
 from daybook.engine.id_cache import IdCache
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import Entry, Filter, Message
+from daybook.engine.patterns import has_wildcard
 from daybook.engine.queues import Queue, Store, Window
 from daybook.engine.settings import Settings
 from daybook.engine.settlements import BY_SETTLEMENT
@@ -26,6 +27,11 @@ NOTHING_PASSED: Final = 0
 """The position before the first entry of any level: see `Entry.position`."""
 
 
+_K = TypeVar("_K", int, str)
+
+NEVER_MATCHED: Final[tuple[int, tuple["Address", ...]]] = -1, ()
+
+
 class Address:
     """A named place that messages are sent to, with its bindings by routing type."""
 
@@ -37,6 +43,8 @@ class Address:
         "guarded",
         "id",
         "ids",
+        "is_wildcard",
+        "matched",
         "multicast",
         "next_anycast",
         "next_notice",
@@ -49,6 +57,8 @@ class Address:
     def __init__(self, address_id: int, definition: AddressDefinition) -> None:
         self.id = address_id
         self.definition = definition
+        # Whether its name is a pattern (`engine.wildcards`).
+        self.is_wildcard = has_wildcard(definition.name)
         self.paging = False
         self.anycast: list[Binding] = NO_BINDINGS
         self.multicast: list[Binding] = NO_BINDINGS
@@ -67,6 +77,8 @@ class Address:
         self.volatile_ids: IdCache | None = None
         self.duplicates = 0
         self.next_notice = 0
+        # What `engine.wildcards` remembers: the wildcard addresses that it matches, and when.
+        self.matched = NEVER_MATCHED
 
     @property
     def host(self) -> str:
@@ -224,11 +236,11 @@ class Connection:
         self.holders: dict[int, list[Consumer]] | None = None
 
 
-def count_down(counts: dict[str, int], name: str) -> None:
-    """Decrease the count of a name, and forget the name at 0."""
-    counts[name] -= 1
-    if not counts[name]:
-        del counts[name]
+def count_down(counts: dict[_K, int], key: _K) -> None:
+    """Decrease the count of a key, and forget the key at 0."""
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]
 
 
 class State:

@@ -10,6 +10,7 @@ from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
 from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import Entry
+from daybook.engine.patterns import has_wildcard
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.residency import set_window, share_windows
@@ -113,9 +114,11 @@ def _target(core: Core, command: Attach) -> Queue | Refusal:
 
 
 def _routing_type(core: Core, command: Attach) -> str:
-    """Without a preference: anycast, unless the address is multicast only."""
+    """Without a preference: anycast, unless the address is multicast only, as with wildcards."""
     if command.routing_type is not None:
         return command.routing_type
+    if has_wildcard(command.address):
+        return MULTICAST
     address = find_address(core, command.address)
     multicast_only = address is not None and address.definition.routing_types == (MULTICAST,)
     return MULTICAST if multicast_only else ANYCAST

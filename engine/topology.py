@@ -3,18 +3,19 @@
 Refusals name the setting or the command that helps.
 """
 
+from collections.abc import Collection
 from itertools import islice
 from typing import Final
 
 import msgspec
 
-from daybook.engine import events, names, quotas
+from daybook.engine import events, names, patterns, quotas
 from daybook.engine.core import Core, Emptying
-from daybook.engine.definitions import AddressDefinition, QueueDefinition
+from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
 from daybook.engine.message import Entry, Filter
 from daybook.engine.queues import Queue, Window
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.state import HOST, Address
+from daybook.engine.state import HOST, Address, count_down
 
 NAME_SHOWN_MAX: Final = 100
 ALL: Final = (1 << 63) - 1
@@ -56,7 +57,9 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
     address = find_address(core, name)
     if address is not None and routing_type in address.definition.routing_types:
         return None
-    wrong = check_name("address", name) if address is None else None
+    wrong = None
+    if address is None or address.is_wildcard:
+        wrong = check_address_name(name, (routing_type,))
     if wrong is not None:
         return wrong
     if core.state.settings.resolve(name).auto_create_addresses:
@@ -76,7 +79,21 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
 
 def check_name(what: str, name: str) -> Refusal | None:
     """Refuse a name that no new address or queue may have."""
-    wrong = names.wrong_with(name)
+    return _refuse_name(what, name, names.wrong_with(name))
+
+
+def check_address_name(name: str, routing_types: Collection[str]) -> Refusal | None:
+    """Refuse a name that no new address with these routing types may have.
+
+    A wildcard address is multicast only: a message goes to one anycast queue, and must find it
+    without a choice among patterns.
+    """
+    if patterns.has_wildcard(name) and ANYCAST in routing_types:
+        return _refuse_name("address", name, "an address with wildcards is multicast only")
+    return _refuse_name("address", name, names.wrong_with_wildcards(name))
+
+
+def _refuse_name(what: str, name: str, wrong: str | None) -> Refusal | None:
     if wrong is None:
         return None
     shown = repr(name if len(name) <= NAME_SHOWN_MAX else name[:NAME_SHOWN_MAX] + "...")
@@ -125,7 +142,9 @@ def create_address(
         events.encode_detail(definition),
     )
     core.held_changed = True
-    return core.state.addresses[number]
+    address = core.state.addresses[number]
+    core.wildcards.add(address)
+    return address
 
 
 def update_routing_types(
@@ -233,6 +252,7 @@ def rebind_queue(
     core.held_changed = True
     core.touch(queue)
     core.resize(before)
+    _delete_if_useless(core, before, connection)
 
 
 def remove_entries(
@@ -304,6 +324,7 @@ def begin_deletion(core: Core, queue: Queue, reason: int, connection: int) -> No
         ),
         events.encode_detail(detail),
     )  # fmt: skip
+    core.ending[address.id] += 1
     core.resize(address)
 
 
@@ -324,17 +345,41 @@ def empty(core: Core, queue: Queue, reason: int, connection: int) -> bool:
             return False
     core.touched.pop(queue.id, None)
     core.later.pop(queue.id, None)
+    address = queue.address
+    if queue.deleting:
+        count_down(core.ending, address.id)
     core.emit(
         events.row(
             events.QUEUE_DELETED,
-            reason=reason, address=queue.address.id, queue=queue.id,
+            reason=reason, address=address.id, queue=queue.id,
             connection=connection, time=core.now,
         )
     )  # fmt: skip
     core.held_changed = True
     core.sizes.forget(queue)
-    core.resize(queue.address)
+    core.resize(address)
+    _delete_if_useless(core, address, connection)
     return True
+
+
+def delete_useless(core: Core) -> None:
+    """Delete the wildcard addresses whose subscriptions did not survive a restart."""
+    for address in core.wildcards.all():
+        _delete_if_useless(core, address, 0)
+
+
+def _delete_if_useless(core: Core, address: Address, connection: int) -> None:
+    """Delete a wildcard address that was created on demand and has no queues any more.
+
+    Nothing is sent to it, so it would only be matched with names for ever.
+    """
+    if address.is_wildcard and address.definition.auto_created and is_unused(core, address):
+        delete_address(core, address, events.UNUSED, connection)
+
+
+def is_unused(core: Core, address: Address) -> bool:
+    """Whether an address has no queues, and no events about queues of it are to come."""
+    return not (address.anycast or address.multicast or core.ending[address.id])
 
 
 def delete_address(core: Core, address: Address, reason: int, connection: int) -> None:
@@ -345,5 +390,6 @@ def delete_address(core: Core, address: Address, reason: int, connection: int) -
             reason=reason, address=address.id, connection=connection, time=core.now,
         )
     )  # fmt: skip
+    core.wildcards.remove(address)
     core.resized.pop(address.id, None)
     core.opened.pop(address.id, None)

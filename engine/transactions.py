@@ -31,7 +31,14 @@ from daybook.engine.open_transactions import (
     Transaction,
 )
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.routing import check_send, queue_needed, send, target_of
+from daybook.engine.routing import (
+    check_send,
+    matching,
+    queue_needed,
+    send,
+    target_of,
+    targets_of,
+)
 from daybook.engine.settlements import ACCEPTED, OUTCOMES
 from daybook.engine.settling import (
     acknowledge_entry,
@@ -115,10 +122,13 @@ def add_send(core: Core, command: Send) -> int | Refusal:
 
 def _entries_of(core: Core, command: Send) -> int:
     """Return in how many queues a message can become an entry."""
-    address = target_of(core, command)[1]
-    if command.queue is not None or address is None:
+    if command.queue is not None:
         return 1
-    return 1 + len(address.multicast)
+    address = core.state.address_by_name.get(command.address)
+    count = 1 + (len(address.multicast) if address is not None else 0)
+    if core.wildcards.count:
+        count += sum(len(each.multicast) for each in matching(core, command, address))
+    return count
 
 
 def _too_many(core: Core, transaction: Transaction) -> Refusal:
@@ -176,8 +186,10 @@ def commit(core: Core, command: Commit) -> int | Refusal:
         return _refuse_doomed(transaction)
     refusal = _check(core, transaction)
     if refusal is None:
-        targets = [target_of(core, send) for send, _ in _kinds(transaction).values()]
-        refusal = limits.check_together(core, connection.id, dict(targets))
+        targets: limits.Targets = {}
+        for send_of_kind, _ in _kinds(transaction).values():
+            targets |= targets_of(core, send_of_kind)
+        refusal = limits.check(core, connection.id, targets, in_turn=False)
     if refusal is not None:
         if refusal.code is not Code.BLOCKED:
             end(core, connection, transaction, events.COMMIT_REFUSED, refusal.text)

@@ -39,9 +39,10 @@ CONSUMER_BYTES: Final = 4 * 1024
 QUEUE_BYTES: Final = 2 * 1024
 ADDRESS_BYTES: Final = 512
 ID_BYTES: Final = 128
+WILDCARD_BYTES: Final = 512
 NAME_COPIES: Final = 4
-"""The measured memory of one object of each kind, without parts that are counted elsewhere, and how
-often the name of a queue or address is stored.
+"""The measured memory of one object of each kind, without parts that are counted elsewhere; of one
+word of a wildcard address; and how often the name of a queue or address is stored.
 """
 
 PRESSED_ROOM: Final = 16 * 1024
@@ -384,6 +385,7 @@ class Memory:
             + ADDRESS_BYTES * len(state.addresses)
             + ID_BYTES * self._ids
             + NAME_COPIES * state.names_length
+            + WILDCARD_BYTES * broker.wildcards.nodes
         )
         return {
             "messages": max(0, sizes.weight - unacked),

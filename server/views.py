@@ -21,7 +21,7 @@ from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.sizes import size_of
 from daybook.engine.state import State
-from daybook.engine.topology import check_name
+from daybook.engine.topology import check_address_name
 
 LIST_PAGE_MAX: Final = 1000
 """How many queues or addresses one page lists."""
@@ -159,7 +159,7 @@ def settings(state: State, address: str) -> dict[str, Any] | Refusal:
     A name that no address may have is refused.
     """
     exists = address in state.address_by_name
-    wrong = None if exists else check_name("address", address)
+    wrong = None if exists else check_address_name(address, ())
     if wrong is not None:
         return wrong
     return {

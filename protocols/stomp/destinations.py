@@ -2,17 +2,27 @@
 
 `/queue/NAME` is anycast, `/topic/NAME` multicast, `/dsub/ID` the queue of a durable subscription,
 any other NAME leaves the routing type to `destination-type` or to the address. NAME may be
-ADDRESS::QUEUE, one queue of an address. Must never know which addresses exist.
+ADDRESS::QUEUE, one queue of an address; for SUBSCRIBE to a topic it may have wildcards: `*` for a
+word, and at its end `#` (Artemis) or `**` (Apollo) for any number of words. Must never know which
+addresses exist.
 """
 
 from typing import Final
 
 from daybook.engine.definitions import ANYCAST, MULTICAST
-from daybook.engine.names import RESERVED, TEMPORARY, wrong_with
+from daybook.engine.names import (
+    DIVIDER,
+    RESERVED,
+    TEMPORARY,
+    wrong_with,
+    wrong_with_wildcards,
+)
+from daybook.engine.patterns import ANY_WORDS, DELIMITER, has_wildcard
 from daybook.protocols.stomp.errors import StompError, shortened
 from daybook.protocols.stomp.options import StompOptions
 
 _TYPES: Final[dict[str, str]] = {"ANYCAST": ANYCAST, "MULTICAST": MULTICAST}
+_ANY_DESCENDANT: Final = "**"
 _TEMPORARY: Final = ("/temp-queue/", "/temp-topic/")
 
 
@@ -33,7 +43,13 @@ class Target:
         self.durable_id: str = durable_id
 
 
-def resolve(destination: str, wanted_type: str | None, options: StompOptions) -> Target:
+def resolve(
+    destination: str,
+    wanted_type: str | None,
+    options: StompOptions,
+    *,
+    is_subscribed: bool = False,
+) -> Target:
     """Resolve a destination with the value of `destination-type`. Raises StompError."""
     hint = None
     if wanted_type is not None:
@@ -46,11 +62,16 @@ def resolve(destination: str, wanted_type: str | None, options: StompOptions) ->
         raise _not_supported(destination, "temporary destinations are", "name a queue or a topic")
     if destination.startswith(options.dsub_prefix):
         return _durable(destination, destination[len(options.dsub_prefix) :])
+    by_prefix: str | None
     if destination.startswith(options.queue_prefix):
-        return _named(destination, destination[len(options.queue_prefix) :], ANYCAST, hint)
-    if destination.startswith(options.topic_prefix):
-        return _named(destination, destination[len(options.topic_prefix) :], MULTICAST, hint)
-    return _named(destination, destination, None, hint)
+        name, by_prefix = destination[len(options.queue_prefix) :], ANYCAST
+    elif destination.startswith(options.topic_prefix):
+        name, by_prefix = destination[len(options.topic_prefix) :], MULTICAST
+    else:
+        name, by_prefix = destination, None
+    if is_subscribed and has_wildcard(name) and DIVIDER not in name:
+        return _pattern(destination, name, by_prefix, hint)
+    return _named(destination, name, by_prefix, hint)
 
 
 def _durable(destination: str, durable_id: str) -> Target:
@@ -58,18 +79,43 @@ def _durable(destination: str, durable_id: str) -> Target:
     return Target("", f"dsub.{durable_id}", None, durable_id)
 
 
-def _named(destination: str, name: str, by_prefix: str | None, hint: str | None) -> Target:
+def _pattern(destination: str, name: str, by_prefix: str | None, hint: str | None) -> Target:
+    """Resolve a destination with wildcards, to subscribe to."""
+    if _routing_type(destination, by_prefix, hint) == ANYCAST:
+        raise _not_supported(
+            destination,
+            "wildcards in names of queues are",
+            "subscribe to a topic with wildcards, or to each queue",
+        )
+    words = name.split(DELIMITER)
+    if words[-1] == _ANY_DESCENDANT:
+        words[-1] = ANY_WORDS
+    name = DELIMITER.join(words)
+    wrong = wrong_with_wildcards(name)
+    if wrong is not None:
+        raise StompError(
+            f"destination {shortened(destination)}: {wrong}",
+            "write * for one word, and # or ** as the last word for any number of them",
+        )
+    return Target(name, None, MULTICAST)
+
+
+def _routing_type(destination: str, by_prefix: str | None, hint: str | None) -> str | None:
     if by_prefix and hint and by_prefix != hint:
         raise StompError(
             f"destination {shortened(destination)} is {by_prefix}, destination-type says {hint}",
             "leave destination-type out, or use a destination without a prefix",
         )
-    routing_type = by_prefix or hint
-    address, separator, queue = name.partition("::")
+    return by_prefix or hint
+
+
+def _named(destination: str, name: str, by_prefix: str | None, hint: str | None) -> Target:
+    routing_type = _routing_type(destination, by_prefix, hint)
+    address, separator, queue = name.partition(DIVIDER)
     if not separator:
         _check(destination, name)
         return Target(name, None, routing_type)
-    if not address or not queue or "::" in queue:
+    if not address or not queue or DIVIDER in queue:
         raise StompError(
             f"destination {shortened(destination)} does not name one queue of an address",
             "write ADDRESS::QUEUE",
@@ -87,8 +133,13 @@ def _check(destination: str, name: str) -> None:
         )
     if "," in name:
         raise _not_supported(destination, "composite destinations are", "name one destination")
+    if has_wildcard(name):
+        raise StompError(
+            f"destination {shortened(destination)} has wildcards",
+            "name one destination; wildcards are for SUBSCRIBE to a topic",
+        )
     if any(character in name for character in RESERVED):
-        raise _not_supported(destination, "wildcards are", "name one destination")
+        raise _not_supported(destination, "regular expressions are", "name one destination")
     if name.startswith(TEMPORARY):
         raise StompError(
             f"destination {shortened(destination)} is under temp., which belongs to temporary"

@@ -43,7 +43,7 @@ class SubscribeRequest:
         self.id: str | None = required(head, "id") if id_required else None
         self.key: tuple[str, str] = subscription_key(self.id, self.destination)
         wanted_type = values.get("subscription-type", values.get("destination-type"))
-        self.target: Target = resolve(self.destination, wanted_type, options)
+        self.target: Target = resolve(self.destination, wanted_type, options, is_subscribed=True)
         self.durable_name: str | None = self.id if durable else None
         if durable:
             _check_durable(self.destination, self.target)

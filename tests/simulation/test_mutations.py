@@ -232,7 +232,7 @@ def test_qualified_name_that_means_any_queue_is_found(monkeypatch: pytest.Monkey
     send_to = routing._send_to
     monkeypatch.setattr(
         "daybook.engine.routing._send_to",
-        lambda core, command, address, queue: send_to(core, command, address, None),
+        lambda core, command, address, others, queue=None: send_to(core, command, address, others),
     )
     assert any(is_found(Hooks(), HARDENED_FROM + number) for number in range(SEEDS_MAX))
 

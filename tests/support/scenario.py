@@ -23,6 +23,8 @@ from tests.support.world import SECOND, World
 Step = tuple[int, int, int, int]
 
 ADDRESSES = ("orders", "mails", "news", "dead", "late", "dsub.one", "a.b")
+WILDCARDS = ("*", "#", "dsub.*")
+PLACES = ADDRESSES + WILDCARDS
 QUEUES = ("orders", "extra", "mails", "dsub.one", "dead", "other")
 TYPES = (None, None, ANYCAST, MULTICAST)
 FILTERS = ("", "", "", "kind=big", "not kind=big")
@@ -91,7 +93,7 @@ def _send(world: World, x: int, y: int, z: int) -> c.Command:
     content_format = formats[(x + y) % len(formats)]
     command = c.Send(
         connection,
-        ADDRESSES[y % 3 if z < 12 else y % 6],
+        PLACES[y % 3 if z < 12 else y % 6 if z < 20 else y % 10],
         encode(pairs) if content_format == MAPS else build(pairs.items()),
         b"%d-%d-%d" % (x, y, z),
         routing_type=TYPES[z % 4],
@@ -125,7 +127,7 @@ def _send_chunks(world: World, command: c.Send, count: int) -> None:
 def _attach(world: World, x: int, y: int, z: int) -> c.Command:
     return c.Attach(
         _connection(world, x),
-        ADDRESSES[y % 3 if z < 12 else y % 6],
+        WILDCARDS[z % 3] if 11 < y < 16 else ADDRESSES[y % 3 if z < 12 else y % 6],
         subscription=f"s{x}",
         routing_type=TYPES[z % 4],
         queue=QUEUES[z % 6] if y > 17 else None,
@@ -148,7 +150,11 @@ def _settle(world: World, x: int, y: int, z: int) -> c.Command:
 
 def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
     return create_queue(
-        QUEUES[x % 6], ADDRESSES[y % 6], TYPES[2 + z % 2] or "", z % 3 > 0, filter=FILTERS[x % 5]
+        QUEUES[x % 6],
+        WILDCARDS[x % 3] if y > 15 else ADDRESSES[y % 6],
+        TYPES[2 + z % 2] or "",
+        z % 3 > 0,
+        filter=FILTERS[x % 5],
     )
 
 
@@ -192,8 +198,8 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: c.Room(_connection(w, x), 200 * y)),
     (1, lambda w, x, y, z: c.ExpireDue(1 + x)),
     (2, lambda w, x, y, z: c.DeliverDue(1 + x)),
-    (1, lambda w, x, y, z: c.CreateAddress(ADDRESSES[x % 7], ((ANYCAST,), TYPES[2:])[y % 2])),
-    (1, lambda w, x, y, z: c.DeleteAddress(ADDRESSES[x % 7], y % 2 == 0)),
+    (1, lambda w, x, y, z: c.CreateAddress(PLACES[x % 10], ((ANYCAST,), TYPES[2:])[y % 2])),
+    (1, lambda w, x, y, z: c.DeleteAddress(PLACES[x % 10], y % 2 == 0)),
     (1, _create_queue),
     (1, lambda w, x, y, z: c.DeleteQueue(QUEUES[x % 6], y % 2 == 0)),
     (1, lambda w, x, y, z: (c.PauseQueue, c.ResumeQueue)[y % 2](QUEUES[x % 2])),

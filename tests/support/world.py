@@ -4,6 +4,7 @@
 back in (packed rows, no bodies where they are not journaled), and folds them again to compare.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from daybook.engine.headers import build
 from daybook.engine.invariants import check as check_invariants
 from daybook.engine.level import position_of
 from daybook.engine.message import READY, Entry, Message
+from daybook.engine.patterns import has_wildcard
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Refusal
 from daybook.engine.rows import unpack_wide
@@ -181,6 +183,7 @@ class World:
     def check(self) -> None:
         """Fold equals live, and both are consistent in themselves."""
         self.turn()
+        self._check_derived()
         folded = fold(self.journal)
         assert check_invariants(self.state) == []
         assert check_invariants(folded) == []
@@ -191,9 +194,20 @@ class World:
         }
         assert resident.items() <= contents(folded).items()
 
+    def _check_derived(self) -> None:
+        """What the broker derives from the state, and is not in it, is right."""
+        broker = self.broker
+        assert {address.name for address in broker.wildcards.all()} == {
+            address.name for address in self.state.addresses.values() if has_wildcard(address.name)
+        }
+        deleting = Counter(q.address.id for q in self.state.queues.values() if q.deleting)
+        assert broker.ending == deleting
+        assert deleting.keys() <= self.state.addresses.keys()
+
     def follow(self) -> None:
         """Check as `check` does, folding only what is new since the last call."""
         self.turn()
+        self._check_derived()
         fold(self.journal[self.followed :], self.follower)
         self.followed = len(self.journal)
         assert check_invariants(self.state) == []

@@ -51,10 +51,11 @@ def test_durable_subscription_is_a_queue_without_address() -> None:
         ("", None, "names nothing"),
         ("/queue/a\nb", None, "control characters"),
         ("/queue/a\x7f", None, "control characters"),
-        ("/queue/a.*", None, "wildcards are not supported"),
-        ("/topic/a.**", None, "wildcards are not supported"),
-        ("/topic/a.#", None, "wildcards are not supported"),
-        ("/topic/a.{b}", None, "wildcards are not supported"),
+        ("/queue/a.*", None, "wildcards are for SUBSCRIBE to a topic"),
+        ("/topic/a.**", None, "wildcards are for SUBSCRIBE to a topic"),
+        ("/topic/a.#", None, "wildcards are for SUBSCRIBE to a topic"),
+        ("/topic/a.*::q", None, "wildcards are for SUBSCRIBE to a topic"),
+        ("/topic/a.{b}", None, "regular expressions are not supported"),
         ("/queue/a,/queue/b", None, "composite destinations are not supported"),
         ("/queue/temp.x", None, "temp."),
         ("/topic/temp.default.5.x", None, "temp."),
@@ -69,7 +70,7 @@ def test_durable_subscription_is_a_queue_without_address() -> None:
         ("/queue/" + "x" * 5000, None, "5,000 bytes"),
         ("/queue/a::" + "ä" * 4096, None, "8,192 bytes"),
         ("/queue/ a", None, "begins or ends with a space"),
-        ("/dsub/a*", None, "wildcards are not supported"),
+        ("/dsub/a*", None, "wildcards are for SUBSCRIBE to a topic"),
     ],
 )
 def test_refused(destination: str, hint: str | None, part: str) -> None:
@@ -85,3 +86,47 @@ def test_prefixes_are_configured() -> None:
     assert resolve("topic://a", None, options).routing_type == "multicast"
     assert resolve("dsub://a", None, options).queue == "dsub.a"
     assert resolve("/queue/a", None, options).address == "/queue/a"
+
+
+@pytest.mark.parametrize(
+    ("destination", "hint", "address"),
+    [
+        ("/topic/a.*", None, "a.*"),
+        ("/topic/a.*.c", None, "a.*.c"),
+        ("/topic/a.#", None, "a.#"),
+        ("/topic/a.**", None, "a.#"),
+        ("/topic/**", None, "#"),
+        ("a.*", "MULTICAST", "a.*"),
+        ("a.*", None, "a.*"),
+    ],
+)
+def test_wildcards_to_subscribe_to(destination: str, hint: str | None, address: str) -> None:
+    target = resolve(destination, hint, OPTIONS, is_subscribed=True)
+    assert (target.address, target.queue, target.routing_type) == (address, None, "multicast")
+
+
+@pytest.mark.parametrize(
+    ("destination", "hint", "part"),
+    [
+        ("/queue/a.*", None, "wildcards in names of queues are not supported"),
+        ("a.*", "ANYCAST", "wildcards in names of queues are not supported"),
+        ("/topic/a.I*", None, "a wildcard must be a word of its own"),
+        ("/topic/a.**.b", None, "a wildcard must be a word of its own"),
+        ("/topic/a.#.b", None, "'#' may only be its last word"),
+        ("/topic/a.*::q", None, "wildcards are for SUBSCRIBE to a topic"),
+        ("/topic/a.*,b", None, "reserved for wildcards and lists"),
+        ("/topic/a.{b}.*", None, "reserved for wildcards and lists"),
+        ("/topic/temp.*", None, "belong to temporary destinations"),
+        (
+            "/topic/" + ".".join(["*"] * 33),
+            None,
+            "has 33 words, and with wildcards 32 are the most",
+        ),
+        ("/topic/a.*", "ANYCAST", "destination-type says anycast"),
+        ("/dsub/a.*", None, "wildcards are for SUBSCRIBE to a topic"),
+    ],
+)
+def test_wildcards_that_mean_nothing(destination: str, hint: str | None, part: str) -> None:
+    with pytest.raises(StompError) as caught:
+        resolve(destination, hint, OPTIONS, is_subscribed=True)
+    assert part in caught.value.what + caught.value.advice

@@ -140,7 +140,7 @@ def test_zero_means_never() -> None:
         ("destination:/queue/a\n_AMQ_DUPL_ID:", "_AMQ_DUPL_ID is empty"),
         ("destination:/queue/a\nAMQ_SCHEDULED_DELAY:5", "scheduled delivery is not supported"),
         ("destination:/queue/a\nreply-to:/temp-queue/x", "temporary destinations are not"),
-        ("destination:/queue/a.*", "wildcards are not supported"),
+        ("destination:/queue/a.*", "wildcards are for SUBSCRIBE"),
         ("destination:/queue/a\ncontent-length:x", "content-length is 'x'"),
         ("destination:/queue/a\ncontent-length:-1", "content-length is '-1'"),
         ("destination:/queue/a\ncontent-length:" + "9" * 5000, "content-length is"),

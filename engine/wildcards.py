@@ -1,0 +1,85 @@
+"""Wildcard addresses: which of them a name matches (ADR 40).
+
+A *wildcard address* has a pattern as its name. Nothing is sent to it; its queues get every message
+sent to an address that the pattern matches, and hold it as messages of that address. So the address
+of a queue decides about its limits and settings, and the address of a message says where it was
+sent. Derived from the addresses that exist, and no part of the state. Must never know queues.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from daybook.engine.budget import Budget
+from daybook.engine.patterns import PatternTrie
+from daybook.engine.state import Address
+
+VISITED_SHIFT: Final = 3
+"""Looking up a name costs one unit of the budget for 2 to this power of nodes of the trie."""
+
+
+class Wildcards:
+    """All wildcard addresses; `of` remembers what each address matches until they change.
+
+    `count` is how many there are, so that routing need not ask where there are none.
+    """
+
+    __slots__ = ("_all", "_budget", "_none", "_trie", "_version", "count")
+
+    def __init__(self, addresses: Iterable[Address], budget: Budget) -> None:
+        self.count = 0
+        self._all: dict[int, Address] = {}
+        self._budget = budget
+        self._trie: PatternTrie[Address] = PatternTrie()
+        self._version = 0
+        self._none: tuple[int, tuple[Address, ...]] = 0, ()
+        for address in addresses:
+            self.add(address)
+
+    def add(self, address: Address) -> None:
+        """Add an address that was created, if it is a wildcard address."""
+        if address.is_wildcard:
+            self._trie.add(address.name, address)
+            self._all[address.id] = address
+            self._change()
+
+    def remove(self, address: Address) -> None:
+        """Remove an address that was deleted."""
+        if address.is_wildcard:
+            self._trie.remove(address.name, address)
+            del self._all[address.id]
+            self._change()
+
+    def of(self, address: Address) -> tuple[Address, ...]:
+        """Return the wildcard addresses that an address matches, in the order of their ids.
+
+        A wildcard address matches none: nothing is sent to it.
+        """
+        version, found = address.matched
+        if version != self._version:
+            found = () if address.is_wildcard else self.matching(address.name)
+            address.matched = (self._version, found) if found else self._none
+        return found
+
+    def matching(self, name: str) -> tuple[Address, ...]:
+        """Return the wildcard addresses that a name matches, in the order of their ids."""
+        found = self._trie.matching(name)
+        self._budget.spent += self._trie.visited >> VISITED_SHIFT
+        return tuple(sorted(found, key=_by_id))
+
+    def all(self) -> list[Address]:
+        """Return all wildcard addresses; what is done with them may change which there are."""
+        return list(self._all.values())
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes of a trie they take."""
+        return self._trie.nodes
+
+    def _change(self) -> None:
+        self.count = len(self._all)
+        self._version += 1
+        self._none = self._version, ()
+
+
+def _by_id(address: Address) -> int:
+    return address.id

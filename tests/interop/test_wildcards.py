@@ -1,0 +1,116 @@
+"""Subscriptions with wildcards on a real broker: what they get, over a kill, and how they end."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.interop.wire import Wire
+from tests.support.process import BrokerProcess
+
+pytestmark = pytest.mark.interop
+
+TOPICS = ("PRICE.STOCK.NASDAQ.IBM", "PRICE.STOCK.NYSE.IBM", "PRICE.BOND.X", "WEATHER.X")
+
+
+def rows(broker: BrokerProcess, what: str) -> dict[str, dict[str, Any]]:
+    command = [sys.executable, "-m", "daybook", what, "list", "--json", "--data", str(broker.data)]
+    found = subprocess.run(command, capture_output=True, check=True).stdout
+    return {row[what]: row for row in msgspec.json.decode(found, type=list[Any])}
+
+
+def publish(wire: Wire, topic: str, body: bytes, persistent: str = "true") -> None:
+    destination = f"/topic/{topic}"
+    wire.send("SEND", body, destination=destination, persistent=persistent, receipt="r")
+    wire.expect("RECEIPT")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("PRICE.**", TOPICS[:3]),
+        ("PRICE.#", TOPICS[:3]),
+        ("PRICE.STOCK.**", TOPICS[:2]),
+        ("PRICE.STOCK.NASDAQ.*", TOPICS[:1]),
+        ("PRICE.STOCK.*.IBM", TOPICS[:2]),
+        ("*.X", TOPICS[3:]),
+        ("**", TOPICS),
+    ],
+)
+def test_a_subscription_gets_what_it_matches(
+    broker: BrokerProcess, pattern: str, expected: tuple[str, ...]
+) -> None:
+    with Wire(broker.port) as consumer, Wire(broker.port) as producer:
+        consumer.connect()
+        producer.connect()
+        consumer.send("SUBSCRIBE", id="s", destination=f"/topic/{pattern}", receipt="s")
+        consumer.expect("RECEIPT")
+        for topic in TOPICS:
+            publish(producer, topic, topic.encode())
+        got = [consumer.expect("MESSAGE") for _ in expected]
+        assert tuple(frame.body.decode() for frame in got) == expected
+        assert [frame.headers["destination"] for frame in got] == [f"/topic/{t}" for t in expected]
+        consumer.send("UNSUBSCRIBE", id="s", receipt="u")
+        consumer.expect("RECEIPT")
+    assert set(rows(broker, "address")) == set(TOPICS)
+    assert not rows(broker, "queue")
+
+
+def test_a_durable_subscription_survives_a_kill_and_pages(broker: BrokerProcess) -> None:
+    broker.stop()
+    broker.configure('[[address-setting]]\nmatch = "PRICE.*"\nmax-size-messages = 10\n')
+    broker.start()
+    count = 200
+    with Wire(broker.port) as wire:
+        wire.connect()
+        wire.send(
+            "SUBSCRIBE", id="all", destination="/topic/PRICE.*", persistent="true",
+            ack="client-individual", receipt="s",
+        )  # fmt: skip
+        wire.expect("RECEIPT")
+        wire.send("DISCONNECT", receipt="d")
+        wire.expect("RECEIPT")
+    with Wire(broker.port) as wire:
+        wire.connect()
+        for number in range(count):
+            publish(wire, f"PRICE.{'ab'[number % 2]}", b"%d" % number)
+    assert rows(broker, "queue")["dsub.all"]["paging"]
+    broker.kill()
+    broker.start()
+    with Wire(broker.port) as wire:
+        wire.connect()
+        wire.send("SUBSCRIBE", id="s", destination="/dsub/all", ack="client-individual")
+        for number in range(count):
+            message = wire.expect("MESSAGE")
+            assert message.body == b"%d" % number
+            assert message.headers["destination"] == f"/topic/PRICE.{'ab'[number % 2]}"
+            wire.send("ACK", id=message.headers["ack"])
+        wire.send("UNSUBSCRIBE", id="s", receipt="u")
+        wire.expect("RECEIPT")
+    assert rows(broker, "queue")["dsub.all"]["messages"] == 0
+    assert "PRICE.*" in rows(broker, "address")
+    assert broker.stop() == 0
+    command = [str(Path(sys.executable).with_name("journal")), "verify", str(broker.data)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "destination", "part"),
+    [
+        ("SEND", "/topic/PRICE.*", "wildcards are for SUBSCRIBE to a topic"),
+        ("SUBSCRIBE", "/queue/PRICE.*", "wildcards in names of queues are not supported"),
+        ("SUBSCRIBE", "/topic/PRICE.I*", "a wildcard must be a word of its own"),
+        ("SUBSCRIBE", "/topic/PRICE.{[A-Z]}", "regular expressions are not supported"),
+    ],
+)
+def test_what_is_not_meant_is_said(
+    broker: BrokerProcess, command: str, destination: str, part: str
+) -> None:
+    with Wire(broker.port) as wire:
+        wire.connect()
+        wire.send(command, id="s", destination=destination)
+        frame = wire.expect("ERROR")
+        assert part in frame.headers["message"] + frame.body.decode()
