@@ -21,7 +21,7 @@ RESERVED: Final = "*#{},"
 TEMPORARY: Final = "temp."
 """The prefix of the names of temporary destinations."""
 
-WILDCARD_WORDS_MAX: Final = 32
+WILDCARD_WORDS_MAX: Final = 16
 """Words in the name of a wildcard address. Each takes memory, and time when a name is matched."""
 
 

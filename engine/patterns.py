@@ -34,19 +34,41 @@ def wrong_with(pattern: str) -> str | None:
 class _Node(Generic[_V]):
     """A node of the trie: its successors by the next word, and the values that end here.
 
-    `here` are values of patterns whose last word led here, `below` those with a `#` after it.
+    `any_word` is the successor by `*`. `here` are values of patterns whose last word led here,
+    `below` those with a `#` after it.
     """
 
-    __slots__ = ("below", "here", "next")
+    __slots__ = ("any_word", "below", "here", "next")
 
     def __init__(self) -> None:
         self.next: dict[str, _Node[_V]] = {}
+        self.any_word: _Node[_V] | None = None
         self.here: list[_V] = []
         self.below: list[_V] = []
 
+    def follow(self, word: str) -> "_Node[_V] | None":
+        """Return the successor by a word of a pattern."""
+        return self.any_word if word == ONE_WORD else self.next.get(word)
+
+    def extend(self, word: str) -> "_Node[_V]":
+        """Make the successor by a word of a pattern."""
+        node: _Node[_V] = _Node()
+        if word == ONE_WORD:
+            self.any_word = node
+        else:
+            self.next[word] = node
+        return node
+
+    def cut(self, word: str) -> None:
+        """Remove the successor by a word of a pattern."""
+        if word == ONE_WORD:
+            self.any_word = None
+        else:
+            del self.next[word]
+
     def is_empty(self) -> bool:
         """Whether no pattern ends here or below."""
-        return not (self.next or self.here or self.below)
+        return not (self.next or self.any_word or self.here or self.below)
 
 
 def _path(pattern: str) -> tuple[list[str], bool]:
@@ -74,9 +96,9 @@ class PatternTrie(Generic[_V]):
         words, has_below = _path(pattern)
         node = self._root
         for word in words:
-            following = node.next.get(word)
+            following = node.follow(word)
             if following is None:
-                following = node.next[word] = _Node()
+                following = node.extend(word)
                 self.nodes += 1
             node = following
         (node.below if has_below else node.here).append(value)
@@ -86,14 +108,14 @@ class PatternTrie(Generic[_V]):
         words, has_below = _path(pattern)
         passed = [self._root]
         for word in words:
-            following = passed[-1].next.get(word)
+            following = passed[-1].follow(word)
             if following is None:
                 raise ValueError(f"the pattern {pattern!r} is not in the trie")
             passed.append(following)
         (passed[-1].below if has_below else passed[-1].here).remove(value)
         while words and passed[-1].is_empty():
             passed.pop()
-            del passed[-1].next[words.pop()]
+            passed[-1].cut(words.pop())
             self.nodes -= 1
 
     def matching(self, name: str) -> list[_V]:
@@ -107,12 +129,13 @@ class PatternTrie(Generic[_V]):
         for word in name.split(DELIMITER):
             following: list[_Node[_V]] = []
             for node in places:
-                found += node.below
+                if node.below:
+                    found += node.below
                 named = node.next.get(word)
                 if named is not None:
                     following.append(named)
-                any_word = node.next.get(ONE_WORD) if word and word != ONE_WORD else None
-                if any_word is not None:
+                any_word = node.any_word
+                if any_word is not None and word:
                     following.append(any_word)
             places = following
             visited += len(places)

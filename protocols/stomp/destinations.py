@@ -12,7 +12,6 @@ from typing import Final
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.names import (
     DIVIDER,
-    RESERVED,
     TEMPORARY,
     wrong_with,
     wrong_with_wildcards,
@@ -87,6 +86,7 @@ def _pattern(destination: str, name: str, by_prefix: str | None, hint: str | Non
             "wildcards in names of queues are",
             "subscribe to a topic with wildcards, or to each queue",
         )
+    _refuse_syntax_of_others(destination, name)
     words = name.split(DELIMITER)
     if words[-1] == _ANY_DESCENDANT:
         words[-1] = ANY_WORDS
@@ -125,21 +125,25 @@ def _named(destination: str, name: str, by_prefix: str | None, hint: str | None)
     return Target(address, queue, routing_type)
 
 
+def _refuse_syntax_of_others(destination: str, name: str) -> None:
+    if "," in name:
+        raise _not_supported(destination, "composite destinations are", "name one destination")
+    if "{" in name or "}" in name:
+        raise _not_supported(destination, "regular expressions are", "name one destination")
+
+
 def _check(destination: str, name: str) -> None:
     """Check a name by the engine's rule, with errors about destinations. Raises StompError."""
     if not name:
         raise StompError(
             f"destination {shortened(destination)} names nothing", "give a name after the prefix"
         )
-    if "," in name:
-        raise _not_supported(destination, "composite destinations are", "name one destination")
+    _refuse_syntax_of_others(destination, name)
     if has_wildcard(name):
         raise StompError(
             f"destination {shortened(destination)} has wildcards",
             "name one destination; wildcards are for SUBSCRIBE to a topic",
         )
-    if any(character in name for character in RESERVED):
-        raise _not_supported(destination, "regular expressions are", "name one destination")
     if name.startswith(TEMPORARY):
         raise StompError(
             f"destination {shortened(destination)} is under temp., which belongs to temporary"
