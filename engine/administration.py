@@ -102,10 +102,9 @@ def _check_named(core: Core, address: Address) -> Refusal | None:
             if queue.message_count:
                 return Refusal(
                     Code.NOT_ALLOWED,
-                    f"queue '{queue.name}' of address '{other.name}' holds "
-                    f"{queue.message_count} messages, perhaps some that were sent to address "
-                    f"'{address.name}'; delete it when they are gone, or force it, and what "
-                    "happens to them no longer tells the address",
+                    f"queue '{queue.name}' of address '{other.name}' holds messages, perhaps "
+                    f"some that were sent to address '{address.name}'; delete it when they are "
+                    "gone, or force it, and what happens to them no longer tells the address",
                 )
     return None
 

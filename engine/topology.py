@@ -89,7 +89,7 @@ def check_address_name(name: str, routing_types: Collection[str]) -> Refusal | N
     without a choice among patterns.
     """
     if patterns.has_wildcard(name) and ANYCAST in routing_types:
-        return _refuse_name("address", name, "an address with wildcards is multicast only")
+        return _refuse_name("address", name, "with wildcards it must be multicast only")
     return _refuse_name("address", name, names.wrong_with_wildcards(name))
 
 

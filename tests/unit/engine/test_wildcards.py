@@ -306,7 +306,7 @@ def test_an_address_whose_messages_a_pattern_holds_is_not_deleted_by_mistake(wor
     answer = world.handle(c.DeleteAddress("news.a"))
     assert isinstance(answer, Refusal)
     assert answer.code is Code.NOT_ALLOWED
-    assert "queue 'all' of address 'news.*' holds 1 messages" in answer.text
+    assert "queue 'all' of address 'news.*' holds messages" in answer.text
     world.ok(c.DeleteAddress("news.a", force=True))
     assert world.ready("all") == [BODY]
     world.check()
