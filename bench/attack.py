@@ -18,7 +18,8 @@ import msgspec
 from bench.attacks import SCENARIOS, Attack
 from bench.frames import LoadError
 from bench.honest import Honest, percentile
-from bench.targets import DaybookTarget, TargetError
+from bench.running import TargetError
+from bench.targets import DaybookTarget
 from daybook.client.control import ControlError, ask
 
 SETTINGS: Final = ("message-expiry-scan-period=1s",)

@@ -25,7 +25,8 @@ import msgspec
 
 from bench.frames import LoadError
 from bench.memory import Memory
-from bench.targets import DaybookTarget, TargetError
+from bench.running import TargetError
+from bench.targets import DaybookTarget
 from bench.wire import Endpoint, Wire
 from bench.workers import ack_ids
 from daybook.journal.data_directory import INDEX
@@ -145,7 +146,7 @@ def _subscriptions(endpoint: Endpoint, queues: int, prefetch: int) -> Iterator[b
     for number in range(queues):
         yield (
             f"SUBSCRIBE\nid:{number}\ndestination:/queue/q{number}\nack:client-individual\n"
-            f"{endpoint.prefetch_header}:{prefetch}\n\n\0"
+            f"{endpoint.prefetch(prefetch, BODY_BYTES)}\n\n\0"
         ).encode()
 
 

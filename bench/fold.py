@@ -16,7 +16,8 @@ import msgspec
 
 from bench.frames import LoadError
 from bench.load import Plan, measure
-from bench.targets import DaybookTarget, TargetError
+from bench.running import TargetError
+from bench.targets import DaybookTarget
 from daybook.engine.state import State
 from daybook.journal.errors import JournalError
 from daybook.journal.reader import read_blocks

@@ -56,8 +56,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """What one measurement found. Processor times are microseconds for each message.
 
-    `others` is the share of all cores' time that neither the broker nor the generator used: what
-    disturbed the measurement.
+    `neighbours` is the share of all cores' time that the busy neighbours used, and `others` the
+    share that nobody accounts for: what disturbed the measurement.
     """
 
     mode: str
@@ -67,6 +67,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     broker_cpu_us: float
     producer_cpu_us: float
     consumer_cpu_us: float
+    neighbours: float
     others: float
     p50_us: float = 0.0
     p99_us: float = 0.0
@@ -89,16 +90,24 @@ class _Job(msgspec.Struct, frozen=True):
 class _Ran(msgspec.Struct, frozen=True):
     outcomes: list[Outcome]
     broker_cpu_s: float
+    neighbours_cpu_s: float
     machine_cpu_s: float
-    window_s: float  # over which the two processor times were taken
+    window_s: float  # over which the three processor times were taken
 
 
-def measure(mode: str, broker: Broker, queue: str, plan: Plan) -> Measurement:
+def measure(
+    mode: str,
+    broker: Broker,
+    queue: str,
+    plan: Plan,
+    neighbours_cpu_s: Callable[[], float] = float,
+) -> Measurement:
     """Run one mode against `broker`, on the empty queue named `queue`.
 
-    Raises LoadError if anything that the broker said or delivered was wrong.
+    `neighbours_cpu_s` returns the processor seconds of what runs beside it on purpose. Raises
+    LoadError if anything that the broker said or delivered was wrong.
     """
-    load = _Load(mode, broker, queue, plan)
+    load = _Load(mode, broker, queue, plan, neighbours_cpu_s)
     if mode == "send":
         return load.send()
     if mode == "pipe":
@@ -115,8 +124,16 @@ def measure(mode: str, broker: Broker, queue: str, plan: Plan) -> Measurement:
 class _Load:
     """The workers of one measurement."""
 
-    def __init__(self, mode: str, broker: Broker, queue: str, plan: Plan) -> None:
+    def __init__(
+        self,
+        mode: str,
+        broker: Broker,
+        queue: str,
+        plan: Plan,
+        neighbours_cpu_s: Callable[[], float],
+    ) -> None:
         self._mode = mode
+        self._neighbours_cpu_s = neighbours_cpu_s
         self._broker = broker
         self._destination = f"/queue/{queue}"
         self._plan = plan
@@ -192,8 +209,8 @@ class _Load:
     ) -> Measurement:
         started = min(one.started for one in ran.outcomes)
         elapsed = max(one.ended for one in ran.outcomes) - started
-        ours = ran.broker_cpu_s + sum(one.cpu_s for one in ran.outcomes)
-        cores = os.cpu_count() or 1
+        ours = ran.broker_cpu_s + sum(one.cpu_s for one in ran.outcomes) + ran.neighbours_cpu_s
+        capacity_s = ran.window_s * (os.cpu_count() or 1)
         return Measurement(
             mode=self._mode,
             messages=messages,
@@ -203,7 +220,8 @@ class _Load:
             producer_cpu_us=sum(one.cpu_s for one in producers) / messages * 1e6,
             consumer_cpu_us=sum(one.cpu_s for one in consumers) / messages * 1e6,
             # The kernel counts in ticks, so a short measurement can come out of range.
-            others=min(1.0, max(0.0, ran.machine_cpu_s - ours) / (ran.window_s * cores)),
+            neighbours=min(1.0, ran.neighbours_cpu_s / capacity_s),
+            others=min(1.0, max(0.0, ran.machine_cpu_s - ours) / capacity_s),
         )
 
     def _run(self, jobs: list[_Job]) -> _Ran:
@@ -221,14 +239,13 @@ class _Load:
                 channels.append(ours)
             deadline = time.monotonic() + self._plan.limit_s
             _collect(jobs, channels, deadline)
-            before = time.monotonic(), self._broker.cpu_s(), _machine_cpu_s()
+            before = self._clocks()
             _release(channels)
             _collect(jobs, channels, deadline)
-            after = time.monotonic(), self._broker.cpu_s(), _machine_cpu_s()
+            after = self._clocks()
             _release(channels)
             outcomes = [_outcome(said) for said in _collect(jobs, channels, deadline)]
-            window_s, broker_s, machine_s = (b - a for a, b in zip(before, after, strict=True))
-            return _Ran(outcomes, broker_s, machine_s, window_s)
+            return _Ran(outcomes, *(b - a for a, b in zip(before, after, strict=True)))
         finally:
             for worker in processes:
                 if worker.pid is not None:
@@ -236,6 +253,11 @@ class _Load:
                     worker.join()
             for channel in channels:
                 channel.close()
+
+    def _clocks(self) -> tuple[float, float, float, float]:
+        """Return the processor seconds of broker, neighbours and machine, and the time."""
+        beside = self._neighbours_cpu_s()
+        return self._broker.cpu_s(), beside, _machine_cpu_s(), time.monotonic()
 
 
 def _machine_cpu_s() -> float:

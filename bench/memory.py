@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from bench.targets import Running
+from bench.running import Running
 
 
 class Memory:

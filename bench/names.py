@@ -18,7 +18,8 @@ import msgspec
 
 from bench.frames import LoadError
 from bench.memory import Memory
-from bench.targets import DaybookTarget, TargetError
+from bench.running import TargetError
+from bench.targets import DaybookTarget
 from bench.wire import Endpoint, Wire
 from daybook.client.control import ask
 

@@ -1,5 +1,7 @@
 """What the measurements say: medians, spreads, ratios, and the machine they were taken on.
 
+Ratios compare only what ran beside equally many busy neighbours.
+
 This module must never know how a figure was measured.
 """
 
@@ -14,12 +16,11 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 _SYNCS: Final = 300
 _SYNC_BYTES: Final = 4096
+
+_Key = tuple[int, str, str]  # busy neighbours, mode, target
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,12 +29,14 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     run: int
     mode: str
+    busy: int = 0  # how many busy neighbours there were
     messages: int
     rate: float
     elapsed_s: float
     broker_cpu_us: float
     producer_cpu_us: float
     consumer_cpu_us: float
+    neighbours: float = 0.0  # the share of all cores that the busy neighbours used
     others: float
     p50_us: float
     p99_us: float
@@ -54,10 +57,15 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """All samples of one target in one mode; `value` is a rate, or for roundtrip the p50 in us."""
+    """All samples of one target in one mode beside so many busy neighbours.
+
+    `value` is a rate, or for roundtrip the p50 in us. `ratios` compares it with that of each
+    reference that was measured alike, and `to_idle` with its own without neighbours.
+    """
 
     target: str
     mode: str
+    busy: int
     runs: int
     value: float
     lowest: float
@@ -66,9 +74,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     broker_cpu_us: float
     producer_cpu_us: float
     consumer_cpu_us: float
+    neighbours: float
     others: float
-    to_floor: float | None
-    to_rabbitmq: float | None
+    ratios: dict[str, float]
+    to_idle: float | None
 
 
 def describe_machine(directory: Path) -> Machine:
@@ -124,103 +133,41 @@ def _value(sample: Sample) -> float:
     return sample.p50_us if sample.mode == "roundtrip" else sample.rate
 
 
-def summarise(samples: Sequence[Sample]) -> list[Summary]:
-    """Return one summary for each mode and target, in the order in which they first appear."""
-    groups: dict[tuple[str, str], list[Sample]] = {}
+def summarise(samples: Sequence[Sample], references: Sequence[str]) -> list[Summary]:
+    """Return a summary for each number of neighbours, mode and target, as they first appear.
+
+    `references` are the targets that the others are compared with.
+    """
+    groups: dict[_Key, list[Sample]] = {}
     for sample in samples:
-        groups.setdefault((sample.mode, sample.target), []).append(sample)
+        groups.setdefault((sample.busy, sample.mode, sample.target), []).append(sample)
+    busy, modes = ([key[place] for key in groups] for place in (0, 1))
+    ordered = sorted(groups, key=lambda key: (busy.index(key[0]), modes.index(key[1])))
     medians = {key: statistics.median(map(_value, group)) for key, group in groups.items()}
-    ordered = sorted(groups, key=lambda key: [mode for mode, _ in groups].index(key[0]))
-    return [_summary(key, groups[key], medians) for key in ordered]
+    return [_summary(key, groups[key], medians, references) for key in ordered]
 
 
 def _summary(
-    key: tuple[str, str], group: list[Sample], medians: dict[tuple[str, str], float]
+    key: _Key, group: list[Sample], medians: dict[_Key, float], references: Sequence[str]
 ) -> Summary:
-    mode, name = key
-    floor, rabbitmq = medians.get((mode, "floor")), medians.get((mode, "rabbitmq"))
-    median = medians[key]
+    busy, mode, name = key
+    value = medians[key]
+    compared = {reference: medians.get((busy, mode, reference)) for reference in references}
+    idle = medians.get((0, mode, name)) if busy else None
     return Summary(
         target=name,
         mode=mode,
+        busy=busy,
         runs=len(group),
-        value=median,
+        value=value,
         lowest=min(map(_value, group)),
         highest=max(map(_value, group)),
         p99_us=statistics.median(sample.p99_us for sample in group),
         broker_cpu_us=statistics.median(sample.broker_cpu_us for sample in group),
         producer_cpu_us=statistics.median(sample.producer_cpu_us for sample in group),
         consumer_cpu_us=statistics.median(sample.consumer_cpu_us for sample in group),
+        neighbours=statistics.median(sample.neighbours for sample in group),
         others=statistics.median(sample.others for sample in group),
-        to_floor=median / floor if floor else None,
-        to_rabbitmq=median / rabbitmq if rabbitmq else None,
+        ratios={reference: value / other for reference, other in compared.items() if other},
+        to_idle=value / idle if idle else None,
     )
-
-
-def print_report(
-    console: Console, machine: Machine, summaries: list[Summary], notes: list[str]
-) -> None:
-    """Print the tables, in Markdown so that they can be pasted into a page as they are."""
-    console.print(
-        f"{machine.date}; {machine.cores} cores ({machine.processor}), {machine.memory_gib} GiB, "
-        f"{machine.file_system}, Linux {machine.kernel}, Python {machine.python}; one fdatasync "
-        f"{machine.fdatasync_p50_us / 1000:.2f} ms; load average at the start "
-        f"{machine.load_average}\n",
-        soft_wrap=True,
-    )
-    rates = [summary for summary in summaries if summary.mode != "roundtrip"]
-    trips = [summary for summary in summaries if summary.mode == "roundtrip"]
-    if rates:
-        console.print(_rate_table(rates))
-    if trips:
-        console.print(_trip_table(trips))
-    for note in notes:
-        console.print(f"- {note}", soft_wrap=True, markup=False)
-
-
-def _table(names: Sequence[str]) -> Table:
-    table = Table(box=box.MARKDOWN)
-    for place, name in enumerate(names):
-        table.add_column(name, justify="left" if place < 2 else "right", no_wrap=True)
-    return table
-
-
-def _ratio(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _rate_table(summaries: list[Summary]) -> Table:
-    cpu = ("broker us", "producer us", "consumer us", "others")
-    table = _table(("mode", "target", "msg/s", "min - max", "x floor", "x rabbitmq", *cpu))
-    for one in summaries:
-        table.add_row(
-            one.mode,
-            one.target,
-            f"{one.value:,.0f}",
-            f"{one.lowest:,.0f} - {one.highest:,.0f}",
-            _ratio(one.to_floor),
-            _ratio(one.to_rabbitmq),
-            f"{one.broker_cpu_us:.1f}",
-            f"{one.producer_cpu_us:.1f}",
-            f"{one.consumer_cpu_us:.1f}",
-            f"{one.others:.0%}",
-        )
-    return table
-
-
-def _trip_table(summaries: list[Summary]) -> Table:
-    table = _table(
-        ("mode", "target", "p50 ms", "min - max", "p99 ms", "x floor", "x rabbitmq", "others")
-    )
-    for one in summaries:
-        table.add_row(
-            one.mode,
-            one.target,
-            f"{one.value / 1000:.2f}",
-            f"{one.lowest / 1000:.2f} - {one.highest / 1000:.2f}",
-            f"{one.p99_us / 1000:.2f}",
-            _ratio(one.to_floor),
-            _ratio(one.to_rabbitmq),
-            f"{one.others:.0%}",
-        )
-    return table

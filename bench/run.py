@@ -1,19 +1,18 @@
 """The command line of the benchmark: `python -m bench.run`.
 
-Runs are interleaved (for each run and mode, every target in turn), so that a disturbance of the
-machine affects all targets alike, and every measurement starts a new broker on an empty data
-directory.
+Runs are interleaved (for each run, mode and number of busy neighbours, every target in turn), so
+that a disturbance of the machine affects all targets alike, and every measurement starts a new
+broker on an empty data directory.
 """
 
+import itertools
 import shutil
-import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 import click
@@ -21,126 +20,69 @@ import msgspec
 from rich.console import Console
 
 from bench.frames import LoadError
-from bench.load import MODES, Plan, measure
-from bench.report import Machine, Sample, describe_machine, print_report, summarise
-from bench.targets import TARGETS, DaybookTarget, Target, TargetError, target
+from bench.interrupts import Interrupted, Interrupts
+from bench.load import MODES, Measurement, Plan, measure
+from bench.neighbours import Neighbours
+from bench.options import Counts, Names, other_versions
+from bench.report import Machine, Sample, describe_machine, summarise
+from bench.running import Running, Target, TargetError
+from bench.tables import print_report
+from bench.targets import JAVA_PEERS, PEERS, TARGETS, DaybookTarget, target
 
-_PEERS: Final = ("rabbitmq", "activemq")
-_TABLE_COLUMNS: Final = 130
+_TABLE_COLUMNS: Final = 150
+_NEIGHBOURS_MAX: Final = 64
+_WARM_UP_PART: Final = 10_000
+_WARM_UP_S: Final = 15.0
+"""A broker that is not warm by then never will be: the part that has begun is the last."""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for, the same for every measurement of a session."""
+
+    plan: Plan
+    peer_messages: int
+    warm_up: int
+    java_warm_up: int
+    busy_nice: int
+
+
+class Record(Setting, frozen=True, kw_only=True):
     """What `--json` writes."""
 
     machine: Machine
-    plan: Plan
-    peer_messages: int
     samples: list[Sample]
     notes: list[str]
     failures: list[str]
 
 
-class Interrupted(Exception):
-    """Somebody wants the benchmark to end; what it has measured so far is still reported."""
-
-
-class Interrupts:
-    """Turns SIGTERM and SIGINT into an exception, but never while a broker starts or stops.
-
-    An exception in the middle of either would leave a broker behind.
-    """
-
-    def __init__(self) -> None:
-        """Take over both signals, until `release`."""
-        self._shielded = False
-        self._pending = ""
-        self._before = {
-            number: signal.signal(number, self._handle)
-            for number in (signal.SIGTERM, signal.SIGINT)
-        }
-
-    def release(self) -> None:
-        """Restore the previous handlers of both signals."""
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
-        self._pending = f"interrupted by {signal.Signals(number).name}"
-        if not self._shielded:
-            raise Interrupted(self._pending)
-
-    @contextmanager
-    def shielded(self) -> Iterator[None]:
-        """Let the block end first; raise afterwards what came meanwhile."""
-        self._shielded = True
-        already = self._pending
-        try:
-            yield
-        finally:
-            self._shielded = False
-        if self._pending != already:
-            raise Interrupted(self._pending)
-
-
-class Names(click.ParamType["tuple[str, ...]"]):
-    """A comma-separated list of names out of a fixed set."""
-
-    name = "names"
-
-    def __init__(self, allowed: tuple[str, ...]) -> None:
-        """Allow only the names in `allowed`."""
-        self._allowed = allowed
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Split and check the list; part of click's interface."""
-        names = tuple(name.strip() for name in str(value).split(",") if name.strip())
-        for name in names:
-            if name not in self._allowed:
-                self.fail(f"{name!r} is not one of {', '.join(self._allowed)}", param, ctx)
-        if not names:
-            self.fail(f"give at least one of {', '.join(self._allowed)}", param, ctx)
-        return tuple(dict.fromkeys(names))
-
-
 class Session:
     """One invocation: measures, and collects samples and failures."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        *,
-        peer_messages: int,
-        warm_up: int,
-        directory: Path,
-        interrupts: Interrupts,
-    ) -> None:
+    def __init__(self, setting: Setting, directory: Path, interrupts: Interrupts) -> None:
         """Keep every data directory below `directory`."""
         self._interrupts = interrupts
-        self._plan = plan
-        self._peer_messages = peer_messages
-        self._warm_up = warm_up
+        self._setting = setting
         self._directory = directory
         self.samples: list[Sample] = []
         self.failures: list[str] = []
 
-    def measure(self, one: Target, mode: str, run: int) -> None:
-        """Start `one` afresh, warm it up, measure it in `mode` and stop it."""
-        plan = self._plan
+    def measure(self, one: Target, mode: str, busy: int, run: int) -> None:
+        """Start `one` afresh, warm it up, measure it in `mode` beside neighbours and stop it."""
+        plan = self._setting.plan
         # A backlog is a size that is the same for everybody; elsewhere slow peers send fewer.
-        if one.name in _PEERS and mode != "drain":
-            plan = msgspec.structs.replace(plan, messages=self._peer_messages)
+        if one.name in PEERS and mode != "drain":
+            plan = msgspec.structs.replace(plan, messages=self._setting.peer_messages)
+        beside = f", {busy} busy" if busy else ""
         try:
-            with self._folder(one.name) as data:
-                sample = self._measure_in(data, one, mode, run, plan)
+            with self._folder(one.name) as data, self._started(one, data) as running:
+                found = self._measure_beside(running, mode, busy, plan)
         except (LoadError, TargetError) as error:
-            self.failures.append(f"{mode}, {one.name}, run {run}: {error}")
+            self.failures.append(f"{mode}, {one.name}{beside}, run {run}: {error}")
             click.echo(f"FAILED: {self.failures[-1]}", err=True)
             return
-        self.samples.append(sample)
-        shown = f"p50 {sample.p50_us:.0f} us" if mode == "roundtrip" else f"{sample.rate:,.0f}/s"
-        others = f"others used {sample.others:.0%} of the machine"
+        self.samples.append(_sample(one.name, run, busy, found))
+        shown = f"p50 {found.p50_us:.0f} us" if mode == "roundtrip" else f"{found.rate:,.0f}/s"
+        others = f"others used {found.others:.0%} of the machine{beside}"
         click.echo(f"run {run}: {mode:9} {one.name:17} {shown:>14}  {others}", err=True)
 
     @contextmanager
@@ -156,46 +98,45 @@ class Session:
                 with self._interrupts.shielded():
                     shutil.rmtree(data, ignore_errors=True)
 
-    def _measure_in(self, data: Path, one: Target, mode: str, run: int, plan: Plan) -> Sample:
+    @contextmanager
+    def _started(self, one: Target, data: Path) -> Iterator[Running]:
+        """A broker that is stopped afterwards, whenever somebody interrupts."""
         running = None
         try:
             with self._interrupts.shielded():
                 running = one.start(data)
-            if self._warm_up:
-                warm = msgspec.structs.replace(plan, messages=self._warm_up)
-                measure("pipe", running, "warm-up", warm)
-            found = measure(mode, running, "bench", plan)
+            yield running
         finally:
             if running is not None:
                 with self._interrupts.shielded():
                     running.stop()
-        return Sample(
-            target=one.name,
-            run=run,
-            mode=mode,
-            messages=found.messages,
-            rate=found.rate,
-            elapsed_s=found.elapsed_s,
-            broker_cpu_us=found.broker_cpu_us,
-            producer_cpu_us=found.producer_cpu_us,
-            consumer_cpu_us=found.consumer_cpu_us,
-            others=found.others,
-            p50_us=found.p50_us,
-            p99_us=found.p99_us,
-        )
+
+    def _measure_beside(self, running: Running, mode: str, busy: int, plan: Plan) -> Measurement:
+        """Measure beside neighbours that also see the warm-up and are gone afterwards."""
+        neighbours = Neighbours(busy, self._setting.busy_nice)
+        try:
+            with self._interrupts.shielded():
+                neighbours.start()
+            self._warm_up(running)
+            return measure(mode, running, "bench", plan, neighbours.cpu_s)
+        finally:
+            with self._interrupts.shielded():
+                neighbours.stop()
+
+    def _warm_up(self, running: Running) -> None:
+        """Move messages until a broker is warm."""
+        setting = self._setting
+        left = setting.java_warm_up if running.name in JAVA_PEERS else setting.warm_up
+        until = time.monotonic() + _WARM_UP_S
+        while left > 0 and time.monotonic() < until:
+            part = min(left, _WARM_UP_PART)
+            plan = msgspec.structs.replace(setting.plan, messages=part)
+            measure("pipe", running, f"warm-up-{left}", plan)
+            left -= part
 
 
-def _others(
-    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> tuple[tuple[str, str], ...]:
-    """Read NAME=PYTHON of other versions of Daybook."""
-    found = []
-    for value in values:
-        name, equals, python = value.partition("=")
-        if not name or not equals or not python or name in TARGETS:
-            raise click.BadParameter(f"{value!r} is no NAME=PYTHON with a name of its own")
-        found.append((name, python))
-    return tuple(found)
+def _sample(target_name: str, run: int, busy: int, found: Measurement) -> Sample:
+    return Sample(target=target_name, run=run, busy=busy, **msgspec.structs.asdict(found))
 
 
 def _present(asked: Sequence[Target]) -> tuple[list[Target], list[str]]:
@@ -224,10 +165,29 @@ def _present(asked: Sequence[Target]) -> tuple[list[Target], list[str]]:
     "--peer-messages",
     type=click.IntRange(1000, 5_000_000),
     default=30_000,
-    help="The same for RabbitMQ and ActiveMQ, except for drain.",
+    help="The same for peers, except for drain.",
 )
 @click.option("--round-trips", type=click.IntRange(10), default=2000, help="Of roundtrip.")
 @click.option("--warm-up", type=click.IntRange(0), default=5000, help="Messages before the clock.")
+@click.option(
+    "--java-warm-up",
+    type=click.IntRange(0),
+    default=100_000,
+    help=f"The same for {' and '.join(JAVA_PEERS)}, which compile while they run; "
+    f"{_WARM_UP_S:g} s at most.",
+)
+@click.option(
+    "--busy",
+    type=Counts(_NEIGHBOURS_MAX),
+    default="0",
+    help="Busy neighbours beside each broker; several numbers, such as 0,1, are interleaved.",
+)
+@click.option(
+    "--busy-nice",
+    type=click.IntRange(0, 19),
+    default=0,
+    help="Niceness of the neighbours; 19 leaves the most to the broker.",
+)
 @click.option("--body-bytes", type=click.IntRange(200), default=256, help="Size of a body.")
 @click.option("--window", type=click.IntRange(1), default=1000, help="SENDs without a receipt.")
 @click.option("--prefetch", type=click.IntRange(1), default=1000, help="MESSAGEs without an ACK.")
@@ -238,7 +198,7 @@ def _present(asked: Sequence[Target]) -> tuple[list[Target], list[str]]:
 @click.option(
     "--also",
     multiple=True,
-    callback=_others,
+    callback=other_versions,
     metavar="NAME=PYTHON",
     help="Another version of Daybook, installed with this interpreter; may be repeated.",
 )
@@ -262,6 +222,9 @@ def main(
     peer_messages: int,
     round_trips: int,
     warm_up: int,
+    java_warm_up: int,
+    busy: tuple[int, ...],
+    busy_nice: int,
     body_bytes: int,
     window: int,
     prefetch: int,
@@ -287,41 +250,53 @@ def main(
         queues=int(queues),
         stall_s=stall,
     )
+    setting = Setting(
+        plan=plan,
+        peer_messages=peer_messages,
+        warm_up=warm_up,
+        java_warm_up=java_warm_up,
+        busy_nice=busy_nice,
+    )
     asked = [target(name, settings, python) for name in targets]
     asked += [DaybookTarget(name, settings, other) for name, other in also]
     present, notes = _present(asked)
     if not present:
         raise click.UsageError("; ".join(notes))
     machine = describe_machine(data)
-    interrupts = Interrupts()
-    session = Session(
-        plan, peer_messages=peer_messages, warm_up=warm_up, directory=data, interrupts=interrupts
-    )
-    started = time.monotonic()
-    try:
-        for run in range(1, runs + 1):
-            for mode in modes:
-                for one in present:
-                    session.measure(one, mode, run)
-    except Interrupted as interrupted:
-        session.failures.append(f"{interrupted} before all was measured")
-    finally:
-        interrupts.release()
-    click.echo(f"measured for {time.monotonic() - started:.0f} s", err=True)
+    session = _measured(setting, data, itertools.product(range(1, runs + 1), modes, busy, present))
+    notes += [one.note for one in present if one.note]
     notes += [f"FAILED: {failure}" for failure in session.failures]
     console = Console(width=_TABLE_COLUMNS, highlight=False)
-    print_report(console, machine, summarise(session.samples), notes)
+    summaries = summarise(session.samples, ("floor", *PEERS))
+    print_report(console, machine, summaries, notes, busy_nice)
     if json_file is not None:
         record = Record(
+            **msgspec.structs.asdict(setting),
             machine=machine,
-            plan=plan,
-            peer_messages=peer_messages,
             samples=session.samples,
             notes=notes,
             failures=session.failures,
         )
         json_file.write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
     sys.exit(1 if session.failures else 0)
+
+
+def _measured(
+    setting: Setting, data: Path, order: Iterable[tuple[int, str, int, Target]]
+) -> Session:
+    """Measure in this order, until the end or an interrupt."""
+    interrupts = Interrupts()
+    session = Session(setting, data, interrupts)
+    started = time.monotonic()
+    try:
+        for run, mode, busy, one in order:
+            session.measure(one, mode, busy, run)
+    except Interrupted as interrupted:
+        session.failures.append(f"{interrupted} before all was measured")
+    finally:
+        interrupts.release()
+    click.echo(f"measured for {time.monotonic() - started:.0f} s", err=True)
+    return session
 
 
 if __name__ == "__main__":

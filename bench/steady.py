@@ -26,7 +26,7 @@ from bench.fast_clock import HOUR_US, SOURCE, FastClock, start_clock
 from bench.frames import LoadError
 from bench.memory import Memory
 from bench.preload import NoCompiler, compile_library
-from bench.targets import Running, TargetError, free_port
+from bench.running import Running, TargetError, free_port
 from bench.traffic import BODY_BYTES, Traffic
 from bench.wire import Endpoint
 from daybook.client.control import ask

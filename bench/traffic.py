@@ -153,9 +153,10 @@ class Traffic:
             for name in sorted(names):
                 is_refused = stream.kind.refused and name == stream.kind.queue
                 subscription = 2 * stream.number + is_refused
+                credit = endpoint.prefetch(stream.kind.credit, BODY_BYTES)
                 frames.append(
                     f"SUBSCRIBE\nid:{subscription}\ndestination:/queue/{name}\n"
-                    f"ack:client-individual\n{endpoint.prefetch_header}:{stream.kind.credit}\n\n\0"
+                    f"ack:client-individual\n{credit}\n\n\0"
                 )
         self._consumer.put("".join(frames).encode())
 

@@ -28,6 +28,12 @@ class Endpoint(msgspec.Struct, frozen=True):
     passcode: str
     virtual_host: str
     prefetch_header: str  # the name of the SUBSCRIBE header that limits unacknowledged messages
+    head_bytes: int = 0  # 0: the header counts messages; else bytes, about so many without a body
+
+    def prefetch(self, messages: int, body_bytes: int) -> str:
+        """Return the SUBSCRIBE header for so many unacknowledged messages of this size."""
+        cost = self.head_bytes + body_bytes if self.head_bytes else 1
+        return f"{self.prefetch_header}:{messages * cost}"
 
 
 class Wire:

@@ -160,7 +160,7 @@ def consume(task: Task, meet: Callable[[], None], tally: Tally) -> Outcome:
     """
     subscribe = (
         f"SUBSCRIBE\nid:0\ndestination:{task.destination}\nack:client-individual\n"
-        f"{task.endpoint.prefetch_header}:{task.prefetch}\n\n\0"
+        f"{task.endpoint.prefetch(task.prefetch, task.body_bytes)}\n\n\0"
     ).encode()
     with closing(Wire(task.endpoint, task.label, task.stall_s)) as wire:
         wire.watch(tally.done)

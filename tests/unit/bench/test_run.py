@@ -1,31 +1,37 @@
 """The whole benchmark, small, against the floor: a real process, real sockets, a real disk."""
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from click.testing import CliRunner
 
-from bench import run, targets
+from bench import load, peers, run
 from bench.child import environment
-from bench.load import MODES
-from bench.run import Interrupted, Interrupts, Record
+from bench.frames import LoadError
+from bench.interrupts import Interrupted, Interrupts
+from bench.load import MODES, Measurement, Plan
+from bench.run import Record
+from bench.running import Running
+from bench.targets import FloorTarget
 
 ROOT = Path(run.__file__).resolve().parent.parent
 
 
 def started_below(directory: Path) -> list[str]:
-    """Return the command lines of processes that were given a path below `directory`."""
+    """Return the command lines of processes that were given a path in `directory`."""
     found = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             line = file.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-            if f"{directory}/bench-" in line:
+            if str(directory) in line:
                 found.append(line)
     return found
 
@@ -51,6 +57,69 @@ def test_the_floor_passes_every_verification_in_every_mode(tmp_path: Path) -> No
     assert all(0 <= one.others <= 1 for one in record.samples)
     assert record.failures == []
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_busy_and_idle_are_interleaved_and_neighbours_are_accounted_for(tmp_path: Path) -> None:
+    file = tmp_path / "samples.json"
+    code, output = invoke(
+        *("--targets", "floor", "--modes", "send,pipe", "--runs", "1", "--busy", "0,2,0"),
+        *("--busy-nice", "1", "--messages", "20000", "--warm-up", "0"),
+        *("--data", str(tmp_path), "--json", str(file)),
+    )
+    assert code == 0, output
+    record = msgspec.json.decode(file.read_bytes(), type=Record)
+    order = [(one.mode, one.busy) for one in record.samples]
+    assert order == [("send", 0), ("send", 2), ("pipe", 0), ("pipe", 2)]
+    assert record.busy_nice == 1
+    # How much they got depends on what else the machine does, but they cannot have had nothing.
+    assert all((one.neighbours > 0.05) == (one.busy == 2) for one in record.samples)
+    assert all(one.neighbours + one.others <= 1.05 for one in record.samples)
+    assert "**Without neighbours**" in output
+    assert "**Beside 2 busy neighbours, niceness 1**" in output
+    assert multiprocessing.active_children() == []
+
+
+def test_a_failed_measurement_leaves_no_neighbour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        assert len(multiprocessing.active_children()) == 1
+        raise LoadError("the broker is wrong")
+
+    monkeypatch.setattr(run, "measure", fail)
+    code, output = invoke(
+        *("--targets", "floor", "--modes", "send", "--runs", "1", "--busy", "1"),
+        *("--data", str(tmp_path)),
+    )
+    assert code == 1
+    assert "FAILED: send, floor, 1 busy, run 1: the broker is wrong" in output
+    assert multiprocessing.active_children() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_runs_on_java_is_warmed_up_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmed: list[int] = []
+
+    def measure(mode: str, running: Running, queue: str, plan: Plan, *beside: Any) -> Measurement:
+        warmed.append(plan.messages)
+        return load.measure(mode, running, queue, plan, *beside)
+
+    class Peer(FloorTarget):
+        name = "artemis"
+
+    monkeypatch.setattr(run, "measure", measure)
+    monkeypatch.setattr(
+        run, "target", lambda name, *_: Peer() if name == "artemis" else FloorTarget()
+    )
+    code, output = invoke(
+        *("--targets", "floor,artemis", "--modes", "send", "--runs", "1", "--messages", "1000"),
+        *("--warm-up", "300", "--java-warm-up", "12000", "--peer-messages", "2000"),
+        *("--data", str(tmp_path)),
+    )
+    assert code == 0, output
+    assert warmed == [300, 1000, 10_000, 2000, 2000]
 
 
 def test_another_version_is_measured_beside_this_one(tmp_path: Path) -> None:
@@ -80,6 +149,7 @@ def test_a_version_that_is_not_installed_is_named(tmp_path: Path) -> None:
 def test_an_interrupted_benchmark_reports_what_it_has_and_leaves_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench.run", "--targets", "floor", "--modes", "send"]
     command += ["--runs", "100", "--messages", "1000", "--warm-up", "0", "--data", str(tmp_path)]
+    command += ["--busy", "1"]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -137,7 +207,7 @@ def test_a_broker_that_does_not_start_is_a_failure_with_its_last_words(tmp_path:
 def test_what_is_not_installed_is_left_out_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(targets, "_RABBITMQ", tmp_path / "none")
+    monkeypatch.setattr(peers, "_RABBITMQ", tmp_path / "none")
     code, output = invoke(
         *("--targets", "rabbitmq,floor", "--modes", "send", "--runs", "1"),
         *("--messages", "1000", "--warm-up", "0", "--data", str(tmp_path)),
@@ -152,6 +222,11 @@ def test_what_is_not_installed_is_left_out_and_named(
         (("--modes", "pipe,fast"), "'fast' is not one of send, pipe, pipe-4, drain, roundtrip"),
         (("--targets", "kafka"), "'kafka' is not one of floor, daybook"),
         (("--targets", ","), "give at least one of floor"),
+        (("--busy", "0,two"), "'two' is not a number from 0 to 64"),
+        (("--busy", "-1"), "'-1' is not a number from 0 to 64"),
+        (("--busy", "65"), "'65' is not a number from 0 to 64"),
+        (("--busy", ","), "give at least one number from 0 to 64"),
+        (("--busy-nice", "20"), "20 is not in the range 0<=x<=19"),
         (("--targets", "daybook", "--python", "/none/python"), "no interpreter /none/python"),
     ],
 )

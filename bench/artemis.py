@@ -1,0 +1,119 @@
+"""Apache ActiveMQ Artemis, as `artemis create` sets up a broker on this machine.
+
+That includes the journal (ASYNCIO where libaio is installed, otherwise NIO; datasync) and the
+buffer timeout that it measures for the disk. Three settings differ: security is off, the only
+acceptor speaks STOMP and maps `/queue/` to durable anycast queues, and all brokers of a session
+have the buffer timeout of the first, so that they are alike.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from bench.peers import INSTALL
+from bench.running import Running, TargetError, free_port
+from bench.wire import Endpoint
+
+_CREATE_S: Final = 60.0
+_MESSAGE_HEAD_BYTES: Final = 400
+"""What a MESSAGE frame has besides its body, rounded up: `consumer-window-size` counts bytes."""
+_ACCEPTOR: Final = re.compile(r'(<acceptor name="artemis">tcp://127\.0\.0\.1:\d+\?)[^<]*')
+_STOMP: Final = (
+    "tcpSendBufferSize=1048576;tcpReceiveBufferSize=1048576;useEpoll=true;"
+    "protocols=STOMP;anycastPrefix=/queue/"
+)
+_BUFFER_TIMEOUT: Final = re.compile(r"(<journal-buffer-timeout>)(\d+)")
+_PERSISTENCE: Final = re.compile(r"(<persistence-enabled>true</persistence-enabled>)")
+
+
+class ArtemisTarget:
+    """Artemis, from ARTEMIS_HOME or where the command `artemis` comes from."""
+
+    name = "artemis"
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self.note = ""
+        self._buffer_timeout_ns = ""
+
+    def missing(self) -> str:
+        """Say so if Artemis or Java is not installed."""
+        if not (_home() / "bin" / "artemis").exists():
+            return f"ARTEMIS_HOME is not set and there is no command artemis; {INSTALL}"
+        return "" if shutil.which("java") or os.environ.get("JAVA_HOME") else INSTALL
+
+    def start(self, directory: Path) -> Running:
+        """Create an instance and start its broker."""
+        port = free_port()
+        instance = directory / "instance"
+        self._create(instance, port)
+        running = Running(self.name, [[str(instance / "bin" / "artemis"), "run"]], directory, {})
+        endpoint = Endpoint(
+            port, "guest", "guest", "localhost", "consumer-window-size", _MESSAGE_HEAD_BYTES
+        )
+        running.wait_until_ready(endpoint, None)
+        self._describe(running)
+        return running
+
+    def _create(self, instance: Path, port: int) -> None:
+        command = [str(_home() / "bin" / "artemis"), "create", "--silent", "--allow-anonymous"]
+        command += ["--user", "guest", "--password", "guest", "--no-web"]
+        command += ["--host", "127.0.0.1", "--default-port", str(port)]
+        command += [f"--no-{name}-acceptor" for name in ("amqp", "hornetq", "mqtt", "stomp")]
+        try:
+            created = subprocess.run(
+                [*command, str(instance)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=_CREATE_S,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise TargetError(f"artemis create: {error}") from error
+        file = instance / "etc" / "broker.xml"
+        if created.returncode or not file.exists():
+            raise TargetError(f"artemis create failed; it printed:\n{created.stdout[-2000:]}")
+        file.write_text(self._changed(file.read_text("utf-8")), "utf-8")
+
+    def _changed(self, text: str) -> str:
+        """Return the broker.xml of `artemis create` with what the benchmark changes."""
+        tuned = _BUFFER_TIMEOUT.search(text)
+        self._buffer_timeout_ns = self._buffer_timeout_ns or (tuned[2] if tuned else "")
+        for pattern, after in (
+            (_ACCEPTOR, _STOMP),
+            (_BUFFER_TIMEOUT, self._buffer_timeout_ns),
+            (_PERSISTENCE, "<security-enabled>false</security-enabled>"),
+        ):
+            text, count = pattern.subn(rf"\g<1>{after}", text)
+            if count != 1:
+                raise TargetError(
+                    f"in the broker.xml of artemis create, {pattern.pattern!r} matches {count} "
+                    f"times and not once; the benchmark knows Artemis 2.44"
+                )
+        return text
+
+    def _describe(self, running: Running) -> None:
+        """Make the note of what this Artemis is; it names its journal when it starts."""
+        journal = "NIO"
+        if running.has_said(b"AMQ221012"):
+            journal = "ASYNCIO"
+        jars = [file.stem for file in (_home() / "lib").glob("artemis-server-*.jar")]
+        version = jars[0].rpartition("-")[2] if jars else "of an unknown version"
+        timeout_us = int(self._buffer_timeout_ns) / 1000
+        self.note = (
+            f"artemis {version}: journal {journal} with datasync, journal-buffer-timeout "
+            f"{timeout_us:g} us as artemis create measured it"
+        )
+
+
+def _home() -> Path:
+    """Return where Artemis is installed, or else a path that does not exist."""
+    home = os.environ.get("ARTEMIS_HOME")
+    if home:
+        return Path(home)
+    command = shutil.which("artemis")
+    return Path(command).resolve().parent.parent if command else Path("/nonexistent")

@@ -1,0 +1,82 @@
+"""The peers as Debian packages them, with their defaults: RabbitMQ and ActiveMQ Classic."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from bench.running import Running, free_port
+from bench.wire import Endpoint
+
+INSTALL: Final = "not installed; run: sudo sh bench/peers.sh"
+_RABBITMQ: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+_ACTIVEMQ: Final = Path("/usr/share/activemq/lib")
+
+
+class RabbitmqTarget:
+    """RabbitMQ with its STOMP plugin, as Debian packages it."""
+
+    name = "rabbitmq"
+    note = ""
+
+    def missing(self) -> str:
+        """Say so if RabbitMQ is not installed."""
+        return "" if _RABBITMQ.exists() else INSTALL
+
+    def start(self, directory: Path) -> Running:
+        """Start a node of its own, with its own epmd, on loopback."""
+        stomp, amqp, names, distribution = (free_port() for _ in range(4))
+        (directory / "enabled_plugins").write_text("[rabbitmq_stomp].\n")
+        (directory / "rabbitmq.conf").write_text(
+            f"listeners.tcp.1 = 127.0.0.1:{amqp}\nstomp.listeners.tcp.1 = 127.0.0.1:{stomp}\n"
+        )
+        loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
+        environment = {
+            "HOME": str(directory),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_EPMD_PORT": str(names),
+            "RABBITMQ_NODENAME": f"bench{stomp}@localhost",
+            "RABBITMQ_DIST_PORT": str(distribution),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": loopback,
+            "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "enabled_plugins"),
+            "RABBITMQ_MNESIA_BASE": str(directory / "data"),
+            "RABBITMQ_LOG_BASE": str(directory / "log"),
+            "RABBITMQ_CONF_ENV_FILE": str(directory / "none"),
+            # Without the proxy shell SIGTERM reaches the broker itself.
+            "RUNNING_UNDER_SYSTEMD": "true",
+        }
+        epmd = ["epmd", "-port", str(names), "-address", "127.0.0.1"]
+        running = Running(self.name, [epmd, [str(_RABBITMQ)]], directory, environment)
+        running.wait_until_ready(Endpoint(stomp, "guest", "guest", "/", "prefetch-count"), None)
+        return running
+
+
+class ActivemqTarget:
+    """ActiveMQ Classic with KahaDB, which syncs its journal before it answers, as Debian has it."""
+
+    name = "activemq"
+    note = ""
+
+    def missing(self) -> str:
+        """Say so if ActiveMQ or Java is not installed."""
+        if (_ACTIVEMQ / "activemq-stomp.jar").exists() and shutil.which("java"):
+            return ""
+        return INSTALL
+
+    def start(self, directory: Path) -> Running:
+        """Start a broker configured by a URI: one STOMP connector, nothing else."""
+        port = free_port()
+        broker = (
+            f"broker:(stomp://127.0.0.1:{port})?persistent=true&useJmx=false"
+            f"&dataDirectory={directory / 'data'}"
+        )
+        command = [
+            *("java", "-Xms1g", "-Xmx2g", f"-Dactivemq.base={directory}"),
+            f"-Dactivemq.home={directory}",
+            *("-cp", f"{_ACTIVEMQ}/*:{_ACTIVEMQ}/optional/*"),
+            *("org.apache.activemq.console.Main", "start", broker),
+        ]
+        running = Running(self.name, [command], directory, {})
+        header = "activemq.prefetchSize"
+        running.wait_until_ready(Endpoint(port, "guest", "guest", "localhost", header), None)
+        return running
