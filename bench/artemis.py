@@ -2,8 +2,9 @@
 
 That includes the journal (ASYNCIO where libaio is installed, otherwise NIO; datasync) and the
 buffer timeout that it measures for the disk. Three settings differ: security is off, the only
-acceptor speaks STOMP and maps `/queue/` to durable anycast queues, and all brokers of a session
-have the buffer timeout of the first, so that they are alike.
+acceptor speaks STOMP, maps `/queue/` to durable anycast queues and does not close connections after
+a minute without heart-beats, and all brokers of a session have the buffer timeout of the first, so
+that they are alike.
 """
 
 import os
@@ -23,7 +24,7 @@ _MESSAGE_HEAD_BYTES: Final = 400
 _ACCEPTOR: Final = re.compile(r'(<acceptor name="artemis">tcp://127\.0\.0\.1:\d+\?)[^<]*')
 _STOMP: Final = (
     "tcpSendBufferSize=1048576;tcpReceiveBufferSize=1048576;useEpoll=true;"
-    "protocols=STOMP;anycastPrefix=/queue/"
+    "protocols=STOMP;anycastPrefix=/queue/;connectionTtl=600000"
 )
 _BUFFER_TIMEOUT: Final = re.compile(r"(<journal-buffer-timeout>)(\d+)")
 _PERSISTENCE: Final = re.compile(r"(<persistence-enabled>true</persistence-enabled>)")

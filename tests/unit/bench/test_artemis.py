@@ -26,7 +26,8 @@ EXPECTED = """<core>
 <journal-datasync>true</journal-datasync>
 <journal-buffer-timeout>8000</journal-buffer-timeout>
 <acceptor name="artemis">tcp://127.0.0.1:PORT?tcpSendBufferSize=1048576;\
-tcpReceiveBufferSize=1048576;useEpoll=true;protocols=STOMP;anycastPrefix=/queue/</acceptor>
+tcpReceiveBufferSize=1048576;useEpoll=true;protocols=STOMP;anycastPrefix=/queue/;\
+connectionTtl=600000</acceptor>
 </core>
 """
 # `artemis create ... DIRECTORY` makes an instance, whose `artemis run` is the floor that says what
