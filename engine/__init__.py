@@ -26,6 +26,8 @@ Modules:
   set.
 - `events`: The one table of events: columns, kinds, reasons and details.
 - `expiry`: Deciding that a message's time has passed, at delivery and by a scan over due entries.
+- `filters`: Filters, also called selectors: conditions on messages in the syntax of SQL-92 (JMS
+  2.0, 3.8.1).
 - `formats`: Formats of content: how the flags of a message name one, and what every codec must
   offer.
 - `gap`: A gap: the part of a level of a queue whose entries only the store has.

@@ -25,6 +25,8 @@ from daybook.engine.events import (
     SENT,
     Row,
 )
+from daybook.engine.filters.compiling import compile_filter
+from daybook.engine.filters.naming import AddressName
 from daybook.engine.line import Line
 from daybook.engine.message import Entry, Filter, Message
 from daybook.engine.open_transactions import OpenTransactions
@@ -54,8 +56,8 @@ durable (ADR 23)."""
 class Options(msgspec.Struct):
     """Choices that are not part of the journaled state and may change while the broker runs.
 
-    `compile_filter` turns the text of a filter into a `Filter` and raises ValueError with a
-    sentence if it cannot; None means that there is no filter language. `global_max_*` are the
+    `compile_filter` turns the text of a filter into a `Filter`, given what finds the name of an
+    address, and raises ValueError with a sentence if it cannot. `global_max_*` are the
     limits of the broker, 0 or less for none; so is `max_transactions_memory`, the limit of all open
     transactions together, and so are the limits per user. Without `persist_id_cache` the ids of
     messages are remembered in memory only. `lsns_reserved` is how many LSNs a start after a crash
@@ -69,7 +71,7 @@ class Options(msgspec.Struct):
     max_connections_per_user: int = 0
     max_queues_per_user: int = 0
     max_transaction_entries: int = 5_000
-    compile_filter: Callable[[str], Filter] | None = None
+    compile_filter: Callable[[str, AddressName], Filter] = compile_filter
     global_max_size: int = 0
     global_max_messages: int = 0
     disk_full_policy: str = BLOCK
@@ -332,9 +334,15 @@ class Core:
     def accepts(self, binding: Binding, message: Message) -> bool:
         """Whether a message passes the filter of a binding, if it has one."""
         matcher = binding.matcher
-        if matcher is None and binding.filter and self.options.compile_filter is not None:
-            matcher = binding.matcher = self.options.compile_filter(binding.filter)
+        if matcher is None and binding.filter:
+            matcher = self.options.compile_filter(binding.filter, self.address_name)
+            binding.matcher = matcher
         return matcher is None or matcher.matches(message)
+
+    def address_name(self, number: int) -> str | None:
+        """Return the name of an address by its id, None if it does not exist."""
+        address = self.state.addresses.get(number)
+        return address.name if address is not None else None
 
     def skip(self, count: int) -> None:
         """Skip LSNs: clients may have learned them before a crash lost them."""

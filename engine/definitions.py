@@ -64,7 +64,10 @@ class QueueDefinition(Detail, frozen=True):
     routing_type: Annotated[
         str, Requestable("Which messages of the address it takes."), RoutingType
     ] = ANYCAST
-    filter: str = ""
+    filter: Annotated[
+        str,
+        Requestable("Which messages it takes: a condition, as in SQL-92; empty: all of them."),
+    ] = ""
     durable: Annotated[
         bool, Requestable("Whether it and its persistent messages outlive a restart.")
     ] = True

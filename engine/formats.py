@@ -57,8 +57,17 @@ class Codec(Protocol):
         """What people call the format."""
         ...
 
+    @property
+    def is_typed(self) -> bool:
+        """Whether properties can be other than strings; if not, filters read them as numbers."""
+        ...
+
     def standard(self, headers: bytes) -> Standard:
         """Return what the headers say in every format."""
+        ...
+
+    def said(self, headers: bytes, field: str) -> str | int:
+        """Return one field of `Standard`; the other headers are not parsed."""
         ...
 
     def properties(self, headers: bytes) -> dict[str, Value]:

@@ -11,6 +11,7 @@ Must never know a protocol's frames or versions.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from daybook.engine.formats import LINES, Standard, Value
@@ -85,15 +86,22 @@ def as_dict(block: bytes) -> dict[str, str]:
 
 def first(block: bytes, name: str) -> str | None:
     """The value that counts for this name, or None; only the one line is parsed."""
-    start = escape(name.encode()) + b":"
+    start, later = _starts(name)
     if block.startswith(start):
         at = 0
     else:
-        at = block.find(b"\n" + start) + 1
+        at = block.find(later) + 1
         if at == 0:
             return None
     end = block.find(b"\n", at)
     return unescape(block[at + len(start) : end]).decode("utf-8", "replace")
+
+
+@lru_cache(maxsize=256)
+def _starts(name: str) -> tuple[bytes, bytes]:
+    """Return how the line of a name begins, at the beginning of a block and after another line."""
+    start = escape(name.encode()) + b":"
+    return start, b"\n" + start
 
 
 def without(block: bytes, names: Iterable[str]) -> bytes:
@@ -139,11 +147,18 @@ def standard_pairs(standard: Standard) -> list[tuple[str, str]]:
     return pairs
 
 
+def _milliseconds(text: str) -> int:
+    text = text.strip()
+    is_number = text.isascii() and text.isdigit() and len(text) <= _TIMESTAMP_DIGITS_MAX
+    return int(text) if is_number else 0
+
+
 class LinesCodec:
     """Reads header lines. All properties are strings."""
 
     flags: Final[int] = LINES
     name: Final[str] = "STOMP lines"
+    is_typed: Final[bool] = False
 
     def standard(self, headers: bytes) -> Standard:
         """As `Codec.standard`; a timestamp that is no number is ignored."""
@@ -152,9 +167,17 @@ class LinesCodec:
             field: next((given[name] for name in names if name in given), "")
             for field, names in _STANDARD.items()
         }
-        text = given.get(_TIMESTAMP, "").strip()
-        is_number = text.isascii() and text.isdigit() and len(text) <= _TIMESTAMP_DIGITS_MAX
-        return Standard(**found, timestamp=int(text) if is_number else 0)
+        return Standard(**found, timestamp=_milliseconds(given.get(_TIMESTAMP, "")))
+
+    def said(self, headers: bytes, field: str) -> str | int:
+        """As `Codec.said`."""
+        if field == _TIMESTAMP:
+            return _milliseconds(first(headers, _TIMESTAMP) or "")
+        for name in _STANDARD[field]:
+            value = first(headers, name)
+            if value is not None:
+                return value
+        return ""
 
     def properties(self, headers: bytes) -> dict[str, Value]:
         """As `Codec.properties`."""

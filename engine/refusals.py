@@ -26,7 +26,6 @@ class Code(Enum):
     NOT_ALLOWED = "not-allowed"
     INVALID = "invalid"
     LIMIT = "limit"
-    UNSUPPORTED = "unsupported"
     BLOCKED = "blocked"
     DUPLICATE = "duplicate-id"
     UNFINISHED = "unfinished"

@@ -115,10 +115,8 @@ def compile_filter(core: Core, text: str) -> Filter | Refusal | None:
     """Compile the text of a filter, None for the empty one, or return why it is refused."""
     if not text:
         return None
-    if core.options.compile_filter is None:
-        return Refusal(Code.UNSUPPORTED, "filters (selectors) are not supported in this version")
     try:
-        return core.options.compile_filter(text)
+        return core.options.compile_filter(text, core.address_name)
     except ValueError as error:
         return Refusal(Code.INVALID, f"the filter is wrong: {error}")
 

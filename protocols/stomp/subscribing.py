@@ -54,7 +54,7 @@ class SubscribeRequest:
             raise StompError(
                 f"ack is {shortened(self.ack_mode)}", "write auto, client or client-individual"
             )
-        self.filter: str = values.get("selector", "")
+        self.filter: str = _filter(values)
         self.credit_policy: int = BY_SETTLEMENT
         if self.ack_mode == AUTO:
             self.credit_policy = BY_GRANT if "credit" in values else UNMETERED
@@ -83,6 +83,13 @@ class SubscribeRequest:
 def subscription_key(id: str | None, destination: str) -> tuple[str, str]:
     """Return what identifies a subscription of a connection: the id, or in 1.0 the destination."""
     return ("id", id) if id is not None else ("destination", destination)
+
+
+def _filter(values: dict[str, str]) -> str:
+    """Return the filter, from the header of any of the known brokers."""
+    if values.get("selector", "") and values.get("filter", ""):
+        raise StompError("selector and filter mean the same", "give one of them")
+    return values.get("selector", "") or values.get("filter", "")
 
 
 def _check_durable(destination: str, target: Target) -> None:

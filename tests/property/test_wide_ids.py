@@ -11,6 +11,7 @@ from daybook.pipeline.decoding import read_plan
 from daybook.pipeline.planning import Source, make_plan
 from daybook.pipeline.selection import Selection
 from tests.property.test_index_fold import cuts, fold_in_batches, scene, sizes
+from tests.support.compiled import replaces_parts
 from tests.support.histories import some_history, write_history
 from tests.support.scenario import Step, play, steps
 from tests.support.wide import ids_from
@@ -42,6 +43,7 @@ def test_a_broker_decides_the_same_and_folds_to_the_same(scenario: list[Step]) -
             assert event.row[place] == other.row[place] + shift, COLUMNS[place].name
 
 
+@replaces_parts
 @given(
     scenario=steps, cuts=cuts, sizes=sizes, idle_max=st.sampled_from((0, 3)),
     first=st.sampled_from((SHORT_ID_MAX - 1, SHORT_ID_MAX + 1, 1 << 47)),

@@ -1,6 +1,7 @@
 """A toy filter language: `name=value` over headers, `not name=value` for the opposite."""
 
 from daybook.engine.content import view_of
+from daybook.engine.filters.naming import AddressName
 from daybook.engine.message import Message
 
 
@@ -14,7 +15,7 @@ class Equals:
         return (view_of(message).get(self.name) == self.value) is self.wanted
 
 
-def compile_filter(text: str) -> Equals:
+def compile_filter(text: str, name_of: AddressName) -> Equals:
     """Compile a filter; raises ValueError with a sentence."""
     wanted = not text.startswith("not ")
     name, sign, value = text.removeprefix("not ").partition("=")

@@ -26,6 +26,7 @@ class MapsCodec:
 
     flags: Final[int] = MAPS
     name: Final[str] = "maps of tests"
+    is_typed: Final[bool] = True
 
     def __init__(self) -> None:
         self.reads = 0
@@ -37,6 +38,10 @@ class MapsCodec:
 
     def standard(self, headers: bytes) -> Standard:
         return Standard(**self._read(headers)[0])
+
+    def said(self, headers: bytes, field: str) -> str | int:
+        found: str | int = getattr(self.standard(headers), field)
+        return found
 
     def properties(self, headers: bytes) -> dict[str, Value]:
         return self._read(headers)[1]

@@ -27,7 +27,7 @@ class Counting:
 def world(request: pytest.FixtureRequest) -> World:
     Counting.asked = 0
     world = World() if request.param == "resident" else PagedWorld(window=2, lag=2)
-    world.broker.configure(Options(compile_filter=lambda text: Counting()))
+    world.broker.configure(Options(compile_filter=lambda text, name_of: Counting()))
     return world
 
 
@@ -55,7 +55,7 @@ def test_nobody_waits_behind_what_is_for_others(world: World) -> None:
 def test_a_long_search_lets_others_have_their_turn() -> None:
     Counting.asked = 0
     world = World()
-    world.broker.configure(Options(compile_filter=lambda text: Counting()))
+    world.broker.configure(Options(compile_filter=lambda text, name_of: Counting()))
     peer = world.connect()
     for _ in range(TURN_ENTRIES + 2 * SCAN_ENTRIES):
         world.send("orders", b"", peer, headers=SMALL)

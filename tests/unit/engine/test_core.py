@@ -63,4 +63,3 @@ def test_a_refusal_comes_before_any_event() -> None:
 
 def test_counts_are_persisted_before_delivery_unless_somebody_says_otherwise() -> None:
     assert Options().persist_delivery_count_before_delivery
-    assert Options().compile_filter is None

@@ -4,6 +4,7 @@ import pytest
 
 from daybook.engine import events
 from daybook.engine.commands import Attach, CreateAddress, Credit, DeleteSubscription, Detach, Send
+from daybook.engine.core import Options
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import Code
 from tests.support.topology import create_queue
@@ -222,12 +223,13 @@ def test_what_cannot_be_attached_to(world: World) -> None:
     world.attach(connection, "new", routing_type=MULTICAST)
 
 
-def test_filters_without_a_filter_language(world: World) -> None:
+def test_filters_that_mean_nothing(world: World) -> None:
     connection = world.connect()
-    world.options.compile_filter = None
-    refusal = world.refused(Attach(connection, "q", filter="k=1"))
-    assert refusal.code is Code.UNSUPPORTED
-    assert world.refused(create_queue("q", "q", filter="k=1")).code is Code.UNSUPPORTED
+    world.options.compile_filter = Options().compile_filter
+    for command in (Attach(connection, "q", filter="k=="), create_queue("q", "q", filter="k==")):
+        refusal = world.refused(command)
+        assert refusal.code is Code.INVALID
+        assert "the filter is wrong: column 3: found '=' where a value must be" in refusal.text
 
 
 def test_what_is_not_there_gets_no_credit_and_cannot_leave(world: World) -> None:

@@ -137,6 +137,6 @@ def test_the_number_of_subscriptions_is_limited() -> None:
 
 def test_a_filter_that_the_broker_refuses() -> None:
     peer = connected()
-    peer.broker.refuse(Attach, Code.UNSUPPORTED, "filters are not supported in this version")
+    peer.broker.refuse(Attach, Code.INVALID, "the filter is wrong: column 3")
     output = peer.send(frame("SUBSCRIBE\nid:1\ndestination:/topic/a\nselector:a = 1"))
-    assert output.startswith(b"ERROR\nmessage:filters are not supported in this version\n")
+    assert output.startswith(b"ERROR\nmessage:the filter is wrong\\c column 3\n")

@@ -1,0 +1,204 @@
+"""From the parts of a filter to functions of a message. Must never know the syntax.
+
+A function of a value answers the value, None if it is unknown; one of a condition True, False or
+None. AND and OR stop at the first answer that decides.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from daybook.engine.content import codec_of
+from daybook.engine.filters import nodes
+from daybook.engine.filters.comparing import (
+    Truth,
+    calculate,
+    compare,
+    number_in,
+    truth_in,
+)
+from daybook.engine.filters.liking import compile_like
+from daybook.engine.filters.naming import AddressName, Reader, reader_of
+from daybook.engine.message import Message
+
+FILTER_BYTES_MAX: Final = 4096
+"""How long a filter may be, in UTF-8."""
+CONVERTS: Final = "convert_string_expressions:"
+"""Before a filter: strings are read as numbers, and so on, in typed headers too (Artemis)."""
+HYPHENATED: Final = "hyphenated_props:"
+"""Before a filter: names may have hyphens (Artemis)."""
+
+Condition: TypeAlias = Callable[[Message], Truth]
+
+
+class CompiledFilter:
+    """A filter: `matches` says whether a message passes."""
+
+    __slots__ = ("_condition", "text")
+
+    def __init__(self, text: str, condition: Condition) -> None:
+        self.text: Final = text
+        self._condition: Final = condition
+
+    def matches(self, message: Message) -> bool:
+        """Whether a message passes; its headers must be resident."""
+        return self._condition(message) is True
+
+
+def compile_filter(text: str, name_of: AddressName) -> CompiledFilter:
+    """Return the filter in a text. Raises ValueError with a sentence about what is wrong with it.
+
+    `name_of` returns the names of addresses by their ids.
+    """
+    # The parser takes longer to import than a broker without filters should have to wait.
+    from daybook.engine.filters.grammar import parse  # noqa: PLC0415
+
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > FILTER_BYTES_MAX:
+        raise ValueError(f"it has {size:,} bytes, and {FILTER_BYTES_MAX:,} are the most")
+    rest, always, hyphenated = text.strip(), False, False
+    while rest.startswith((CONVERTS, HYPHENATED)):
+        always = always or rest.startswith(CONVERTS)
+        hyphenated = hyphenated or rest.startswith(HYPHENATED)
+        rest = rest.partition(":")[2].lstrip()
+    compiler = _Compiler(name_of, always)
+    # What precedes the condition stays in the columns that errors name.
+    padded = " " * (len(text) - len(text.lstrip()) + len(text.strip()) - len(rest)) + rest
+    return CompiledFilter(text, compiler.condition(parse(padded, hyphenated=hyphenated)))
+
+
+def _is_untyped(message: Message) -> bool:
+    return not codec_of(message.flags).is_typed
+
+
+class _Compiler:
+    """Makes functions of the parts of one filter."""
+
+    def __init__(self, name_of: AddressName, always_converts: bool) -> None:
+        self._name_of: Final = name_of
+        self._converts: Final[Callable[[Message], bool]] = (
+            (lambda message: True) if always_converts else _is_untyped
+        )
+
+    # ---- conditions
+
+    def condition(self, node: nodes.Node) -> Condition:
+        """Return the function that says whether a part is true."""
+        if isinstance(node, nodes.All | nodes.Any):
+            decides = isinstance(node, nodes.Any)
+            return _joined(decides, tuple(self.condition(each) for each in node.operands))
+        if isinstance(node, nodes.Not):
+            return _negated(self.condition(node.operand))
+        if isinstance(node, nodes.Comparison):
+            return self._comparison(node)
+        if isinstance(node, nodes.Between):
+            low = nodes.Comparison(">=", node.operand, node.low)
+            high = nodes.Comparison("<=", node.operand, node.high)
+            return self.condition(nodes.All((low, high)))
+        if isinstance(node, nodes.In):
+            return _among(self.value(node.operand), frozenset(node.values))
+        if isinstance(node, nodes.Like):
+            return _fitting(self.value(node.operand), compile_like(node.pattern, node.escape))
+        if isinstance(node, nodes.IsNull):
+            read = self.value(node.operand)
+            return lambda message: read(message) is None
+        return self._truth(self.value(node))
+
+    def _truth(self, read: Reader) -> Condition:
+        converts = self._converts
+        return lambda message: truth_in(read(message), converts(message))
+
+    def _comparison(self, node: nodes.Comparison) -> Condition:
+        operator, right = node.operator, node.right
+        if isinstance(right, nodes.Literal) and operator != "<>":
+            if isinstance(right.value, str) and operator == "=":
+                return self._equal_to_text(self.value(node.left), right.value)
+            if isinstance(right.value, int | float) and not isinstance(right.value, bool):
+                return self._beside_number(operator, self.value(node.left), right.value)
+        left, other, converts = self.value(node.left), self.value(right), self._converts
+        return lambda message: compare(operator, left(message), other(message), converts(message))
+
+    def _equal_to_text(self, read: Reader, text: str) -> Condition:
+        """As the general function, for the usual case that a string is compared with a literal."""
+        converts = self._converts
+
+        def is_equal(message: Message) -> Truth:
+            value = read(message)
+            if isinstance(value, str):
+                return value == text
+            return compare("=", value, text, converts(message))
+
+        return is_equal
+
+    def _beside_number(self, operator: str, read: Reader, number: float) -> Condition:
+        """As the general function, for the usual case that a number is compared with a literal."""
+        converts = self._converts
+
+        def holds(message: Message) -> Truth:
+            value = read(message)
+            if value is None:
+                return None
+            given = number_in(value, converts(message))
+            return given is not None and compare(operator, given, number, False)
+
+        return holds
+
+    # ---- values
+
+    def value(self, node: nodes.Node) -> Reader:
+        """Return the function that reads the value of a part."""
+        if isinstance(node, nodes.Literal):
+            value = node.value
+            return lambda message: value
+        if isinstance(node, nodes.Name):
+            return reader_of(node.name, self._name_of)
+        if isinstance(node, nodes.Negative):
+            return self.value(nodes.Arithmetic("-", nodes.Literal(0), node.operand))
+        if isinstance(node, nodes.Arithmetic):
+            left, right, operator = self.value(node.left), self.value(node.right), node.operator
+            converts = self._converts
+            return lambda message: calculate(
+                operator, left(message), right(message), converts(message)
+            )
+        return self.condition(node)
+
+
+def _joined(decides: bool, conditions: tuple[Condition, ...]) -> Condition:
+    """Return OR of conditions if a true one decides, AND if a false one does."""
+
+    def holds(message: Message) -> Truth:
+        answer: Truth = not decides
+        for condition in conditions:
+            found = condition(message)
+            if found is decides:
+                return decides
+            if found is None:
+                answer = None
+        return answer
+
+    return holds
+
+
+def _negated(condition: Condition) -> Condition:
+    def holds(message: Message) -> Truth:
+        found = condition(message)
+        return None if found is None else not found
+
+    return holds
+
+
+def _among(read: Reader, values: frozenset[str]) -> Condition:
+    def holds(message: Message) -> Truth:
+        value = read(message)
+        return None if value is None else value in values
+
+    return holds
+
+
+def _fitting(read: Reader, fits: Callable[[str], bool]) -> Condition:
+    def holds(message: Message) -> Truth:
+        value = read(message)
+        if value is None:
+            return None
+        return isinstance(value, str) and fits(value)
+
+    return holds
