@@ -73,7 +73,7 @@ class Traffic:
         self._sent = 0
         self._queues: Final = [f"queue.{number}" for number in range(QUEUES)]
         self._weights: Final = [1 / number for number in range(1, QUEUES + 1)]
-        settings: dict[str, str | int | bool] = {
+        settings: dict[str, str | int | bool | float] = {
             "max-delivery-attempts": ATTEMPTS, "dead-letter-address": "dead",
         }  # fmt: skip
         self._do(c.ChangeSettings({"#": settings}))

@@ -21,7 +21,7 @@ from daybook.engine.broker import Broker
 from daybook.engine.commands import ChangeSettings, Command, CreateQueue, Send
 from daybook.engine.definitions import MULTICAST, QueueDefinition
 from daybook.engine.refusals import Refusal
-from daybook.engine.settings import Matches
+from daybook.engine.setting_keys import Matches
 from daybook.engine.state import State
 
 FEW: Final = 10

@@ -59,6 +59,8 @@ Modules:
 - `queues`: A queue: entries in their order of delivery, in memory and in the store.
 - `quotas`: Deciding whether a client may create more: connections, queues, addresses,
   subscriptions, ids.
+- `redelivery`: How long a message waits after a failed delivery (seed on redelivery, "Delayed
+  Redelivery").
 - `refusals`: Refusals: the answers to commands that the broker does not carry out.
 - `residency`: Deciding what leaves memory; residency never changes what is delivered (ADR 7).
 - `routing`: Deciding where a message goes: the queues of an address that get it.
@@ -66,8 +68,9 @@ Modules:
 - `scanning`: Reading a level from a position on, without making the entries of the store resident.
 - `scheduling`: Deciding that an entry is not delivered before a time, and that this time has come
   (ADR 39).
-- `settings`: Address settings: the table of keys, the merge by specificity, and the origin of each
-  value.
+- `setting_keys`: The keys of address settings: name, type, default, meaning, and what values are
+  right.
+- `settings`: Address settings: the merge of matches by specificity, and the origin of each value.
 - `settlements`: How deliveries end, and what each end means for the message: the one table for
   both.
 - `settling`: Deciding how a delivery ends: acknowledged, returned, or dead-lettered.

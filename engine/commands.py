@@ -286,7 +286,7 @@ class ReleaseHeld(Command):
 class ChangeSettings(Command, gc=True):
     """Put these address settings in force: match to key to value, checked by `engine.settings`."""
 
-    settings: dict[str, dict[str, str | int | bool]]
+    settings: dict[str, dict[str, str | int | bool | float]]
     journal_non_persistent: str = "decisions"
 
 

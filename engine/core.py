@@ -33,7 +33,7 @@ from daybook.engine.open_transactions import OpenTransactions
 from daybook.engine.pending import Pending
 from daybook.engine.queues import Queue
 from daybook.engine.rows import BARE_STRUCT, pack_wide
-from daybook.engine.settings import BLOCK
+from daybook.engine.setting_keys import BLOCK
 from daybook.engine.sizes import Sizes
 from daybook.engine.state import (
     NOTHING_PASSED,

@@ -17,7 +17,7 @@ from daybook.engine.formats import Value
 from daybook.engine.message import Entry, Message
 from daybook.engine.queues import Queue
 from daybook.engine.routing import route, select
-from daybook.engine.settings import HOLD
+from daybook.engine.setting_keys import HOLD
 from daybook.engine.state import Address
 from daybook.engine.topology import check_queue, find_address, require_queue
 

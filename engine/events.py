@@ -311,7 +311,7 @@ class QueueDetail(QueueDefinition, frozen=True):
 class SettingsDetail(Detail, frozen=True):
     """All address settings that are now in force: match to key to value."""
 
-    settings: dict[str, dict[str, str | int | bool]] = msgspec.field(default_factory=dict)
+    settings: dict[str, dict[str, str | int | bool | float]] = msgspec.field(default_factory=dict)
     journal_non_persistent: str = "decisions"
 
 

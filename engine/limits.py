@@ -12,7 +12,8 @@ from typing import Final, NamedTuple, TypeAlias
 from daybook.engine import events
 from daybook.engine.core import Core
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.settings import BLOCK, DROP, FAIL, PAGE, AddressSettings
+from daybook.engine.setting_keys import BLOCK, DROP, FAIL, PAGE
+from daybook.engine.settings import AddressSettings
 from daybook.engine.sizes import size_of
 from daybook.engine.state import Address
 

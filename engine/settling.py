@@ -16,6 +16,7 @@ from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import READY, Entry
 from daybook.engine.queues import ContentError, Queue
+from daybook.engine.redelivery import delay_of
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.scheduling import schedule
 from daybook.engine.settlements import (
@@ -252,7 +253,8 @@ def _delay(core: Core, queue: Queue, entry: Entry, end: End) -> int:
     """Return for how many milliseconds an entry is not redelivered after such an end."""
     if not end.delays or _count_after(entry, end) != entry.delivery_count:
         return 0
-    return core.state.settings.resolve(queue.address.name).redelivery_delay
+    settings = core.state.settings.resolve(queue.address.name)
+    return delay_of(settings, entry.delivery_count, entry.message.id)
 
 
 def _give_back(core: Core, entry: Entry, reason: int) -> int:

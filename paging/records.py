@@ -29,7 +29,7 @@ from daybook.engine.message import (
     message_without_content,
 )
 from daybook.engine.queues import Queue
-from daybook.engine.settings import Matches
+from daybook.engine.setting_keys import Matches
 from daybook.engine.state import Address, Connection, Consumer, State
 from daybook.paging.checked import IndexDamaged
 

@@ -15,7 +15,8 @@ import msgspec
 
 from daybook.engine import settings
 from daybook.engine.definitions import QueueDefinition
-from daybook.engine.settings import Matches
+from daybook.engine.setting_keys import BY_NAME, Matches
+from daybook.engine.setting_keys import Value as Setting
 from daybook.errors import DaybookError
 from daybook.journal.archive.place import overlap
 from daybook.journal.archive.store import without_password
@@ -38,7 +39,7 @@ from daybook.server.option import Option, unknown
 
 UNSET: Final = msgspec.UNSET
 DEFAULT_MATCH: Final = "#"
-DEFAULT_SETTINGS: Final[dict[str, settings.Value]] = {
+DEFAULT_SETTINGS: Final[dict[str, Setting]] = {
     "dead-letter-address": "DLQ",
     "expiry-address": "ExpiryQueue",
     "max-delivery-attempts": 10,
@@ -357,12 +358,12 @@ class _Builder:
             self.problem(first[match], f"address-setting {match!r}: {wrong}")
         return built
 
-    def settings_of(self, block: Block) -> dict[str, settings.Value]:
-        values: dict[str, settings.Value] = {}
+    def settings_of(self, block: Block) -> dict[str, Setting]:
+        values: dict[str, Setting] = {}
         for key, given in block.values.items():
             if key == "match":
                 continue
-            row = settings.BY_NAME.get(key)
+            row = BY_NAME.get(key)
             value = _plain(given, as_text=row is not None and row.type is str)
             if row is not None and row.is_size:
                 value = kinds.bytes_of(value)
@@ -371,7 +372,7 @@ class _Builder:
             wrong = settings.check_value(key, value)
             if wrong:
                 self.problem(given.where, f"address-setting: {wrong}")
-            elif isinstance(value, str | int | bool):
+            elif isinstance(value, str | int | bool | float):
                 values[key] = value
         return values
 

@@ -8,7 +8,7 @@ never know where a value was written, and does no I/O.
 from typing import Final
 
 from daybook.engine.definitions import ANYCAST, MULTICAST, QUEUE_ATTRIBUTES
-from daybook.engine.settings import BLOCK, DROP, FAIL
+from daybook.engine.setting_keys import BLOCK, DROP, FAIL
 from daybook.journal.format import DEVICE_BLOCKS
 from daybook.server.acceptor_options import ANY
 from daybook.server.kinds import (

@@ -29,7 +29,7 @@ from daybook.engine.commands import (
 from daybook.engine.core import Options
 from daybook.engine.queues import ContentError, StoreError
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.settings import FAIL
+from daybook.engine.setting_keys import FAIL
 from daybook.errors import DaybookError
 from daybook.journal.data_directory import CONTROL_SOCKET, JOURNAL
 from daybook.journal.disk import RealDisk

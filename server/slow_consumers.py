@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from daybook.engine.broker import Broker
-from daybook.engine.settings import KILL, AddressSettings
+from daybook.engine.setting_keys import KILL
+from daybook.engine.settings import AddressSettings
 from daybook.engine.state import Consumer
 from daybook.server.peer import Peer
 

@@ -9,7 +9,7 @@ indexer, nor why it is slow.
 from typing import Final
 
 from daybook.engine.broker import Broker
-from daybook.engine.settings import BLOCK, FAIL
+from daybook.engine.setting_keys import BLOCK, FAIL
 
 BEHIND: Final = (
     "more than {} bytes wait for the index (max-unindexed-bytes), so the broker takes no "

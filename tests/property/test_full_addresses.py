@@ -7,7 +7,7 @@ from daybook.engine import commands as c
 from daybook.engine import limits
 from daybook.engine.definitions import ANYCAST
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.settings import PAGE
+from daybook.engine.setting_keys import PAGE
 from daybook.engine.sizes import Sizes, size_of
 from tests.support.scenario import RESTART, Step, play, steps
 from tests.support.topology import create_queue

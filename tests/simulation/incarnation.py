@@ -31,7 +31,7 @@ from tests.simulation.shadow import DEAD_LETTER_QUEUE, MAX_ATTEMPTS
 from tests.simulation.violation import Violation
 from tests.simulation.writer import SteppedWriter
 
-SETTINGS: dict[str, dict[str, str | int | bool]] = {
+SETTINGS: dict[str, dict[str, str | int | bool | float]] = {
     "#": {"max-delivery-attempts": -1},
     "orders.#": {
         "max-delivery-attempts": MAX_ATTEMPTS,
@@ -55,7 +55,7 @@ class Incarnation:
         hub_options: HubOptions,
         stomp: StompOptions,
         disk: Disk,
-        settings: dict[str, dict[str, str | int | bool]],
+        settings: dict[str, dict[str, str | int | bool | float]],
         journal_non_persistent: str,
         make_writer: WriterFactory,
         note_live: Callable[[Broker], None],
@@ -91,7 +91,7 @@ class Incarnation:
         self._asked += 1
         self.hub.request(command, self._answered)
 
-    def lift_limits(self, settings: dict[str, dict[str, str | int | bool]]) -> None:
+    def lift_limits(self, settings: dict[str, dict[str, str | int | bool | float]]) -> None:
         """Put settings in force, and no limits of the broker."""
         self.broker.configure(replace(self.broker.options, global_max_messages=0))
         self.ask(ChangeSettings(settings, self.broker.state.journal_non_persistent))

@@ -4,7 +4,7 @@ import random
 
 import msgspec
 
-Settings = dict[str, dict[str, str | int | bool]]
+Settings = dict[str, dict[str, str | int | bool | float]]
 
 
 class Limits(msgspec.Struct):

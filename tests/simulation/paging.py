@@ -40,7 +40,7 @@ from tests.simulation.checkers import Judge
 from tests.simulation.violation import Violation
 
 SHARED_MEMORY = Path("/dev/shm")
-Settings = dict[str, dict[str, str | int | bool]]
+Settings = dict[str, dict[str, str | int | bool | float]]
 
 
 class SimulatedIndex:
@@ -91,7 +91,7 @@ class SimulatedIndex:
     def page(self, settings: Settings) -> Settings:
         """Add to settings that nearly everything pages, and how little is read at a time."""
         chance = self.chance
-        limits: dict[str, str | int | bool] = {
+        limits: dict[str, str | int | bool | float] = {
             "max-size-messages": chance.choice((0, 0, 1, 5)),
             "max-read-page-messages": chance.choice((1, 2, 5)),
             "prefetch-page-messages": chance.choice((1, 1, 3)),

@@ -11,7 +11,7 @@ from daybook.engine import commands as c
 from daybook.engine import definitions, events
 from daybook.engine.headers import build
 from daybook.engine.rows import pack_wide
-from daybook.engine.settings import Matches
+from daybook.engine.setting_keys import Matches
 from daybook.engine.settlements import BY_SETTLEMENT, FAILED, UNMETERED
 from daybook.journal.batch import Batch
 from daybook.journal.data_directory import DATA_ID, JOURNAL

@@ -14,7 +14,7 @@ from daybook.engine.content import CODECS
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.headers import build
 from daybook.engine.refusals import Refusal
-from daybook.engine.settings import Matches
+from daybook.engine.setting_keys import Matches
 from daybook.engine.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
 from tests.support.second_format import MAPS, encode
 from tests.support.topology import create_queue

@@ -2,14 +2,8 @@
 
 import pytest
 
-from daybook.engine.settings import (
-    CACHED_ADDRESSES_MAX,
-    KEYS,
-    Settings,
-    check,
-    problems,
-    warnings,
-)
+from daybook.engine.setting_keys import KEYS
+from daybook.engine.settings import CACHED_ADDRESSES_MAX, Settings, check, problems, warnings
 
 
 def test_without_settings_the_defaults_of_the_table_are_in_force() -> None:
@@ -39,9 +33,12 @@ def test_every_key_is_decided_on_its_own() -> None:
     assert resolved.auto_create_queues is False
     explained = merged.explain("orders.eu")
     assert [key for key, _, _ in explained] == [key.name for key in KEYS]
-    assert explained[:7] == [
+    assert explained[:10] == [
         ("max-delivery-attempts", 3, "orders.#"),
         ("redelivery-delay", 0, ""),
+        ("redelivery-delay-multiplier", 1.0, ""),
+        ("redelivery-collision-avoidance-factor", 0.0, ""),
+        ("max-redelivery-delay", -1, ""),
         ("dead-letter-address", "DLQ", "#"),
         ("dead-letter-policy", "HOLD", ""),
         ("expiry-address", "", "orders.#"),

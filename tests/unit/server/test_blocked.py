@@ -1,7 +1,7 @@
 """Blocked peers in the hub: not read, let go on in order, told of, missed when gone."""
 
 from daybook.engine.commands import ChangeSettings, PurgeQueue
-from daybook.engine.settings import Matches
+from daybook.engine.setting_keys import Matches
 from daybook.server.blocked import WAKES_AT_A_TIME
 from tests.unit.server.test_hub import Bench, Client
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine import settings
+from daybook.engine.setting_keys import KEYS
 from daybook.server import options
 from daybook.server.config import (
     Config,
@@ -59,7 +59,7 @@ def test_the_default_file_names_every_key() -> None:
         rest = text[start.end() :]
         for option in table:
             assert re.search(rf"^#? ?{option.name} = ", rest, re.MULTILINE), option.name
-    for key in settings.KEYS:
+    for key in KEYS:
         assert re.search(rf"^#? ?{key.name} = ", text, re.MULTILINE), key.name
 
 

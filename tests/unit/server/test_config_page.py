@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from daybook.engine import settings
+from daybook.engine.setting_keys import KEYS
 from daybook.protocols.registry import OFFERS
 from daybook.server import options
 from daybook.server.acceptor_options import COMMON, protocol_options
@@ -28,8 +28,8 @@ def rows() -> list[str]:
             cells += ["at once" if option.live else "restart", option.doc]
             made.append(f"| {' | '.join(cells)} |")
     made.append("[[address-setting]]")
-    names = {str: "string", int: "number", bool: "true or false"}
-    for key in settings.KEYS:
+    names = {str: "string", int: "number", bool: "true or false", float: "number"}
+    for key in KEYS:
         kind = "size" if key.is_size else "duration" if key.is_time else names[key.type]
         cells = [f"`{key.name}`", kind, f"`{show(key.default)}`", "at once", key.doc]
         made.append(f"| {' | '.join(cells)} |")

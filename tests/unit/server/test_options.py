@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybook.engine.settings import KEYS
+from daybook.engine.setting_keys import KEYS
 from daybook.server import kinds, options
 from daybook.server.kinds import Invalid, Kind, choice, choices, count, duration, size, split_listen
 

@@ -1,6 +1,6 @@
 """What is not indexed holds senders above a limit, and no longer than to three quarters of it."""
 
-from daybook.engine.settings import BLOCK, FAIL
+from daybook.engine.setting_keys import BLOCK, FAIL
 from daybook.server.unindexed import Unindexed
 
 
