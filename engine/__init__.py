@@ -26,6 +26,8 @@ Modules:
   set.
 - `events`: The one table of events: columns, kinds, reasons and details.
 - `expiry`: Deciding that a message's time has passed, at delivery and by a scan over due entries.
+- `expiry_rules`: When a message expires, by what its sender says and the settings of its address
+  (seed on expiry, section 2).
 - `filters`: Filters, also called selectors: conditions on messages in the syntax of SQL-92 (JMS
   2.0, 3.8.1).
 - `formats`: Formats of content: how the flags of a message name one, and what every codec must

@@ -13,6 +13,7 @@ from daybook.engine.content import codec_of
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST
 from daybook.engine.duplicates import NOTICE_MICROSECONDS
+from daybook.engine.expiry_rules import expires_of
 from daybook.engine.formats import Value
 from daybook.engine.message import Entry, Message
 from daybook.engine.queues import Queue
@@ -161,7 +162,11 @@ def _copy_for(
     )
     # The event that takes the entry out comes first, so the copy is the event after it.
     copy_id = core.next_lsn + 1
-    copy = Message(copy_id, address.id, message.priority, message.flags, 0, headers, message.body)
+    settings = core.state.settings.resolve(address.name)
+    expires = expires_of(settings, 0, core.now // 1000)
+    copy = Message(
+        copy_id, address.id, message.priority, message.flags, expires, headers, message.body
+    )
     if message.chunks:
         # Not copied: both refer to the same chunks.
         copy.enlarge(message.chunks, message.body_bytes)

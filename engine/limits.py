@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from daybook.engine import events
 from daybook.engine.core import Core
+from daybook.engine.expiry_rules import has_rules
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.setting_keys import BLOCK, DROP, FAIL, PAGE
 from daybook.engine.settings import AddressSettings
@@ -242,11 +243,12 @@ def _note_drop(core: Core, address: Address, full: Full) -> None:
 
 
 def _open_if_free(core: Core, address: Address, settings: AddressSettings) -> None:
-    """Accept messages without checks as long as nothing can be full for them."""
-    can_be_full = settings.has_page_limit() or core.is_full
+    """Accept messages without checks as long as nothing can be full for them, and no setting
+    changes their expiry."""
+    needs_checks = settings.has_page_limit() or core.is_full or has_rules(settings)
     if settings.has_max_size() and not address.paging:
-        can_be_full = True
-    if not can_be_full and not core.line.first(address.name):
+        needs_checks = True
+    if not needs_checks and not core.line.first(address.name):
         address.guard(False)
         core.opened[address.id] = address
 

@@ -14,6 +14,7 @@ from daybook.engine.commands import Chunk, Send
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.events import PERSISTENT
+from daybook.engine.expiry_rules import expires_of, has_rules
 from daybook.engine.id_cache import key_of
 from daybook.engine.message import Message
 from daybook.engine.patterns import has_wildcard
@@ -52,6 +53,8 @@ def send(core: Core, command: Send) -> int | Refusal:
         return _send_to_one(core, command, queue, PERSISTENT | command.format)
     if address.is_wildcard or not _serves(address, command.routing_type):
         return _send_on_demand(core, command)
+    if address.guarded:
+        _set_expiry(core, command, address)
     others = matching(core, command, address) if core.wildcards.count else ()
     is_free = _has_room(core, address)
     if is_free and others:
@@ -63,6 +66,17 @@ def send(core: Core, command: Send) -> int | Refusal:
         if refusal is not None:
             return refusal
     return _send_or_drop(core, command, address, None)
+
+
+def _set_expiry(core: Core, command: Send, address: Address) -> None:
+    """Apply the settings of an address to the expiry of a message; an address without a guard has
+    none for it.
+
+    A blocked send comes here again: then its delays count from the first time on.
+    """
+    settings = core.state.settings.resolve(address.name)
+    if has_rules(settings):
+        command.expires = expires_of(settings, command.expires, core.now // 1000)
 
 
 def _has_room(core: Core, address: Address) -> bool:
@@ -233,6 +247,7 @@ def _send_on_demand(core: Core, command: Send) -> int | Refusal:
 
 def _send_or_drop(core: Core, command: Send, address: Address, queue: Queue | None) -> int:
     """Route a message that was not refused, but not to queues of addresses without room for it."""
+    _set_expiry(core, command, address)
     others = matching(core, command, address)
     full: dict[Address, int] = {}
     for each in (address, *others):

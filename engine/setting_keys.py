@@ -95,8 +95,8 @@ def _check_factor(value: Value) -> str | None:
     return None
 
 
-def _check_longest_delay(value: Value) -> str | None:
-    if not isinstance(value, int) or not -1 <= value <= DELAY_MAX:
+def _check_perhaps_delay(value: Value) -> str | None:
+    if not isinstance(value, int) or not NO_LIMIT <= value <= DELAY_MAX:
         return f"it must be from 0 to {DELAY_MAX} milliseconds, or -1"
     return None
 
@@ -191,7 +191,7 @@ KEYS: Final = (
         int,
         NO_LIMIT,
         "Milliseconds that the delay is never longer than; -1: ten times redelivery-delay.",
-        _check_longest_delay,
+        _check_perhaps_delay,
         is_time=True,
     ),
     Key(
@@ -220,6 +220,38 @@ KEYS: Final = (
         "Address for messages whose time has passed; empty: they are dropped, whatever a less"
         " specific match says.",
         check_address,
+    ),
+    Key(
+        "no-expiry",
+        bool,
+        False,
+        "Whether messages never expire, whatever their senders and the other keys say.",
+    ),
+    Key(
+        "expiry-delay",
+        int,
+        NO_LIMIT,
+        "Milliseconds after which a message expires whose sender set no expiry; overrides the two"
+        " keys below; -1: never.",
+        _check_perhaps_delay,
+        is_time=True,
+    ),
+    Key(
+        "min-expiry-delay",
+        int,
+        NO_LIMIT,
+        "Milliseconds before which no message expires; without max-expiry-delay also those after"
+        " which a message without expiry does; -1: no limit.",
+        _check_perhaps_delay,
+        is_time=True,
+    ),
+    Key(
+        "max-expiry-delay",
+        int,
+        NO_LIMIT,
+        "Milliseconds after which every message expires, if not earlier; -1: no limit.",
+        _check_perhaps_delay,
+        is_time=True,
     ),
     Key(
         "auto-create-addresses",

@@ -39,6 +39,10 @@ class AddressSettings(msgspec.Struct, frozen=True):
     dead_letter_address: str
     dead_letter_policy: str
     expiry_address: str
+    no_expiry: bool
+    expiry_delay: int
+    min_expiry_delay: int
+    max_expiry_delay: int
     auto_create_addresses: bool
     auto_create_queues: bool
     default_max_consumers: int

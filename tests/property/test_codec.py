@@ -34,9 +34,11 @@ FIELDS = {
     bool: st.booleans(),
     tuple[int, ...]: st.lists(st.integers(0, 1 << 31), max_size=3).map(tuple),
     tuple[str, ...]: st.lists(text, max_size=3).map(tuple),
-    dict[str, dict[str, str | int | bool]]: st.dictionaries(
+    dict[str, dict[str, str | int | bool | float]]: st.dictionaries(
         text,
-        st.dictionaries(text, text | st.integers(0, 99) | st.booleans(), max_size=3),
+        st.dictionaries(
+            text, text | st.integers(0, 99) | st.booleans() | st.floats(0, 9), max_size=3
+        ),
         max_size=3,
     ),
 }

@@ -54,6 +54,19 @@ MATCHES: tuple[Matches, ...] = (
         "dead": {"auto-create-queues": False},
     },
     {"#": {"max-delivery-attempts": 3, "redelivery-delay": 30, "expiry-address": "late"}},
+    {
+        "#": {"expiry-delay": 20, "expiry-address": "late"},
+        "mails": {"max-expiry-delay": 10, "min-expiry-delay": 5, "expiry-delay": -1},
+        "news": {"no-expiry": True},
+    },
+    {
+        "#": {
+            "redelivery-delay": 20,
+            "redelivery-delay-multiplier": 1.5,
+            "redelivery-collision-avoidance-factor": 0.3,
+            "max-delivery-attempts": 4,
+        },
+    },
     {"#": {"id-cache-size": 2}, "mails": {"id-cache-size": 0}, "news": {"id-cache-size": 1}},
 )
 SETTINGS: tuple[c.ChangeSettings, ...] = tuple(

@@ -33,7 +33,7 @@ def test_every_key_is_decided_on_its_own() -> None:
     assert resolved.auto_create_queues is False
     explained = merged.explain("orders.eu")
     assert [key for key, _, _ in explained] == [key.name for key in KEYS]
-    assert explained[:10] == [
+    assert explained[:14] == [
         ("max-delivery-attempts", 3, "orders.#"),
         ("redelivery-delay", 0, ""),
         ("redelivery-delay-multiplier", 1.0, ""),
@@ -42,6 +42,10 @@ def test_every_key_is_decided_on_its_own() -> None:
         ("dead-letter-address", "DLQ", "#"),
         ("dead-letter-policy", "HOLD", ""),
         ("expiry-address", "", "orders.#"),
+        ("no-expiry", False, ""),
+        ("expiry-delay", -1, ""),
+        ("min-expiry-delay", -1, ""),
+        ("max-expiry-delay", -1, ""),
         ("auto-create-addresses", True, ""),
         ("auto-create-queues", False, "orders.eu"),
     ]
