@@ -295,6 +295,7 @@ def consumer_attached(
     consumer.subscription = decoded.subscription
     consumer.ack_mode = decoded.ack_mode
     consumer.filter = decoded.filter
+    consumer.priority = decoded.priority
     state.consumers[consumer.id] = consumer
     connection.consumers[consumer.id] = consumer
     queue.attach(consumer)

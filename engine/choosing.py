@@ -6,17 +6,18 @@ There are two loops: the second follows all rules, the first is for queues that 
 `tests/property/test_choosing.py` checks that both choose alike.
 
 - **In turn**: the next consumer that can take gets the head of the queue.
-- **By rules**: each consumer has a cursor in each level (`Consumer.passed`): the position up to
-  which it has seen every entry and wanted none. An entry that returns behind a cursor sets the
-  cursor back. So a consumer never waits behind messages that are not for it, wherever they are, and
-  a dispatch costs as much as there are new entries, not as the backlog.
+- **By rules**: consumers of a higher priority are asked first, and those of the same priority in
+  turn. The first consumer that gets an entry of an exclusive queue holds it: nobody else gets any
+  while that one is attached. Each consumer has a cursor in each level (`Consumer.passed`): the
+  position up to which it has seen every entry and wanted none. An entry that returns behind a
+  cursor sets the cursor back. So a consumer never waits behind messages that are not for it,
+  wherever they are, and a dispatch costs as much as there are new entries, not as the backlog.
 
 A rule about the order of consumers belongs in `_in_order`, one about which consumer may have an
 entry in `_next_taker`; a rule that leaves messages in the queue moves the cursor. Must never know
 how a delivery is sent.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 from daybook.engine.core import Core
@@ -41,7 +42,7 @@ def dispatch_queue(core: Core, queue: Queue) -> None:
 
     If the budget is spent before that, the queue is then in `core.later`.
     """
-    if queue.selective_count:
+    if queue.selective_count or queue.definition.exclusive:
         choose_by_rules(core, queue)
     else:
         choose_in_turn(core, queue)
@@ -87,7 +88,7 @@ def choose_by_rules(core: Core, queue: Queue) -> None:
     left = min(TURN_ENTRIES, max(SCAN_ENTRIES, core.budget.left // shown))
     for priority in range(PRIORITIES - 1, -1, -1):
         while True:
-            able = [consumer for consumer in queue.consumers if can_take(consumer)]
+            able = [consumer for consumer in _eligible(queue) if can_take(consumer)]
             if not able:
                 return
             start = min(each.passed.get(priority, NOTHING_PASSED) for each in able)
@@ -105,7 +106,7 @@ def choose_by_rules(core: Core, queue: Queue) -> None:
 def _hand_out(core: Core, queue: Queue, priority: int, entries: list[Entry]) -> None:
     """Offer entries in order, until nobody can take any more."""
     for entry in entries:
-        able = [consumer for consumer in queue.consumers if can_take(consumer)]
+        able = [consumer for consumer in _eligible(queue) if can_take(consumer)]
         if not able:
             return
         position = entry.position
@@ -139,14 +140,28 @@ def _next_taker(queue: Queue, entry: Entry, priority: int) -> Consumer | None:
             continue
         if consumer.matcher is None or consumer.matcher.matches(entry.message):
             queue.next_consumer = (place + 1) % len(queue.consumers)
+            if queue.definition.exclusive:
+                queue.holder = consumer
             return consumer
     return None
 
 
-def _in_order(queue: Queue) -> Iterator[tuple[int, Consumer]]:
-    """Iterate over the consumers in the order in which they are asked, each with its place."""
-    consumers = queue.consumers
-    count = len(consumers)
-    for step in range(count):
-        place = (queue.next_consumer + step) % count
-        yield place, consumers[place]
+def _eligible(queue: Queue) -> list[Consumer]:
+    """Return the consumers that may get anything now."""
+    return [queue.holder] if queue.holder is not None else queue.consumers
+
+
+def _in_order(queue: Queue) -> list[tuple[int, Consumer]]:
+    """Return the eligible consumers in the order in which they are asked, each with its place."""
+    places = list(enumerate(queue.consumers))
+    first = queue.next_consumer % len(places)
+    places = places[first:] + places[:first]
+    if queue.holder is not None:
+        return [each for each in places if each[1] is queue.holder]
+    # Stable: those of the same priority stay in turn.
+    places.sort(key=_by_priority, reverse=True)
+    return places
+
+
+def _by_priority(place: tuple[int, Consumer]) -> int:
+    return place[1].priority

@@ -68,7 +68,8 @@ class Attach(Command, gc=True):
     (MULTICAST). `acknowledges` false means that a delivery counts as acknowledged when it is sent.
     Messages are delivered while one of the two credits, of messages and of bytes of bodies, is
     positive; `credit_policy` says how it returns (`engine.settlements`); `Credit` always gives
-    more. `receiver` is handed back in effects and means nothing to the engine.
+    more. Consumers with a lower `priority` get what those with a higher one cannot take. `receiver`
+    is handed back in effects and means nothing to the engine.
     """
 
     connection: int
@@ -83,6 +84,7 @@ class Attach(Command, gc=True):
     credit_policy: int = BY_SETTLEMENT
     credit_messages: int = 655_360
     credit_bytes: int = 655_360
+    priority: int = 0
     receiver: Any = None
 
 

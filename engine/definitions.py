@@ -79,6 +79,9 @@ class QueueDefinition(Detail, frozen=True):
         int,
         Requestable("How many consumers may be attached at a time; -1: no limit.", least=-1),
     ] = UNLIMITED_CONSUMERS
+    exclusive: Annotated[
+        bool, Requestable("Whether one consumer at a time gets all messages, as long as it stays.")
+    ] = False
 
 
 class Attribute(msgspec.Struct, frozen=True):

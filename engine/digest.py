@@ -204,4 +204,8 @@ def _connection(c: Connection) -> list[object]:
 
 def _consumer(c: Consumer) -> list[object]:
     unacked = list(c.unacked)
-    return [c.id, c.connection_id, c.queue.id, c.subscription, c.ack_mode, c.filter, unacked]
+    return [
+        *(c.id, c.connection_id, c.queue.id, c.subscription, c.ack_mode, c.filter, unacked),
+        # Only where it is set: digests from before it existed stay the same.
+        *([c.priority] if c.priority else []),
+    ]

@@ -287,11 +287,12 @@ class ConnectionClosedDetail(Detail, frozen=True):
 
 
 class ConsumerAttachedDetail(Detail, frozen=True):
-    """How the consumer was attached: its subscription, acknowledgement mode and filter."""
+    """How the consumer was attached: subscription, acknowledgement mode, filter and priority."""
 
     subscription: str = ""
     ack_mode: str = ""
     filter: str = ""
+    priority: int = 0
 
 
 class AddressDetail(AddressDefinition, frozen=True):

@@ -19,7 +19,7 @@ from daybook.engine.message import (
     SCHEDULED_LEVEL,
     Entry,
 )
-from daybook.engine.queues import PAST_ALL, Queue
+from daybook.engine.queues import PAST_ALL, Queue, is_selective
 from daybook.engine.state import HOST, Consumer, State, key_of
 
 
@@ -123,8 +123,10 @@ def _peers(state: State) -> Iterator[str]:
     by_connection = [c for peer in state.connections.values() for c in peer.consumers.values()]
     yield from _same_consumers("connections", by_connection, state)
     for queue in state.queues.values():
-        if queue.selective_count != sum(bool(each.filter) for each in queue.consumers):
-            yield f"queue '{queue.name}' counts {queue.selective_count} consumers with filters"
+        if queue.selective_count != sum(map(is_selective, queue.consumers)):
+            yield f"queue '{queue.name}' counts {queue.selective_count} selective consumers"
+        if queue.holder is not None and queue.holder not in queue.consumers:
+            yield f"queue '{queue.name}' is held by a consumer that is gone"
         if any(consumer.queue is not queue for consumer in queue.consumers):
             yield f"queue '{queue.name}' has a consumer that takes from another"
         owner = queue.definition.owner

@@ -124,6 +124,11 @@ NONE_GONE: Final[dict[int, int]] = {}
 NONE_WITHHELD: Final[dict[int, Entry]] = {}
 
 
+def is_selective(consumer: "Consumer") -> bool:
+    """Whether entries are offered to a consumer by rules, not just in turn."""
+    return bool(consumer.filter) or consumer.priority != 0
+
+
 class Queue:
     """A named, ordered store of entries, bound to one address.
 
@@ -136,7 +141,8 @@ class Queue:
     __slots__ = (
         "acknowledged", "added", "address", "binding", "bytes", "consumers", "dead_lettered",
         "definition", "deleting", "entries", "expired", "gap_count", "gone", "gone_max",
-        "has_passed", "held_count", "id", "levels", "newest", "next_consumer", "next_notice",
+        "has_passed", "held_count", "holder", "id", "levels", "newest", "next_consumer",
+        "next_notice",
         "occupied", "paused", "ready_count", "scheduled_count", "selective_count", "store",
         "transient_count", "transients_from", "weight", "window", "withheld",
     )  # fmt: skip
@@ -178,6 +184,8 @@ class Queue:
         self.withheld: dict[int, Entry] = NONE_WITHHELD
         # When held messages are reported again (microseconds).
         self.next_consumer = 0
+        # Volatile: the consumer that has an exclusive queue for itself.
+        self.holder: Consumer | None = None
         self.next_notice = 0
         self.has_passed = False  # whether any consumer passed over an entry: `Consumer.passed`
         # Id of the message that entered last.
@@ -239,12 +247,14 @@ class Queue:
         if self.consumers is NO_CONSUMERS:
             self.consumers = []
         self.consumers.append(consumer)
-        self.selective_count += bool(consumer.filter)
+        self.selective_count += is_selective(consumer)
 
     def detach(self, consumer: "Consumer") -> None:
         """Remove a consumer."""
         self.consumers.remove(consumer)
-        self.selective_count -= bool(consumer.filter)
+        self.selective_count -= is_selective(consumer)
+        if consumer is self.holder:
+            self.holder = None
         if not self.consumers:
             self.slim()
 
@@ -252,6 +262,7 @@ class Queue:
         """Remove all consumers."""
         self.consumers = NO_CONSUMERS
         self.selective_count = 0
+        self.holder = None
 
     def slim(self) -> None:
         """Free what a queue needs only while it is used."""

@@ -273,6 +273,12 @@ KEYS: Final = (
         _check_limit,
     ),
     Key(
+        "default-exclusive-queue",
+        bool,
+        False,
+        "Whether queues that are created by being used or subscribed to are exclusive.",
+    ),
+    Key(
         "max-size-bytes",
         int,
         NO_LIMIT,

@@ -46,6 +46,7 @@ class AddressSettings(msgspec.Struct, frozen=True):
     auto_create_addresses: bool
     auto_create_queues: bool
     default_max_consumers: int
+    default_exclusive_queue: bool
     max_size_bytes: int
     max_size_messages: int
     address_full_policy: str

@@ -158,6 +158,7 @@ class Consumer:
         "leaving",
         "matcher",
         "passed",
+        "priority",
         "queue",
         "receiver",
         "settled_lsn",
@@ -173,6 +174,7 @@ class Consumer:
         self.subscription = ""
         self.ack_mode = ""
         self.filter = ""
+        self.priority = 0
         self.unacked: dict[int, Entry] = {}
         # Volatile.
         self.acknowledges = True

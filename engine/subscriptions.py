@@ -74,8 +74,9 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     # On multicast the queue itself has the filter: messages that it refuses are not routed there.
     own_filter = command.filter if queue.definition.filter != command.filter else ""
     detail = events.ConsumerAttachedDetail(
-        subscription=command.subscription, ack_mode=command.ack_mode, filter=own_filter
-    )
+        subscription=command.subscription, ack_mode=command.ack_mode, filter=own_filter,
+        priority=command.priority,
+    )  # fmt: skip
     consumer_id = core.next_lsn
     core.emit(
         events.row(

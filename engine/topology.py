@@ -217,8 +217,12 @@ def create_queue(
     if peer is not None and not definition.temporary:
         definition = msgspec.structs.replace(definition, user=peer.user)
     if reason != events.ADMINISTRATION:
-        default = core.state.settings.resolve(address.name).default_max_consumers
-        definition = msgspec.structs.replace(definition, max_consumers=default)
+        settings = core.state.settings.resolve(address.name)
+        definition = msgspec.structs.replace(
+            definition,
+            max_consumers=settings.default_max_consumers,
+            exclusive=settings.default_exclusive_queue,
+        )
     number = core.state.next_queue
     core.emit(
         events.row(

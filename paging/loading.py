@@ -147,6 +147,7 @@ def load_peers(tables: Tables, txn: Transaction, state: State) -> None:
         consumer.subscription = record.subscription
         consumer.ack_mode = record.ack_mode
         consumer.filter = record.filter
+        consumer.priority = record.priority
         state.consumers[consumer.id] = consumer
         connection.consumers[consumer.id] = consumer
         # Ids of consumers are LSNs, so this is the order in which they came.

@@ -115,6 +115,7 @@ class ConsumerRecord(msgspec.Struct, array_like=True, frozen=True):
     ack_mode: str
     filter: str
     in_flight: bytes
+    priority: int = 0
 
 
 class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -243,7 +244,7 @@ def consumer_record(consumer: Consumer) -> ConsumerRecord:
     in_flight = b"".join([number.to_bytes(8, "little") for number in consumer.unacked])
     return ConsumerRecord(
         consumer.id, consumer.connection_id, consumer.queue.id, consumer.subscription,
-        consumer.ack_mode, consumer.filter, in_flight,
+        consumer.ack_mode, consumer.filter, in_flight, consumer.priority,
     )  # fmt: skip
 
 

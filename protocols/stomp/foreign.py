@@ -13,6 +13,9 @@ from daybook.protocols.stomp.frames import Head
 
 SEND_WITHOUT: Final = "send without it"
 SUBSCRIBE_WITHOUT: Final = "subscribe without it"
+EXCLUSIVE_QUEUE: Final = (
+    "make the queue exclusive (daybook queue create --exclusive, or default-exclusive-queue)"
+)
 DURABLE_BY_ID: Final = "name a durable subscription by id, with persistent:true"
 UNSUBSCRIBE_BY_ID: Final = "delete a durable subscription by its id, with persistent:true"
 CREATE_QUEUE: Final = (
@@ -23,7 +26,6 @@ _GROUPS: Final = "message groups are"
 _SCHEDULED: Final = "scheduled delivery is"
 _LOCAL: Final = "subscriptions without the connection's own messages are"
 _SEQUENCES: Final = "sequence numbers are"
-_PRIORITIES: Final = "priorities of consumers are"
 _DURABLE: Final = "durable subscriptions named by this header are"
 _QUEUE_ARGUMENTS: Final = "attributes of queues given by clients are"
 _TEMPORARY: Final = ("/temp-queue/", "/temp-topic/")
@@ -76,14 +78,13 @@ ON_SUBSCRIBE: Final[dict[str, Foreign]] = {
     **_named("browsing subscriptions are", SUBSCRIBE_WITHOUT, ("false",), "browser", "browser-end"),
     **_named(_SEQUENCES, SUBSCRIBE_WITHOUT, (), "include-seq", "from-seq"),
     **_named(
-        "exclusive subscriptions are", SUBSCRIBE_WITHOUT, ("false",),
+        "exclusive subscriptions are", EXCLUSIVE_QUEUE, ("false",),
         "exclusive", "activemq.exclusive",
     ),
     **_named(
         "retroactive subscriptions are", SUBSCRIBE_WITHOUT, ("false",), "activemq.retroactive"
     ),
     **_named(_LOCAL, SUBSCRIBE_WITHOUT, ("false",), "no-local", "noLocal", "activemq.noLocal"),
-    **_named(_PRIORITIES, SUBSCRIBE_WITHOUT, ("0",), "activemq.priority", "x-priority"),
     **_named(
         "limits of messages kept for slow subscribers are", SUBSCRIBE_WITHOUT, ("0", "-1"),
         "activemq.maximumPendingMessageLimit",

@@ -17,6 +17,9 @@ CLIENT: Final = "client"
 CLIENT_INDIVIDUAL: Final = "client-individual"
 _ACK_MODES: Final = (AUTO, CLIENT, CLIENT_INDIVIDUAL)
 
+_PRIORITY_NAMES: Final = ("priority", "consumer-priority", "activemq.priority", "x-priority")
+_PRIORITY_DIGITS_MAX: Final = 9
+
 _DEFAULT_CREDIT: Final = 655_360
 _DEFAULT_CREDIT_SIZE: Final = 65_536
 
@@ -30,7 +33,7 @@ class SubscribeRequest:
 
     __slots__ = (
         "ack_mode", "credit_bytes", "credit_messages", "credit_policy", "destination",
-        "durable_name", "filter", "id", "key", "target",
+        "durable_name", "filter", "id", "key", "priority", "target",
     )  # fmt: skip
 
     def __init__(self, head: Head, needs_id: bool, options: StompOptions) -> None:
@@ -59,6 +62,7 @@ class SubscribeRequest:
         if self.ack_mode == AUTO:
             self.credit_policy = BY_GRANT if "credit" in values else UNMETERED
         self.credit_messages, self.credit_bytes = _windows(values)
+        self.priority: int = _priority(values)
 
     def attach(self, connection: int, receiver: object) -> Attach:
         """Return the command Attach, with the receiver of the deliveries."""
@@ -76,6 +80,7 @@ class SubscribeRequest:
             credit_policy=self.credit_policy,
             credit_messages=self.credit_messages,
             credit_bytes=self.credit_bytes,
+            priority=self.priority,
             receiver=receiver,
         )
 
@@ -109,6 +114,21 @@ def _windows(values: dict[str, str]) -> tuple[int, int]:
     if len(given) > 1:
         raise StompError(f"{' and '.join(given)} mean the same", "give one of them")
     return _WINDOWS[given[0]](values[given[0]])
+
+
+def _priority(values: dict[str, str]) -> int:
+    """Return the priority of the consumer, from the header of any of the known brokers."""
+    given = [name for name in _PRIORITY_NAMES if name in values]
+    if len(given) > 1:
+        raise StompError(f"{' and '.join(given)} mean the same", "give one of them")
+    text = values[given[0]].strip() if given else "0"
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _PRIORITY_DIGITS_MAX):
+        raise StompError(
+            f"{given[0]} is {shortened(text)}",
+            "give a whole number; consumers with a higher one are served first",
+        )
+    return int(text)
 
 
 def _credit(given: str) -> tuple[int, int]:

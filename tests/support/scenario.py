@@ -149,6 +149,7 @@ def _attach(world: World, x: int, y: int, z: int) -> c.Command:
         acknowledges=z % 5 > 0,
         credit_messages=z % 7,
         credit_bytes=100 * (x % 3),
+        priority=x - 8 if x in (7, 9) else 0,
     )
 
 
@@ -168,6 +169,7 @@ def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
         TYPES[2 + z % 2] or "",
         z % 3 > 0,
         filter=FILTERS[x % 5],
+        exclusive=x % 7 == 6,
     )
 
 

@@ -12,7 +12,10 @@ from tests.unit.protocols.stomp.fakes import FakeMessage, connected
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "stomp.md"
 SECTION = re.compile(r"## Headers of other brokers\n(.*?)\n## ", re.DOTALL)
-OBEYED = {"expiration", "prefetch-count", "activemq.prefetchSize", "consumer-window-size"}
+OBEYED = {
+    "expiration", "prefetch-count", "activemq.prefetchSize", "consumer-window-size",
+    "activemq.priority", "x-priority", "consumer-priority",
+}  # fmt: skip
 RULES = {"reply-to", "durable", "auto-delete", "requeue"}
 
 

@@ -140,3 +140,30 @@ def test_a_filter_that_the_broker_refuses() -> None:
     peer.broker.refuse(Attach, Code.INVALID, "the filter is wrong: column 3")
     output = peer.send(frame("SUBSCRIBE\nid:1\ndestination:/topic/a\nselector:a = 1"))
     assert output.startswith(b"ERROR\nmessage:the filter is wrong\\c column 3\n")
+
+
+@pytest.mark.parametrize(
+    "name", ["priority", "consumer-priority", "activemq.priority", "x-priority"]
+)
+@pytest.mark.parametrize("value", ["7", "-3", "0"])
+def test_priorities_of_consumers(name: str, value: str) -> None:
+    peer = connected()
+    peer.send(frame(f"SUBSCRIBE\nid:1\ndestination:/queue/a\n{name}:{value}"))
+    (attach,) = peer.broker.of(Attach)
+    assert attach.priority == int(value)
+
+
+@pytest.mark.parametrize(
+    ("headers", "part"),
+    [
+        ("priority:high", "priority is 'high'"),
+        ("priority:1.5", "priority is '1.5'"),
+        ("x-priority:--1", "x-priority is '--1'"),
+        ("priority:12345678901", "priority is"),
+        ("priority:1\nx-priority:2", "priority and x-priority mean the same"),
+    ],
+)
+def test_priorities_that_are_none(headers: str, part: str) -> None:
+    output = connected().send(frame(f"SUBSCRIBE\nid:1\ndestination:/queue/a\n{headers}"))
+    assert output.startswith(b"ERROR\n")
+    assert part.encode() in output
