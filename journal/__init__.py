@@ -5,7 +5,7 @@
 | describe the columns of a row | `RowLayout` | `layout` |
 | create, open and append | `Journal.create`, `Journal.open`, `Batch` | `journal`, `batch` |
 | see what opening repaired | `Repair` | `repair` |
-| write while the next batch fills | `ProcessWriter` | `process_writer` |
+| write while the next batch fills, small batches at once | `CommitWriter` | `commit_writer` |
 | write in simulators and tests | `InlineWriter` | `writer` |
 | read from an LSN on, or follow | `read_blocks`, which yields `Block`s | `reader`, `block` |
 | check everything | `verify`, which returns a `Report` of `Fault`s | `verify` |
@@ -28,6 +28,10 @@ Modules:
 - `batch`: A batch: the rows that become one block, and the byte strings that belong to them.
 - `block`: A block: the rows and byte strings of one batch, as two compressed frames behind a
   header.
+- `commit_choice`: Chooses where each block is written: in the broker's own process, or by the
+  writer's (ADR 41).
+- `commit_writer`: Commits each block where it is cheapest: in the broker's own process, or in the
+  writer's.
 - `data_directory`: The names of the files and folders of a data directory, each defined here and
   only here.
 - `disk`: The journal's only access to files: the Disk protocol, a real disk and one in memory.
@@ -40,6 +44,8 @@ Modules:
   call.
 - `lifeline`: Makes a child process end with its parent.
 - `lock`: The lock of a data directory: one broker at a time.
+- `near_writer`: Writes blocks in the broker's own process: a thread writes and syncs, its owner
+  waits a moment.
 - `pin_folder`: Secure access to the folder `pins` of a data directory.
 - `pins`: Pins: readers mark the part of a journal that they need, so that retention does not remove
   it.
@@ -62,4 +68,6 @@ Modules:
 - `verify`: Checks a whole journal: crcs, the hash chain across segments, LSNs, footers against
   blocks.
 - `writer`: The common core of journal writers, and a writer that writes synchronously.
+- `written`: What one process wrote to the journal, for the copy of the journal in another process
+  (ADR 41).
 """

@@ -31,6 +31,7 @@ from daybook.journal.format import (
     pack_footer_entry,
     pack_segment_header,
     padding_bytes,
+    segment_first_lsn,
     segment_header_bytes,
     segment_name,
 )
@@ -45,6 +46,7 @@ from daybook.journal.segment import (
 )
 from daybook.journal.spares import OUT_OF_DESCRIPTORS
 from daybook.journal.succession import check_succession
+from daybook.journal.written import Written
 
 SEGMENT_BYTES: Final = 64 << 20
 SEGMENT_BYTES_MIN: Final = 8192
@@ -96,6 +98,8 @@ class Journal:
         self._capacity = 0
         # Packed, because a segment may have very many small blocks.
         self._entries = bytearray()
+        # How many bytes of the entries the copy in the other process has.
+        self._shared = 0
         self._last_hash = NO_HASH
         self._last_is_mark = False
         self._sealed = True
@@ -125,7 +129,7 @@ class Journal:
         try:
             journal._roll(0)
         except OSError as error:
-            raise journal._fail(error) from error
+            raise journal.fail(error) from error
         return journal
 
     @classmethod
@@ -211,10 +215,11 @@ class Journal:
         (fatal).
         """
         self._check_usable()
+        self._write(self._encode(batch))
+
+    def _encode(self, batch: BatchLike) -> EncodedBlock:
         assert batch.first_lsn == self.next_lsn, "a batch must begin with the next LSN"
-        block = self._codec.encode(batch, self._last_hash, self._padding)
-        self._write(block)
-        self._last_is_mark = False
+        return self._codec.encode(batch, self._last_hash, self._padding)
 
     def mark(self, time: int) -> None:
         """Append a block without events, unless the last block is one. Raises as `append` does.
@@ -229,12 +234,11 @@ class Journal:
         block = self._codec.encode_mark(self.next_lsn, time, self._last_hash, self._padding)
         if self._fits(len(block.data)):
             self._write(block)
-            self._last_is_mark = True
             return
         try:
             self._roll(0)
         except OSError as error:
-            raise self._fail(error) from error
+            raise self.fail(error) from error
 
     def reserve(self) -> bool:
         """Reserve space for the next segment; return False if there is none (see `disk_full`)."""
@@ -244,8 +248,91 @@ class Journal:
         except DiskFull:
             return False
         except OSError as error:
-            raise self._fail(error) from error
+            raise self.fail(error) from error
         return True
+
+    # ---- two processes with a copy each, of which one at a time writes (ADR 41)
+
+    def twin(self) -> "Journal":
+        """Return a copy for another process, at the same place and without an open file.
+
+        From then on each copy gets by `follow` what the other one wrote, before it writes.
+        """
+        twin = Journal(
+            self._disk,
+            self.layout,
+            self.data_id,
+            self._segment_bytes,
+            self._clock,
+            self._device_block_bytes,
+        )
+        twin._name, twin._offset, twin._capacity = self._name, self._offset, self._capacity
+        twin._entries = bytearray(self._entries)
+        twin._last_hash, twin._last_is_mark = self._last_hash, self._last_is_mark
+        twin._sealed = self._sealed
+        twin.next_lsn = self.next_lsn
+        self._shared = twin._shared = len(self._entries)
+        return twin
+
+    @property
+    def unshared_bytes(self) -> int:
+        """Bytes of the footer entries of blocks that the other copy does not know."""
+        return len(self._entries) - self._shared
+
+    def take_written(self) -> Written:
+        """Return what the other copy needs before it writes; it counts as known there."""
+        segment_lsn = segment_first_lsn(self._name)
+        assert segment_lsn is not None
+        entries = bytes(self._entries[self._shared :])
+        self._shared = len(self._entries)
+        return Written(
+            segment_lsn, self._capacity, self._offset, self.next_lsn, self._last_is_mark,
+            self._last_hash, entries,
+        )  # fmt: skip
+
+    def follow(self, written: Written) -> None:
+        """Move to the end of blocks that the other copy has written."""
+        assert self.unshared_bytes == 0, "both copies have written at the same time"
+        assert written.next_lsn >= self.next_lsn
+        name = segment_name(written.segment_lsn)
+        # A segment without events may be replaced by a larger one of the same name.
+        if (name, written.capacity) != (self._name, self._capacity):
+            self.close()
+            self._name, self._entries, self._sealed = name, bytearray(), False
+        self._capacity, self._offset = written.capacity, written.offset
+        self._last_hash, self._last_is_mark = written.last_hash, written.last_is_mark
+        self._entries += written.entries
+        self._shared = len(self._entries)
+        self.next_lsn = written.next_lsn
+
+    def prepare(self, batch: BatchLike) -> EncodedBlock | None:
+        """Encode a batch for `put`; return None if the newest segment has no room for it.
+
+        Raises JournalFailed if the segment is gone.
+        """
+        if self._sealed:
+            return None
+        block = self._encode(batch)
+        if not self._fits(len(block.data)):
+            return None
+        if self._file is None:
+            try:
+                self._file = self._open_newest()
+            except FileNotFoundError as error:
+                raise self.fail(error) from error
+            except OSError:
+                # The other process has the file open.
+                return None
+        return block
+
+    def _open_newest(self) -> File:
+        """Open the newest segment, and never create it; raises OSError."""
+        self._disk.open(self._name).close()
+        file = self._disk.open_for_writing(self._name)
+        if file.size() != self._capacity:
+            file.close()
+            raise FileNotFoundError(errno.ENOENT, "the segment was replaced under the broker")
+        return file
 
     def close(self) -> None:
         """Close the files. For a clean stop, call `mark` first."""
@@ -258,7 +345,8 @@ class Journal:
             raise JournalFailed(f"the journal has already failed: {self._failure}")
         assert self._file is not None, "the journal is closed"
 
-    def _fail(self, error: OSError) -> JournalFailed:
+    def fail(self, error: OSError) -> JournalFailed:
+        """Refuse to write from now on; return the error to raise."""
         self._failure = error
         return JournalFailed(
             f"writing the journal failed in segment {self._name or 'one'} at offset "
@@ -268,24 +356,33 @@ class Journal:
 
     def _write(self, block: EncodedBlock) -> None:
         """Write a block, sync it, and move to its end."""
+        try:
+            if not self._fits(len(block.data)):
+                self._roll(len(block.data))
+            self.put(block)
+        except OSError as error:
+            raise self.fail(error) from error
+        self.advance(block)
+
+    def put(self, block: EncodedBlock) -> None:
+        """Write and sync a block that fits, without moving to its end; raises OSError."""
+        assert self._file is not None
+        assert not self._sealed
         assert block.header.first_lsn == self.next_lsn
         assert block.header.previous_hash == self._last_hash
-        size = len(block.data)
-        try:
-            if not self._fits(size):
-                self._roll(size)
-            assert self._file is not None
-            assert not self._sealed
-            write_all(self._file, block.data, self._offset)
-            begun = self._clock()
-            self._file.fdatasync()
-            self.sync_seconds = self._clock() - begun
-            if self._file.links() == 0:
-                raise FileNotFoundError(errno.ENOENT, "the segment was deleted under the broker")
-        except OSError as error:
-            raise self._fail(error) from error
-        self._entries += pack_footer_entry(footer_entry(block, self._offset, block.summary))
-        self._offset += size
+        write_all(self._file, block.data, self._offset)
+        begun = self._clock()
+        self._file.fdatasync()
+        self.sync_seconds = self._clock() - begun
+        if self._file.links() == 0:
+            raise FileNotFoundError(errno.ENOENT, "the segment was deleted under the broker")
+
+    def advance(self, block: EncodedBlock) -> None:
+        """Move to the end of a block that is durable."""
+        entry = footer_entry(block, self._offset, block.summary)
+        self._entries += pack_footer_entry(entry)
+        self._last_is_mark = entry.event_count == 0
+        self._offset += len(block.data)
         self._last_hash = block.hash
         self.next_lsn = block.header.next_lsn
         assert self._offset + self._footer_bytes(0) <= self._capacity
@@ -338,6 +435,7 @@ class Journal:
             self._file.close()
         self._file, self._name, self._capacity = file, name, file.size()
         self._offset, self._entries, self._sealed = header_bytes, bytearray(), False
+        self._shared = 0
         self.reserve()
 
     def _reserve_file(self, size: int) -> File:

@@ -27,32 +27,38 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
 from struct import Struct
-from traceback import extract_tb
 from typing import Final, NoReturn
 
-from daybook.errors import cause_of
 from daybook.journal.batch import Batch, BatchLike
-from daybook.journal.errors import DiskFull, JournalError, JournalFailed
+from daybook.journal.errors import DiskFull, JournalFailed
 from daybook.journal.journal import Journal
 from daybook.journal.lifeline import end_with
 from daybook.journal.spares import SPARES
 from daybook.journal.writer import (
     RETRY_SECONDS,
-    SyncTimes,
+    SyncFigures,
     WriterCore,
     WriterStats,
     ignore_disk_free,
     ignore_disk_full,
+    reason,
 )
+from daybook.journal.written import Written, pack_written, unpack_written
 
-# From the writer: kind, bytes of the text, LSN, blocks, events, seconds of syncs (last, average,
-# longest); then the text.
-_REPORT: Final = Struct("<BxxxIQQQddd")
+# To the writer: kind, first LSN, time, bytes of the rows and of each heap; then those.
+_BATCH: Final = 1
+_MARK: Final = 2
+_WRITTEN: Final = 3
+
+# From the writer: kind, bytes of the content, LSN, events of the block, seconds of its sync; then
+# the content, which is a text, or what was written (`Written`).
+_REPORT: Final = Struct("<BxxxIQQd")
 _DURABLE: Final = 1
 _FAILED: Final = 2
 _FULL: Final = 3
 _FREE: Final = 4
 _CLOSED: Final = 5
+_MARKED: Final = 6
 
 CLOSE_SECONDS: Final = 30.0
 """How long `close` waits by default for a process that does not answer."""
@@ -89,15 +95,15 @@ class ProcessWriter:
         self.on_disk_free: Callable[[], None] = ignore_disk_free
         self.watch: Callable[[bool], None] = _ignore_watch
         self.failed = False
-        piece_count = 1 + len(journal.layout.heaps)
-        self._request: Final = _request_header(piece_count)
-        self._nothing: Final = [0] * piece_count
+        self._request: Final = _request_header(journal)
+        self._nothing: Final = [0] * len(journal.layout.heaps)
         self._unsent: Final[deque[memoryview]] = deque()
         self._submitted: Final[deque[tuple[int, int]]] = deque()
         self._pending_bytes = 0
+        # How many batches and marks the writer has not answered.
+        self._asked = 0
         self._received = b""
-        self._figures = (0, 0, 0.0, 0.0, 0.0)
-        self._sync_times: Final = SyncTimes()
+        self._figures: Final = SyncFigures()
         self._disk_full = ""
         self._watched = False
         # The steps of closing: this side sends no more; the writer has confirmed its end; its
@@ -124,20 +130,39 @@ class ProcessWriter:
 
     def submit(self, batch: BatchLike) -> None:
         """Send a batch to the writer. The caller must not change it any more."""
+        self._count(batch)
+        self._send_batch(batch)
+
+    def _count(self, batch: BatchLike) -> None:
+        """Count a batch as one that is not durable yet."""
+        assert not self._finished, "nothing may be submitted to a closed writer"
         assert batch.rows, "a batch without events is a mark"
         raw_bytes = batch.raw_bytes
         self._pending_bytes += raw_bytes
         self._submitted.append((batch.first_lsn, raw_bytes))
-        pieces = [b"".join(batch.rows), *(b"".join(heap) for heap in batch.heaps)]
-        header = self._request.pack(batch.first_lsn, batch.time, *map(len, pieces))
-        self._send([header, *pieces])
 
     def mark(self, time: int) -> None:
         """Request a mark (microseconds since 1970 UTC); for idle times, and before `close`."""
-        self._send([self._request.pack(0, time, *self._nothing)])
+        assert not self._finished, "nothing may be submitted to a closed writer"
+        self._send_mark(time)
+
+    def _send_batch(self, batch: BatchLike) -> None:
+        self._asked += 1
+        pieces = [b"".join(batch.rows), *(b"".join(heap) for heap in batch.heaps)]
+        sizes = map(len, pieces)
+        self._send([self._request.pack(_BATCH, batch.first_lsn, batch.time, *sizes), *pieces])
+
+    def _send_mark(self, time: int) -> None:
+        self._asked += 1
+        self._send([self._request.pack(_MARK, 0, time, 0, *self._nothing)])
+
+    def _send_written(self, written: Written) -> None:
+        """Tell the writer what this process has written; there is no answer."""
+        packed = pack_written(written)
+        head = self._request.pack(_WRITTEN, written.next_lsn, 0, len(packed), *self._nothing)
+        self._send([head, packed])
 
     def _send(self, pieces: list[bytes]) -> None:
-        assert not self._finished, "nothing may be submitted to a closed writer"
         if self.failed:
             return
         waiting = bool(self._unsent)
@@ -183,39 +208,50 @@ class ProcessWriter:
         while (report := self._next_report()) is not None:
             self._hear(*report)
 
-    def _next_report(self) -> tuple[int, int, str] | None:
-        """Return kind, LSN and text of a complete report, None if there is none."""
+    def _next_report(self) -> tuple[int, int, int, float, bytes] | None:
+        """Return kind, LSN, events, seconds and content of a complete report, None if there is
+        none.
+        """
         received = self._received
         if len(received) < _REPORT.size:
             return None
-        kind, text_bytes, lsn, *figures = _REPORT.unpack_from(received)
-        end = _REPORT.size + text_bytes
+        kind, content_bytes, lsn, events, seconds = _REPORT.unpack_from(received)
+        end = _REPORT.size + content_bytes
         if len(received) < end:
             return None
         self._received = received[end:]
-        blocks, events, last, average, longest = figures
-        if blocks > self._figures[0]:
-            # The writer reports each block.
-            self._sync_times.note(last)
-        self._figures = (blocks, events, last, average, longest)
-        return kind, lsn, received[_REPORT.size : end].decode()
+        return kind, lsn, events, seconds, received[_REPORT.size : end]
 
-    def _hear(self, kind: int, lsn: int, text: str) -> None:
+    def _hear(self, kind: int, lsn: int, events: int, seconds: float, content: bytes) -> None:
+        if kind in (_DURABLE, _MARKED):
+            self._asked -= 1
+            self._follow(unpack_written(content))
         if kind == _DURABLE:
-            while self._submitted and self._submitted[0][0] <= lsn:
-                self._pending_bytes -= self._submitted.popleft()[1]
-            self.on_durable(lsn)
+            self._note_sync(events, seconds)
+            self._become_durable(lsn)
         elif kind == _FULL:
-            self._disk_full = text
-            self.on_disk_full(DiskFull(text))
+            self._disk_full = content.decode()
+            self.on_disk_full(DiskFull(self._disk_full))
         elif kind == _FREE:
             self._disk_full = ""
             self.on_disk_free()
         elif kind == _FAILED:
-            self._fail(text)
-        else:
-            assert kind == _CLOSED
+            self._fail(content.decode())
+        elif kind == _CLOSED:
             self._farewell = True
+        else:
+            assert kind == _MARKED
+
+    def _note_sync(self, events: int, seconds: float) -> None:
+        self._figures.note(events, seconds)
+
+    def _follow(self, written: Written) -> None:
+        """What the writer has written; a writer that also writes here needs it."""
+
+    def _become_durable(self, lsn: int) -> None:
+        while self._submitted and self._submitted[0][0] <= lsn:
+            self._pending_bytes -= self._submitted.popleft()[1]
+        self.on_durable(lsn)
 
     def _reap(self) -> None:
         """Reap the writer's process after its end; report a failure if the end was not expected."""
@@ -252,7 +288,8 @@ class ProcessWriter:
         poll = select.poll()
         silent_seconds = 0.0
         while not self._gone:
-            if not self._unsent and not self._submitted and not self._finished:
+            is_done = self.failed or not (self._unsent or self._submitted)
+            if is_done and not self._finished:
                 self._finished = True
                 self._socket.shutdown(socket.SHUT_WR)
             poll.register(self, select.POLLIN | (select.POLLOUT if self._unsent else 0))
@@ -288,18 +325,7 @@ class ProcessWriter:
 
     def stats(self) -> WriterStats:
         """Figures for status."""
-        blocks, events, last, average, longest = self._figures
-        return WriterStats(
-            blocks,
-            events,
-            self._pending_bytes,
-            last,
-            average,
-            longest,
-            self._disk_full,
-            tuple(self._sync_times.counts),
-            self._sync_times.seconds,
-        )
+        return self._figures.stats(self._pending_bytes, self._disk_full)
 
 
 def _ignore_durable(_: int) -> None:
@@ -314,12 +340,12 @@ def _ignore_watch(_: bool) -> None:
     """The default callback, until the owner sets another."""
 
 
-def _request_header(piece_count: int) -> Struct:
-    """The head of a request to the writer: first LSN, time, bytes of the rows, bytes of each heap.
+def _request_header(journal: Journal) -> Struct:
+    """The head of a request to the writer: kind, first LSN, time, bytes of the rows, of each heap.
 
-    The bytes follow. A request without rows asks for a mark.
+    The bytes follow; a mark has none, and what was written here has the place of the rows.
     """
-    return Struct(f"<Qq{piece_count}Q")
+    return Struct(f"<BxxxxxxxQq{1 + len(journal.layout.heaps)}Q")
 
 
 def _start(journal: Journal, retry_seconds: float) -> tuple[int, socket.socket, socket.socket]:
@@ -410,12 +436,14 @@ class _Writer:
     ) -> None:
         self._core: Final = WriterCore(journal, self._durable, self._failed, self._full, self._free)
         self._connection: Final = connection
-        self._request: Final = _request_header(1 + len(journal.layout.heaps))
+        self._request: Final = _request_header(journal)
         self._retry_ms: Final = int(retry_seconds * 1000)
         self._asked: Final = select.poll()
         self._asked.register(connection, select.POLLIN)
         self._closing: Final = select.poll()
         self._closing.register(closing, select.POLLIN)
+        # Events in blocks that were reported.
+        self._events = 0
 
     def run(self) -> None:
         """Write until the broker closes the connection, or until writing fails."""
@@ -427,7 +455,7 @@ class _Writer:
                 core.report_space()
         except EOFError:
             core.journal.close()
-            self._report(_CLOSED, 0, "")
+            self._report(_CLOSED, 0, b"")
         # Any failure, even a mistake of our own code, must be reported so that the broker stops.
         except Exception as error:
             core.fail(error)
@@ -438,12 +466,16 @@ class _Writer:
         while core.reported_full and not self._asked.poll(self._retry_ms):
             core.journal.reserve()
             core.report_space()
-        first_lsn, time, *sizes = self._request.unpack(self._take(self._request.size))
+        kind, first_lsn, time, *sizes = self._request.unpack(self._take(self._request.size))
         rows, *heaps = [self._take(size) for size in sizes]
-        if rows:
+        if kind == _BATCH:
             self._write(Batch(first_lsn, [rows], [[heap] for heap in heaps], time))
-        else:
+        elif kind == _MARK:
             core.mark(time)
+            self._report(_MARKED, 0, pack_written(core.journal.take_written()))
+        else:
+            assert kind == _WRITTEN
+            core.journal.follow(unpack_written(rows))
 
     def _write(self, batch: Batch) -> None:
         """Append a batch, waiting for space if needed; raises DiskFull if the broker is closing."""
@@ -458,6 +490,8 @@ class _Writer:
                 if is_closing:
                     raise
             self._closing.poll(self._retry_ms)
+        # First, so that the broker knows of a full disk before it writes the next block itself.
+        core.report_space()
         core.on_durable(core.journal.durable_lsn)
 
     def _take(self, count: int) -> bytes:
@@ -476,39 +510,22 @@ class _Writer:
         return b"".join(pieces)
 
     def _durable(self, lsn: int) -> None:
-        self._report(_DURABLE, lsn, "")
+        journal, figures = self._core.journal, self._core.figures
+        events, self._events = figures.events - self._events, figures.events
+        written = pack_written(journal.take_written())
+        self._report(_DURABLE, lsn, written, events, figures.last)
 
     def _failed(self, error: Exception) -> None:
-        self._report(_FAILED, 0, _reason(error))
+        self._report(_FAILED, 0, reason(error).encode())
 
     def _full(self, full: DiskFull) -> None:
-        self._report(_FULL, 0, str(full))
+        self._report(_FULL, 0, str(full).encode())
 
     def _free(self) -> None:
-        self._report(_FREE, 0, "")
+        self._report(_FREE, 0, b"")
 
-    def _report(self, kind: int, lsn: int, text: str) -> None:
-        encoded = text.encode()
-        stats = self._core.stats(0)
-        packed = _REPORT.pack(
-            kind, len(encoded), lsn, stats.blocks, stats.events,
-            stats.sync_seconds_last, stats.sync_seconds_average, stats.sync_seconds_max,
-        )  # fmt: skip
-        self._connection.sendall(packed + encoded)
-
-
-def _reason(error: Exception) -> str:
-    """Return why the writer failed, for the log."""
-    if isinstance(error, DiskFull):
-        return (
-            f"there is no space for the remaining events ({cause_of(error)}), and the broker is "
-            "stopping: they are lost; none of them was confirmed to a client. Free disk space or "
-            "raise the quota before the next start."
-        )
-    if isinstance(error, JournalError):
-        return str(error)
-    # The broker has no traceback of this process.
-    where = extract_tb(error.__traceback__)[-1]
-    return (
-        f"a bug of Daybook while writing the journal: {error!r} at {where.filename}:{where.lineno}"
-    )
+    def _report(
+        self, kind: int, lsn: int, content: bytes, events: int = 0, seconds: float = 0.0
+    ) -> None:
+        head = _REPORT.pack(kind, len(content), lsn, events, seconds)
+        self._connection.sendall(head + content)

@@ -14,12 +14,14 @@ Must never know: what is in a batch, what time it is
 
 from bisect import bisect_left
 from collections.abc import Callable
+from traceback import extract_tb
 from typing import Final
 
 import msgspec
 
+from daybook.errors import cause_of
 from daybook.journal.batch import BatchLike
-from daybook.journal.errors import DiskFull, JournalFailed
+from daybook.journal.errors import DiskFull, JournalError, JournalFailed
 from daybook.journal.journal import Journal
 
 RETRY_SECONDS: Final = 1.0
@@ -48,8 +50,50 @@ class SyncTimes:
         self.seconds += seconds
 
 
+class SyncFigures:
+    """How many blocks and events were written, and how long the syncs took, in seconds."""
+
+    def __init__(self) -> None:
+        self.blocks = 0
+        self.events = 0
+        self.near_blocks = 0
+        self.last = 0.0
+        self.average = 0.0
+        self.longest = 0.0
+        self.times: Final = SyncTimes()
+
+    def note(self, events: int, seconds: float) -> None:
+        """Count a block."""
+        if self.blocks == 0:
+            self.average = seconds
+        self.blocks += 1
+        self.events += events
+        self.last = seconds
+        self.average += _AVERAGE_WEIGHT * (seconds - self.average)
+        self.longest = max(self.longest, seconds)
+        self.times.note(seconds)
+
+    def stats(self, pending_bytes: int, disk_full: str) -> "WriterStats":
+        """Figures for status."""
+        return WriterStats(
+            self.blocks,
+            self.events,
+            pending_bytes,
+            self.last,
+            self.average,
+            self.longest,
+            disk_full,
+            tuple(self.times.counts),
+            self.times.seconds,
+            self.near_blocks,
+        )
+
+
 class WriterStats(msgspec.Struct, frozen=True):
-    """Figures of a writer, for status. Sync times are those of fdatasync alone, in seconds."""
+    """Figures of a writer, for status. Sync times are those of fdatasync alone, in seconds.
+
+    `near_blocks` are those that were not written by the writer's process (ADR 41).
+    """
 
     blocks: int
     events: int
@@ -60,6 +104,7 @@ class WriterStats(msgspec.Struct, frozen=True):
     disk_full: str
     sync_counts: tuple[int, ...]
     sync_seconds: float
+    near_blocks: int = 0
 
 
 def ignore_disk_full(full: DiskFull) -> None:
@@ -88,24 +133,13 @@ class WriterCore:
         self.on_disk_free: Final = on_disk_free
         self.reported_full = False
         self.failed = False
-        self.blocks = 0
-        self.events = 0
-        self.sync_seconds_average = 0.0
-        self.sync_seconds_max = 0.0
-        self.sync_times: Final = SyncTimes()
+        self.figures: Final = SyncFigures()
 
     def append(self, batch: BatchLike) -> None:
         """Append and measure. Raises as `Journal.append` does."""
         before = self.journal.next_lsn
         self.journal.append(batch)
-        self.events += self.journal.next_lsn - before
-        seconds = self.journal.sync_seconds
-        if self.blocks == 0:
-            self.sync_seconds_average = seconds
-        self.sync_seconds_average += _AVERAGE_WEIGHT * (seconds - self.sync_seconds_average)
-        self.sync_seconds_max = max(self.sync_seconds_max, seconds)
-        self.sync_times.note(seconds)
-        self.blocks += 1
+        self.figures.note(self.journal.next_lsn - before, self.journal.sync_seconds)
 
     def mark(self, time: int) -> None:
         """Append a mark if there is room for one; raises JournalFailed."""
@@ -134,17 +168,24 @@ class WriterCore:
     def stats(self, pending_bytes: int) -> WriterStats:
         """Figures for status."""
         full = self.journal.disk_full
-        return WriterStats(
-            self.blocks,
-            self.events,
-            pending_bytes,
-            self.journal.sync_seconds,
-            self.sync_seconds_average,
-            self.sync_seconds_max,
-            str(full) if full else "",
-            tuple(self.sync_times.counts),
-            self.sync_times.seconds,
+        return self.figures.stats(pending_bytes, str(full) if full else "")
+
+
+def reason(error: Exception) -> str:
+    """Return why writing failed, for the log."""
+    if isinstance(error, DiskFull):
+        return (
+            f"there is no space for the remaining events ({cause_of(error)}), and the broker is "
+            "stopping: they are lost; none of them was confirmed to a client. Free disk space or "
+            "raise the quota before the next start."
         )
+    if isinstance(error, JournalError):
+        return str(error)
+    # Writing may have failed in another process or thread, whose traceback nobody sees.
+    where = extract_tb(error.__traceback__)[-1]
+    return (
+        f"a bug of Daybook while writing the journal: {error!r} at {where.filename}:{where.lineno}"
+    )
 
 
 class InlineWriter:

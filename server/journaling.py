@@ -5,6 +5,7 @@ Fault model: errors of recovery are raised as JournalError or RecoveryError, wit
 Must never know what is decided about messages.
 """
 
+import asyncio
 import sys
 import time
 from collections.abc import Callable
@@ -16,8 +17,8 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
+from daybook.journal.commit_writer import CommitWriter
 from daybook.journal.journal import Journal
-from daybook.journal.process_writer import ProcessWriter
 from daybook.recovery.directory import DataDirectory, open_directory
 from daybook.server import logs
 from daybook.server.config import Config
@@ -84,7 +85,7 @@ class Progress:
 
 
 class Journaling:
-    """The data directory and the process that writes its journal.
+    """The data directory and the writer of its journal, which has a process.
 
     The writer is forked when the journal is open and before it is folded, so that it does not share
     the memory of the state.
@@ -94,7 +95,7 @@ class Journaling:
         """Open the directory of a configuration; raises JournalError and RecoveryError."""
         path = Path(config.broker.data_directory)
         begun = time.perf_counter()
-        self._writer: ProcessWriter | None = None
+        self._writer: CommitWriter | None = None
         progress = Progress()
         try:
             self.directory = open_directory(
@@ -127,13 +128,13 @@ class Journaling:
         )
 
     @property
-    def writer(self) -> ProcessWriter:
+    def writer(self) -> CommitWriter:
         """The writer; its callbacks are not set yet."""
         assert self._writer is not None
         return self._writer
 
     def _start_writer(self, journal: Journal) -> None:
-        self._writer = ProcessWriter(journal)
+        self._writer = CommitWriter(journal)
 
     def _close_writer(self) -> None:
         if self._writer is not None:
@@ -146,6 +147,25 @@ class Journaling:
     def __exit__(self, *_: object) -> None:
         self._close_writer()
         self.directory.close()
+
+
+def attach(writer: CommitWriter, loop: asyncio.AbstractEventLoop) -> None:
+    """Let an event loop call a writer when there is something to receive, to send or to see."""
+
+    def watch(wanted: bool) -> None:
+        if wanted:
+            loop.add_writer(writer.fileno(), writer.flush)
+        else:
+            loop.remove_writer(writer.fileno())
+
+    def wake() -> None:
+        # The loop may have ended meanwhile.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(writer.look)
+
+    writer.watch = watch
+    writer.set_wake(wake)
+    loop.add_reader(writer.fileno(), writer.receive)
 
 
 def look_at_lock(directory: DataDirectory) -> None:

@@ -53,7 +53,7 @@ from daybook.server.guard import Guard
 from daybook.server.hub import Hub
 from daybook.server.hub_options import hub_options
 from daybook.server.indexing import Indexing
-from daybook.server.journaling import Journaling, look_at_lock
+from daybook.server.journaling import Journaling, attach, look_at_lock
 from daybook.server.listeners import Acceptor
 from daybook.server.memory_limits import engine_options
 from daybook.server.notifying import READY, STOPPING, Notifier
@@ -266,14 +266,7 @@ class Service:
         writer.on_failure = self._failed
         writer.on_disk_full = self.disk.no_segment
         writer.on_disk_free = self.disk.has_segment
-        writer.watch = self._watch_writer
-        self._loop.add_reader(writer.fileno(), writer.receive)
-
-    def _watch_writer(self, wanted: bool) -> None:
-        if wanted:
-            self._loop.add_writer(self._writer.fileno(), self._writer.flush)
-        else:
-            self._loop.remove_writer(self._writer.fileno())
+        attach(writer, self._loop)
 
     def _schedule_turn(self) -> None:
         self._loop.call_soon(self.hub.turn)
@@ -530,6 +523,7 @@ class Service:
             "sync_ms_average": round(stats.sync_seconds_average * 1000, 3),
             "sync_ms_max": round(stats.sync_seconds_max * 1000, 3),
             "blocks_written": stats.blocks,
+            "blocks_written_near": stats.near_blocks,
             "disk_free_bytes": self.disk.free_bytes,
             **self.door.status(),
             **self.indexing.status(),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daybook.journal.batch import BatchLike
 from daybook.journal.errors import JournalFailed, NoJournal
 from daybook.journal.journal import Journal
 from daybook.journal.segment import segment_names
@@ -26,6 +27,15 @@ from tests.suites.journal_rows import (
 
 BLOCKS = 12
 
+Ways = tuple[bool, ...]
+FAR: Ways = (False,)
+WAYS = pytest.mark.parametrize(
+    "near",
+    [FAR, (True,), (True, False), (True, True, False)],
+    ids=["far", "near", "turns", "mixed"],
+)
+"""Which blocks are written near by."""
+
 
 def contents_of(first_lsn: int) -> list[tuple[tuple[int, int, int, int, int], bytes, bytes]]:
     """Three events; every few blocks one with a body over several sectors."""
@@ -43,23 +53,71 @@ def expected(last_lsn: int) -> list[Event]:
     return events
 
 
-def work(disk: FaultyDisk, durable: list[int]) -> None:
+class Copies:
+    """A journal of which two copies write in turn, as in two processes (ADR 41)."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self._near = journal.twin()
+
+    def append(self, batch: BatchLike, *, near: bool) -> int:
+        """Append a block by one of the copies, near by if there is room; return the durable LSN."""
+        if near and self._put(batch):
+            return self._near.durable_lsn
+        self._share()
+        self.journal.append(batch)
+        self._near.follow(self.journal.take_written())
+        return self.journal.durable_lsn
+
+    def _put(self, batch: BatchLike) -> bool:
+        block = self._near.prepare(batch)
+        if block is None:
+            return False
+        try:
+            self._near.put(block)
+        except OSError as error:
+            raise self._near.fail(error) from error
+        self._near.advance(block)
+        return True
+
+    def mark(self, time: int) -> None:
+        """Append a mark."""
+        self._share()
+        self.journal.mark(time)
+        self._near.follow(self.journal.take_written())
+
+    def _share(self) -> None:
+        if self._near.unshared_bytes:
+            self.journal.follow(self._near.take_written())
+
+    @property
+    def next_lsn(self) -> int:
+        """The LSN of the next event."""
+        return max(self.journal.next_lsn, self._near.next_lsn)
+
+    def close(self) -> None:
+        """Close both."""
+        self._near.close()
+        self.journal.close()
+
+
+def work(disk: FaultyDisk, durable: list[int], near: Ways = FAR) -> None:
     """Append blocks and marks; `durable` collects what was reported."""
-    journal = create(disk) if not segment_names(disk) else reopen(disk)
-    durable.append(journal.durable_lsn)
+    copies = Copies(create(disk) if not segment_names(disk) else reopen(disk))
+    durable.append(copies.journal.durable_lsn)
     for block in range(BLOCKS):
-        first_lsn = journal.next_lsn
-        journal.append(make_batch(first_lsn, contents_of(first_lsn)))
-        durable.append(journal.durable_lsn)
+        first_lsn = copies.next_lsn
+        batch = make_batch(first_lsn, contents_of(first_lsn))
+        durable.append(copies.append(batch, near=near[block % len(near)]))
         if block % 5 == 4:
-            journal.mark(block)
-    journal.close()
+            copies.mark(block)
+    copies.close()
 
 
-def calls_of_work() -> int:
+def calls_of_work(near: Ways) -> int:
     """How many changing calls `work` makes when nothing goes wrong."""
     disk = FaultyDisk(0)
-    work(disk, [])
+    work(disk, [], near)
     assert len(segment_names(disk)) >= 3
     return disk.calls
 
@@ -82,40 +140,43 @@ def check_after(disk: FaultyDisk, durable_lsn: int) -> int:
     return last_lsn
 
 
+@WAYS
 @pytest.mark.parametrize("seed", range(6))
-def test_the_power_goes_in_any_call(seed: int) -> None:
-    for call in range(1, calls_of_work() + 1):
+def test_the_power_goes_in_any_call(seed: int, near: Ways) -> None:
+    for call in range(1, calls_of_work(near) + 1):
         disk = FaultyDisk(seed * 1000 + call)
         disk.crash_after(call)
         durable = [0]
         with pytest.raises(PowerCut):
-            work(disk, durable)
+            work(disk, durable, near)
         disk = disk.crash()
         last_lsn = check_after(disk, durable[-1])
         # The journal goes on, and once more after a cut at rest.
-        work(disk, durable)
+        work(disk, durable, near)
         check_after(disk.crash(), last_lsn + 3 * BLOCKS)
 
 
+@WAYS
 @given(seed=st.integers(0, 2**32), cuts=st.lists(st.integers(1, 60), min_size=1, max_size=6))
-def test_the_power_goes_again_and_again(seed: int, cuts: list[int]) -> None:
+def test_the_power_goes_again_and_again(seed: int, cuts: list[int], near: Ways) -> None:
     disk = FaultyDisk(seed, faults=Faults(short_write=0.3))
     last_lsn = 0
     for cut in cuts:
         disk.crash_after(cut)
         durable = [last_lsn]
         with suppress(PowerCut):
-            work(disk, durable)
+            work(disk, durable, near)
         disk = disk.crash()
         last_lsn = check_after(disk, durable[-1])
 
 
+@WAYS
 @given(seed=st.integers(0, 2**32))
-def test_errors_of_the_disk_lose_nothing_that_was_durable(seed: int) -> None:
+def test_errors_of_the_disk_lose_nothing_that_was_durable(seed: int, near: Ways) -> None:
     disk = FaultyDisk(seed, faults=Faults(short_write=0.2, write_error=0.02, sync_error=0.02))
     durable = [0]
     with suppress(JournalFailed):
-        work(disk, durable)
+        work(disk, durable, near)
     disk.faults = Faults()
     check_after(disk.crash(), durable[-1])
 

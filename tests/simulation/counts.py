@@ -31,3 +31,11 @@ class HardCounts(msgspec.Struct):
     refused_starts: int = 0
     damaged_reads: int = 0
     restored: int = 0
+
+
+class WayCounts(msgspec.Struct):
+    """By which way blocks became durable (ADR 41)."""
+
+    near_blocks: int = 0
+    late_blocks: int = 0
+    near_failures: int = 0

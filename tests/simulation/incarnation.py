@@ -77,6 +77,8 @@ class Incarnation:
             schedule=self._schedule,
             authenticate=self._authenticate,
         )
+        self.writer.on_durable = self.hub.durable
+        self.writer.on_failure = self.hub.failed
         self.hub.chunks = ContentReader(disk, LAYOUT)
         self.ask(start_after(recovered, disk, "sim", options.lsns_reserved))
         self.ask(ChangeSettings(settings, journal_non_persistent))

@@ -25,7 +25,7 @@ from daybook.server.ports import HubOptions
 from tests.simulation.checkers import Judge
 from tests.simulation.clients import DEAD_LETTERS, MORE_QUEUES, QUEUES, Client
 from tests.simulation.clock import Clock
-from tests.simulation.counts import Counts
+from tests.simulation.counts import Counts, WayCounts
 from tests.simulation.disk import Faults, FaultyDisk, PowerCut
 from tests.simulation.faults import break_something
 from tests.simulation.hardships import Hardships
@@ -63,6 +63,8 @@ RESENDING_FROM = 1 << 20
 """Seeds below are older than ids of messages, and go on to mean what they meant."""
 HARDENED_FROM = 1 << 21
 """Seeds below are older than hardships, and more queues of one address."""
+NEAR_FROM = 1 << 22
+"""Seeds below are older than blocks that are written within `submit`."""
 
 
 def draw_device_block(seed: int) -> int:
@@ -82,6 +84,7 @@ class Simulation:
         self.clock = Clock()
         self.ledger = Ledger()
         self.counts = Counts()
+        self.ways = WayCounts()
         self.recent: deque[str] = deque(maxlen=60)
         self._trace = sha256()
         self._persist_counts = chance.random() < 0.85
@@ -191,6 +194,8 @@ class Simulation:
                 self._gave_up(self.life)
             else:
                 action()
+            if self.life is not None and self.life.stopped and self.life.hub.failure is None:
+                self._stopped_cleanly(self.life)
             if self.hardships is not None:
                 self.hardships.step()
             hangs = self.hardships is not None and self.hardships.indexer_hangs
@@ -271,6 +276,9 @@ class Simulation:
             make_writer=self.hooks.make_writer,
             note_live=self._note_live,
         )
+        if self.seed >= NEAR_FROM:
+            chance = random.Random(f"ways {self.seed} {self.counts.recoveries}")
+            self.life.writer.choose_ways(chance, self.ways, lambda: self.judge.look(self.disk))
 
     def _recover(self) -> Recovered:
         by = self.hooks.recover
@@ -432,8 +440,6 @@ class Simulation:
         if life.writer.news[0][0] == "free":
             self.counts.disk_freed += 1
         life.hear_news()
-        if life.stopped and life.hub.failure is None:
-            self._stopped_cleanly(life)
 
     def _gave_up(self, life: Incarnation) -> None:
         """The broker ends itself, some time after the journal failed."""

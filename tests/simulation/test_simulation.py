@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench.child import environment
-from tests.simulation.counts import Counts, HardCounts
+from tests.simulation.counts import Counts, HardCounts, WayCounts
 from tests.simulation.run import explain, main
-from tests.simulation.simulation import HARDENED_FROM, RESENDING_FROM, Simulation
+from tests.simulation.simulation import HARDENED_FROM, NEAR_FROM, RESENDING_FROM, Simulation
 
 ROOT = Path(__file__).parents[2]
 FRESH_RUNS = 24
@@ -100,6 +100,17 @@ def test_every_hardship_happens() -> None:
         for name in total:
             total[name] += getattr(hardships.counts, name)
     assert min(total.values()) > 0, total
+
+
+def test_blocks_become_durable_by_every_way() -> None:
+    """At once within a turn, late though begun there, and in vain."""
+    total = dict.fromkeys(WayCounts.__struct_fields__, 0)
+    for seed in range(NEAR_FROM, NEAR_FROM + 14):
+        ways = simulate(seed, 8_000).ways
+        for name in total:
+            total[name] += getattr(ways, name)
+    assert min(total.values()) > 0, total
+    assert min(total["near_blocks"], 5 * total["late_blocks"]) > 400, total
 
 
 def test_history_leaves() -> None:

@@ -84,9 +84,12 @@ def append_some(journal: Journal, blocks: int, count: int = 4) -> list[Event]:
     return appended
 
 
-def create(disk: Disk, segment_bytes: int = SEGMENT_BYTES) -> Journal:
+def create(disk: Disk, segment_bytes: int = SEGMENT_BYTES, device_block_bytes: int = 0) -> Journal:
     """A new journal of the test layout."""
-    return Journal.create(disk, LAYOUT, data_id=DATA_ID, segment_bytes=segment_bytes)
+    return Journal.create(
+        disk, LAYOUT, data_id=DATA_ID, segment_bytes=segment_bytes,
+        device_block_bytes=device_block_bytes,
+    )  # fmt: skip
 
 
 def reopen(disk: Disk, segment_bytes: int = SEGMENT_BYTES) -> Journal:
