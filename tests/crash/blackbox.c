@@ -8,7 +8,8 @@
  * it means nothing after a power cut.
  *
  * While the file BLACKBOX_FAULT exists, its name ending in "full" or "broken", room cannot be
- * reserved (ENOSPC), or writes and syncs fail (EIO); ending in "slow", a sync takes 200 ms.
+ * reserved (ENOSPC), or writes and syncs fail (EIO); ending in "slow", a sync takes 200 ms, ending in
+ * "stuck", as long as the file exists.
  *
  * With BLACKBOX_DEAF set syncs are not noted: the broker then lies to its clients, which the tests
  * must find out. */
@@ -27,10 +28,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* One record: this header, `length` bytes of data, for RENAME two names that end in NUL. */
+/* One record: this header with the process that made it, `length` bytes of data, for RENAME two names that end in NUL. */
 struct record {
     uint8_t kind;
-    uint8_t unused[7];
+    uint8_t unused[3];
+    uint32_t process;
     uint64_t inode;
     uint64_t offset;
     uint64_t length;
@@ -70,7 +72,7 @@ __attribute__((constructor)) static void begin(void) {
 }
 
 static void note(int kind, uint64_t inode, uint64_t offset, const void *data, size_t length) {
-    struct record head = {.kind = (uint8_t)kind, .inode = inode, .offset = offset, .length = length};
+    struct record head = {.kind = (uint8_t)kind, .process = (uint32_t)getpid(), .inode = inode, .offset = offset, .length = length};
     struct iovec parts[2] = {{&head, sizeof head}, {(void *)data, data ? length : 0}};
     pthread_mutex_lock(&turn);
     ssize_t want = (ssize_t)(sizeof head + parts[1].iov_len);
@@ -200,6 +202,9 @@ static void note_folder(int fd) {
         }                                                                             \
         if (fd >= 0 && fd < DESCRIPTORS && watched[fd] && has_fault("slow")) {        \
             usleep(200000);                                                           \
+        }                                                                             \
+        while (fd >= 0 && fd < DESCRIPTORS && watched[fd] && has_fault("stuck")) {    \
+            usleep(1000);                                                             \
         }                                                                             \
         int result = REAL(function)(fd);                                              \
         if (result == 0 && !deaf && fd >= 0 && fd < DESCRIPTORS) {                    \

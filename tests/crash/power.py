@@ -17,17 +17,18 @@ from typing import Final, NamedTuple
 SECTOR: Final = 512
 LOCK_FILE: Final = "lock.mdb"
 SOURCE: Final = Path(__file__).with_name("blackbox.c")
-_RECORD: Final = Struct("=B7xQQQ")
+_RECORD: Final = Struct("=B3xIQQQ")
 CREATE, WRITE, SYNC, SIZE, RENAME, REMOVE, SYNC_FOLDER, SYNCED_WRITE = range(1, 9)
 
 
 class Record(NamedTuple):
-    """One thing that happened to the folder."""
+    """One thing that happened to the folder, and in which process."""
 
     kind: int
     inode: int
     offset: int
     data: bytes
+    process: int
 
 
 def read_records(log: Path) -> Iterator[Record]:
@@ -35,13 +36,13 @@ def read_records(log: Path) -> Iterator[Record]:
     content = log.read_bytes() if log.exists() else b""
     position = 0
     while position + _RECORD.size <= len(content):
-        kind, inode, offset, length = _RECORD.unpack_from(content, position)
+        kind, process, inode, offset, length = _RECORD.unpack_from(content, position)
         position += _RECORD.size
         data = content[position : position + length]
         if len(data) < length:
             return
         position += length
-        yield Record(kind, inode, offset, data)
+        yield Record(kind, inode, offset, data, process)
 
 
 class PlatterFile:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.preload import NoCompiler, compile_library
-from daybook.journal.data_directory import DATA_ID, INDEX, JOURNAL, TABLES
+from daybook.journal.data_directory import DATA_ID, INDEX, JOURNAL, SEGMENT_SUFFIX, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.paging.judging import check_apart, judge
 from tests.crash.campaign import Campaign
@@ -20,6 +20,7 @@ from tests.crash.paged import PagedCampaign
 from tests.crash.power import (
     SOURCE,
     SYNCED_WRITE,
+    WRITE,
     Platter,
     read_records,
 )
@@ -39,6 +40,8 @@ class PowerCuts(Campaign):
         self.noted = directory.with_name("blackbox.log")
         self.chance = random.Random(seed + 1)
         self.seen: Counter[int] = Counter()
+        # In how many lives so many processes wrote segments.
+        self.processes: Counter[int] = Counter()
         self.broker.environment = {
             "LD_PRELOAD": str(library),
             "BLACKBOX_FOLDER": ":".join(str(folder) for folder in self.folders),
@@ -59,9 +62,15 @@ class PowerCuts(Campaign):
 
     def after_crash(self) -> None:
         """Give the broker folders with what the platter has."""
+        writes: set[tuple[int, int]] = set()
         for record in read_records(self.noted):
             self.seen[record.kind] += 1
             self.platter.play(record)
+            if record.kind == WRITE:
+                writes.add((record.inode, record.process))
+        names = self.platter.names.items()
+        segments = {inode for name, inode in names if name.endswith(SEGMENT_SUFFIX)}
+        self.processes[len({process for inode, process in writes if inode in segments})] += 1
         self.cut()
         self.platter.write()
         self.switch_on()
@@ -119,6 +128,8 @@ def test_nothing_receipted_is_lost(tmp_path: Path, kills: int, seed: int, librar
         for _ in range(kills):
             campaign.round()
         campaign.finish()
+    # Broker and writer write in turn (ADR 41); which of them does is up to the load.
+    assert campaign.processes[2] > 0, campaign.processes
 
 
 def test_nothing_receipted_is_lost_when_all_is_paged(

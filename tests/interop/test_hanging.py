@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.preload import NoCompiler, compile_library
+from daybook.journal.data_directory import JOURNAL
 from daybook.server.health import problems
+from tests.crash.power import SOURCE
 from tests.interop.test_index_damage import status
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
@@ -148,6 +151,101 @@ def test_a_writer_that_hangs_holds_up_neither_status_nor_the_stop(broker: Broker
     assert "are not durable, and were not confirmed to any client" in broker.log_text()
     broker.start()
     assert status(broker)["messages_ready"] == 0
+    assert broker.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The black box below a process, which also lets syncs hang."""
+    try:
+        return compile_library(SOURCE, tmp_path_factory.mktemp("blackbox"))
+    except NoCompiler as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def stuck(tmp_path: Path) -> Path:
+    """The file that lets every sync of the journal hang while it exists."""
+    return tmp_path / "stuck"
+
+
+@pytest.fixture
+def broker_on_a_bad_disk(tmp_path: Path, library: Path, stuck: Path) -> Iterator[BrokerProcess]:
+    environment = {
+        "LD_PRELOAD": str(library),
+        "BLACKBOX_FOLDER": str(tmp_path / "data" / JOURNAL),
+        "BLACKBOX_LOG": str(tmp_path / "blackbox.log"),
+        "BLACKBOX_FAULT": str(stuck),
+    }
+    data = tmp_path / "data"
+    with BrokerProcess(data, settings=SETTINGS, environment=environment) as process:
+        yield process.start()
+
+
+SMALL, LARGE = 100, 100_000
+"""Sizes of messages that are written by the broker's process, and by the writer's (ADR 41)."""
+
+
+def send_one(producer: Wire, size: int, receipt: str) -> None:
+    producer.send("SEND", bytes(size), destination="/queue/a", persistent="true", receipt=receipt)
+
+
+def let_a_sync_hang(broker: BrokerProcess, producer: Wire, size: int, stuck: Path) -> None:
+    """Send messages until all is by the way of this size, then one whose sync hangs."""
+    producer.connect()
+    before = status(broker)
+    for number in range(20):
+        send_one(producer, size, str(number))
+        assert producer.read().headers == {"receipt-id": str(number)}
+    near = status(broker)["blocks_written_near"] - before["blocks_written_near"]
+    assert near >= 10 if size == SMALL else near <= 10
+    stuck.touch()
+    send_one(producer, size, "late")
+    wait_for(
+        lambda: any("nothing becomes durable" in each.text for each in problems(status(broker))),
+        "a problem for `daybook health`",
+        every=0.2,
+    )
+    assert status(broker)["sync_ms_running"] > 1000
+    # Others are served meanwhile, as far as nothing needs the disk.
+    with Wire(broker.port) as another:
+        assert another.connect("9.9").command == "ERROR"
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_a_sync_that_hangs_for_a_while_loses_nothing(
+    broker_on_a_bad_disk: BrokerProcess, stuck: Path, size: int
+) -> None:
+    broker = broker_on_a_bad_disk
+    with Wire(broker.port) as producer:
+        let_a_sync_hang(broker, producer, size, stuck)
+        send_one(producer, size, "behind it")
+        stuck.unlink()
+        assert producer.read().headers == {"receipt-id": "late"}
+        assert producer.read().headers == {"receipt-id": "behind it"}
+        wait_for(lambda: "blocks become durable again" in broker.log_text(), "a word about it")
+        for number in range(20):
+            send_one(producer, SMALL, str(number))
+            assert producer.read().headers == {"receipt-id": str(number)}
+    assert broker.stop() == 0
+    broker.start()
+    assert status(broker)["messages_ready"] == 42
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_a_stop_does_not_wait_for_a_sync_that_hangs(
+    broker_on_a_bad_disk: BrokerProcess, stuck: Path, size: int
+) -> None:
+    broker = broker_on_a_bad_disk
+    with Wire(broker.port) as producer:
+        let_a_sync_hang(broker, producer, size, stuck)
+        begun = time.monotonic()
+        assert broker.stop() == 1
+        assert time.monotonic() - begun < STOP_SECONDS
+    assert "are not durable, and were not confirmed to any client" in broker.log_text()
+    stuck.unlink()
+    broker.start()
+    assert status(broker)["messages_ready"] >= 20
     assert broker.stop() == 0
 
 
