@@ -43,6 +43,7 @@ Modules:
 - `leading_rows`: The first columns of many blocks: decompresses only the needed parts, all in one
   call.
 - `lifeline`: Makes a child process end with its parent.
+- `links`: How many names an open file has, asked for without its times.
 - `lock`: The lock of a data directory: one broker at a time.
 - `near_writer`: Writes blocks in the broker's own process: a thread writes and syncs, its owner
   waits a moment.

@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 from typing import Final, Protocol
 
+from daybook.journal.links import link_count
 from daybook.journal.spares import open_descriptor
 
 
@@ -131,7 +132,7 @@ class RealFile:
 
     def links(self) -> int:
         """Return how many names the file has; 0 after it was deleted."""
-        return os.fstat(self._descriptor).st_nlink
+        return link_count(self._descriptor)
 
     def close(self) -> None:
         """Close the descriptor."""
