@@ -1,6 +1,7 @@
 """What the processes of a broker take in memory, as the kernel counts it."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.running import Running
@@ -24,7 +25,7 @@ class Memory:
         for folder in self._running.processes():
             match = re.search(r"VmHWM:\s+(\d+)", _read(folder / "status"))
             if match is not None:
-                found[_name(folder, found)] = int(match[1]) // 1024
+                found[process_name(folder, found)] = int(match[1]) // 1024
         return found
 
     def now(self) -> dict[str, int]:
@@ -33,7 +34,7 @@ class Memory:
         for folder in self._running.processes():
             match = re.search(r"^Pss:\s+(\d+)", _read(folder / "smaps_rollup"), re.MULTILINE)
             if match is not None:
-                found[_name(folder, found)] = int(match[1]) // 1024
+                found[process_name(folder, found)] = int(match[1]) // 1024
         return found
 
     def together(self, what: str) -> int:
@@ -43,7 +44,7 @@ class Memory:
         return sum(int(match[1]) for match in matches if match is not None) // 1024
 
 
-def _name(folder: Path, before: dict[str, int]) -> str:
+def process_name(folder: Path, before: Mapping[str, object]) -> str:
     """What a process is; the broker comes first, because it started the others."""
     is_indexer = "daybook.paging.indexer" in _read(folder / "cmdline")
     return "indexer" if is_indexer else ("writer" if "broker" in before else "broker")

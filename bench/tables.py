@@ -43,10 +43,11 @@ def _print_tables(console: Console, summaries: Sequence[Summary], busy: int, nic
     console.print(_cpu_table(summaries))
 
 
-def _table(names: Sequence[str]) -> Table:
+def markdown_table(names: Sequence[str], left: int = 1) -> Table:
+    """Return a table with these columns; the first `left` have text, the others figures."""
     table = Table(box=box.MARKDOWN)
     for place, name in enumerate(names):
-        table.add_column(name, justify="left" if place < 2 else "right", no_wrap=True)
+        table.add_column(name, justify="left" if place < left else "right", no_wrap=True)
     return table
 
 
@@ -68,7 +69,7 @@ def _ratio(value: float | None) -> str:
 
 def _rate_table(summaries: Sequence[Summary]) -> Table:
     names, cells = _compared(summaries)
-    table = _table(("mode", "target", "msg/s", "min - max", *names, "others"))
+    table = markdown_table(("mode", "target", "msg/s", "min - max", *names, "others"), left=2)
     for one, compared in zip(summaries, cells, strict=True):
         table.add_row(
             one.mode,
@@ -83,7 +84,9 @@ def _rate_table(summaries: Sequence[Summary]) -> Table:
 
 def _trip_table(summaries: Sequence[Summary]) -> Table:
     names, cells = _compared(summaries)
-    table = _table(("mode", "target", "p50 ms", "min - max", "p99 ms", *names, "others"))
+    table = markdown_table(
+        ("mode", "target", "p50 ms", "min - max", "p99 ms", *names, "others"), left=2
+    )
     for one, compared in zip(summaries, cells, strict=True):
         table.add_row(
             one.mode,
@@ -100,7 +103,7 @@ def _trip_table(summaries: Sequence[Summary]) -> Table:
 def _cpu_table(summaries: Sequence[Summary]) -> Table:
     """Show processor time for each message, and who else had the cores."""
     cpu = ("broker us", "producer us", "consumer us")
-    table = _table(("mode", "target", *cpu, "neighbours", "others"))
+    table = markdown_table(("mode", "target", *cpu, "neighbours", "others"), left=2)
     for one in summaries:
         table.add_row(
             one.mode,

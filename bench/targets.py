@@ -3,6 +3,7 @@
 import importlib.util
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -41,14 +42,21 @@ class DaybookTarget:
 
     note = ""
 
-    def __init__(self, name: str, settings: tuple[str, ...], python: str | None) -> None:
-        """Prepare `daybook serve` with `--set` for each of `settings`.
+    def __init__(
+        self,
+        name: str,
+        settings: tuple[str, ...],
+        python: str | None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare `daybook serve` with `--set` for each of `settings`, and in this environment.
 
         With `python`, the interpreter of an environment in which a wheel is installed, the
         installed packages are measured instead of the checkout.
         """
         self.name = name
         self._settings = settings
+        self._environment = dict(environment or {})
         # A broker starts in a folder of its own, where a relative path would lead elsewhere.
         found = shutil.which(python) if python is not None else None
         self._python = str(Path(found).absolute()) if found is not None else python
@@ -80,7 +88,7 @@ class DaybookTarget:
             command += ["--set", setting]
         # An installed wheel must not find the checkout; the working directory is elsewhere too.
         environment = {} if self._python is not None else {"PYTHONPATH": str(_ROOT / "src")}
-        running = Running(self.name, [command], directory, environment)
+        running = Running(self.name, [command], directory, environment | self._environment)
         running.wait_until_ready(Endpoint(port, "guest", "guest", "/", "credit"), b"ready")
         return running
 
