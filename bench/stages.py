@@ -231,7 +231,7 @@ def calls_of(notes: Sequence[Note], messages: int) -> list[Call]:
     return found
 
 
-class _Usage(NamedTuple):
+class Usage(NamedTuple):
     """What a process has used: nanoseconds on a core, waiting for one, and context switches."""
 
     running: int
@@ -239,7 +239,7 @@ class _Usage(NamedTuple):
     switches: int
 
 
-def _usage(folder: Path) -> _Usage:
+def _usage(folder: Path) -> Usage:
     running = waiting = switches = 0
     for task in (folder / "task").iterdir():
         with contextlib.suppress(OSError):  # A thread may end meanwhile.
@@ -247,17 +247,19 @@ def _usage(folder: Path) -> _Usage:
             lines = (task / "status").read_text().splitlines()
             running, waiting = running + on_core, waiting + for_core
             switches += sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
-    return _Usage(running, waiting, switches)
+    return Usage(running, waiting, switches)
 
 
-def _usages(running: Running) -> dict[str, _Usage]:
-    found: dict[str, _Usage] = {}
+def usages(running: Running) -> dict[str, Usage]:
+    """Return what each process of a broker has used so far."""
+    found: dict[str, Usage] = {}
     for folder in running.processes():
         found[process_name(folder, found)] = _usage(folder)
     return found
 
 
-def _shares(before: dict[str, _Usage], after: dict[str, _Usage], messages: int) -> list[Share]:
+def shares(before: dict[str, Usage], after: dict[str, Usage], messages: int) -> list[Share]:
+    """Return what each process has used between two moments, for each message."""
     return [
         Share(
             name,
@@ -283,9 +285,9 @@ def measure_stages(
     running = DaybookTarget("daybook", (), python, probes).start(directory)
     try:
         measure("pipe", running, "warm-up", msgspec.structs.replace(plan, messages=5000))
-        before, begun = _usages(running), time.monotonic_ns()
+        before, begun = usages(running), time.monotonic_ns()
         found = measure(mode, running, "bench", plan)
-        after = _usages(running)
+        after = usages(running)
     finally:
         running.stop()
     notes = read_notes(log, begun)
@@ -295,7 +297,7 @@ def measure_stages(
         round(found.rate, 1),
         round(found.p50_us, 1),
         ways_of(notes, plan.body_bytes) if mode == "roundtrip" else [],
-        _shares(before, after, found.messages),
+        shares(before, after, found.messages),
         calls_of(notes, found.messages),
     )
 
