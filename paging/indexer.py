@@ -1,10 +1,11 @@
 """The indexer: a process that follows the durable journal and updates the index (ADR 8).
 
 Run by `paging.process` with the words FD DATA BROKER, the last of which is the broker's process id.
-Data flow: blocks are read ahead as they appear; what the broker reports as durable is folded in
-batches, each with one commit; every commit is reported. Fault model: it may be killed at any moment
-(a commit is complete or absent), the disk may be full (it reports that and tries again), tables and
-journal may be damaged (it reports which and ends). It ends when the broker does.
+Data flow: the broker asks for commits, and decides when (`server.pacing`): what it reports as
+durable is read, folded in batches, each with one commit, and every commit is reported. Between
+requests it sleeps. Fault model: it may be killed at any moment (a commit is complete or absent),
+the disk may be full (it reports that and tries again), tables and journal may be damaged (it
+reports which and ends). It ends when the broker does.
 """
 
 import contextlib
@@ -13,7 +14,6 @@ import resource
 import socket
 import sys
 import time
-from collections import deque
 from pathlib import Path
 from typing import Final
 
@@ -31,10 +31,8 @@ from daybook.paging.messages import Damaged, Durable, Ended, Indexed, Line, Trou
 from daybook.paging.ownership import owning_index
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
 
-COMMIT_SECONDS: Final = 1.0
-"""How long an event waits for its commit when nothing is urgent."""
-COMMIT_BYTES: Final = 16 * 1024 * 1024
-"""Stored bytes that are worth a commit of their own."""
+LOOK_SECONDS: Final = 0.05
+"""The pause before a durable block that cannot be read yet is read again."""
 RETRY_SECONDS: Final = 1.0
 MAPPED_BYTES_MAX: Final = 64 * 1024 * 1024
 """How many bytes of files may be mapped into the process before the tables are reopened: until
@@ -44,22 +42,23 @@ NICENESS: Final = 5
 
 
 class Indexer:
-    """One run of the process: which blocks were read, what is durable, and what was requested."""
+    """One run of the process: which blocks were read, and what was requested."""
 
     def __init__(self, line: Line, index: Index) -> None:
         self._line: Final = line
         self._index: Final = index
-        self._blocks: Final[deque[Block]] = deque()
+        self._blocks: list[Block] = []
         self._bytes = 0
         self._durable_lsn = index.lsn
-        self._urgent = False
         self._digest = False
-        self._due = 0.0
+        # When the reading of the current batch began.
+        self._begun = 0.0
 
     def run(self, disk: RealDisk) -> None:
         """Follow the journal until the broker closes the connection. Raises Ended and what reading
         raises."""
         self._tell()
+        self._await_request(self._index.lsn + 1)
         blocks = read_blocks(disk, LAYOUT, from_lsn=self._index.lsn + 1, follow=self._wait)
         for block in blocks:
             if block.last_lsn <= self._index.lsn:
@@ -69,60 +68,48 @@ class Indexer:
                     f"the index ends with event {self._index.lsn}, but the journal continues with "
                     f"{block.first_lsn}"
                 )
-            if not self._blocks:
-                self._due = time.monotonic() + COMMIT_SECONDS
+            if block.last_lsn > self._durable_lsn:
+                # It was written meanwhile. It waits for the request after those before it.
+                self._commit()
+                self._await_request(block.last_lsn)
             self._blocks.append(block)
             self._bytes += block.header.block_bytes
-            if self._bytes >= COMMIT_BYTES:
-                self._listen(0.0)
+            if block.last_lsn >= self._durable_lsn or self._bytes >= BATCH_BYTES:
                 self._commit()
+            if block.last_lsn >= self._durable_lsn:
+                self._await_request(block.last_lsn + 1)
+
+    def _await_request(self, lsn: int) -> None:
+        """Sleep until a commit up to an LSN or a later one is requested."""
+        while self._durable_lsn < lsn:
+            if self._digest and self._durable_lsn <= self._index.lsn:
+                self._tell()
+            self._listen(None)
+        self._begun = time.monotonic()
 
     def _wait(self) -> bool:
-        """At the end of the readable journal: commit what is due, and wait for messages."""
-        if self._is_due():
-            self._commit()
-            self._listen(0.0)
-        else:
-            left = self._due - time.monotonic() if self._blocks else COMMIT_SECONDS
-            self._listen(min(max(left, 0.001), COMMIT_SECONDS))
+        """At the end of the readable journal, before everything durable was read: wait."""
+        self._commit()
+        self._listen(LOOK_SECONDS)
         return True
 
-    def _is_due(self) -> bool:
-        if self._digest and self._durable_lsn == self._index.lsn:
-            return True
-        if not self._blocks or self._blocks[0].last_lsn > self._durable_lsn:
-            return False
-        return self._urgent or self._digest or time.monotonic() >= self._due
-
-    def _listen(self, seconds: float) -> None:
+    def _listen(self, seconds: float | None) -> None:
         for message in self._line.hear(seconds):
             assert isinstance(message, Durable)
             self._durable_lsn = max(self._durable_lsn, message.lsn)
-            self._urgent = self._urgent or message.urgent
             self._digest = self._digest or message.digest
 
     def _commit(self) -> None:
-        """Fold what is durable, a batch at a time, and report each commit."""
-        while self._blocks and self._blocks[0].last_lsn <= self._durable_lsn:
-            batch: list[Block] = []
-            size = 0
-            while (
-                self._blocks
-                and self._blocks[0].last_lsn <= self._durable_lsn
-                and size < BATCH_BYTES
-            ):
-                block = self._blocks.popleft()
-                batch.append(block)
-                size += block.header.block_bytes
-            self._bytes -= size
-            self._advance(batch)
-            self._tell()
-            if mapped_bytes() > MAPPED_BYTES_MAX:
-                self._index.close()
-        self._urgent = False
-        self._due = time.monotonic() + COMMIT_SECONDS
-        if self._digest and self._durable_lsn <= self._index.lsn:
-            self._tell()
+        """Fold what was read, and report the commit."""
+        self._listen(0.0)
+        if not self._blocks:
+            return
+        batch, self._blocks, self._bytes = self._blocks, [], 0
+        self._advance(batch)
+        self._tell(time.monotonic() - self._begun)
+        self._begun = time.monotonic()
+        if mapped_bytes() > MAPPED_BYTES_MAX:
+            self._index.close()
 
     def _advance(self, batch: list[Block]) -> None:
         """Commit a batch; retry as long as the disk has no room for it."""
@@ -134,7 +121,7 @@ class Indexer:
                 self._line.say(Trouble(str(trouble)))
                 self._listen(RETRY_SECONDS)
 
-    def _tell(self) -> None:
+    def _tell(self, commit_seconds: float = 0.0) -> None:
         digest = ""
         seconds = 0.0
         if self._digest and self._index.lsn >= self._durable_lsn:
@@ -145,7 +132,7 @@ class Indexer:
         used = resource.getrusage(resource.RUSAGE_SELF)
         size = (self._index.path / TABLES).stat().st_size
         processor = used.ru_utime + used.ru_stime
-        self._line.say(Indexed(self._index.lsn, digest, processor, size, seconds))
+        self._line.say(Indexed(self._index.lsn, digest, processor, size, seconds, commit_seconds))
 
 
 def mapped_bytes() -> int:
@@ -154,13 +141,22 @@ def mapped_bytes() -> int:
     return shared * resource.getpagesize()
 
 
+def yield_to_others() -> None:
+    """Let the broker and its writer have the cores first; where that is not permitted, do not."""
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
+    with contextlib.suppress(OSError):
+        # A process of this class does not take the core from another when it wakes up.
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
 def main(arguments: list[str]) -> int:
     """Run the process; return its exit code."""
     descriptor, data, broker = int(arguments[0]), Path(arguments[1]), int(arguments[2])
     line = Line(socket.socket(fileno=descriptor))
     if not end_with(broker):
         return 0
-    os.nice(NICENESS)
+    yield_to_others()
     try:
         with owning_index(data, lambda text: line.say(Trouble(text))):
             index = _open(line, data)

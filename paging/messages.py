@@ -16,11 +16,10 @@ _READ_BYTES: Final = 64 * 1024
 
 
 class Durable(msgspec.Struct, tag="durable", array_like=True):
-    """Broker: everything up to `lsn` is durable. `urgent`: commit now; `digest`: also report the
+    """Broker: everything up to `lsn` is durable, and to be committed now. `digest`: also report the
     digest."""
 
     lsn: int
-    urgent: bool = False
     digest: bool = False
 
 
@@ -28,7 +27,8 @@ class Indexed(msgspec.Struct, tag="indexed", array_like=True):
     """Indexer: the tables are the state at `lsn`. `digest` if it was asked for, else empty.
 
     `processor_seconds` is the processor time of the process since its start, `map_bytes` the size
-    of the tables, `digest_seconds` how long the digest took, while nothing was indexed.
+    of the tables, `digest_seconds` how long the digest took, while nothing was indexed, and
+    `seconds` how long the commit took by the clock.
     """
 
     lsn: int
@@ -36,6 +36,7 @@ class Indexed(msgspec.Struct, tag="indexed", array_like=True):
     processor_seconds: float = 0.0
     map_bytes: int = 0
     digest_seconds: float = 0.0
+    seconds: float = 0.0
 
 
 class Trouble(msgspec.Struct, tag="trouble", array_like=True):
@@ -101,7 +102,6 @@ class Line:
         if waiting is not None:
             message = Durable(
                 max(waiting.lsn, message.lsn),
-                waiting.urgent or message.urgent,
                 waiting.digest or message.digest,
             )
         self._next = message

@@ -70,9 +70,10 @@ class IndexerProcess:
         """Descriptor that becomes readable when the indexer sends something, or ends."""
         return self._line.fileno()
 
-    def tell(self, lsn: int, *, urgent: bool = False, digest: bool = False) -> None:
-        """Send what is durable, now or when it reads again. Raises Ended, see `fate`."""
-        self._line.offer(Durable(lsn, urgent, digest))
+    def tell(self, lsn: int, *, digest: bool = False) -> None:
+        """Request a commit up to a durable LSN, now or when it reads again. Raises Ended, see
+        `fate`."""
+        self._line.offer(Durable(lsn, digest))
 
     def flush(self) -> None:
         """Send what it had no room for. Raises Ended, see `fate`."""
@@ -104,7 +105,7 @@ class IndexerProcess:
             raise fate or IndexerFailed(text, index=False) from ended
 
     def _catch_up(self, lsn: int, progress: Callable[[int, int], None] | None) -> None:
-        self.tell(lsn, urgent=True)
+        self.tell(lsn)
         silent_seconds = 0.0
         while True:
             heard = self.hear(STEP_SECONDS)

@@ -50,6 +50,8 @@ Modules:
 - `option`: A row of the tables of configuration keys, and the error for an unknown key.
 - `options`: The tables of configuration keys: section, name, type, default, and meaning of each.
 - `outbox`: The outbox: output waits here until the events that it reports are durable (promise P1).
+- `pacing`: When the index is to advance: rarely while nothing waits for it, at once when something
+  does.
 - `peer`: A peer: one connection, its session, its transport, and the bytes between them.
 - `ports`: The hub's options and notices.
 - `refusals`: Records refused logins in the journal, with a limit on their number and content.

@@ -1,7 +1,7 @@
 """Keeps an indexer running beside the broker, and reports its progress to the hub (ADR 8).
 
-Ten times a second the indexer gets the durable LSN; after its commits entries can leave memory.
-Nothing here waits for it. Fault model: the indexer may
+The indexer sleeps until a commit is requested, which is when one is due (`server.pacing`); after
+its commits entries can leave memory. Nothing here waits for it. Fault model: the indexer may
 
 - die: another is started, after growing delays until one makes progress;
 - hang, because it is stopped or its disk does not answer: that is logged once, and after a while it
@@ -34,6 +34,7 @@ from daybook.paging.tables import (
 from daybook.recovery.last_words import distrust, trust
 from daybook.server import logs
 from daybook.server.hub import Hub
+from daybook.server.pacing import EARLY_BYTES, Pace
 
 RESTART_US: Final = 1_000_000
 RESTART_MAX_US: Final = 60_000_000
@@ -45,8 +46,6 @@ STEP_US_MAX: Final = 1_000_000
 """The most that one tick adds to a silence: while the event loop hangs, no answer can be read."""
 DIGEST_REST: Final = 100
 """The pause after a digest, as a multiple of its duration: digests take at most 1 % of the time."""
-URGENT_BYTES: Final = 4 * 1024 * 1024
-"""From this many unindexed bytes in memory on, a commit is requested at once."""
 
 log = logs.logger("indexing")
 
@@ -104,6 +103,7 @@ class Indexing:
         self._damage = ""
         self._told_lsn = -1
         self._told: Final[deque[tuple[int, int]]] = deque()
+        self._pace: Final = Pace()
         self._is_asked = False
         self._digest_lsn = -1
         self._next_digest = 0
@@ -127,7 +127,9 @@ class Indexing:
     # ---- called by the service
 
     def tick(self, now: int) -> None:
-        """Send the durable LSN, and start an indexer if there is none; ten times a second."""
+        """Request a commit if one is due, and start an indexer if there is none; ten times a
+        second.
+        """
         if self._trust_at == 0:
             self._trust_at = now + TRUSTED_US
         elif 0 < self._trust_at <= now:
@@ -146,11 +148,23 @@ class Indexing:
             return
         durable = self._hub.outbox.durable_lsn
         wants_digest = self._wants_digest(now, durable)
-        is_pressing = self._hub.unindexed_bytes > URGENT_BYTES
-        if durable == self._told_lsn and not wants_digest:
+        is_due = durable > max(self._told_lsn, self._last.lsn) and self._is_due(now)
+        if is_due or wants_digest:
+            self._tell(now, durable, wants_digest)
+        else:
             self._flush()
-            return
-        self._tell(now, durable, is_pressing, wants_digest)
+
+    def _is_due(self, now: int) -> bool:
+        """Return whether the events since the last request are worth a commit."""
+        hub = self._hub
+        size = hub.unindexed.journaled - self._told[-1][1] if self._told else hub.unindexed_bytes
+        # That an address pages is found by a walk over all, which only much to index is worth.
+        return self._pace.is_due(
+            now, size, hub.options.max_unindexed_bytes,
+            is_awaited=size > EARLY_BYTES and any(
+                address.paging for address in hub.broker.state.addresses.values()
+            ),
+        )  # fmt: skip
 
     def _flush(self) -> None:
         assert self._process is not None
@@ -218,8 +232,9 @@ class Indexing:
         # The event of the checkpoint itself does not count as new.
         return durable > self._digest_lsn
 
-    def _tell(self, now: int, durable: int, is_pressing: bool, wants_digest: bool) -> None:
+    def _tell(self, now: int, durable: int, wants_digest: bool) -> None:
         assert self._process is not None
+        self._pace.requested()
         if durable != self._told_lsn:
             self._told.append((durable, self._hub.unindexed.journaled))
             self._told_lsn = durable
@@ -227,7 +242,7 @@ class Indexing:
             self._is_asked = True
             self._next_digest = now + self.checkpoint_us
         try:
-            self._process.tell(durable, urgent=is_pressing, digest=wants_digest)
+            self._process.tell(durable, digest=wants_digest)
         except Ended:
             self._hang_up()
 
@@ -237,7 +252,7 @@ class Indexing:
         if self._process is None or self._trouble or self._last.lsn >= durable:
             return True
         if self._told_lsn != durable:
-            self._tell(0, durable, True, False)
+            self._tell(0, durable, False)
         return False
 
     @property
@@ -289,6 +304,7 @@ class Indexing:
 
     def _indexed(self, message: Indexed) -> None:
         self._last = message
+        self._pace.committed(self._ticked, message.seconds)
         gets_on = message.lsn > self._begun_lsn
         if gets_on:
             # Reset only now: an indexer that always ends earlier must not be restarted without a

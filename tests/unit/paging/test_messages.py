@@ -8,7 +8,7 @@ import pytest
 from daybook.paging.messages import Damaged, Durable, Ended, Indexed, Line, Said, Trouble
 
 EVERYTHING: list[Said] = [
-    Durable(7, urgent=True),
+    Durable(7, digest=True),
     Indexed(9, "ab", 1.5, 4096),
     Trouble("no room"),
     Damaged("a page", index=True),
@@ -34,9 +34,9 @@ def test_what_has_no_room_waits_and_only_the_newest_does(
 ) -> None:
     ours, theirs = Line(ends[0]), Line(ends[1])
     for lsn in range(1, 10_000):
-        ours.offer(Durable(lsn, urgent=lsn == 9_000))
+        ours.offer(Durable(lsn, digest=lsn == 9_000))
     heard: list[Said] = []
-    while not heard or heard[-1] != Durable(9_999, urgent=True):
+    while not heard or heard[-1] != Durable(9_999, digest=True):
         heard += theirs.hear(1.0)
         ours.flush()
     lsns = [message.lsn for message in heard if isinstance(message, Durable)]

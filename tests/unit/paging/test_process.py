@@ -14,6 +14,7 @@ from daybook.engine.state import State
 from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
 from daybook.paging import process
+from daybook.paging.indexer import yield_to_others
 from daybook.paging.layout import LAYOUT
 from daybook.paging.messages import Ended, Indexed
 from daybook.paging.process import IndexerFailed, IndexerProcess, IndexerStuck
@@ -89,8 +90,40 @@ def test_it_indexes_nothing_that_is_not_durable(writer: Writer, indexer: Indexer
     writer.send(5)
     safe = writer.broker.lsn
     writer.send(5)
-    indexer.tell(safe, urgent=True)
+    indexer.tell(safe)
     assert until(indexer, safe).lsn == safe
+
+
+def test_it_sleeps_until_a_commit_is_requested(writer: Writer, indexer: IndexerProcess) -> None:
+    writer.send(5)
+    indexer.catch_up(writer.broker.lsn, None)
+    writer.send(5)
+    before = _times_woken(indexer.pid)
+    assert indexer.hear(1.5) == []
+    assert _times_woken(indexer.pid) == before
+
+
+def _times_woken(pid: int) -> int:
+    """How often a process gave up its core by itself, once it sleeps."""
+    status = Path(f"/proc/{pid}/status")
+    wait_for(lambda: "State:\tS" in status.read_text(), "the indexer to sleep")
+    (line,) = [each for each in status.read_text().splitlines() if each.startswith("voluntary")]
+    return int(line.split()[1])
+
+
+def test_it_takes_no_core_from_the_broker_by_waking_up(indexer: IndexerProcess) -> None:
+    until(indexer, 0)
+    assert os.sched_getscheduler(indexer.pid) == os.SCHED_BATCH
+    assert os.getpriority(os.PRIO_PROCESS, indexer.pid) > os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def test_it_works_where_no_scheduling_class_is_permitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "nice", refuse)
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    yield_to_others()
 
 
 def test_it_tells_the_digest_when_asked(writer: Writer, indexer: IndexerProcess) -> None:
@@ -149,7 +182,7 @@ def test_one_that_is_stopped_holds_up_nobody(writer: Writer, indexer: IndexerPro
     os.kill(indexer.pid, signal.SIGSTOP)
     writer.send(5)
     for lsn in range(1, 5000):
-        indexer.tell(min(lsn, writer.broker.lsn), urgent=lsn == 1)
+        indexer.tell(min(lsn, writer.broker.lsn))
     assert indexer.hear() == []
     assert indexer.fate() is None
     os.kill(indexer.pid, signal.SIGCONT)
@@ -178,7 +211,7 @@ def test_two_never_write_one_index(tmp_path: Path, writer: Writer, indexer: Inde
     until(indexer, 0)
     second = IndexerProcess(tmp_path / "data")
     writer.send(5)
-    indexer.tell(writer.broker.lsn, urgent=True)
+    indexer.tell(writer.broker.lsn)
     until(indexer, writer.broker.lsn)
     assert second.hear(0.2) == []
     indexer.close()

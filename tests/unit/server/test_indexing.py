@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -11,7 +12,8 @@ from daybook.paging.messages import Ended, Indexed, Trouble
 from daybook.paging.process import IndexerFailed
 from daybook.recovery.last_words import last_words
 from daybook.server import indexing
-from daybook.server.indexing import RESTART_US, SILENT_US, TRUSTED_US, URGENT_BYTES, Indexing
+from daybook.server.indexing import RESTART_US, SILENT_US, TRUSTED_US, Indexing
+from daybook.server.pacing import EARLY_BYTES, PERIOD_US
 
 SECOND = 1_000_000
 
@@ -22,7 +24,7 @@ class FakeProcess:
     made: ClassVar[list["FakeProcess"]] = []
 
     def __init__(self, data: Path) -> None:
-        self.told: list[tuple[int, bool, bool]] = []
+        self.told: list[tuple[int, bool]] = []
         self.words: list[Any] = []
         self.closed = False
         self.killed = False
@@ -33,8 +35,8 @@ class FakeProcess:
     def fileno(self) -> int:
         return 99
 
-    def tell(self, lsn: int, *, urgent: bool = False, digest: bool = False) -> None:
-        self.told.append((lsn, urgent, digest))
+    def tell(self, lsn: int, *, digest: bool = False) -> None:
+        self.told.append((lsn, digest))
 
     def hear(self) -> list[Any]:
         words, self.words = self.words, []
@@ -67,16 +69,25 @@ class FakeHub:
         self.broker = self
         self.durable_lsn = 0
         self.lsn = 0
-        self.unindexed_bytes = 0
         self.unindexed = self
         self.journaled = 0
+        self.indexed_bytes = 0
+        self.options = self
+        self.max_unindexed_bytes = 8 * EARLY_BYTES
+        self.state = self
+        self.addresses: dict[int, Any] = {}
         self.failure = None
         self.stopping = False
         self.indexed_calls: list[tuple[int, int | None]] = []
         self.requests: list[Any] = []
 
+    @property
+    def unindexed_bytes(self) -> int:
+        return self.journaled - self.indexed_bytes
+
     def indexed(self, lsn: int, indexed_bytes: int | None) -> None:
         self.indexed_calls.append((lsn, indexed_bytes))
+        self.indexed_bytes = indexed_bytes or self.indexed_bytes
 
     def request(self, command: Any) -> None:
         self.requests.append(command)
@@ -170,21 +181,51 @@ def test_news_is_told_once(scene: Scene) -> None:
     scene.hub.durable_lsn = 5
     scene.indexing.tick(SECOND)
     scene.indexing.tick(SECOND + 1)
-    assert scene.process.told == [(5, False, True)]
+    assert scene.process.told == [(5, True)]
 
 
-def test_much_in_memory_is_urgent(scene: Scene) -> None:
+def test_news_waits_for_the_period_and_an_idle_broker_says_nothing(scene: Scene) -> None:
+    scene.indexing.checkpoint_us = 0
+    scene.wait(5)
+    assert scene.process.told == []
     scene.hub.durable_lsn = 5
-    scene.hub.unindexed_bytes = URGENT_BYTES + 1
-    scene.indexing.tick(SECOND)
-    assert scene.process.told[0][:2] == (5, True)
+    scene.wait(PERIOD_US / SECOND)
+    assert scene.process.told == []
+    scene.wait(0.1)
+    assert scene.process.told == [(5, False)]
+    scene.say(Indexed(5))
+    scene.wait(60)
+    assert scene.process.told == [(5, False)]
+
+
+def test_what_an_address_that_pages_waits_for_is_committed_at_once(scene: Scene) -> None:
+    scene.indexing.checkpoint_us = 0
+    scene.say(Indexed(0, seconds=0.25))
+    scene.hub.durable_lsn, scene.hub.journaled = 5, EARLY_BYTES + 1
+    scene.hub.addresses[1] = SimpleNamespace(paging=False)
+    scene.wait(3)
+    assert scene.process.told == []
+    scene.hub.addresses[1].paging = True
+    scene.wait(0.1)
+    assert scene.process.told == [(5, False)]
+
+
+def test_only_what_no_commit_was_asked_for_counts(scene: Scene) -> None:
+    """A commit that is under way is not asked for again and again."""
+    scene.indexing.checkpoint_us = 0
+    scene.hub.durable_lsn, scene.hub.journaled = 5, 4 * EARLY_BYTES + 1
+    scene.wait(0.1)
+    assert scene.process.told == [(5, False)]
+    scene.hub.durable_lsn, scene.hub.journaled = 6, scene.hub.journaled + 100
+    scene.wait(0.5)
+    assert scene.process.told == [(5, False)]
 
 
 def test_a_commit_lets_the_hub_page_out(scene: Scene) -> None:
     scene.hub.durable_lsn, scene.hub.journaled = 5, 700
     scene.indexing.tick(SECOND)
     scene.hub.durable_lsn, scene.hub.journaled = 9, 900
-    scene.indexing.tick(SECOND)
+    assert not scene.indexing.hurry()
     scene.say(Indexed(5))
     assert scene.store.indexed_lsn == 5
     assert scene.hub.indexed_calls == [(5, 700)]
@@ -200,7 +241,8 @@ def test_a_digest_becomes_a_checkpoint_and_is_no_news_itself(scene: Scene) -> No
     assert (checkpoint.lsn, checkpoint.digest) == (5, "d" * 32)
     scene.hub.durable_lsn = scene.hub.lsn
     scene.indexing.tick(60 * SECOND)
-    assert scene.process.told[-1][2] is False
+    scene.indexing.tick(62 * SECOND)
+    assert scene.process.told == [(5, True), (6, False)]
 
 
 def test_digests_take_a_hundredth_of_the_time_at_most(scene: Scene) -> None:
@@ -212,9 +254,9 @@ def test_digests_take_a_hundredth_of_the_time_at_most(scene: Scene) -> None:
     scene.wait(1)
     scene.say(Indexed(50))
     scene.wait(98)
-    assert not any(digest for _, _, digest in scene.process.told[1:])
+    assert not any(digest for _, digest in scene.process.told[1:])
     scene.wait(2)
-    assert scene.process.told[-1][2]
+    assert scene.process.told[-1][1]
 
 
 def test_a_broker_that_stops_records_no_checkpoint(scene: Scene) -> None:
@@ -280,7 +322,7 @@ def test_one_that_does_not_answer_is_told_of_and_killed(scene: Scene) -> None:
 
 
 def test_one_that_owes_nothing_is_let_alone(scene: Scene) -> None:
-    scene.hub.durable_lsn = 5
+    scene.hub.durable_lsn = scene.hub.lsn = 5
     scene.wait(1)
     scene.say(Indexed(5, "d" * 32))
     scene.hub.durable_lsn = scene.hub.lsn
@@ -338,7 +380,7 @@ def test_an_index_that_served_for_a_while_is_trusted(scene: Scene, tmp_path: Pat
 def test_the_end_waits_only_for_what_is_missing(scene: Scene) -> None:
     scene.hub.durable_lsn = 5
     assert not scene.indexing.hurry()
-    assert scene.process.told[-1] == (5, True, False)
+    assert scene.process.told[-1] == (5, False)
     scene.say(Indexed(5))
     assert scene.indexing.hurry()
     scene.indexing.close()
