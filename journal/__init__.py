@@ -42,7 +42,7 @@ Modules:
 - `layout`: The layout of a row: all that the journal knows about what it stores.
 - `leading_rows`: The first columns of many blocks: decompresses only the needed parts, all in one
   call.
-- `lifeline`: Makes a child process end with its parent.
+- `lifeline`: Makes a child process end with its parent, and keeps signals away from threads.
 - `links`: How many names an open file has, asked for without its times.
 - `lock`: The lock of a data directory: one broker at a time.
 - `near_writer`: Writes blocks in the broker's own process: a thread writes and syncs, its owner
@@ -65,6 +65,7 @@ Modules:
 - `stat`: Sizes, ratios and counts of a journal, segment by segment, as data.
 - `succession`: Checks that the segments of a journal follow each other, so that none between them
   is missing.
+- `thread_writer`: Group commit in a thread of the broker, for brokers of one process (ADR 42).
 - `trust`: The limit on what a block from an untrusted source may decompress to.
 - `verify`: Checks a whole journal: crcs, the hash chain across segments, LSNs, footers against
   blocks.

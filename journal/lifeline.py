@@ -1,7 +1,7 @@
-"""Makes a child process end with its parent.
+"""Makes a child process end with its parent, and keeps signals away from threads.
 
 Fault model: the parent may be killed at any moment, also before the child asks for the signal. Must
-never know what the process does.
+never know what the process, or the thread, does.
 """
 
 import ctypes
@@ -9,6 +9,7 @@ import os
 import signal
 from typing import Final
 
+MEANT_FOR_THE_BROKER: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -19,3 +20,8 @@ def end_with(parent: int) -> bool:
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     return os.getppid() == parent
+
+
+def leave_signals_to_others() -> None:
+    """Block the signals that stop or reload a broker in this thread: other threads handle them."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, MEANT_FOR_THE_BROKER)

@@ -23,8 +23,8 @@ import select
 import signal
 import socket
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import islice
 from struct import Struct
 from typing import Final, NoReturn
@@ -32,7 +32,7 @@ from typing import Final, NoReturn
 from daybook.journal.batch import Batch, BatchLike
 from daybook.journal.errors import DiskFull, JournalFailed
 from daybook.journal.journal import Journal
-from daybook.journal.lifeline import end_with
+from daybook.journal.lifeline import MEANT_FOR_THE_BROKER, end_with
 from daybook.journal.spares import SPARES
 from daybook.journal.writer import (
     RETRY_SECONDS,
@@ -70,7 +70,6 @@ _REPORT_PIECE_BYTES: Final = 1 << 14
 _SOCKET_BYTES: Final = 4 << 20
 _SPARE_DESCRIPTORS: Final = 4
 """With these the next segment can be opened when the machine has no descriptors left."""
-_MEANT_FOR_THE_BROKER: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ProcessWriter:
@@ -86,6 +85,8 @@ class ProcessWriter:
     `on_failure(error)`, once, when nothing more will be written; `on_disk_full(full)` when no
     segment can be reserved ahead, and `on_disk_free()` when that is over.
     """
+
+    what = "the process that writes the journal"
 
     def __init__(self, journal: Journal, *, retry_seconds: float = RETRY_SECONDS) -> None:
         """Fork the writer's process; raises JournalFailed if that is impossible."""
@@ -111,8 +112,21 @@ class ProcessWriter:
         self._finished = False
         self._farewell = False
         self._gone = False
-        self.pid, self._socket, self._patience = _start(journal, retry_seconds)
-        journal.close()
+        self._socket, self._patience = self._start(journal, retry_seconds)
+
+    def _start(self, journal: Journal, retry_seconds: float) -> tuple[socket.socket, socket.socket]:
+        """Start the writer; return the socket to it, and one that is open as long as it shall wait
+        for space on a full disk. Raises JournalFailed."""
+        with connecting() as (ours, theirs, patience, closing):
+            broker = os.getpid()
+            writer = Serving(journal, theirs, closing, retry_seconds)
+            self.pid = _fork()
+            if self.pid == 0:
+                _run_and_exit(writer, (ours, patience), broker)
+            theirs.close()
+            closing.close()
+            journal.close()
+        return ours, patience
 
     def fileno(self) -> int:
         """The descriptor to watch."""
@@ -258,12 +272,16 @@ class ProcessWriter:
         if self._gone:
             return
         self._gone = True
-        how = _wait_for(self.pid)
+        how = self._await_end()
         if not self._farewell:
             self._fail(
-                f"the process that writes the journal {how}: nothing more can become durable. "
+                f"{self.what} {how}: nothing more can become durable. "
                 "Start the broker again: everything that it confirmed is in the journal."
             )
+
+    def _await_end(self) -> str:
+        """Wait for the end of the writer, which is about to end; return how it ended."""
+        return _wait_for(self.pid)
 
     def _fail(self, text: str) -> None:
         if not self.failed:
@@ -305,10 +323,19 @@ class ProcessWriter:
         self._socket.close()
 
     def _kill(self, waited_seconds: float) -> None:
-        """Kill a process that does not answer, and wait a moment for its end."""
+        """Give up a writer that does not answer."""
+        self._gone = True
+        how = self._kill_writer()
+        if not self._farewell:
+            self._fail(
+                f"{self.what} did not answer for {waited_seconds:.0f} s and was {how}: events that "
+                "were not durable are lost; none of them was confirmed to a client"
+            )
+
+    def _kill_writer(self) -> str:
+        """Kill the process, and wait a moment for its end; return what was done, for the log."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        self._gone = True
         # A process that waits for a disk ends only when the disk answers; it keeps the lock until
         # then.
         with suppress(ChildProcessError):
@@ -316,12 +343,7 @@ class ProcessWriter:
                 if os.waitpid(self.pid, os.WNOHANG)[0]:
                     break
                 select.select([], [], [], STEP_SECONDS)
-        if not self._farewell:
-            self._fail(
-                f"the process that writes the journal did not answer for {waited_seconds:.0f} s "
-                "and was killed: events that were not durable are lost; none of them was "
-                "confirmed to a client"
-            )
+        return "killed"
 
     def stats(self) -> WriterStats:
         """Figures for status."""
@@ -348,33 +370,23 @@ def _request_header(journal: Journal) -> Struct:
     return Struct(f"<BxxxxxxxQq{1 + len(journal.layout.heaps)}Q")
 
 
-def _start(journal: Journal, retry_seconds: float) -> tuple[int, socket.socket, socket.socket]:
-    """Fork the writer's process; return its pid, the socket to it, and a second socket.
-
-    While the second one is open, the writer waits for space on a full disk. Raises JournalFailed.
+@contextmanager
+def connecting() -> Iterator[list[socket.socket]]:
+    """The ends of two connections to a writer: ours and theirs; ours and theirs of the second one,
+    which says only that it is open. What fails with an OSError is a JournalFailed.
     """
-    broker = os.getpid()
     ends: list[socket.socket] = []
     try:
         ends += socket.socketpair()
         ends += socket.socketpair()
-        ours, theirs, patience, closing = ends
-        for end in (ours, theirs):
+        for end in ends[:2]:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
-        writer = _Writer(journal, theirs, closing, retry_seconds)
-        pid = _fork()
+        yield ends
+        ends[0].setblocking(False)
     except OSError as error:
         for end in ends:
             end.close()
-        raise JournalFailed(
-            f"the process that writes the journal cannot be started: {error}"
-        ) from error
-    if pid == 0:
-        _run_and_exit(writer, (ours, patience), broker)
-    theirs.close()
-    closing.close()
-    ours.setblocking(False)
-    return pid, ours, patience
+        raise JournalFailed(f"the writer of the journal cannot be started: {error}") from error
 
 
 def _fork() -> int:
@@ -382,7 +394,7 @@ def _fork() -> int:
 
     The broker tells the process when to end; it must never run the broker's signal handlers.
     """
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _MEANT_FOR_THE_BROKER)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, MEANT_FOR_THE_BROKER)
     pid = -1
     try:
         pid = os.fork()
@@ -406,7 +418,7 @@ def _wait_for(pid: int) -> str:
 
 
 def _run_and_exit(
-    writer: "_Writer", brokers_ends: tuple[socket.socket, ...], broker: int
+    writer: "Serving", brokers_ends: tuple[socket.socket, ...], broker: int
 ) -> NoReturn:
     """Run the writer's process: it runs no code of the broker and flushes nothing at its end."""
     status = 1
@@ -424,8 +436,8 @@ def _run_and_exit(
         os._exit(status)
 
 
-class _Writer:
-    """The code of the forked process."""
+class Serving:
+    """The writer at the other end of the connection: carries out the requests of its broker."""
 
     def __init__(
         self,

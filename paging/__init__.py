@@ -27,7 +27,9 @@ Modules:
 - `id_pages`: Ids of messages that addresses remember, in the tables: pages of keys by their
   numbers.
 - `index`: The index: tables with the state at some LSN of the journal, advanced batch by batch.
-- `indexer`: The indexer: a process that follows the durable journal and updates the index (ADR 8).
+- `indexer`: The indexer: follows the durable journal and updates the index (ADR 8).
+- `indexers`: How a broker has its index written and read: with an indexer beside it, or within it
+  (ADR 42).
 - `judging`: Deciding whether an index can be used for a journal, with the reason if not (ADR 8).
 - `layout`: The layout of event rows for the journal, derived from the table in `engine.events`.
 - `leaving`: A round of retention as a sequence of steps, independent of how they are performed.
@@ -53,6 +55,7 @@ Modules:
 - `surveying`: Finding the queued messages in segments: they must be carried forward before the
   segments leave.
 - `tables`: The tables of the index: one LMDB environment, its keys, and the errors it can have.
+- `thread`: The indexer as a thread of the broker, for brokers of one process (ADR 42).
 - `upgrading`: Converts tables of formats 1 and 2 to the current format: for a base, which cannot be
   derived again.
 """

@@ -45,8 +45,11 @@ class Index:
         plain: bool = True,
         clusters: bool = True,
         idle_max: int = IDLE_MAX,
+        tables: Tables | None = None,
     ) -> None:
         """Open the index, or create it for the journal of `data_id` (16 bytes).
+
+        `tables` are already open, shared with readers in other threads, and never closed here.
 
         Without `plain` every event goes through `apply`, which is slower and gives the same result.
         Without `clusters` none is written: for an index that no reader takes content from.
@@ -58,6 +61,7 @@ class Index:
         self._plain: Final = plain
         self._clusters: Final = clusters
         self._idle_max: Final = idle_max
+        self._shared: Final = tables
         self._tables: Tables | None = None
         self._fold: Fold | None = None
         self._clustering: Clustering | None = None
@@ -75,19 +79,19 @@ class Index:
 
     def _open(self) -> Tables:
         if self._tables is None:
-            self._tables = open_for_writing(self.path, self._data_id)
+            self._tables = self._shared or open_for_writing(self.path, self._data_id)
             with self._tables.read() as txn:
                 self.lsn, self.last_hash, _ = self._tables.position(txn)
             remove_leftovers(self._tables)
         return self._tables
 
     def close(self) -> None:
-        """Close the tables."""
+        """Close the tables, unless they are shared."""
         self._fold = None
         self._clustering = None
-        if self._tables is not None:
+        if self._tables is not None and self._shared is None:
             self._tables.close()
-            self._tables = None
+        self._tables = None
 
     def advance(self, blocks: Sequence[Block]) -> int:
         """Fold blocks, the first of which follows the indexed LSN; return the new indexed LSN.

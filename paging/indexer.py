@@ -1,6 +1,7 @@
-"""The indexer: a process that follows the durable journal and updates the index (ADR 8).
+"""The indexer: follows the durable journal and updates the index (ADR 8).
 
-Run by `paging.process` with the words FD DATA BROKER, the last of which is the broker's process id.
+A process of its own, run by `paging.process` with the words FD DATA BROKER, the last of which is
+the broker's process id; or a thread of the broker, run by `paging.thread` (ADR 42).
 Data flow: the broker asks for commits, and decides when (`server.pacing`): what it reports as
 durable is read, folded in batches, each with one commit, and every commit is reported. Between
 requests it sleeps. Fault model: it may be killed at any moment (a commit is complete or absent),
@@ -29,7 +30,7 @@ from daybook.paging.index import Index
 from daybook.paging.layout import LAYOUT
 from daybook.paging.messages import Damaged, Durable, Ended, Indexed, Line, Trouble
 from daybook.paging.ownership import owning_index
-from daybook.paging.tables import IndexDamaged, IndexUnwritable
+from daybook.paging.tables import IndexDamaged, IndexUnwritable, Tables
 
 LOOK_SECONDS: Final = 0.05
 """The pause before a durable block that cannot be read yet is read again."""
@@ -42,9 +43,11 @@ NICENESS: Final = 5
 
 
 class Indexer:
-    """One run of the process: which blocks were read, and what was requested."""
+    """One run: which blocks were read, and what was requested."""
 
-    def __init__(self, line: Line, index: Index) -> None:
+    def __init__(self, line: Line, index: Index, *, in_thread: bool = False) -> None:
+        """`in_thread`: others use the tables, and the process does other things too."""
+        self._in_thread: Final = in_thread
         self._line: Final = line
         self._index: Final = index
         self._blocks: list[Block] = []
@@ -108,7 +111,7 @@ class Indexer:
         self._advance(batch)
         self._tell(time.monotonic() - self._begun)
         self._begun = time.monotonic()
-        if mapped_bytes() > MAPPED_BYTES_MAX:
+        if not self._in_thread and mapped_bytes() > MAPPED_BYTES_MAX:
             self._index.close()
 
     def _advance(self, batch: list[Block]) -> None:
@@ -129,7 +132,8 @@ class Indexer:
             digest = self._index.digest()
             seconds = time.monotonic() - begun
             self._digest = False
-        used = resource.getrusage(resource.RUSAGE_SELF)
+        whose = resource.RUSAGE_THREAD if self._in_thread else resource.RUSAGE_SELF
+        used = resource.getrusage(whose)
         size = (self._index.path / TABLES).stat().st_size
         processor = used.ru_utime + used.ru_stime
         self._line.say(Indexed(self._index.lsn, digest, processor, size, seconds, commit_seconds))
@@ -157,26 +161,37 @@ def main(arguments: list[str]) -> int:
     if not end_with(broker):
         return 0
     yield_to_others()
+    with contextlib.suppress(KeyboardInterrupt):
+        return index_journal(line, data)
+    return 0
+
+
+def index_journal(line: Line, data: Path, tables: Tables | None = None) -> int:
+    """Index the journal of a data directory until the broker closes the line; return an exit code.
+
+    With `tables` this is a thread: they are shared with the broker.
+    """
     try:
         with owning_index(data, lambda text: line.say(Trouble(text))):
-            index = _open(line, data)
+            index = _open(line, data, tables)
             try:
-                Indexer(line, index).run(RealDisk(data / JOURNAL))
+                indexer = Indexer(line, index, in_thread=tables is not None)
+                indexer.run(RealDisk(data / JOURNAL))
             finally:
                 index.close()
-    except (Ended, KeyboardInterrupt):
+    except Ended:
         return 0
     except (IndexDamaged, JournalError) as error:
         return _give_up(line, error)
     return 0
 
 
-def _open(line: Line, data: Path) -> Index:
+def _open(line: Line, data: Path, tables: Tables | None) -> Index:
     """Open the tables; retry as long as the disk has no room for them."""
     data_id = data_id_of(RealDisk(data / JOURNAL))
     while True:
         try:
-            return Index(data / INDEX, data_id)
+            return Index(data / INDEX, data_id, tables=tables)
         except IndexUnwritable as trouble:
             line.say(Trouble(str(trouble)))
             line.hear(RETRY_SECONDS)

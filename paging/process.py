@@ -1,9 +1,9 @@
 """The handle of the indexer in the broker: starting it, sending to it and receiving from it.
 
-It is started by `exec`, not forked: it must not share the broker's memory. Fault model: it may die
-at any moment, which ends the connection; the owner of the handle starts another. It may hang
-(stopped, or waiting for a disk that does not answer), and then neither reads nor ends: here only
-calls with a time limit wait for it.
+A process is started by `exec`, not forked: it must not share the broker's memory. Fault model: it
+may die at any moment, which ends the connection; the owner of the handle starts another. It may
+hang (stopped, or waiting for a disk that does not answer), and then neither reads nor ends: here
+only calls with a time limit wait for it.
 """
 
 import os
@@ -40,31 +40,30 @@ class IndexerStuck(DaybookError):
     """The indexer runs without progress: its disk is full, or hangs. It continues when it can."""
 
 
-class IndexerProcess:
-    """A running indexer of a data directory, which must have its journal and `data-id`."""
+class IndexerHandle:
+    """A running indexer of a data directory, at the other end of a line; see the subclasses."""
 
-    def __init__(self, data: Path) -> None:
-        ours, theirs = socket.socketpair()
-        words = [str(theirs.fileno()), str(data.absolute()), str(os.getpid())]
-        try:
-            self._process: Final = subprocess.Popen(
-                child_command("daybook.paging.indexer", *words),
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        self._line: Final = Line(ours)
+    def __init__(self, line: Line) -> None:
+        self._line: Final = line
 
     @property
     def pid(self) -> int:
-        """Process id."""
-        return self._process.pid
+        """Id of the process that it runs in."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """What it is, for the log."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """End it if that is possible, and do not wait for its end: the next one folds what is not
+        committed. What waits for a disk ends when the disk answers."""
+        raise NotImplementedError
+
+    def _wait(self, seconds: float) -> int | None:
+        """Return how it ended, None if it has not after the wait."""
+        raise NotImplementedError
 
     def fileno(self) -> int:
         """Descriptor that becomes readable when the indexer sends something, or ends."""
@@ -112,8 +111,8 @@ class IndexerProcess:
             silent_seconds = 0.0 if heard else silent_seconds + STEP_SECONDS
             if silent_seconds >= SILENT_SECONDS:
                 raise IndexerStuck(
-                    f"the indexer (process {self.pid}) has not answered for {SILENT_SECONDS:.0f} "
-                    "s: it is stopped, or its disk hangs"
+                    f"{self.name} has not answered for {SILENT_SECONDS:.0f} s: it is stopped, or "
+                    "its disk hangs"
                 )
             for message in heard:
                 if isinstance(message, Trouble):
@@ -123,14 +122,51 @@ class IndexerProcess:
                 if message.lsn >= lsn:
                     return
 
-    def kill(self) -> None:
-        """Kill it, and do not wait for its end: the next one folds what is not committed. A process
-        that waits for a disk ends when the disk answers."""
-        self._process.kill()
-
     def hang_up(self) -> None:
         """Close the connection."""
         self._line.close()
+
+    def close(self) -> bool:
+        """End it, whatever it is doing; return whether it has ended, which a hung disk delays."""
+        self._line.close()
+        self.kill()
+        return self._wait(CLOSE_SECONDS) is not None
+
+
+class IndexerProcess(IndexerHandle):
+    """An indexer in a process of its own; the directory must have its journal and `data-id`."""
+
+    def __init__(self, data: Path) -> None:
+        ours, theirs = socket.socketpair()
+        words = [str(theirs.fileno()), str(data.absolute()), str(os.getpid())]
+        try:
+            self._process: Final = subprocess.Popen(
+                child_command("daybook.paging.indexer", *words),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        super().__init__(Line(ours))
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    @property
+    def name(self) -> str:
+        """What it is, for the log."""
+        return f"the indexer (process {self.pid})"
+
+    def kill(self) -> None:
+        """Kill it, and do not wait for its end."""
+        self._process.kill()
 
     def _wait(self, seconds: float) -> int | None:
         if not seconds:
@@ -139,12 +175,6 @@ class IndexerProcess:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
-
-    def close(self) -> bool:
-        """End it, whatever it is doing; return whether it has ended, which a hung disk delays."""
-        self._line.close()
-        self._process.kill()
-        return self._wait(CLOSE_SECONDS) is not None
 
 
 def _checked(message: Said) -> Indexed | Trouble:

@@ -109,8 +109,11 @@ class IndexStore:
         *,
         cache_bytes: int = CACHE_BYTES,
         map_bytes: int = MAP_BYTES,
+        owns_tables: bool = True,
     ) -> None:
-        """Begin with tables, which `close` closes; raises StoreError if they cannot be read.
+        """Begin with tables; raises StoreError if they cannot be read.
+
+        `close` closes them, unless somebody else owns them.
 
         `disk` has the segments. `cache_bytes` bounds decoded blocks and units. After `map_bytes` of
         the tables were read they are closed and reopened for reading, so that they do not count as
@@ -118,6 +121,7 @@ class IndexStore:
         """
         self._tables = tables
         self._map_bytes: Final = map_bytes
+        self._owns_tables: Final = owns_tables
         self._touched = 0
         self._indexed_lsn = 0
         cache = DecodedCache(cache_bytes)
@@ -135,7 +139,8 @@ class IndexStore:
 
     def close(self) -> None:
         """Close the index and the segments."""
-        self._tables.close()
+        if self._owns_tables:
+            self._tables.close()
         self._clusters.close()
         self.content.close()
 

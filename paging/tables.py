@@ -33,6 +33,9 @@ LOCK_FILE_BYTES: Final = 8192
 MAP_BYTES_MIN: Final = 16 * 1024 * 1024
 """Size of a new map; it doubles when a transaction does not fit."""
 
+SHARED_MAP_BYTES: Final = 1 << 36
+"""Size of the map of tables that several threads use. It costs addresses, not memory."""
+
 ROOM_BYTES_MIN: Final = 8 * 1024 * 1024
 ROOM_BYTES_PER_EVENT: Final = 128
 """Room in the map that is reserved before a batch; a batch that needs more is repeated."""
@@ -187,10 +190,17 @@ class Tables:
     `path` is the directory. Transactions name a table by `db(NAME)`.
     """
 
-    def __init__(self, path: Path, env: lmdb.Environment, *, readonly: bool) -> None:
-        """Begin with an environment that `open_for_writing` or `open_for_reading` opened."""
+    def __init__(
+        self, path: Path, env: lmdb.Environment, *, readonly: bool, can_grow: bool = True
+    ) -> None:
+        """Begin with an environment that `open_for_writing` or `open_for_reading` opened.
+
+        Unless it `can_grow`, the map keeps its size, and another thread may read while one writes.
+        """
         self.path: Final = path
         self._env: Final = env
+        self._can_grow: Final = can_grow
+        self._is_writing = False
         self._dbs: Final = {
             name: Table(path, name, env.open_db(name, create=not readonly)) for name in NAMES
         }
@@ -200,8 +210,13 @@ class Tables:
         return self._dbs[name]
 
     def close(self) -> None:
-        """Close the environment; no transaction may be open."""
-        self._env.close()
+        """Close the environment; no transaction may be open.
+
+        If a thread is writing still, because its disk hangs, the environment stays open until the
+        process ends.
+        """
+        if not self._is_writing:
+            self._env.close()
 
     # ---- transactions
 
@@ -230,6 +245,13 @@ class Tables:
         So `work` must be repeatable. If anything is raised, nothing is written. Raises
         IndexDamaged and IndexUnwritable.
         """
+        self._is_writing = True
+        try:
+            return self._write(work)
+        finally:
+            self._is_writing = False
+
+    def _write(self, work: Callable[[Transaction], _T]) -> _T:
         while True:
             with translated(self.path):
                 try:
@@ -250,7 +272,8 @@ class Tables:
 
     def make_room(self, events: int) -> None:
         """Grow the map before so many events are folded, so that the work need not be repeated."""
-        while self.free_bytes < ROOM_BYTES_MIN + events * ROOM_BYTES_PER_EVENT:
+        wanted = ROOM_BYTES_MIN + events * ROOM_BYTES_PER_EVENT
+        while self._can_grow and self.free_bytes < wanted:
             self.grow()
 
     def copy_to(self, directory: Path) -> None:
@@ -262,7 +285,15 @@ class Tables:
             self._env.copy(str(directory), compact=True)
 
     def grow(self) -> None:
-        """Double the size of the map; no transaction may be open in this process."""
+        """Double the size of the map; no transaction may be open in this process.
+
+        Raises IndexUnwritable if it must keep its size.
+        """
+        if not self._can_grow:
+            raise IndexUnwritable(
+                f"the index in {self.path} is as large as it can be in one process, "
+                f"{SHARED_MAP_BYTES >> 30} GiB: start the broker with 'processes = 3'"
+            )
         self._env.set_mapsize(2 * int(self._env.info()["map_size"]))
 
     def _page_bytes(self) -> int:
@@ -304,15 +335,17 @@ class Tables:
         return value
 
 
-def open_for_writing(path: Path, data_id: bytes) -> Tables:
+def open_for_writing(path: Path, data_id: bytes, *, shared: bool = False) -> Tables:
     """Open the tables in a directory, or create them for the journal of `data_id` (16 bytes).
 
+    With `shared` other threads may read while one writes; otherwise one thread may use them.
     Raises IndexDamaged (also for another format or journal) and IndexUnwritable.
     """
     with translated(path):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         is_new = not (path / TABLES).exists()
-        tables = Tables(path, _environment(path, readonly=False), readonly=False)
+        env = _environment(path, readonly=False, least=SHARED_MAP_BYTES if shared else 0)
+        tables = Tables(path, env, readonly=False, can_grow=not shared)
         if is_new:
             # Commits sync the file, but not its name: a power cut could lose the whole index.
             sync_directory(path)
@@ -347,10 +380,11 @@ def open_for_reading(path: Path, data_id: bytes | None = None) -> Tables:
     return tables
 
 
-def _environment(path: Path, *, readonly: bool) -> lmdb.Environment:
+def _environment(path: Path, *, readonly: bool, least: int = 0) -> lmdb.Environment:
+    """Open the environment, with a map of `least` bytes or more."""
     file = path / TABLES
     size = file.stat().st_size if file.exists() else 0
-    map_bytes = MAP_BYTES_MIN
+    map_bytes = max(least, MAP_BYTES_MIN)
     while map_bytes < 2 * size:
         map_bytes *= 2
     if not readonly:

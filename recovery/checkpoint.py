@@ -21,9 +21,10 @@ from daybook.journal.disk import Disk
 from daybook.journal.reader import read_blocks
 from daybook.journal.segment import first_lsn_of, segment_names
 from daybook.paging.base import BaseDamaged, describe, restore
+from daybook.paging.indexers import Indexers
 from daybook.paging.judging import check_apart, judge
 from daybook.paging.layout import LAYOUT
-from daybook.paging.process import IndexerFailed, IndexerProcess, IndexerStuck
+from daybook.paging.process import IndexerFailed, IndexerHandle, IndexerStuck
 from daybook.paging.store import IndexStore
 from daybook.paging.structure import check_structure
 from daybook.paging.tables import (
@@ -32,7 +33,6 @@ from daybook.paging.tables import (
     IndexDamaged,
     IndexUnwritable,
     open_for_reading,
-    open_for_writing,
 )
 from daybook.recovery.last_words import LastWords
 
@@ -49,14 +49,14 @@ class Checkpoint(NamedTuple):
     state: State
     lsn: int
     store: IndexStore | None
-    indexer: IndexerProcess | None
+    indexer: IndexerHandle | None
 
     def close(self) -> None:
-        """Close the store and end the indexer."""
-        if self.store is not None:
-            self.store.close()
+        """End the indexer and close the store."""
         if self.indexer is not None:
             self.indexer.close()
+        if self.store is not None:
+            self.store.close()
 
 
 def suspect(path: Path, journal: Path, words: LastWords, notice: Notice) -> str:
@@ -107,6 +107,7 @@ def load_checkpoint(
     data_id: bytes,
     durable_lsn: int,
     *,
+    indexers: Indexers,
     progress: Progress | None,
     notice: Notice,
     wrong: str = "",
@@ -123,8 +124,7 @@ def load_checkpoint(
             if why:
                 _renew(path, disk, data_id, why if durable_lsn else "", notice)
             try:
-                open_for_writing(path / INDEX, data_id).close()
-                return _load(path, disk, data_id, durable_lsn, progress, notice)
+                return _load(path, disk, data_id, durable_lsn, indexers, progress, notice)
             except (IndexDamaged, StoreError) as error:
                 why = str(error)
             except IndexerFailed as error:
@@ -213,28 +213,34 @@ def _load(
     disk: Disk,
     data_id: bytes,
     durable_lsn: int,
+    indexers: Indexers,
     progress: Progress | None,
     notice: Notice,
 ) -> Checkpoint:
-    indexer = IndexerProcess(path)
+    # Before the index is opened here for longer.
+    indexed = known_durable_lsn(path)
+    indexer: IndexerHandle | None = None
     store: IndexStore | None = None
     try:
-        indexed = known_durable_lsn(path)
+        indexers.prepare(path, data_id)
+        indexer = indexers.start(path, data_id)
         behind = durable_lsn - indexed
         if behind > CATCH_UP_EVENTS or must_catch_up(disk, indexed):
             notice(f"the index is {behind} events behind the journal and catches up first")
             _catch_up(indexer, disk, indexed, durable_lsn, progress, notice)
-        store = IndexStore(open_for_reading(path / INDEX, data_id), disk)
+        store = indexers.open_store(path, data_id, disk)
         return Checkpoint(store.checkpoint(), store.indexed_lsn, store, indexer)
     except BaseException:
+        if indexer is not None:
+            indexer.close()
         if store is not None:
             store.close()
-        indexer.close()
+        indexers.close()
         raise
 
 
 def _catch_up(
-    indexer: IndexerProcess,
+    indexer: IndexerHandle,
     disk: Disk,
     indexed: int,
     durable_lsn: int,

@@ -28,9 +28,10 @@ from daybook.journal.reader import read_blocks
 from daybook.journal.repair import Repair
 from daybook.journal.segment import segment_names
 from daybook.paging.base import BaseDamaged
+from daybook.paging.indexers import Indexers, ProcessIndexers
 from daybook.paging.layout import LAYOUT
 from daybook.paging.ownership import owning_index
-from daybook.paging.process import IndexerFailed, IndexerProcess
+from daybook.paging.process import IndexerFailed, IndexerHandle
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import IndexUnwritable
 from daybook.recovery.checkpoint import Checkpoint, known_durable_lsn, load_checkpoint, suspect
@@ -60,7 +61,7 @@ class Recovered(NamedTuple):
     created: bool
     indexed: int = 0
     store: IndexStore | None = None
-    indexer: IndexerProcess | None = None
+    indexer: IndexerHandle | None = None
 
 
 def open_journal(
@@ -141,9 +142,17 @@ def fold_journal(
 class DataDirectory:
     """A data directory that this process has locked and opened."""
 
-    def __init__(self, path: Path, lock: DirectoryLock, watch: Watch, recovered: Recovered) -> None:
+    def __init__(
+        self,
+        path: Path,
+        lock: DirectoryLock,
+        watch: Watch,
+        recovered: Recovered,
+        indexers: Indexers,
+    ) -> None:
         self.path: Final = path
         self.recovered: Final = recovered
+        self.indexers: Final = indexers
         self._lock: Final = lock
         self._watch: Final = watch
 
@@ -153,10 +162,11 @@ class DataDirectory:
 
     def close(self) -> None:
         """Close the index and the journal, and release the lock."""
-        if self.recovered.store is not None:
-            self.recovered.store.close()
         if self.recovered.indexer is not None:
             self.recovered.indexer.close()
+        if self.recovered.store is not None:
+            self.recovered.store.close()
+        self.indexers.close()
         self.recovered.journal.close()
         self._watch.close()
         self._lock.release()
@@ -272,6 +282,7 @@ def _restored(
     disk: Disk,
     journal: Journal,
     repair: Repair | None,
+    indexers: Indexers,
     progress: Callable[[int, int], None] | None,
     on_journal: Callable[[Journal], None] | None,
     notice: Callable[[str], None],
@@ -287,12 +298,14 @@ def _restored(
         if on_journal is not None:
             on_journal(journal)
         checkpoint = load_checkpoint(
-            path, disk, journal.data_id, last_lsn, progress=progress, notice=notice, wrong=wrong
-        )
+            path, disk, journal.data_id, last_lsn,
+            indexers=indexers, progress=progress, notice=notice, wrong=wrong,
+        )  # fmt: skip
         fold_journal(disk, last_lsn, checkpoint.state, progress, checkpoint.lsn)
     except BaseException as error:
         if checkpoint is not None:
             checkpoint.close()
+        indexers.close()
         journal.close()
         if isinstance(error, BaseDamaged | IndexerFailed | StoreError):
             raise RecoveryError(str(error)) from error
@@ -311,14 +324,17 @@ def open_directory(
     progress: Callable[[int, int], None] | None = None,
     on_journal: Callable[[Journal], None] | None = None,
     notice: Callable[[str], None] = _say_nothing,
+    indexers: Indexers | None = None,
 ) -> DataDirectory:
     """Lock a data directory (created if it does not exist), and recover its state.
 
+    `indexers` start the indexer: processes, unless given. The directory closes them.
     `on_journal` is called when the journal is open and nothing is folded yet: the moment to start
     the journal's writer. `notice` is called with a sentence about what takes long or is rebuilt.
     Raises JournalError and RecoveryError.
     """
     disk = RealDisk(path / JOURNAL)
+    indexers = indexers or ProcessIndexers()
     try:
         foreign = strangers(path, data_id=DATA_ID, journal=JOURNAL)
         if foreign:
@@ -345,9 +361,11 @@ def open_directory(
             undoing.callback(watch.close)
             known = 0 if wrong else known_durable_lsn(path)
             journal, repair = _open_known(disk, path, segment_bytes, device_block_bytes, known)
-            recovered = _restored(path, disk, journal, repair, progress, on_journal, notice, wrong)
+            recovered = _restored(
+                path, disk, journal, repair, indexers, progress, on_journal, notice, wrong
+            )
             undoing.pop_all()
-            return DataDirectory(path, lock, watch, recovered)
+            return DataDirectory(path, lock, watch, recovered, indexers)
     except OSError as error:
         remedy = ""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -60,6 +60,7 @@ class BrokerConfig(msgspec.Struct, frozen=True):
 
     name: str
     data_directory: str
+    processes: int
     users_file: str
     allow_guest: bool
     persist_delivery_count_before_delivery: bool

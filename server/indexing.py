@@ -20,17 +20,13 @@ from typing import Any, Final, Protocol
 
 from daybook.engine.commands import Checkpoint
 from daybook.engine.queues import StoreError
-from daybook.journal.data_directory import INDEX, JOURNAL
+from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
+from daybook.paging.indexers import Indexers
 from daybook.paging.messages import Ended, Indexed, Trouble
-from daybook.paging.process import IndexerFailed, IndexerProcess
+from daybook.paging.process import IndexerFailed, IndexerHandle
 from daybook.paging.store import IndexStore
-from daybook.paging.tables import (
-    IndexDamaged,
-    IndexUnwritable,
-    open_for_reading,
-    open_for_writing,
-)
+from daybook.paging.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.last_words import distrust, trust
 from daybook.server import logs
 from daybook.server.hub import Hub
@@ -72,8 +68,9 @@ class Indexing:
         path: Path,
         data_id: bytes,
         *,
+        indexers: Indexers,
         store: IndexStore | None,
-        process: IndexerProcess | None,
+        process: IndexerHandle | None,
         checkpoint_us: int,
         timeout_us: int,
         on_failure: Callable[[Exception], None],
@@ -86,14 +83,15 @@ class Indexing:
         self._loop: Final = loop
         self._path: Final = path
         self._data_id: Final = data_id
+        self._indexers: Final = indexers
         self._store = store
-        self._process: IndexerProcess | None = None
+        self._process: IndexerHandle | None = None
         self._on_failure: Final = on_failure
         self._on_damage: Final = on_damage
         self.checkpoint_us = checkpoint_us
         self.timeout_us = timeout_us
         # An indexer that was dropped or killed, and has not ended yet: no other may begin before.
-        self._leaving: IndexerProcess | None = None
+        self._leaving: IndexerHandle | None = None
         self._has_said_why = False
         # How long it has not answered, counted in ticks; its position when that began.
         self._ticked = 0
@@ -116,7 +114,7 @@ class Indexing:
         if process is not None:
             self._adopt(process)
 
-    def _adopt(self, process: IndexerProcess) -> None:
+    def _adopt(self, process: IndexerHandle) -> None:
         self._process = process
         self._told_lsn = -1
         self._is_asked = False
@@ -184,10 +182,7 @@ class Indexing:
         before = self._silent_us
         self._silent_us += step
         if before < SILENT_US <= self._silent_us:
-            self._trouble = (
-                f"the indexer (process {process.pid}) does not answer: it is stopped, or its disk "
-                "hangs"
-            )
+            self._trouble = f"{process.name} does not answer: it is stopped, or its disk hangs"
             log.error(
                 "the index stands still; the broker continues, and blocks senders at "
                 "max-unindexed-bytes",
@@ -221,8 +216,7 @@ class Indexing:
         elif before < SILENT_US <= self._silent_us:
             self._leaving.kill()
             self._trouble = (
-                f"the indexer (process {self._leaving.pid}) does not end: it waits for a disk that "
-                "does not answer"
+                f"{self._leaving.name} does not end: it waits for a disk that does not answer"
             )
             log.error("no other indexer can be started yet", why=self._trouble)
 
@@ -333,8 +327,8 @@ class Indexing:
 
     def _open_store(self) -> None:
         """Open the store after the first commit of a start without an index."""
-        tables = open_for_reading(self._path / INDEX, self._data_id)
-        self._store = IndexStore(tables, RealDisk(self._path / JOURNAL))
+        disk = RealDisk(self._path / JOURNAL)
+        self._store = self._indexers.open_store(self._path, self._data_id, disk)
         self._hub.attach_store(self._store)
 
     def _checkpoint(self, message: Indexed) -> None:
@@ -381,8 +375,8 @@ class Indexing:
         self._wait_us = min(2 * self._wait_us, RESTART_MAX_US)
         try:
             if self._store is None:
-                open_for_writing(self._path / INDEX, self._data_id).close()
-            process = IndexerProcess(self._path)
+                self._indexers.prepare(self._path, self._data_id)
+            process = self._indexers.start(self._path, self._data_id)
         except (IndexDamaged, IndexUnwritable, OSError) as error:
             self._in_trouble(str(error))
             return

@@ -19,6 +19,9 @@ from rich.progress import Progress as Bars
 
 from daybook.journal.commit_writer import CommitWriter
 from daybook.journal.journal import Journal
+from daybook.journal.process_writer import ProcessWriter
+from daybook.journal.thread_writer import ThreadWriter
+from daybook.paging.indexers import ProcessIndexers, ThreadIndexers
 from daybook.recovery.directory import DataDirectory, open_directory
 from daybook.server import logs
 from daybook.server.config import Config
@@ -28,6 +31,9 @@ QUIET_SECONDS: Final = 0.5
 REFRESH_SECONDS: Final = 0.1
 LINE_SECONDS: Final = 2.0
 """The time between lines about progress in the log."""
+
+SWITCH_SECONDS: Final = 0.0005
+"""How long a thread may keep the interpreter while another waits for it, in one process."""
 
 log = logs.logger("service")
 
@@ -85,7 +91,7 @@ class Progress:
 
 
 class Journaling:
-    """The data directory and the writer of its journal, which has a process.
+    """The data directory, and the process or thread that writes its journal.
 
     The writer is forked when the journal is open and before it is folded, so that it does not share
     the memory of the state.
@@ -95,7 +101,11 @@ class Journaling:
         """Open the directory of a configuration; raises JournalError and RecoveryError."""
         path = Path(config.broker.data_directory)
         begun = time.perf_counter()
-        self._writer: CommitWriter | None = None
+        self._is_alone: Final = config.broker.processes == 1
+        self._writer: ProcessWriter | None = None
+        if self._is_alone:
+            # The event loop shares the interpreter with two threads, and must get it back soon.
+            sys.setswitchinterval(SWITCH_SECONDS)
         progress = Progress()
         try:
             self.directory = open_directory(
@@ -105,6 +115,7 @@ class Journaling:
                 progress=progress,
                 on_journal=self._start_writer,
                 notice=progress.notice,
+                indexers=ThreadIndexers() if self._is_alone else ProcessIndexers(),
             )
         except BaseException:
             self._close_writer()
@@ -128,13 +139,13 @@ class Journaling:
         )
 
     @property
-    def writer(self) -> CommitWriter:
+    def writer(self) -> ProcessWriter:
         """The writer; its callbacks are not set yet."""
         assert self._writer is not None
         return self._writer
 
     def _start_writer(self, journal: Journal) -> None:
-        self._writer = CommitWriter(journal)
+        self._writer = ThreadWriter(journal) if self._is_alone else CommitWriter(journal)
 
     def _close_writer(self) -> None:
         if self._writer is not None:
@@ -149,7 +160,7 @@ class Journaling:
         self.directory.close()
 
 
-def attach(writer: CommitWriter, loop: asyncio.AbstractEventLoop) -> None:
+def attach(writer: ProcessWriter, loop: asyncio.AbstractEventLoop) -> None:
     """Let an event loop call a writer when there is something to receive, to send or to see."""
 
     def watch(wanted: bool) -> None:
@@ -158,14 +169,17 @@ def attach(writer: CommitWriter, loop: asyncio.AbstractEventLoop) -> None:
         else:
             loop.remove_writer(writer.fileno())
 
-    def wake() -> None:
-        # The loop may have ended meanwhile.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(writer.look)
-
     writer.watch = watch
-    writer.set_wake(wake)
     loop.add_reader(writer.fileno(), writer.receive)
+    if isinstance(writer, CommitWriter):
+        look = writer.look
+
+        def wake() -> None:
+            # The loop may have ended meanwhile.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(look)
+
+        writer.set_wake(wake)
 
 
 def look_at_lock(directory: DataDirectory) -> None:

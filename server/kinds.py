@@ -81,6 +81,18 @@ def count(least: int, most: int) -> Kind:
     return Kind("number", parse)
 
 
+def one_of(*numbers: int) -> Kind:
+    """One of these whole numbers."""
+    listed = " or ".join(map(str, numbers))
+
+    def parse(value: object) -> Value:
+        if isinstance(value, bool) or not isinstance(value, int) or value not in numbers:
+            raise must_be(listed)
+        return value
+
+    return Kind("number", parse)
+
+
 def kind_of(attribute: Attribute) -> Kind:
     """Return the type of an attribute of queues."""
     if attribute.kind is bool:

@@ -24,6 +24,7 @@ from daybook.server.kinds import (
     count,
     duration,
     kind_of,
+    one_of,
     part_or_size,
     size,
     size_of,
@@ -45,6 +46,13 @@ BROKER: Final = (
         "./data",
         "Folder of the journal and all else that must last; relative to the folder that "
         "the broker is started in.",
+    ),
+    Option(
+        "processes",
+        one_of(1, 3),
+        3,
+        "3: the journal is written and indexed by processes of their own. 1: by threads of the"
+        " broker, for a container with one core or little memory.",
     ),
     Option(
         "users-file",

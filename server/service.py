@@ -201,6 +201,7 @@ class Service:
             self._loop,
             self._directory.path,
             recovered.journal.data_id,
+            indexers=self._directory.indexers,
             store=recovered.store,
             process=recovered.indexer,
             checkpoint_us=self.config.journal.checkpoint_period * 1000,

@@ -60,11 +60,20 @@ def cli() -> None:
     "for clients, http for supervisors and Prometheus.",
 )  # fmt: skip
 @click.option(
+    "--processes", type=click.Choice(("1", "3")),
+    help="3: the journal is written and indexed by processes of their own (the default). 1: by "
+    "threads of the broker, for a container with one core or little memory.",
+)  # fmt: skip
+@click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE",
     help="Set a configuration key, like journal.segment-bytes=16MiB; may be repeated.",
 )  # fmt: skip
 def serve(
-    config_file: Path | None, data: Path | None, listen: tuple[str, ...], overrides: tuple[str, ...]
+    config_file: Path | None,
+    data: Path | None,
+    listen: tuple[str, ...],
+    processes: str | None,
+    overrides: tuple[str, ...],
 ) -> None:
     """Run a broker in the foreground, until SIGTERM or Ctrl-C.
 
@@ -80,6 +89,7 @@ def serve(
     from daybook.server.service import run  # noqa: PLC0415
 
     flags = [*overrides, *([f"data-directory={data}"] if data is not None else [])]
+    flags += [f"processes={processes}"] if processes is not None else []
     config = load(config_file, flags, listen)
     sys.exit(run(config, lambda: load(config_file, flags, listen)))
 

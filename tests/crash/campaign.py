@@ -37,9 +37,13 @@ class Campaign:
     config = CONFIG
     listen: tuple[str, ...] = ("stomp://127.0.0.1:0",)
 
-    def __init__(self, directory: Path, connect: Connect, seed: int) -> None:
+    def __init__(self, directory: Path, connect: Connect, seed: int, *, processes: int = 3) -> None:
         self.broker: Final = BrokerProcess(
-            directory, settings=self.settings, config=self.config, listen=self.listen
+            directory,
+            settings=self.settings,
+            config=self.config,
+            listen=self.listen,
+            processes=processes,
         )
         self.connect: Final = connect
         self.ledger: Final = Ledger()

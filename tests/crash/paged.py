@@ -50,8 +50,8 @@ class PagedCampaign(Campaign):
     config = PAGED_CONFIG
     listen = ()
 
-    def __init__(self, directory: Path, connect: Connect, seed: int) -> None:
-        super().__init__(directory, connect, seed)
+    def __init__(self, directory: Path, connect: Connect, seed: int, *, processes: int = 3) -> None:
+        super().__init__(directory, connect, seed, processes=processes)
         self.struck: Counter[str] = Counter()
 
     def staff(self) -> Staff:

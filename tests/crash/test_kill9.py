@@ -35,6 +35,15 @@ def test_nothing_receipted_is_lost(tmp_path: Path, kills: int, seed: int, connec
         campaign.finish()
 
 
+def test_nothing_receipted_is_lost_in_one_process(tmp_path: Path, kills: int, seed: int) -> None:
+    campaign = Campaign(tmp_path / "data", StompPy, seed, processes=1)
+    with campaign.broker:
+        for _ in range(max(1, kills // 2)):
+            campaign.round()
+        campaign.finish()
+    assert "Traceback" not in campaign.broker.log_text()
+
+
 def test_nothing_receipted_is_lost_with_the_writer(tmp_path: Path, kills: int, seed: int) -> None:
     campaign = WriterKills(tmp_path / "data", StompPy, seed)
     campaign.starts_to_kill = 0.0

@@ -10,8 +10,11 @@ from tests.crash.paged import PagedCampaign
 pytestmark = pytest.mark.crash
 
 
-def test_nothing_receipted_is_lost_when_all_is_paged(tmp_path: Path, kills: int, seed: int) -> None:
-    campaign = PagedCampaign(tmp_path / "data", StompPy, seed)
+@pytest.mark.parametrize("processes", [3, 1])
+def test_nothing_receipted_is_lost_when_all_is_paged(
+    tmp_path: Path, kills: int, seed: int, processes: int
+) -> None:
+    campaign = PagedCampaign(tmp_path / "data", StompPy, seed, processes=processes)
     with campaign.broker:
         for _ in range(max(1, kills * 3 // 10)):
             campaign.round()

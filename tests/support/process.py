@@ -63,17 +63,19 @@ class BrokerProcess:
         data: Path | None = None,
         folder: Path | None = None,
         open_files: tuple[int, int] | None = None,
+        processes: int = 3,
     ) -> None:
         """`settings` are KEY=VALUE for --set, `config` is the text of a configuration file.
 
         `data` is the data directory where it is another than the one that the files of the test are
         named after; `folder` is the working directory where it is another than ours. `open_files`
-        are the soft and the hard limit of descriptors.
+        are the soft and the hard limit of descriptors. With 1 of `processes` writer and indexer are
+        threads.
         """
         self.data: Final = data if data is not None else directory
         self.directory: Final = directory
         self.folder: Final = folder
-        self.settings = list(settings)
+        self.settings = [*settings, *(["processes=1"] if processes == 1 else [])]
         self.environment = dict(environment or {})
         self.listen: Final = list(listen)
         self.open_files_limits: Final = open_files

@@ -17,7 +17,7 @@ from daybook.paging import process
 from daybook.paging.indexer import yield_to_others
 from daybook.paging.layout import LAYOUT
 from daybook.paging.messages import Ended, Indexed
-from daybook.paging.process import IndexerFailed, IndexerProcess, IndexerStuck
+from daybook.paging.process import IndexerFailed, IndexerHandle, IndexerProcess, IndexerStuck
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import open_for_reading
 from tests.support.process import wait_for
@@ -58,7 +58,7 @@ def indexer(tmp_path: Path, writer: Writer) -> Iterator[IndexerProcess]:
     process.close()
 
 
-def until(indexer: IndexerProcess, lsn: int) -> Indexed:
+def until(indexer: IndexerHandle, lsn: int) -> Indexed:
     """The first report of an LSN or a later one."""
     try:
         while True:

@@ -1,6 +1,7 @@
 """The index at a start: what is suspect is looked at by others first, and never stops the start."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,8 +10,9 @@ from daybook.journal.data_directory import INDEX, TABLES
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.format import segment_name
 from daybook.paging.base import BaseDamaged
+from daybook.paging.indexers import ProcessIndexers
 from daybook.paging.judging import Judgement
-from daybook.paging.tables import IndexDamaged, Tables, open_for_writing
+from daybook.paging.tables import IndexDamaged, open_for_writing
 from daybook.recovery import checkpoint
 from daybook.recovery.checkpoint import Checkpoint, known_durable_lsn, load_checkpoint, suspect
 from daybook.recovery.last_words import LastWords
@@ -78,8 +80,9 @@ def test_an_index_is_kept_until_its_successor_can_begin(tmp_path: Path) -> None:
     disk.open_for_writing(segment_name(8)).close()
     with pytest.raises(BaseDamaged, match="and so is 'base'"):
         load_checkpoint(
-            tmp_path, disk, DATA_ID, 9, progress=None, notice=print, wrong="who reads it dies"
-        )
+            tmp_path, disk, DATA_ID, 9,
+            indexers=ProcessIndexers(), progress=None, notice=print, wrong="who reads it dies",
+        )  # fmt: skip
     assert known_durable_lsn(tmp_path) == 7
 
 
@@ -91,17 +94,24 @@ def test_an_index_that_cannot_even_be_opened(
     make_index(tmp_path)
     opened: list[Path] = []
 
-    def fail(path: Path, data_id: bytes) -> Tables:
-        opened.append(path)
-        if len(opened) <= times:
-            raise IndexDamaged("its list of free pages is wrong")
-        return open_for_writing(path, data_id)
+    class Failing(ProcessIndexers):
+        def prepare(self, data: Path, data_id: bytes) -> None:
+            opened.append(data)
+            if len(opened) <= times:
+                raise IndexDamaged("its list of free pages is wrong")
+            super().prepare(data, data_id)
 
-    monkeypatch.setattr(checkpoint, "open_for_writing", fail)
+    def load(*arguments: Any) -> Checkpoint:
+        failing.prepare(tmp_path, DATA_ID)
+        return Checkpoint(State(), 3, None, None)
+
+    failing = Failing()
     monkeypatch.setattr(checkpoint, "judge", lambda *_: Judgement(True, 7, ""))
-    monkeypatch.setattr(checkpoint, "_load", lambda *_: Checkpoint(State(), 3, None, None))
+    monkeypatch.setattr(checkpoint, "_load", load)
     told: list[str] = []
-    loaded = load_checkpoint(tmp_path, MemoryDisk(), DATA_ID, 9, progress=None, notice=told.append)
+    loaded = load_checkpoint(
+        tmp_path, MemoryDisk(), DATA_ID, 9, indexers=failing, progress=None, notice=told.append
+    )
     assert told[0] == "the index is rebuilt: its list of free pages is wrong"
     if times == 1:
         assert loaded.lsn == 3

@@ -13,6 +13,7 @@ from daybook.journal.disk import MemoryDisk, RealDisk
 from daybook.journal.errors import Corruption, JournalError, Locked
 from daybook.journal.journal import Journal
 from daybook.journal.reader import read_blocks
+from daybook.paging import indexers
 from daybook.paging.layout import LAYOUT
 from daybook.paging.process import IndexerProcess, IndexerStuck
 from daybook.recovery import checkpoint
@@ -242,7 +243,7 @@ def test_an_index_that_cannot_catch_up_keeps_nobody_from_starting(
     directory.close()
     shutil.rmtree(tmp_path / "index")
     monkeypatch.setattr(checkpoint, "CATCH_UP_EVENTS", 1)
-    monkeypatch.setattr(checkpoint, "IndexerProcess", StuckIndexer)
+    monkeypatch.setattr(indexers, "IndexerProcess", StuckIndexer)
     told: list[str] = []
     again = open_directory(tmp_path, notice=told.append)
     assert again.recovered.state.queue_by_name["a"].ready_count == 5
@@ -258,7 +259,7 @@ def test_what_only_the_index_knows_is_waited_for_or_the_start_is_refused(
     fill(directory.recovered.journal, Broker(State()))
     directory.close()
     monkeypatch.setattr(checkpoint, "must_catch_up", lambda *_: True)
-    monkeypatch.setattr(checkpoint, "IndexerProcess", StuckIndexer)
+    monkeypatch.setattr(indexers, "IndexerProcess", StuckIndexer)
     with pytest.raises(RecoveryError, match="Free disk space") as refused:
         open_directory(tmp_path)
     assert "no space left on the device" in str(refused.value)

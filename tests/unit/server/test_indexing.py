@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
 from daybook.journal.data_directory import LAST_WORDS
+from daybook.paging.indexers import ProcessIndexers
 from daybook.paging.messages import Ended, Indexed, Trouble
-from daybook.paging.process import IndexerFailed
+from daybook.paging.process import IndexerFailed, IndexerHandle
 from daybook.recovery.last_words import last_words
-from daybook.server import indexing
 from daybook.server.indexing import RESTART_US, SILENT_US, TRUSTED_US, Indexing
 from daybook.server.pacing import EARLY_BYTES, PERIOD_US
 
@@ -30,6 +30,7 @@ class FakeProcess:
         self.killed = False
         self.end: IndexerFailed | None = None
         self.pid = 4711
+        self.name = "the indexer (process 4711)"
         FakeProcess.made.append(self)
 
     def fileno(self) -> int:
@@ -59,6 +60,13 @@ class FakeProcess:
     def close(self) -> bool:
         self.closed = self.killed = True
         return True
+
+
+class FakeIndexers(ProcessIndexers):
+    """Starts indexers of this module."""
+
+    def start(self, data: Path, data_id: bytes) -> IndexerHandle:
+        return cast(IndexerHandle, FakeProcess(data))
 
 
 class FakeHub:
@@ -137,6 +145,7 @@ class Scene:
             self.loop,
             path,
             bytes(16),
+            indexers=FakeIndexers(),
             store=self.store,  # type: ignore[arg-type]
             process=self.process,  # type: ignore[arg-type]
             checkpoint_us=10 * SECOND,
@@ -170,8 +179,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    monkeypatch.setattr(indexing, "IndexerProcess", FakeProcess)
+def scene(tmp_path: Path) -> Scene:
     FakeProcess.made.clear()
     (tmp_path / "index").mkdir()
     return Scene(tmp_path)
