@@ -94,7 +94,7 @@ class Line:
             raise Ended from error
 
     def offer(self, message: Durable) -> None:
-        """Send a message as soon as there is room for it, and never wait. Raises Ended.
+        """Send a message as soon as there is room for it, and never wait.
 
         It replaces an offered message that was not sent yet: it contains the same and more.
         """
@@ -108,7 +108,11 @@ class Line:
         self.flush()
 
     def flush(self) -> None:
-        """Send what was offered, as far as there is room now. Raises Ended."""
+        """Send what was offered, as far as there is room now.
+
+        What the other side cannot receive any more is dropped: `hear` has its last messages, and
+        then raises Ended.
+        """
         while self._rest or self._next is not None:
             if not self._rest and self._next is not None:
                 self._rest = _packed(self._next)
@@ -117,8 +121,9 @@ class Line:
                 sent = self._socket.send(self._rest, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return
-            except OSError as error:
-                raise Ended from error
+            except OSError:
+                self._rest, self._next = b"", None
+                return
             self._rest = self._rest[sent:]
 
     def hear(self, timeout_seconds: float | None) -> list[Said]:

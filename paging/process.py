@@ -70,12 +70,11 @@ class IndexerHandle:
         return self._line.fileno()
 
     def tell(self, lsn: int, *, digest: bool = False) -> None:
-        """Request a commit up to a durable LSN, now or when it reads again. Raises Ended, see
-        `fate`."""
+        """Request a commit up to a durable LSN, now or when it reads again."""
         self._line.offer(Durable(lsn, digest))
 
     def flush(self) -> None:
-        """Send what it had no room for. Raises Ended, see `fate`."""
+        """Send what it had no room for."""
         self._line.flush()
 
     def hear(self, timeout_seconds: float | None = 0.0) -> list[Indexed | Trouble]:

@@ -150,7 +150,7 @@ class Indexing:
         if is_due or wants_digest:
             self._tell(now, durable, wants_digest)
         else:
-            self._flush()
+            self._process.flush()
 
     def _is_due(self, now: int) -> bool:
         """Return whether the events since the last request are worth a commit."""
@@ -163,13 +163,6 @@ class Indexing:
                 address.paging for address in hub.broker.state.addresses.values()
             ),
         )  # fmt: skip
-
-    def _flush(self) -> None:
-        assert self._process is not None
-        try:
-            self._process.flush()
-        except Ended:
-            self._hang_up()
 
     def _watch(self, step: int) -> None:
         """Detect an indexer that does not answer, log it, and finally kill it."""
@@ -235,10 +228,7 @@ class Indexing:
         if wants_digest:
             self._is_asked = True
             self._next_digest = now + self.checkpoint_us
-        try:
-            self._process.tell(durable, digest=wants_digest)
-        except Ended:
-            self._hang_up()
+        self._process.tell(durable, digest=wants_digest)
 
     def hurry(self) -> bool:
         """Request that all durable events are indexed now; return whether they already are."""

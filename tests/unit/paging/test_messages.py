@@ -44,10 +44,18 @@ def test_what_has_no_room_waits_and_only_the_newest_does(
     assert len(lsns) < 9_999
 
 
-def test_an_offer_to_who_has_gone(ends: tuple[socket.socket, socket.socket]) -> None:
-    ends[1].close()
+def test_the_last_words_of_who_has_gone_are_heard_whatever_is_offered(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = Line(ends[0]), Line(ends[1])
+    words = Damaged("segment 7", index=False, corrupt=True)
+    theirs.say(words)
+    theirs.close()
+    ours.offer(Durable(1))
+    ours.flush()
+    assert ours.hear(1.0) == [words]
     with pytest.raises(Ended):
-        Line(ends[0]).offer(Durable(1))
+        ours.hear(1.0)
 
 
 def test_a_message_may_come_in_pieces(ends: tuple[socket.socket, socket.socket]) -> None:
