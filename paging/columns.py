@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from daybook.engine import events
 from daybook.engine.events import HEAPS, Row
-from daybook.journal.block import Block
+from daybook.journal.block import Block, Buffer
 from daybook.journal.errors import Corruption
 from daybook.journal.format import Damage
 
@@ -38,11 +38,7 @@ class Columns:
         ends = list(accumulate((block.count for block in self.blocks), initial=0))
         self.count: Final = ends[-1]
         self.starts: Final = np.array(ends[:-1], np.int64)
-        views = zip(*[_columns_of(block) for block in self.blocks], strict=True)
-        self.arrays: Final[list[NDArray[Any]]] = [
-            np.concatenate([np.frombuffer(view, "<" + view.format) for view in parts])
-            for parts in views
-        ]
+        self.arrays: Final = _arrays_of(self.blocks, self.starts, self.count)
         self._details = b""
         self._ends: list[int] = []
         self._open_from = 0
@@ -93,11 +89,51 @@ class Columns:
         self._open_from = int(self.starts[number])
 
 
-def _columns_of(block: Block) -> list[memoryview]:
+def _arrays_of(blocks: list[Block], starts: NDArray[np.int64], count: int) -> list[NDArray[Any]]:
+    """Put the columns of blocks together; small blocks of the same form and size at once."""
+    frames = _decompressed(blocks)
+    alike: dict[tuple[int, int], list[int]] = {}
+    for number, block in enumerate(blocks):
+        alike.setdefault((block.header.flags, block.count), []).append(number)
+    # A column is as wide as in the block where it is widest.
+    codes = zip(*[_codes(blocks[numbers[0]]) for numbers in alike.values()], strict=True)
+    arrays = [np.empty(count, np.result_type(*forms)) for forms in codes]
+    for (_, length), numbers in alike.items():
+        block = blocks[numbers[0]]
+        joined = b"".join([frames[number] for number in numbers])
+        rows = np.frombuffer(joined, np.uint8).reshape(len(numbers), -1)
+        order = block.codec.order(block.header)
+        first = int(starts[numbers[0]])
+        places: Any = slice(first, first + length)
+        if len(numbers) > 1:
+            places = (starts[numbers][:, np.newaxis] + np.arange(length)).ravel()
+        columns = zip(arrays, _codes(block), order.starts, order.ends, strict=True)
+        for array, code, start, end in columns:
+            part = np.ascontiguousarray(rows[:, length * start : length * end])
+            array[places] = part.view(code).ravel()
+    return arrays
+
+
+def _codes(block: Block) -> list[str]:
+    """The types of the columns of a block."""
+    return ["<" + code for code in block.codec.codes(block.header)]
+
+
+def _decompressed(blocks: list[Block]) -> Sequence[Buffer]:
+    """Decompress the rows frames of blocks. Raises Corruption."""
+    codec = blocks[0].codec
     try:
-        return block.columns()
-    except Damage as damage:
-        raise _corruption(block, damage) from damage
+        for block in blocks:
+            codec.check_size(block.header)
+        frames = [(block.rows_frame, block.header.rows_raw_bytes) for block in blocks]
+        return codec.decompress_all(frames)
+    except Damage:
+        for block in blocks:
+            try:
+                block.columns()
+            except Damage as damage:
+                raise _corruption(block, damage) from damage
+        raise
 
 
 def _corruption(block: Block, damage: Damage) -> Corruption:

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from daybook.engine import events
 from daybook.journal.block import Block, RawBlock
 from daybook.journal.errors import Corruption
+from daybook.journal.format import FLAG_WIDE
 from daybook.paging.columns import DETAIL_BYTES, Columns
 from tests.support.blocks import Chain, blocks_of
 from tests.support.scenario import Step, play, steps
+from tests.support.wide import ids_from
 from tests.support.world import World
 
 
@@ -62,3 +64,21 @@ def test_a_frame_that_cannot_be_read_is_corruption_with_its_place(tmp_path: Path
     with_detail = np.flatnonzero(columns.column(DETAIL_BYTES))
     with pytest.raises(Corruption, match=where):
         list(columns.details(with_detail))
+
+
+def test_blocks_of_all_forms_and_sizes_come_together() -> None:
+    """Small ones of the same size are taken apart at once, wherever they are, wide ones apart."""
+    with ids_from():
+        world = World()
+        for number in range(40):
+            world.send(f"queue{number % 4}", b"body %d" % number)
+            world.turn()
+    cuts = [*range(0, 30), 37, 50]
+    blocks = blocks_of(world.journal, cuts)
+    forms = {block.header.flags & FLAG_WIDE for block in blocks}
+    assert len(forms) == 2, "there must be wide blocks and others"
+    columns = Columns(blocks)
+    for position in range(len(events.COLUMNS)):
+        assert columns.column(position).tolist() == [e.row[position] for e in world.journal]
+    everything = np.arange(columns.count)
+    assert list(columns.details(everything)) == [e.detail for e in world.journal]
