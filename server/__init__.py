@@ -54,6 +54,7 @@ Modules:
   does.
 - `peer`: A peer: one connection, its session, its transport, and the bytes between them.
 - `ports`: The hub's options and notices.
+- `pulse`: How often the periodic work of a broker is done: less often where nothing happens.
 - `refusals`: Records refused logins in the journal, with a limit on their number and content.
 - `retention`: Retention: whole segments leave the live set; queued messages stay.
 - `service`: The broker as a process: start, serve, reload, stop.

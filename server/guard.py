@@ -16,12 +16,16 @@ import select
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Event, Thread
 from typing import Any, Final
 
 from daybook.server import logs
 
 POLL_SECONDS: Final = 0.5
+"""How often the guard looks during a stop."""
+CALM_SECONDS: Final = 2.0
+"""How often the guard looks while the broker serves."""
 STALL_SECONDS: Final = 5.0
 """How long the event loop must hang before that is logged."""
 SIGNALS: Final = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
@@ -80,10 +84,12 @@ class Guard:
         """Begin to measure the time of a stop."""
         if not self._give_up:
             self._give_up = self._clock() + self.stop_seconds
+            self._wake()
 
     def close(self) -> None:
         """Stop handling signals."""
         self._closed.set()
+        self._wake()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -94,10 +100,16 @@ class Guard:
         os.close(self._read)
         os.close(self._written)
 
+    def _wake(self) -> None:
+        """Wake the thread by a byte that is no signal."""
+        with suppress(BlockingIOError):
+            os.write(self._written, b"\0")
+
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         while not self._closed.is_set():
-            if select.select([self._read], [], [], POLL_SECONDS)[0]:
+            pause = POLL_SECONDS if self._give_up else CALM_SECONDS
+            if select.select([self._read], [], [], pause)[0]:
                 for number in os.read(self._read, SIGNALS_MAX):
                     self._take(number)
             self.look()

@@ -59,13 +59,13 @@ from daybook.server.memory_limits import engine_options
 from daybook.server.notifying import READY, STOPPING, Notifier
 from daybook.server.onlookers import Onlookers
 from daybook.server.options import STOP
+from daybook.server.pulse import TICK_SECONDS, Pulse
 from daybook.server.retention import Retention
 from daybook.server.sight import BrokerSight, Phase
 from daybook.server.supervision import Supervisor
 from daybook.server.users import Users, UsersError
 from daybook.server.version import VERSION
 
-TICK_SECONDS: Final = 0.1
 CLOCK_STEP_US: Final = 500_000
 """A clock that differs by more between two ticks was set, not slewed."""
 CHUNK_CACHE_BYTES: Final = 4 * 1024 * 1024
@@ -196,6 +196,7 @@ class Service:
             acceptors=lambda: [acceptor.figures for acceptor in self._acceptors],
         )
         self.onlookers = Onlookers(self.sight, clock=_now, schedule=self._schedule_step)
+        self._pulse = Pulse((self.hub.peers, self.onlookers.peers), lambda: self.broker.lsn)
         self.indexing = Indexing(
             self.hub,
             self._loop,
@@ -254,8 +255,8 @@ class Service:
     def _begin_background_work(self, control: ControlServer) -> None:
         run, repeat = self._supervisor.run, self._supervisor.repeat
         # A half-finished decision of a tick must not be written.
-        repeat("ticks", lambda: TICK_SECONDS, self._tick, fatal=(Exception,))
-        repeat("indexing", lambda: TICK_SECONDS, self._tick_index, fatal=(StoreError,))
+        repeat("ticks", self._pulse.seconds, self._tick, fatal=(Exception,))
+        repeat("indexing", self._pulse.seconds, self._tick_index, fatal=(StoreError,))
         repeat("disk scan", lambda: self.config.broker.disk_scan_period / 1000, self.disk.scan)
         repeat("control socket", lambda: CONTROL_SECONDS, control.look)
         repeat("lock", lambda: CONTROL_SECONDS, lambda: look_at_lock(self._directory))
@@ -345,6 +346,7 @@ class Service:
             self.hub.clock_stepped(step)
             self.onlookers.clock_stepped(step)
         self._guard.beat()
+        self._pulse.tick()
         self._judge_writer()
         self.hub.tick()
         self.onlookers.tick()
