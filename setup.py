@@ -28,7 +28,9 @@ COLD = {
     # Tests and benchmarks subclass what these define, which compiled classes do not allow; what
     # they do is wait for the operating system.
     "journal/disk.py",
+    "paging/indexers.py",
     "paging/process.py",
+    "paging/thread.py",
     # Its classes are found and called by the parser's library, once for each filter.
     "engine/filters/grammar.py",
 }

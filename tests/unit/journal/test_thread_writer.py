@@ -109,14 +109,11 @@ def writers() -> list[threading.Thread]:
     return [each for each in threading.enumerate() if each.name == "journal"]
 
 
-def test_a_mistake_of_ours_is_a_failure_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise ValueError("a mistake")
-
-    journal, heard = create(MemoryDisk()), Heard()
-    writer = start(journal, heard)
-    monkeypatch.setattr(journal, "append", fail)
-    writer.submit(make_batch(1, some_contents(1, 4)))
+def test_a_mistake_of_ours_is_a_failure_too() -> None:
+    heard = Heard()
+    writer = start(create(MemoryDisk()), heard)
+    writer.submit(make_batch(99, some_contents(99, 1)))
     wait(writer, lambda: writer.failed)
     assert "a bug of Daybook" in str(heard.failures[0])
     writer.close()
+    assert len(heard.failures) == 1

@@ -16,6 +16,7 @@ from daybook.paging.process import IndexerFailed
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import IndexUnwritable, Tables, open_for_reading
 from daybook.paging.thread import IndexerThread
+from tests.support.compiled import replaces_parts
 from tests.support.process import wait_for
 from tests.unit.paging.test_process import DATA_ID, Writer, until
 
@@ -94,6 +95,7 @@ def test_damage_of_the_journal_is_told_and_ends_it(
     assert indexer.close()
 
 
+@replaces_parts
 def test_one_whose_disk_hangs_holds_up_nobody_and_keeps_its_tables(
     tmp_path: Path, writer: Writer, indexers: ThreadIndexers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +126,7 @@ def test_one_whose_disk_hangs_holds_up_nobody_and_keeps_its_tables(
     wait_for(lambda: indexer.fate() is not None, "the end of the thread")
 
 
+@replaces_parts
 def test_a_map_that_is_shared_does_not_grow(
     tmp_path: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
