@@ -34,14 +34,14 @@ class ThreadWriter(ProcessWriter):
         self.pid = os.getpid()
         with connecting() as (ours, theirs, patience, closing):
             writer = Serving(journal, theirs, closing, retry_seconds)
-            self._thread = Thread(
+            self._runner = Thread(
                 target=_run, args=(writer, theirs, closing), name="journal", daemon=True
             )
-            self._thread.start()
+            self._runner.start()
         return ours, patience
 
     def _await_end(self) -> str:
-        self._thread.join(KILL_STEPS * STEP_SECONDS)
+        self._runner.join(KILL_STEPS * STEP_SECONDS)
         return "ended"
 
     def _kill_writer(self) -> str:
