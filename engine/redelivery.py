@@ -23,10 +23,10 @@ def delay_of(settings: AddressSettings, failures: int, message_id: int) -> int:
     if longest < 0:
         longest = LONGEST_OF_DELAYS * delay
     try:
-        multiplied = delay * settings.redelivery_delay_multiplier ** (failures - 1)
+        multiplied = float(delay) * settings.redelivery_delay_multiplier ** (failures - 1)
     except OverflowError:
-        multiplied = longest
-    multiplied = min(multiplied, longest)
+        multiplied = float(longest)
+    multiplied = min(multiplied, float(longest))
     factor = settings.redelivery_collision_avoidance_factor
     if factor:
         multiplied *= 1 + factor * spread(message_id, failures)
