@@ -35,7 +35,7 @@ class ThreadWriter(ProcessWriter):
         with connecting() as (ours, theirs, patience, closing):
             writer = Serving(journal, theirs, closing, retry_seconds)
             self._runner = Thread(
-                target=_run, args=(writer, theirs, closing), name="journal", daemon=True
+                target=_run, args=(writer, theirs, closing), name="journal-writer", daemon=True
             )
             self._runner.start()
         return ours, patience

@@ -106,7 +106,7 @@ def test_it_is_no_process_and_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def writers() -> list[threading.Thread]:
-    return [each for each in threading.enumerate() if each.name == "journal"]
+    return [each for each in threading.enumerate() if each.name == "journal-writer"]
 
 
 def test_a_mistake_of_ours_is_a_failure_too() -> None:
