@@ -18,6 +18,7 @@ entry in `_next_taker`; a rule that leaves messages in the queue moves the curso
 how a delivery is sent.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from daybook.engine.core import Core
@@ -151,17 +152,18 @@ def _eligible(queue: Queue) -> list[Consumer]:
     return [queue.holder] if queue.holder is not None else queue.consumers
 
 
-def _in_order(queue: Queue) -> list[tuple[int, Consumer]]:
-    """Return the eligible consumers in the order in which they are asked, each with its place."""
-    places = list(enumerate(queue.consumers))
-    first = queue.next_consumer % len(places)
-    places = places[first:] + places[:first]
+def _in_order(queue: Queue) -> Iterator[tuple[int, Consumer]]:
+    """Iterate over the eligible consumers in the order in which they are asked, each with its
+    place."""
+    consumers = queue.consumers
     if queue.holder is not None:
-        return [each for each in places if each[1] is queue.holder]
-    # Stable: those of the same priority stay in turn.
-    places.sort(key=_by_priority, reverse=True)
-    return places
-
-
-def _by_priority(place: tuple[int, Consumer]) -> int:
-    return place[1].priority
+        yield consumers.index(queue.holder), queue.holder
+        return
+    count = len(consumers)
+    first = queue.next_consumer
+    in_turn: Iterator[int] = ((first + step) % count for step in range(count))
+    if queue.prioritized_count:
+        # Stable: those of the same priority stay in turn.
+        in_turn = iter(sorted(in_turn, key=lambda place: -consumers[place].priority))
+    for place in in_turn:
+        yield place, consumers[place]

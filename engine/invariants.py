@@ -125,6 +125,8 @@ def _peers(state: State) -> Iterator[str]:
     for queue in state.queues.values():
         if queue.selective_count != sum(map(is_selective, queue.consumers)):
             yield f"queue '{queue.name}' counts {queue.selective_count} selective consumers"
+        if queue.prioritized_count != sum(each.priority != 0 for each in queue.consumers):
+            yield f"queue '{queue.name}' counts {queue.prioritized_count} prioritized consumers"
         if queue.holder is not None and queue.holder not in queue.consumers:
             yield f"queue '{queue.name}' is held by a consumer that is gone"
         if any(consumer.queue is not queue for consumer in queue.consumers):

@@ -142,9 +142,9 @@ class Queue:
         "acknowledged", "added", "address", "binding", "bytes", "consumers", "dead_lettered",
         "definition", "deleting", "entries", "expired", "gap_count", "gone", "gone_max",
         "has_passed", "held_count", "holder", "id", "levels", "newest", "next_consumer",
-        "next_notice",
-        "occupied", "paused", "ready_count", "scheduled_count", "selective_count", "store",
-        "transient_count", "transients_from", "weight", "window", "withheld",
+        "next_notice", "occupied", "paused", "prioritized_count", "ready_count", "scheduled_count",
+        "selective_count", "store", "transient_count", "transients_from", "weight", "window",
+        "withheld",
     )  # fmt: skip
 
     def __init__(self, queue_id: int, definition: QueueDefinition, address: "Address") -> None:
@@ -167,8 +167,9 @@ class Queue:
         # The memory that the resident entries take.
         self.weight = 0
         self.consumers: list[Consumer] = NO_CONSUMERS
-        # Derived: how many of them have a filter.
+        # Derived: how many of them get entries by rules, and how many have a priority.
         self.selective_count = 0
+        self.prioritized_count = 0
         self.added = 0
         self.acknowledged = 0
         self.dead_lettered = 0
@@ -248,11 +249,13 @@ class Queue:
             self.consumers = []
         self.consumers.append(consumer)
         self.selective_count += is_selective(consumer)
+        self.prioritized_count += consumer.priority != 0
 
     def detach(self, consumer: "Consumer") -> None:
         """Remove a consumer."""
         self.consumers.remove(consumer)
         self.selective_count -= is_selective(consumer)
+        self.prioritized_count -= consumer.priority != 0
         if consumer is self.holder:
             self.holder = None
         if not self.consumers:
@@ -262,6 +265,7 @@ class Queue:
         """Remove all consumers."""
         self.consumers = NO_CONSUMERS
         self.selective_count = 0
+        self.prioritized_count = 0
         self.holder = None
 
     def slim(self) -> None:
