@@ -70,6 +70,7 @@ class Ending:
         why_not = "" if self.has_stopped else self._why_not()
         if self.has_stopped:
             self._writer.mark(now)
+        had_failed = self._hub.failure is not None
         asyncio.get_running_loop().remove_reader(self._writer.fileno())
         # Batches that wait because of a full disk are retried once, and then given up.
         self._writer.close(max(0.5, self._seconds_left()))
@@ -78,7 +79,8 @@ class Ending:
         self._indexing.close()
         if self.has_stopped:
             return True
-        if self._hub.failure is None and has_begun:
+        # A writer that had to be killed just now has failed too, which says less.
+        if not had_failed and has_begun:
             log.error("stopped without BrokerStopped in the journal", why=why_not)
         return not has_begun
 
