@@ -16,7 +16,7 @@ from daybook.tools.verification import verify_data
 from tests.crash.clients import Connect, Delivery, Receipt
 from tests.crash.ledger import Ledger
 from tests.crash.workload import INPUT, ORDERS, OUTPUT, STAFF, Staff, Worker, begin_work, end_work
-from tests.support.process import BrokerProcess
+from tests.support.process import BrokerProcess, wait_for
 
 CONFIG: Final = """
 [[address-setting]]
@@ -76,8 +76,14 @@ class Campaign:
 
     def let_work(self, workers: list[Worker]) -> None:
         """Wait until it is time to strike."""
+        if self.rounds == 1:
+            self.await_receipts()
         # The moment of the kill is what is random here; nothing depends on how long it is.
         workers[0].thread.join(self.random.uniform(*KILL_AFTER_SECONDS))
+
+    def await_receipts(self) -> None:
+        """On a busy machine clients may need longer than until the first kill."""
+        wait_for(lambda: self.ledger.receipted, "the first receipt")
 
     def kill_in_start(self) -> None:
         """A start that does not get far."""

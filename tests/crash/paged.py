@@ -55,10 +55,14 @@ class PagedCampaign(Campaign):
         self.struck: Counter[str] = Counter()
 
     def staff(self) -> Staff:
+        if self.rounds == 1:
+            return LARGE_STAFF
         return self.random.choice((LARGE_STAFF, LARGE_STAFF, FILLING, DRAINING))
 
     def let_work(self, workers: list[Worker]) -> None:
         seconds = self.random.uniform(*KILL_AFTER_SECONDS)
+        if self.rounds == 1:
+            self.await_receipts()
         if self.rounds == 1 or self.random.random() < 0.7:
             # An indexer takes a while to start: let it get to its commits, so that they are hit.
             before = self.index_time()

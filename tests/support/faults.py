@@ -196,8 +196,9 @@ def never_delivered(history: list[Event], pick: Random) -> Planted | None:
 
 def never_returned(history: list[Event], pick: Random) -> Planted | None:
     """A missing Returned of a consumer that was detached: the message is lost."""
-    # What was held right after it would be blamed for that.
-    held = {(event.row[MESSAGE], event.row[QUEUE]) for event in of_kind(history, events.HELD)}
+    # What was set aside right after it would be blamed for that.
+    aside = of_kind(history, events.HELD, events.SCHEDULED)
+    held = {(event.row[MESSAGE], event.row[QUEUE]) for event in aside}
     returns = [
         (event, end)
         for event in of_kind(history, events.RETURNED)
