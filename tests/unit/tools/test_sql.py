@@ -296,10 +296,16 @@ class Terminal:
             if left <= 0:
                 return False
             if select.select([self.file], [], [], left)[0]:
-                piece = os.read(self.file, 1 << 16).decode(errors="replace")
+                piece = self._read()
                 self.text += ESCAPES.sub("", piece).replace("\r", "")
         self._seen = found + len(text)
         return True
+
+    def _read(self) -> str:
+        try:
+            return os.read(self.file, 1 << 16).decode(errors="replace")
+        except OSError as error:
+            raise OSError(f"the shell has ended: {self.text!r}") from error
 
     def type(self, text: str, then: str) -> None:
         os.write(self.file, text.encode())
