@@ -1,4 +1,7 @@
-"""Types of options: lists of names, lists of numbers, other versions of Daybook."""
+"""Options of several benchmarks, and types of options: lists of names and of numbers."""
+
+import tempfile
+from pathlib import Path
 
 import click
 
@@ -60,3 +63,19 @@ def other_versions(
             raise click.BadParameter(f"{value!r} is no NAME=PYTHON with a name of its own")
         found.append((name, python))
     return tuple(found)
+
+
+python_option = click.option("--python", help="Interpreter whose installed Daybook is measured.")
+also_option = click.option(
+    "--also",
+    multiple=True,
+    callback=other_versions,
+    metavar="NAME=PYTHON",
+    help="Another version of Daybook, installed with this interpreter; may be repeated.",
+)
+data_option = click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path(tempfile.gettempdir()),
+    help="Where data directories are made: the disk that is measured.",
+)

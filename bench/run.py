@@ -23,7 +23,7 @@ from bench.frames import LoadError
 from bench.interrupts import Interrupted, Interrupts
 from bench.load import MODES, Measurement, Plan, measure
 from bench.neighbours import Neighbours
-from bench.options import Counts, Names, other_versions
+from bench.options import Counts, Names, also_option, data_option, python_option
 from bench.report import Machine, Sample, describe_machine, summarise
 from bench.running import Running, Target, TargetError
 from bench.tables import print_report
@@ -194,20 +194,9 @@ def _present(asked: Sequence[Target]) -> tuple[list[Target], list[str]]:
 @click.option("--queues", type=click.Choice(("1", "2", "4")), default="1", help="Of pipe-4.")
 @click.option("--stall", type=float, default=30.0, help="Seconds of silence that are a failure.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="For daybook.")
-@click.option("--python", help="Interpreter whose installed Daybook is measured.")
-@click.option(
-    "--also",
-    multiple=True,
-    callback=other_versions,
-    metavar="NAME=PYTHON",
-    help="Another version of Daybook, installed with this interpreter; may be repeated.",
-)
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(tempfile.gettempdir()),
-    help="Where data directories are made: the disk that is measured.",
-)
+@python_option
+@also_option
+@data_option
 @click.option(
     "--json",
     "json_file",

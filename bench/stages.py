@@ -28,6 +28,7 @@ from bench.frames import LoadError
 from bench.load import Plan, measure
 from bench.memory import process_name
 from bench.neighbours import Neighbours
+from bench.options import data_option, python_option
 from bench.preload import NoCompiler, compile_library
 from bench.running import Running, TargetError
 from bench.tables import markdown_table
@@ -328,13 +329,8 @@ def _print(console: Console, found: Found) -> None:
 @click.option("--body-bytes", type=click.IntRange(200), default=256, help="Size of a body.")
 @click.option("--busy", type=click.IntRange(0), default=0, help="Busy neighbours beside it.")
 @click.option("--busy-nice", type=click.IntRange(0, 19), default=0, help="Their niceness.")
-@click.option("--python", help="Interpreter whose installed Daybook is measured.")
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(tempfile.gettempdir()),
-    help="Where data directories are made: the disk that is measured.",
-)
+@python_option
+@data_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def main(
     messages: int,

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from bench.frames import LoadError, SendFrames
 from bench.neighbours import Neighbours
-from bench.options import other_versions
+from bench.options import also_option, data_option, python_option
 from bench.running import Running, Target, TargetError
 from bench.stages import Share, shares, usages
 from bench.tables import markdown_table
@@ -135,20 +135,9 @@ def _print(found: list[Trips]) -> None:
 @click.option("--clients", type=click.IntRange(1, 1000), default=1, help="That send at once.")
 @click.option("--busy", type=click.IntRange(0), default=0, help="Busy neighbours beside them.")
 @click.option("--busy-nice", type=click.IntRange(0, 19), default=0, help="Their niceness.")
-@click.option("--python", help="Interpreter whose installed Daybook is measured.")
-@click.option(
-    "--also",
-    multiple=True,
-    callback=other_versions,
-    metavar="NAME=PYTHON",
-    help="Another version of Daybook, installed with this interpreter; may be repeated.",
-)
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(tempfile.gettempdir()),
-    help="Where data directories are made: the disk that is measured.",
-)
+@python_option
+@also_option
+@data_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def main(
     rounds: int,

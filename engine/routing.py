@@ -14,7 +14,7 @@ from daybook.engine.commands import Chunk, Send
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.events import PERSISTENT
-from daybook.engine.expiry_rules import expires_of, has_rules
+from daybook.engine.expiry_rules import expires_of
 from daybook.engine.id_cache import key_of
 from daybook.engine.message import Message
 from daybook.engine.patterns import has_wildcard
@@ -75,8 +75,7 @@ def _set_expiry(core: Core, command: Send, address: Address) -> None:
     A blocked send comes here again: then its delays count from the first time on.
     """
     settings = core.state.settings.resolve(address.name)
-    if has_rules(settings):
-        command.expires = expires_of(settings, command.expires, core.now // 1000)
+    command.expires = expires_of(settings, command.expires, core.now // 1000)
 
 
 def _has_room(core: Core, address: Address) -> bool:

@@ -126,9 +126,7 @@ def _entries_of(core: Core, command: Send) -> int:
         return 1
     address = core.state.address_by_name.get(command.address)
     count = 1 + (len(address.multicast) if address is not None else 0)
-    if core.wildcards.count:
-        count += sum(len(each.multicast) for each in matching(core, command, address))
-    return count
+    return count + sum(len(each.multicast) for each in matching(core, command, address))
 
 
 def _too_many(core: Core, transaction: Transaction) -> Refusal:

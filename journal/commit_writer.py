@@ -20,7 +20,7 @@ from daybook.journal.commit_choice import Choice, CommitChoice
 from daybook.journal.format import FOOTER_ENTRY_BYTES
 from daybook.journal.journal import Journal
 from daybook.journal.near_writer import NearWriter
-from daybook.journal.process_writer import CLOSE_SECONDS, STEP_SECONDS, ProcessWriter
+from daybook.journal.process_writer import CLOSE_SECONDS, LOST, STEP_SECONDS, ProcessWriter
 from daybook.journal.writer import RETRY_SECONDS, reason
 from daybook.journal.written import Written
 
@@ -148,8 +148,7 @@ class CommitWriter(ProcessWriter):
             silent_seconds += STEP_SECONDS
         if self._near.is_busy:
             self._fail(
-                f"the disk of the journal did not answer for {timeout_seconds:.0f} s: events that "
-                "were not durable are lost; none of them was confirmed to a client"
+                f"the disk of the journal did not answer for {timeout_seconds:.0f} s: {LOST}"
             )
         super().close(timeout_seconds)
         self._near.close()

@@ -71,6 +71,9 @@ _SOCKET_BYTES: Final = 4 << 20
 _SPARE_DESCRIPTORS: Final = 4
 """With these the next segment can be opened when the machine has no descriptors left."""
 
+LOST: Final = "events that were not durable are lost; none of them was confirmed to a client"
+"""What a writer that is given up means."""
+
 
 class ProcessWriter:
     """Writes batches in a forked process, in order, one block in flight at a time.
@@ -328,8 +331,7 @@ class ProcessWriter:
         how = self._kill_writer()
         if not self._farewell:
             self._fail(
-                f"{self.what} did not answer for {waited_seconds:.0f} s and was {how}: events that "
-                "were not durable are lost; none of them was confirmed to a client"
+                f"{self.what} did not answer for {waited_seconds:.0f} s and was {how}: {LOST}"
             )
 
     def _kill_writer(self) -> str:

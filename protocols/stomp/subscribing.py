@@ -17,6 +17,7 @@ CLIENT: Final = "client"
 CLIENT_INDIVIDUAL: Final = "client-individual"
 _ACK_MODES: Final = (AUTO, CLIENT, CLIENT_INDIVIDUAL)
 
+_FILTER_NAMES: Final = ("selector", "filter")
 _PRIORITY_NAMES: Final = ("priority", "consumer-priority", "activemq.priority", "x-priority")
 _PRIORITY_DIGITS_MAX: Final = 9
 
@@ -92,9 +93,15 @@ def subscription_key(id: str | None, destination: str) -> tuple[str, str]:
 
 def _filter(values: dict[str, str]) -> str:
     """Return the filter, from the header of any of the known brokers."""
-    if values.get("selector", "") and values.get("filter", ""):
-        raise StompError("selector and filter mean the same", "give one of them")
-    return values.get("selector", "") or values.get("filter", "")
+    name = _one_of([name for name in _FILTER_NAMES if values.get(name)])
+    return values[name] if name else ""
+
+
+def _one_of(given: list[str]) -> str:
+    """Return the only one of the headers that were given, empty if none was. Raises StompError."""
+    if len(given) > 1:
+        raise StompError(f"{' and '.join(given)} mean the same", "give one of them")
+    return given[0] if given else ""
 
 
 def _check_durable(destination: str, target: Target) -> None:
@@ -108,24 +115,18 @@ def _check_durable(destination: str, target: Target) -> None:
 
 def _windows(values: dict[str, str]) -> tuple[int, int]:
     """Return both windows of credit, from the header of any of the known brokers."""
-    given = [name for name in _WINDOWS if name in values]
-    if not given:
-        return _DEFAULT_CREDIT, _DEFAULT_CREDIT
-    if len(given) > 1:
-        raise StompError(f"{' and '.join(given)} mean the same", "give one of them")
-    return _WINDOWS[given[0]](values[given[0]])
+    name = _one_of([name for name in _WINDOWS if name in values])
+    return _WINDOWS[name](values[name]) if name else (_DEFAULT_CREDIT, _DEFAULT_CREDIT)
 
 
 def _priority(values: dict[str, str]) -> int:
     """Return the priority of the consumer, from the header of any of the known brokers."""
-    given = [name for name in _PRIORITY_NAMES if name in values]
-    if len(given) > 1:
-        raise StompError(f"{' and '.join(given)} mean the same", "give one of them")
-    text = values[given[0]].strip() if given else "0"
+    name = _one_of([name for name in _PRIORITY_NAMES if name in values])
+    text = values[name].strip() if name else "0"
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _PRIORITY_DIGITS_MAX):
         raise StompError(
-            f"{given[0]} is {shortened(text)}",
+            f"{name} is {shortened(text)}",
             "give a whole number; consumers with a higher one are served first",
         )
     return int(text)
