@@ -19,7 +19,7 @@ import click
 import msgspec
 
 from bench.frames import make_body
-from daybook.engine import events
+from daybook.engine import details, events, reasons
 from daybook.engine.events import ROW_STRUCT, Row, encode_detail
 from daybook.engine.message import DEFAULT_PRIORITY
 from daybook.engine.queues import PAST_ALL, Queue, StoreError, Window
@@ -99,18 +99,18 @@ def write_journal(path: Path, order: list[int], body_bytes: int, block_messages:
     writer.add(events.row(events.BROKER_STARTED, time=NOW))
     for queue in sorted(set(order)):
         name = f"queue-{queue}"
-        address = events.AddressDetail(name=name, routing_types=("anycast",))
+        address = details.AddressDetail(name=name, routing_types=("anycast",))
         row = events.row(events.ADDRESS_CREATED, address=queue, time=NOW)
         writer.add(row, encode_detail(address))
         row = events.row(events.QUEUE_CREATED, address=queue, queue=queue, time=NOW)
-        writer.add(row, encode_detail(events.QueueDetail(name=name)))
+        writer.add(row, encode_detail(details.QueueDetail(name=name)))
     writer.flush()
     source = random.Random(1)
     bodies = [make_body(0, number, body_bytes, source) for number in range(BODIES)]
     lsn = journal.next_lsn
     for number, queue in enumerate(order):
         row = (
-            events.ROUTED, events.SENT, 0, queue, queue, DEFAULT_PRIORITY, events.PERSISTENT,
+            events.ROUTED, reasons.SENT, 0, queue, queue, DEFAULT_PRIORITY, events.PERSISTENT,
             lsn + number, 0, 0, 0, NOW,
         )  # fmt: skip
         headers = b"content-type:application/json\nkey:%08d\n" % number

@@ -21,10 +21,11 @@ Modules:
 - `delivery`: Dispatching: looks at every queue that was touched, and delivers what is ready.
 - `departing`: Deciding how a message leaves its queue for a dead letter address or an expiry
   address.
+- `details`: The details of events: one struct for each kind that needs more than columns.
 - `digest`: The digest of the logical state: equal digests mean equal states.
 - `duplicates`: Deciding that a message came before: duplicates are detected by the ids that senders
   set.
-- `events`: The one table of events: columns, kinds, reasons and details.
+- `events`: The one table of events: columns and kinds, with the details of each (`engine.details`).
 - `expiry`: Deciding that a message's time has passed, at delivery and by a scan over due entries.
 - `expiry_rules`: When a message expires, by what its sender says and the settings of its address
   (seed on expiry, section 2).
@@ -61,6 +62,7 @@ Modules:
 - `queues`: A queue: entries in their order of delivery, in memory and in the store.
 - `quotas`: Deciding whether a client may create more: connections, queues, addresses,
   subscriptions, ids.
+- `reasons`: Why the broker decided something: numbers and names of the reasons in events.
 - `redelivery`: How long a message waits after a failed delivery (seed on redelivery, "Delayed
   Redelivery").
 - `refusals`: Refusals: the answers to commands that the broker does not carry out.

@@ -1,6 +1,6 @@
 """Deciding on the commands of administrators and of the configuration."""
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.commands import (
     CreateAddress,
     CreateQueue,
@@ -41,12 +41,12 @@ def create_address(core: Core, command: CreateAddress) -> int | Refusal:
     address = find_address(core, command.address)
     if address is None:
         types = tuple(sorted(set(command.routing_types)))
-        create_new_address(core, command.address, types, 0, events.ADMINISTRATION)
+        create_new_address(core, command.address, types, 0, reasons.ADMINISTRATION)
         return core.next_lsn - 1
     wanted = tuple(sorted({*address.definition.routing_types, *command.routing_types}))
     if wanted == tuple(sorted(address.definition.routing_types)):
         return Refusal(Code.ALREADY_EXISTS, f"address '{command.address}' exists already")
-    update_routing_types(core, address, wanted, 0, events.ADMINISTRATION)
+    update_routing_types(core, address, wanted, 0, reasons.ADMINISTRATION)
     return core.next_lsn - 1
 
 
@@ -82,7 +82,7 @@ def delete_address(core: Core, command: DeleteAddress) -> int | Refusal:
         if refusal is not None:
             return refusal
     for queue in queues:
-        delete_unused_queue(core, queue, events.ADMINISTRATION, 0)
+        delete_unused_queue(core, queue, reasons.ADMINISTRATION, 0)
         if core.budget.is_spent:
             return UNFINISHED
     if address.id not in core.state.addresses:
@@ -91,7 +91,7 @@ def delete_address(core: Core, command: DeleteAddress) -> int | Refusal:
     if not is_unused(core, address):
         # The events of queues that are being deleted name the address.
         return UNFINISHED
-    delete_empty_address(core, address, events.ADMINISTRATION, 0)
+    delete_empty_address(core, address, reasons.ADMINISTRATION, 0)
     return core.next_lsn - 1
 
 
@@ -128,12 +128,12 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
     address = find_address(core, command.address)
     if address is None:
         address = create_new_address(
-            core, command.address, (wanted.routing_type,), 0, events.ADMINISTRATION
+            core, command.address, (wanted.routing_type,), 0, reasons.ADMINISTRATION
         )
     elif wanted.routing_type not in address.definition.routing_types:
         types = tuple(sorted((*address.definition.routing_types, wanted.routing_type)))
-        update_routing_types(core, address, types, 0, events.ADMINISTRATION)
-    create_queue(core, address, wanted, 0, events.ADMINISTRATION)
+        update_routing_types(core, address, types, 0, reasons.ADMINISTRATION)
+    create_queue(core, address, wanted, 0, reasons.ADMINISTRATION)
     return core.next_lsn - 1
 
 
@@ -167,7 +167,7 @@ def delete_queue(core: Core, command: DeleteQueue) -> int | Refusal:
     refusal = _check_unused(queue, command.force)
     if refusal is not None:
         return refusal
-    delete_unused_queue(core, queue, events.ADMINISTRATION, 0)
+    delete_unused_queue(core, queue, reasons.ADMINISTRATION, 0)
     return core.next_lsn - 1
 
 
@@ -192,7 +192,7 @@ def _set_paused(core: Core, name: str, *, paused: bool) -> int | Refusal:
     core.emit(
         events.row(
             events.QUEUE_PAUSED if paused else events.QUEUE_RESUMED,
-            reason=events.ADMINISTRATION, address=queue.address.id, queue=queue.id, time=core.now,
+            reason=reasons.ADMINISTRATION, address=queue.address.id, queue=queue.id, time=core.now,
         )
     )  # fmt: skip
     core.touch(queue)
@@ -205,5 +205,5 @@ def purge_queue(core: Core, command: PurgeQueue) -> int | Refusal:
     if isinstance(queue, Refusal):
         return queue
     through = command.through or core.next_lsn
-    removed = remove_entries(core, queue, events.ADMINISTRATION, 0, through, command.limit)
+    removed = remove_entries(core, queue, reasons.ADMINISTRATION, 0, through, command.limit)
     return core.next_lsn - 1 if removed else 0

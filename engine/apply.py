@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from daybook.engine import events
+from daybook.engine import details, events
 from daybook.engine.content import is_known
 from daybook.engine.definitions import (
     AddressDefinition,
@@ -53,7 +53,7 @@ class MisfitError(DaybookError):
     """An event does not fit the state that results from the events before it."""
 
 
-_PLAIN: Final = events.RoutedDetail()
+_PLAIN: Final = details.RoutedDetail()
 """The detail of a Routed whose detail is empty."""
 
 Apply: TypeAlias = Callable[[State, int, Row, bytes, bytes, bytes], None]
@@ -63,7 +63,7 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
     """A message enters the queue of the row, or those listed in the detail."""
     decoded = _PLAIN
     if detail:
-        decoded = cast(events.RoutedDetail, events.decode_detail(events.ROUTED, detail))
+        decoded = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, detail))
     message = Message(
         row[MESSAGE], row[ADDRESS], row[PRIORITY], row[FLAGS], decoded.expires, headers, body
     )
@@ -193,7 +193,7 @@ def held(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: 
 
 def scheduled(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
     """A ready entry is set aside in its queue until a time."""
-    decoded = cast(events.ScheduledDetail, events.decode_detail(events.SCHEDULED, detail))
+    decoded = cast(details.ScheduledDetail, events.decode_detail(events.SCHEDULED, detail))
     queue = state.queues[row[QUEUE]]
     entry = queue.get(row[MESSAGE])
     if entry.state != READY or entry.level >= PRIORITIES:
@@ -266,7 +266,7 @@ def connection_opened(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
     """A connection appears."""
-    decoded = cast(events.ConnectionDetail, events.decode_detail(events.CONNECTION_OPENED, detail))
+    decoded = cast(details.ConnectionDetail, events.decode_detail(events.CONNECTION_OPENED, detail))
     connection = Connection(row[CONNECTION], decoded.protocol, decoded.peer, decoded.user)
     connection.client_id = decoded.client_id
     state.add_connection(connection)
@@ -287,7 +287,7 @@ def consumer_attached(
 ) -> None:
     """A consumer appears on a queue."""
     decoded = cast(
-        events.ConsumerAttachedDetail, events.decode_detail(events.CONSUMER_ATTACHED, detail)
+        details.ConsumerAttachedDetail, events.decode_detail(events.CONSUMER_ATTACHED, detail)
     )
     connection = state.connections[row[CONNECTION]]
     queue = state.queues[row[QUEUE]]
@@ -316,7 +316,7 @@ def address_created(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
     """An address appears."""
-    decoded = cast(events.AddressDetail, events.decode_detail(events.ADDRESS_CREATED, detail))
+    decoded = cast(details.AddressDetail, events.decode_detail(events.ADDRESS_CREATED, detail))
     address = Address(row[ADDRESS], definition_in(AddressDefinition, decoded, state.texts))
     state.add_address(address)
     state.next_address = address.id + 1
@@ -326,7 +326,7 @@ def address_updated(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
     """Attributes of an address change."""
-    decoded = cast(events.AddressDetail, events.decode_detail(events.ADDRESS_UPDATED, detail))
+    decoded = cast(details.AddressDetail, events.decode_detail(events.ADDRESS_UPDATED, detail))
     address = state.addresses[row[ADDRESS]]
     fields = decoded.changed or ("routing_types",)
     address.definition = with_changes(address.definition, decoded, fields)
@@ -346,7 +346,7 @@ def queue_created(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
     """A queue appears and is bound to its address."""
-    decoded = cast(events.QueueDetail, events.decode_detail(events.QUEUE_CREATED, detail))
+    decoded = cast(details.QueueDetail, events.decode_detail(events.QUEUE_CREATED, detail))
     address = state.addresses[row[ADDRESS]]
     definition = definition_in(QueueDefinition, decoded, state.texts, address.name)
     queue = Queue(row[QUEUE], definition, address)
@@ -362,7 +362,7 @@ def queue_updated(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
     """A queue is bound to another address, changes attributes, or begins to be deleted."""
-    decoded = cast(events.QueueDetail, events.decode_detail(events.QUEUE_UPDATED, detail))
+    decoded = cast(details.QueueDetail, events.decode_detail(events.QUEUE_UPDATED, detail))
     queue = state.queues[row[QUEUE]]
     if decoded.deleting:
         if queue.deleting:
@@ -404,7 +404,7 @@ def settings_changed(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
     """New address settings are in force."""
-    decoded = cast(events.SettingsDetail, events.decode_detail(events.SETTINGS_CHANGED, detail))
+    decoded = cast(details.SettingsDetail, events.decode_detail(events.SETTINGS_CHANGED, detail))
     state.settings = Settings.from_dict(decoded.settings)
     state.journal_non_persistent = decoded.journal_non_persistent
     for address in state.addresses.values():
@@ -431,7 +431,7 @@ def duplicate_id_recorded(
 ) -> None:
     """An address remembers an id, and forgets the oldest if there are too many."""
     decoded = cast(
-        events.DuplicateIdDetail, events.decode_detail(events.DUPLICATE_ID_RECORDED, detail)
+        details.DuplicateIdDetail, events.decode_detail(events.DUPLICATE_ID_RECORDED, detail)
     )
     address = state.addresses[row[ADDRESS]]
     if address.ids is None:

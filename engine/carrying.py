@@ -7,7 +7,7 @@ which is no part of the logical state. Must never know segments, or which messag
 from collections.abc import Iterator
 from typing import Final
 
-from daybook.engine import events
+from daybook.engine import details, events, reasons
 from daybook.engine.commands import Carry, CarryChunk, NoteSegmentsRemoved
 from daybook.engine.core import Core
 from daybook.engine.message import Message
@@ -23,7 +23,7 @@ def carry(core: Core, command: Carry) -> int:
     flags = command.flags
     if command.chunks:
         detail = events.encode_detail(
-            events.CarriedDetail(
+            details.CarriedDetail(
                 chunks=events.chunk_steps(command.chunks), body_bytes=command.body_bytes
             )
         )
@@ -47,13 +47,13 @@ def carry_chunk(core: Core, command: CarryChunk) -> int:
 
 def note_segments_removed(core: Core, command: NoteSegmentsRemoved) -> int:
     """Record that history up to an event is not in the live set any more."""
-    detail = events.SegmentsRemovedDetail(
+    detail = details.SegmentsRemovedDetail(
         segments=command.segments, bytes=command.bytes, archive=command.archive
     )
     return core.emit(
         events.row(
             events.SEGMENTS_REMOVED,
-            reason=events.CONFIGURATION,
+            reason=reasons.CONFIGURATION,
             related=command.last_lsn,
             time=core.now,
         ),
@@ -95,5 +95,5 @@ def relocate(message: Message, kind: int, detail: bytes) -> None:
     Where content is stored is no part of the logical state, so no event records this.
     """
     decoded = events.decode_detail(kind, detail)
-    if isinstance(decoded, events.RoutedDetail | events.CarriedDetail):
+    if isinstance(decoded, details.RoutedDetail | details.CarriedDetail):
         message.chunks = events.chunk_lsns(decoded)

@@ -1,6 +1,6 @@
 """Deciding about connections and about the broker's own start and stop."""
 
-from daybook.engine import events, quotas
+from daybook.engine import details, events, quotas, reasons
 from daybook.engine.budget import NO_LIMIT
 from daybook.engine.commands import (
     ChangeSettings,
@@ -31,7 +31,7 @@ def open_connection(core: Core, command: OpenConnection) -> int | Refusal:
     refusal = quotas.check_connection(core, command.user)
     if refusal is not None:
         return refusal
-    detail = events.ConnectionDetail(
+    detail = details.ConnectionDetail(
         protocol=command.protocol,
         peer=command.peer,
         user=command.user,
@@ -52,7 +52,7 @@ def open_connection(core: Core, command: OpenConnection) -> int | Refusal:
 
 def refuse_connection(core: Core, command: RefuseConnection) -> int:
     """Record that a peer was refused."""
-    detail = events.ConnectionDetail(
+    detail = details.ConnectionDetail(
         protocol=command.protocol,
         peer=command.peer,
         user=command.user,
@@ -76,7 +76,7 @@ def close_connection(core: Core, command: CloseConnection) -> int | Refusal:
         if connection is None:
             return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
         closing = _begin_close(core, connection, command.reason, command.text)
-    closing.is_left = closing.is_left or command.reason != events.CLOSED
+    closing.is_left = closing.is_left or command.reason != reasons.CLOSED
     return close(core, closing) or UNFINISHED
 
 
@@ -101,7 +101,7 @@ def close(core: Core, closing: Closing) -> int:
         if core.budget.is_spent:
             return 0
     del core.closing[connection.id]
-    detail = events.ConnectionClosedDetail(text=closing.text)
+    detail = details.ConnectionClosedDetail(text=closing.text)
     return core.emit(
         events.row(
             events.CONNECTION_CLOSED,
@@ -125,7 +125,7 @@ def room(core: Core, command: Room) -> int | Refusal:
 
 def start(core: Core, command: Start) -> int:
     """Begin to serve: this one event removes what did not survive the last broker."""
-    detail = events.BrokerStartedDetail(
+    detail = details.BrokerStartedDetail(
         version=command.version,
         cut_bytes=command.cut_bytes,
         cut_segment=command.cut_segment,
@@ -138,7 +138,7 @@ def start(core: Core, command: Start) -> int:
     core.ending.clear()
     for queue in core.state.queues.values():
         if queue.deleting:
-            core.emptying[queue.id] = Emptying(queue, events.RESTART, 0)
+            core.emptying[queue.id] = Emptying(queue, reasons.RESTART, 0)
             core.ending[queue.address.id] += 1
     delete_useless(core)
     return lsn
@@ -150,7 +150,7 @@ def checkpoint(core: Core, command: Checkpoint) -> int | Refusal:
         return Refusal(Code.INVALID, f"event {command.lsn} has not been decided")
     return core.emit(
         events.row(events.CHECKPOINT, related=command.lsn, time=core.now),
-        events.encode_detail(events.CheckpointDetail(digest=command.digest)),
+        events.encode_detail(details.CheckpointDetail(digest=command.digest)),
     )
 
 
@@ -160,14 +160,14 @@ def stop(core: Core, command: Stop) -> int:
     for closing in list(core.closing.values()):
         close(core, closing)
     for connection in list(core.state.connections.values()):
-        close(core, _begin_close(core, connection, events.SHUTDOWN, ""))
+        close(core, _begin_close(core, connection, reasons.SHUTDOWN, ""))
     core.touched.clear()
     core.later.clear()
     core.resized.clear()
     core.review_due = False
-    detail = events.BrokerStoppedDetail(digest=digest(core.state))
+    detail = details.BrokerStoppedDetail(digest=digest(core.state))
     return core.emit(
-        events.row(events.BROKER_STOPPED, reason=events.SHUTDOWN, time=core.now),
+        events.row(events.BROKER_STOPPED, reason=reasons.SHUTDOWN, time=core.now),
         events.encode_detail(detail),
     )
 
@@ -189,11 +189,11 @@ def change_settings(core: Core, command: ChangeSettings) -> int | Refusal:
         and command.journal_non_persistent == state.journal_non_persistent
     ):
         return 0
-    detail = events.SettingsDetail(
+    detail = details.SettingsDetail(
         settings=command.settings, journal_non_persistent=command.journal_non_persistent
     )
     lsn = core.emit(
-        events.row(events.SETTINGS_CHANGED, reason=events.CONFIGURATION, time=core.now),
+        events.row(events.SETTINGS_CHANGED, reason=reasons.CONFIGURATION, time=core.now),
         events.encode_detail(detail),
     )
     guard_all(core)

@@ -12,19 +12,11 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine import events
+from daybook.engine import details, events
 from daybook.engine.apply import APPLY, enter, settle, take_off
 from daybook.engine.bindings import Binding
 from daybook.engine.budget import Budget
-from daybook.engine.events import (
-    ACKNOWLEDGED,
-    BODY_OMITTED,
-    DELIVERED,
-    ROUTED,
-    ROW_STRUCT,
-    SENT,
-    Row,
-)
+from daybook.engine.events import ACKNOWLEDGED, BODY_OMITTED, DELIVERED, ROUTED, ROW_STRUCT, Row
 from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.filters.naming import AddressName
 from daybook.engine.line import Line
@@ -32,6 +24,7 @@ from daybook.engine.message import Entry, Filter, Message
 from daybook.engine.open_transactions import OpenTransactions
 from daybook.engine.pending import Pending
 from daybook.engine.queues import Queue
+from daybook.engine.reasons import SENT
 from daybook.engine.rows import BARE_STRUCT, pack_wide
 from daybook.engine.setting_keys import BLOCK
 from daybook.engine.sizes import Sizes
@@ -265,7 +258,7 @@ class Core:
         """Return the detail of a Routed that has only a transaction; the last one is cached."""
         name, detail = self._last_detail
         if name != transaction:
-            detail = events.encode_detail(events.RoutedDetail(transaction=transaction))
+            detail = events.encode_detail(details.RoutedDetail(transaction=transaction))
             self._last_detail = transaction, detail
         return detail
 

@@ -8,7 +8,7 @@ address is never dropped because no queue there takes it. It is held (ADR 25), u
 
 from typing import Final
 
-from daybook.engine import events
+from daybook.engine import details, events, reasons
 from daybook.engine.content import codec_of
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST
@@ -57,9 +57,9 @@ def expire(core: Core, queue: Queue, entry: Entry) -> None:
         why = _move_out(core, queue, entry, target, extra, kind=events.EXPIRED)
     else:
         # Without an expiry address, expiry ends the message.
-        _leave(core, queue, entry, kind=events.EXPIRED, reason=events.NO_EXPIRY_ADDRESS)
+        _leave(core, queue, entry, kind=events.EXPIRED, reason=reasons.NO_EXPIRY_ADDRESS)
     if why and not entry.held:
-        hold(core, queue, entry, events.EXPIRY, why)
+        hold(core, queue, entry, reasons.EXPIRY, why)
 
 
 def dead_letter(core: Core, queue: Queue, entry: Entry) -> str:
@@ -74,14 +74,14 @@ def dead_letter(core: Core, queue: Queue, entry: Entry) -> str:
         return _move_out(core, queue, entry, target, {}, kind=events.DEAD_LETTERED)
     if settings.dead_letter_policy == HOLD:
         return f"address '{queue.address.name}' has no dead-letter-address"
-    reason = events.NO_DEAD_LETTER_ADDRESS
+    reason = reasons.NO_DEAD_LETTER_ADDRESS
     _leave(core, queue, entry, kind=events.DEAD_LETTERED, reason=reason)
     return ""
 
 
 def hold(core: Core, queue: Queue, entry: Entry, reason: int, why: str) -> int:
     """Set a ready entry aside; return the LSN of the event."""
-    detail = events.encode_detail(events.HeldDetail(text=why))
+    detail = events.encode_detail(details.HeldDetail(text=why))
     lsn = core.emit_of_entry(queue, entry, events.HELD, reason, detail=detail)
     if core.now >= queue.next_notice:
         queue.next_notice = core.now + NOTICE_MICROSECONDS
@@ -110,9 +110,9 @@ def _move_out(
         if settings.dead_letter_policy == HOLD:
             refused = f"no queue of address '{target}' takes it"
             return address if isinstance(address, str) else refused
-    reason = events.NO_REASON if queues else events.UNROUTABLE
+    reason = reasons.NO_REASON if queues else reasons.UNROUTABLE
     _leave(core, queue, entry, kind=kind, reason=reason, related=copy.id if queues else 0)
-    routed = events.DEAD_LETTER if kind == events.DEAD_LETTERED else events.EXPIRY
+    routed = reasons.DEAD_LETTER if kind == events.DEAD_LETTERED else reasons.EXPIRY
     route(core, copy, queues, reason=routed, related=message.id)
     return ""
 

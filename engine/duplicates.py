@@ -10,7 +10,7 @@ Must never know how a protocol spells an id.
 
 from typing import Final
 
-from daybook.engine import events
+from daybook.engine import details, events, reasons
 from daybook.engine.commands import ClearDuplicateIds
 from daybook.engine.core import Core
 from daybook.engine.id_cache import IdCache, key_of
@@ -54,7 +54,7 @@ def remember(core: Core, address: Address, duplicate_id: str, decided: int) -> i
         events.row(
             events.DUPLICATE_ID_RECORDED, address=address.id, related=decided, time=core.now
         ),
-        events.encode_detail(events.DuplicateIdDetail(duplicate_id=duplicate_id)),
+        events.encode_detail(details.DuplicateIdDetail(duplicate_id=duplicate_id)),
     )
 
 
@@ -104,7 +104,7 @@ def clear(core: Core, command: ClearDuplicateIds) -> int | Refusal:
     return core.emit(
         events.row(
             events.DUPLICATE_IDS_CLEARED,
-            reason=events.ADMINISTRATION, address=address.id, time=core.now,
+            reason=reasons.ADMINISTRATION, address=address.id, time=core.now,
         )
     )  # fmt: skip
 

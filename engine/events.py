@@ -1,9 +1,8 @@
-"""The one table of events: columns, kinds, reasons and details.
+"""The one table of events: columns and kinds, with the details of each (`engine.details`).
 
-Codec, journal layout, inspector, SQL schema and the docs page are derived from this module; nothing
-else lists events, and `engine.kinds` derives sets of kinds from the rows of the table. Kind and
-reason numbers, column offsets and detail fields are permanent: details grow only by optional fields
-at their end.
+Codec, journal layout, inspector, SQL schema and the docs page are derived from this module and from
+`engine.reasons`; nothing else lists events, and `engine.kinds` derives sets of kinds from the rows
+of the table. Numbers of kinds and column offsets are permanent.
 
 An event is a `Row` (twelve integers in column order) with three byte strings: `detail` (msgpack
 of the kind's detail struct, empty when it has none), `headers` (in the format that the flags name,
@@ -18,7 +17,27 @@ from typing import Final, TypeAlias
 import msgspec
 
 from daybook.engine import life
-from daybook.engine.definitions import AddressDefinition, Detail, QueueDefinition
+from daybook.engine.definitions import Detail
+from daybook.engine.details import (
+    AddressDetail,
+    BrokerStartedDetail,
+    BrokerStoppedDetail,
+    CarriedDetail,
+    CheckpointDetail,
+    ConnectionClosedDetail,
+    ConnectionDetail,
+    ConsumerAttachedDetail,
+    DroppedDetail,
+    DuplicateIdDetail,
+    HeldDetail,
+    PagingDetail,
+    QueueDetail,
+    RoutedDetail,
+    ScheduledDetail,
+    SegmentsRemovedDetail,
+    SettingsDetail,
+    TransactionDetail,
+)
 from daybook.engine.life import BEGINS, CHANGES, ENDS, IN_FLIGHT, READY, Life
 
 Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
@@ -136,240 +155,6 @@ RELEASED: Final = 39
 SKIPPED: Final = 40
 SCHEDULED: Final = 41
 DUE: Final = 42
-
-# Numbers of the reasons; one list for all kinds, so that a query needs no second table.
-NO_REASON: Final = 0
-SENT: Final = 1
-DEAD_LETTER: Final = 2
-EXPIRY: Final = 3
-NO_BINDING: Final = 4
-NO_MATCHING_FILTER: Final = 5
-BY_CONSUMER: Final = 6
-AUTOMATIC: Final = 7
-NACK: Final = 8
-ROLLBACK: Final = 9
-CLOSED: Final = 10
-DISCONNECTED: Final = 11
-TIMEOUT: Final = 12
-PROTOCOL_ERROR: Final = 13
-SHUTDOWN: Final = 14
-RESTART: Final = 15
-ADMINISTRATION: Final = 16
-QUEUE_REMOVED: Final = 17
-NO_DEAD_LETTER_ADDRESS: Final = 18
-NO_EXPIRY_ADDRESS: Final = 19
-UNROUTABLE: Final = 20
-ON_DEMAND: Final = 21
-CONFIGURATION: Final = 22
-AUTHENTICATION: Final = 23
-LIMIT: Final = 24
-COMMIT_REFUSED: Final = 25
-SUBSCRIPTION: Final = 26
-UNUSED: Final = 27
-MAX_SIZE_BYTES: Final = 28
-MAX_SIZE_MESSAGES: Final = 29
-PAGE_LIMIT_BYTES: Final = 30
-PAGE_LIMIT_MESSAGES: Final = 31
-GLOBAL_MAX_SIZE: Final = 32
-GLOBAL_MAX_MESSAGES: Final = 33
-DISK_FULL: Final = 34
-DUPLICATE: Final = 35
-UNREADABLE: Final = 36
-GIVEN_BACK: Final = 37
-REFUSED: Final = 38
-REDELIVERY_DELAY: Final = 39
-
-REASONS: Final[dict[int, tuple[str, str]]] = {
-    NO_REASON: ("", "the kind says it all"),
-    SENT: ("sent", "a producer sent it"),
-    DEAD_LETTER: ("dead-letter", "on the way to the dead letter address"),
-    EXPIRY: ("expiry", "on the way to the expiry address"),
-    NO_BINDING: ("no-binding", "the address has no queue of a fitting routing type"),
-    NO_MATCHING_FILTER: ("no-matching-filter", "every filter on the address refused it"),
-    BY_CONSUMER: ("by-consumer", "the consumer acknowledged it"),
-    AUTOMATIC: ("automatic", "acknowledged by being sent to a consumer that does not acknowledge"),
-    NACK: ("nack", "the consumer rejected it"),
-    ROLLBACK: ("rollback", "the client rolled back"),
-    CLOSED: ("closed", "the client closed it cleanly; a prefetched delivery does not count"),
-    DISCONNECTED: ("disconnected", "the connection was lost; the attempt counts"),
-    TIMEOUT: ("timeout", "nothing was heard from the peer in time"),
-    PROTOCOL_ERROR: ("protocol-error", "the peer broke the protocol"),
-    SHUTDOWN: ("shutdown", "the broker was stopped"),
-    RESTART: ("restart", "the broker was started again"),
-    ADMINISTRATION: ("administration", "an administrator asked for it"),
-    QUEUE_REMOVED: ("queue-removed", "its queue was deleted"),
-    NO_DEAD_LETTER_ADDRESS: ("no-dead-letter-address", "no dead letter address is set: dropped"),
-    NO_EXPIRY_ADDRESS: ("no-expiry-address", "no expiry address is set: dropped"),
-    UNROUTABLE: ("unroutable", "the target address has no queue that takes it"),
-    ON_DEMAND: ("on-demand", "created because somebody used it"),
-    CONFIGURATION: ("configuration", "the configuration says so"),
-    AUTHENTICATION: ("authentication", "login or passcode were wrong"),
-    LIMIT: ("limit", "a configured limit was reached"),
-    COMMIT_REFUSED: ("commit-refused", "a part of the transaction was refused at commit"),
-    SUBSCRIPTION: ("subscription", "created for a subscription"),
-    UNUSED: ("unused", "temporary and no longer used"),
-    MAX_SIZE_BYTES: ("max-size-bytes", "the address is full by its bytes"),
-    MAX_SIZE_MESSAGES: ("max-size-messages", "the address is full by its messages"),
-    PAGE_LIMIT_BYTES: ("page-limit-bytes", "the address pages, and is full by its bytes"),
-    PAGE_LIMIT_MESSAGES: (
-        "page-limit-messages",
-        "the address pages, and one of its queues is full",
-    ),
-    GLOBAL_MAX_SIZE: ("global-max-size", "the broker is full by its bytes"),
-    GLOBAL_MAX_MESSAGES: ("global-max-messages", "the broker is full by its messages"),
-    DISK_FULL: ("disk-full", "the disk is full"),
-    DUPLICATE: ("duplicate", "the address had a message with its duplicate id before"),
-    UNREADABLE: (
-        "unreadable",
-        "the broker could not read a body for this connection; no attempt counts",
-    ),
-    GIVEN_BACK: ("given-back", "the consumer gave it back untried; the attempt does not count"),
-    REFUSED: ("refused", "the consumer will never take it: it is dead-lettered at once"),
-    REDELIVERY_DELAY: ("redelivery-delay", "a delivery failed, and the next one is to come later"),
-}
-
-
-class BrokerStartedDetail(Detail, frozen=True):
-    """What start-up found: bytes cut from a torn tail (and where), and the broker's version."""
-
-    version: str = ""
-    cut_bytes: int = 0
-    cut_segment: str = ""
-    cut_offset: int = 0
-
-
-class BrokerStoppedDetail(Detail, frozen=True):
-    """Digest of the logical state before this event, at a clean stop."""
-
-    digest: str = ""
-
-
-class CarriedDetail(Detail, frozen=True):
-    """Where the chunks of a large message are now (as in Routed), and the length of its body."""
-
-    chunks: tuple[int, ...] = ()
-    body_bytes: int = 0
-
-
-class SegmentsRemovedDetail(Detail, frozen=True):
-    """How many segments left the live set, their bytes, and the archive that contains them, if
-    any."""
-
-    segments: int = 0
-    bytes: int = 0
-    archive: str = ""
-
-
-class CheckpointDetail(Detail, frozen=True):
-    """Digest of the logical state at the event in `related`, as in the index."""
-
-    digest: str = ""
-
-
-class ConnectionDetail(Detail, frozen=True):
-    """The peer that connected or tried to: protocol with version, peer address, user, client id.
-
-    `count` is how many refusals the event stands for.
-    """
-
-    protocol: str = ""
-    peer: str = ""
-    user: str = ""
-    client_id: str = ""
-    text: str = ""
-    count: int = 1
-
-
-class ConnectionClosedDetail(Detail, frozen=True):
-    """Why the connection ended, in words, when the reason needs them."""
-
-    text: str = ""
-
-
-class ConsumerAttachedDetail(Detail, frozen=True):
-    """How the consumer was attached: subscription, acknowledgement mode, filter and priority."""
-
-    subscription: str = ""
-    ack_mode: str = ""
-    filter: str = ""
-    priority: int = 0
-
-
-class AddressDetail(AddressDefinition, frozen=True):
-    """An address; AddressUpdated lists what `changed`; without that list it is `routing_types`."""
-
-    changed: tuple[str, ...] = ()
-
-
-class QueueDetail(QueueDefinition, frozen=True):
-    """A queue, and whether it is being deleted. QueueUpdated lists what `changed`; without that
-    list it is `routing_type` and `filter`."""
-
-    deleting: bool = False
-    changed: tuple[str, ...] = ()
-
-
-class SettingsDetail(Detail, frozen=True):
-    """All address settings that are now in force: match to key to value."""
-
-    settings: dict[str, dict[str, str | int | bool | float]] = msgspec.field(default_factory=dict)
-    journal_non_persistent: str = "decisions"
-
-
-class RoutedDetail(Detail, frozen=True):
-    """Queues chosen, if several; expiry in milliseconds since 1970; the transaction that it came
-    in.
-
-    A large message also has its chunks (the LSN of the first, then for each the difference to the
-    one before) and the length of its body.
-    """
-
-    queues: tuple[int, ...] = ()
-    expires: int = 0
-    transaction: str = ""
-    chunks: tuple[int, ...] = ()
-    body_bytes: int = 0
-
-
-class DroppedDetail(Detail, frozen=True):
-    """Transaction that the send was part of, and the id that its sender gave it, if any."""
-
-    transaction: str = ""
-    duplicate_id: str = ""
-
-
-class DuplicateIdDetail(Detail, frozen=True):
-    """The id that the sender gave the message, so that duplicates are detected."""
-
-    duplicate_id: str = ""
-
-
-class HeldDetail(Detail, frozen=True):
-    """Why the message has nowhere to go, in words."""
-
-    text: str = ""
-
-
-class ScheduledDetail(Detail, frozen=True):
-    """The time before which the message is not delivered, in milliseconds since 1970."""
-
-    due: int = 0
-
-
-class PagingDetail(Detail, frozen=True):
-    """Size of the address when it was decided: bytes and messages in its queues."""
-
-    bytes: int = 0
-    messages: int = 0
-
-
-class TransactionDetail(Detail, frozen=True):
-    """A transaction: the client's id for it, its first event and how many events it made."""
-
-    transaction: str = ""
-    first: int = 0
-    events: int = 0
-    text: str = ""
 
 
 class EventType(msgspec.Struct, frozen=True):

@@ -1,8 +1,9 @@
 """Handing an entry to a consumer: makes one delivery."""
 
 from daybook.engine.core import DELIVERY_COUNT_MAX, Core
-from daybook.engine.events import AUTOMATIC, PERSISTENT
+from daybook.engine.events import PERSISTENT
 from daybook.engine.message import Entry
+from daybook.engine.reasons import AUTOMATIC
 from daybook.engine.state import Connection, Consumer
 
 

@@ -9,7 +9,7 @@ event.
 from itertools import islice
 from typing import Final
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.commands import ReleaseHeld, RetryHeld
 from daybook.engine.core import Core
 from daybook.engine.departing import dead_letter, expire, is_used_up
@@ -70,7 +70,7 @@ def _try_again(core: Core, queue: Queue, entry: Entry) -> None:
     elif is_expired(core, queue, entry):
         expire(core, queue, entry)
     else:
-        _release(core, queue, entry, events.CONFIGURATION)
+        _release(core, queue, entry, reasons.CONFIGURATION)
 
 
 def release(core: Core, command: ReleaseHeld) -> int | Refusal:
@@ -82,7 +82,7 @@ def release(core: Core, command: ReleaseHeld) -> int | Refusal:
     old = (entry for entry in queue.held() if entry.position <= through)
     chosen = list(islice(old, command.limit))
     for entry in chosen:
-        _release(core, queue, entry, events.ADMINISTRATION)
+        _release(core, queue, entry, reasons.ADMINISTRATION)
     return core.next_lsn - 1 if chosen else 0
 
 

@@ -9,7 +9,7 @@ pages.
 from collections.abc import Collection
 from typing import Final, NamedTuple, TypeAlias
 
-from daybook.engine import events
+from daybook.engine import details, events, reasons
 from daybook.engine.core import Core
 from daybook.engine.expiry_rules import has_rules
 from daybook.engine.refusals import Code, Refusal
@@ -30,14 +30,14 @@ class Full(NamedTuple):
 
 
 KEYS_OF: Final[dict[int, str]] = {
-    reason: events.REASONS[reason][0]
+    reason: reasons.REASONS[reason][0]
     for reason in (
-        events.MAX_SIZE_BYTES,
-        events.MAX_SIZE_MESSAGES,
-        events.PAGE_LIMIT_BYTES,
-        events.PAGE_LIMIT_MESSAGES,
-        events.GLOBAL_MAX_SIZE,
-        events.GLOBAL_MAX_MESSAGES,
+        reasons.MAX_SIZE_BYTES,
+        reasons.MAX_SIZE_MESSAGES,
+        reasons.PAGE_LIMIT_BYTES,
+        reasons.PAGE_LIMIT_MESSAGES,
+        reasons.GLOBAL_MAX_SIZE,
+        reasons.GLOBAL_MAX_MESSAGES,
     )
 }
 """The key of each limit, by the reason in the event."""
@@ -146,13 +146,13 @@ def _find_full(core: Core, name: str, address: Address | None) -> Full | None:
     Without memory, only blocking producers helps, unless the address says otherwise.
     """
     if core.held:
-        return Full(events.NO_REASON, core.held_policy)
+        return Full(reasons.NO_REASON, core.held_policy)
     if core.disk_full:
-        return Full(events.DISK_FULL, core.options.disk_full_policy)
+        return Full(reasons.DISK_FULL, core.options.disk_full_policy)
     settings = core.state.settings.resolve(name)
     policy = settings.address_full_policy
     if core.memory_full:
-        return Full(events.GLOBAL_MAX_SIZE, BLOCK if policy == PAGE else policy)
+        return Full(reasons.GLOBAL_MAX_SIZE, BLOCK if policy == PAGE else policy)
     reason = 0
     if settings.has_max_size() or settings.has_page_limit():
         size, messages = size_of(address) if address is not None else (0, 0)
@@ -174,49 +174,49 @@ def _longest(address: Address) -> int:
 
 def _over_max(settings: AddressSettings, size: int, messages: int) -> int:
     if 0 <= settings.max_size_bytes <= size:
-        return events.MAX_SIZE_BYTES
+        return reasons.MAX_SIZE_BYTES
     if 0 <= settings.max_size_messages <= messages:
-        return events.MAX_SIZE_MESSAGES
+        return reasons.MAX_SIZE_MESSAGES
     return 0
 
 
 def _over_page_limit(settings: AddressSettings, size: int, longest: int) -> int:
     if 0 <= settings.page_limit_bytes <= size:
-        return events.PAGE_LIMIT_BYTES
+        return reasons.PAGE_LIMIT_BYTES
     if 0 <= settings.page_limit_messages <= longest:
-        return events.PAGE_LIMIT_MESSAGES
+        return reasons.PAGE_LIMIT_MESSAGES
     return 0
 
 
 def _over_global(core: Core) -> int:
     if 0 < core.options.global_max_size <= core.sizes.bytes:
-        return events.GLOBAL_MAX_SIZE
+        return reasons.GLOBAL_MAX_SIZE
     if 0 < core.options.global_max_messages <= core.sizes.messages:
-        return events.GLOBAL_MAX_MESSAGES
+        return reasons.GLOBAL_MAX_MESSAGES
     return 0
 
 
 def _sentence(core: Core, full: Full, name: str, address: Address | None) -> str:
     """Return a sentence for users about what is full: address, size, limit and key."""
-    if full.reason == events.NO_REASON:
+    if full.reason == reasons.NO_REASON:
         return core.held
-    if full.reason == events.DISK_FULL:
+    if full.reason == reasons.DISK_FULL:
         return core.disk_full
     if core.memory_full:
         return core.memory_full
     settings = core.state.settings.resolve(name)
     key = KEYS_OF[full.reason]
-    if full.reason == events.GLOBAL_MAX_SIZE:
+    if full.reason == reasons.GLOBAL_MAX_SIZE:
         held, limit, unit = core.sizes.bytes, core.options.global_max_size, "bytes"
-    elif full.reason == events.GLOBAL_MAX_MESSAGES:
+    elif full.reason == reasons.GLOBAL_MAX_MESSAGES:
         held, limit, unit = core.sizes.messages, core.options.global_max_messages, "messages"
     else:
         size, messages = size_of(address) if address is not None else (0, 0)
-        if full.reason == events.PAGE_LIMIT_MESSAGES and address is not None:
+        if full.reason == reasons.PAGE_LIMIT_MESSAGES and address is not None:
             messages = _longest(address)
         unit = (
             "bytes"
-            if full.reason in (events.MAX_SIZE_BYTES, events.PAGE_LIMIT_BYTES)
+            if full.reason in (reasons.MAX_SIZE_BYTES, reasons.PAGE_LIMIT_BYTES)
             else ("messages")
         )
         held = size if unit == "bytes" else messages
@@ -366,7 +366,7 @@ def _stop_if_low(core: Core, address: Address) -> None:
     size, messages = size_of(address)
     settings = core.state.settings.resolve(address.name)
     if _is_low(settings, size, messages) and _is_low_globally(core, size, messages):
-        _emit_paging(core, events.PAGING_STOPPED, events.NO_REASON, address)
+        _emit_paging(core, events.PAGING_STOPPED, reasons.NO_REASON, address)
 
 
 def _start_paging(core: Core, address: Address, reason: int) -> None:
@@ -377,7 +377,7 @@ def _emit_paging(core: Core, kind: int, reason: int, address: Address) -> None:
     size, messages = size_of(address)
     core.emit(
         events.row(kind, reason=reason, address=address.id, time=core.now),
-        events.encode_detail(events.PagingDetail(bytes=size, messages=messages)),
+        events.encode_detail(details.PagingDetail(bytes=size, messages=messages)),
     )
     core.sizes.count_address(address)
     guard(core, address)

@@ -5,9 +5,10 @@ Reads the open batch and changes nothing. Costs nothing for senders that do not 
 
 from typing import NamedTuple, cast
 
-from daybook.engine import events
-from daybook.engine.events import KIND, QUEUE, REASON, REASONS
+from daybook.engine import details, events
+from daybook.engine.events import KIND, QUEUE, REASON
 from daybook.engine.pending import Pending
+from daybook.engine.reasons import REASONS
 from daybook.engine.rows import unpack_wide
 from daybook.engine.state import State
 
@@ -24,14 +25,14 @@ def outcome_of(state: State, pending: Pending, since: int) -> Outcome | None:
     none."""
     rows = [unpack_wide(row) for row in pending.rows[since + 1 - pending.first_lsn :]]
     count = sum(detail_bytes > 0 for _, (detail_bytes, _, _) in rows)
-    details = iter(pending.details[len(pending.details) - count :])
+    encoded = iter(pending.details[len(pending.details) - count :])
     for row, (detail_bytes, _, _) in rows:
-        detail = next(details) if detail_bytes else b""
+        detail = next(encoded) if detail_bytes else b""
         if row[KIND] == events.DROPPED:
             return Outcome((), REASONS[row[REASON]][0])
         if row[KIND] == events.ROUTED:
             ids: tuple[int, ...] = (row[QUEUE],)
             if not row[QUEUE]:
-                ids = cast(events.RoutedDetail, events.decode_detail(events.ROUTED, detail)).queues
+                ids = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, detail)).queues
             return Outcome(tuple(state.queues[number].name for number in ids))
     return None

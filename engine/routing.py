@@ -9,7 +9,7 @@ those of the address and those of the wildcard addresses that it matches (ADR 40
 from collections.abc import Container
 from typing import Final
 
-from daybook.engine import duplicates, events, limits, quotas
+from daybook.engine import details, duplicates, events, limits, quotas, reasons
 from daybook.engine.commands import Chunk, Send
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST
@@ -295,7 +295,7 @@ def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> in
     message = _message(core, command, queue.address, flags)
     lsn = route(
         core, message, [queue],
-        reason=events.SENT, connection=command.connection, transaction=command.transaction,
+        reason=reasons.SENT, connection=command.connection, transaction=command.transaction,
     )  # fmt: skip
     if command.duplicate_id:
         lsn = duplicates.remember(core, queue.address, command.duplicate_id, lsn)
@@ -331,7 +331,7 @@ def _send_to_several(
     queues = select(core, address, command.routing_type, message, full)
     lsn = route(
         core, message, queues,
-        reason=events.SENT, connection=command.connection, transaction=command.transaction,
+        reason=reasons.SENT, connection=command.connection, transaction=command.transaction,
     )  # fmt: skip
     if not queues and not full:
         return _drop(core, command, address, flags, _no_queue(command, address, others))
@@ -349,7 +349,7 @@ def _no_queue(command: Send, address: Address, others: tuple[Address, ...]) -> i
     is_bound = command.routing_type != MULTICAST and bool(address.anycast)
     if command.routing_type != ANYCAST:
         is_bound = is_bound or any(each.multicast for each in (address, *others))
-    return events.NO_MATCHING_FILTER if is_bound else events.NO_BINDING
+    return reasons.NO_MATCHING_FILTER if is_bound else reasons.NO_BINDING
 
 
 def _flags(core: Core, command: Send, address: Address, others: tuple[Address, ...]) -> int:
@@ -436,7 +436,7 @@ def _drop_known(core: Core, command: Send, address: Address) -> int:
 
     That is the last LSN: the message itself may not be durable yet.
     """
-    _drop(core, command, address, _flags(core, command, address, ()), events.DUPLICATE)
+    _drop(core, command, address, _flags(core, command, address, ()), reasons.DUPLICATE)
     duplicates.note(core, address, command.duplicate_id)
     return core.next_lsn - 1
 
@@ -454,7 +454,7 @@ def _emit_dropped(core: Core, command: Send, address: Address, flags: int, reaso
     """Record that a message was dropped. It never becomes a message, so it has no message id."""
     if command.chunks:
         flags |= events.LARGE
-    detail = events.DroppedDetail(
+    detail = details.DroppedDetail(
         transaction=command.transaction or "", duplicate_id=command.duplicate_id
     )
     return core.emit(
@@ -470,7 +470,7 @@ def _emit_dropped(core: Core, command: Send, address: Address, flags: int, reaso
 def _detail(message: Message, queues: tuple[int, ...], transaction: str | None) -> bytes:
     chunks = message.chunks
     return events.encode_detail(
-        events.RoutedDetail(
+        details.RoutedDetail(
             queues=queues,
             expires=message.expires,
             transaction=transaction or "",

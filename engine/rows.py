@@ -7,15 +7,7 @@ struct.error; then `pack_wide` does it. Must never know what an event means.
 from struct import Struct
 from typing import Final
 
-from daybook.engine.events import (
-    ADDRESS,
-    MESSAGE,
-    PRIORITY,
-    QUEUE,
-    ROW_BYTES,
-    SHORT_ID_MAX,
-    Row,
-)
+from daybook.engine.events import ADDRESS, MESSAGE, PRIORITY, QUEUE, ROW_BYTES, SHORT_ID_MAX, Row
 
 BARE_STRUCT: Final = Struct("<BBHIIBBxxQQQQq16x")
 """Packs columns as ROW_STRUCT does, for events without detail, headers and body."""

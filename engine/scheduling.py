@@ -4,7 +4,7 @@ A scheduled entry is in a level of its own and delays no other entry. When it is
 again, in its place among those of its priority. Must never know why it had to wait.
 """
 
-from daybook.engine import events
+from daybook.engine import details, events, reasons
 from daybook.engine.core import Core
 from daybook.engine.message import READY, Entry
 from daybook.engine.queues import Queue
@@ -15,7 +15,7 @@ def schedule(core: Core, queue: Queue, entry: Entry, delay: int, reason: int) ->
 
     Return the LSN that must be durable before clients may learn of it.
     """
-    detail = events.ScheduledDetail(due=core.now // 1000 + delay)
+    detail = details.ScheduledDetail(due=core.now // 1000 + delay)
     encoded = events.encode_detail(detail)
     lsn = core.emit_of_entry(queue, entry, events.SCHEDULED, reason, detail=encoded)
     return lsn if entry.message.persistent else 0
@@ -36,7 +36,7 @@ def deliver_due(core: Core, limit: int) -> bool:
         # It may have been removed since, or scheduled again for later.
         if queue is not None and entry is not None and 0 < entry.due <= now_ms:
             assert entry.state == READY
-            core.emit_of_entry(queue, entry, events.DUE, events.NO_REASON)
+            core.emit_of_entry(queue, entry, events.DUE, reasons.NO_REASON)
             delivered += 1
         if delivered == limit or core.budget.is_spent:
             return True

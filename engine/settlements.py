@@ -14,7 +14,7 @@ delivery is ended.
 
 from typing import Final, NamedTuple
 
-from daybook.engine import events
+from daybook.engine import reasons
 
 ACCEPTED: Final = 0
 """The consumer took responsibility: the message leaves its queue."""
@@ -26,10 +26,10 @@ FAILED: Final = 3
 """The attempt failed: the message goes back and it counts (`modified` with delivery-failed)."""
 
 OUTCOMES: Final[dict[int, int]] = {
-    ACCEPTED: events.BY_CONSUMER,
-    RELEASED: events.GIVEN_BACK,
-    REJECTED: events.REFUSED,
-    FAILED: events.NACK,
+    ACCEPTED: reasons.BY_CONSUMER,
+    RELEASED: reasons.GIVEN_BACK,
+    REJECTED: reasons.REFUSED,
+    FAILED: reasons.NACK,
 }
 """The reason of the event that records each outcome."""
 
@@ -61,18 +61,18 @@ USUAL: Final = End(ALWAYS, WHEN_USED_UP, delays=True)
 """The meaning for a reason that ENDS does not list."""
 
 ENDS: Final[dict[int, End]] = {
-    events.GIVEN_BACK: End(NEVER, NOT_FOR_THIS, delays=False),
-    events.REFUSED: End(ALWAYS, AT_ONCE, delays=False),
-    events.NACK: USUAL,
-    events.CLOSED: End(ATTEMPTED, WHEN_USED_UP, delays=True),
-    events.DISCONNECTED: USUAL,
-    events.TIMEOUT: USUAL,
-    events.PROTOCOL_ERROR: USUAL,
-    events.ADMINISTRATION: USUAL,
-    events.SHUTDOWN: End(ALWAYS, NOT_FOR_THIS, delays=False),
-    events.LIMIT: End(ALWAYS, NOT_FOR_THIS, delays=False),
+    reasons.GIVEN_BACK: End(NEVER, NOT_FOR_THIS, delays=False),
+    reasons.REFUSED: End(ALWAYS, AT_ONCE, delays=False),
+    reasons.NACK: USUAL,
+    reasons.CLOSED: End(ATTEMPTED, WHEN_USED_UP, delays=True),
+    reasons.DISCONNECTED: USUAL,
+    reasons.TIMEOUT: USUAL,
+    reasons.PROTOCOL_ERROR: USUAL,
+    reasons.ADMINISTRATION: USUAL,
+    reasons.SHUTDOWN: End(ALWAYS, NOT_FOR_THIS, delays=False),
+    reasons.LIMIT: End(ALWAYS, NOT_FOR_THIS, delays=False),
     # The broker's own fault.
-    events.UNREADABLE: End(NEVER, NOT_FOR_THIS, delays=False),
+    reasons.UNREADABLE: End(NEVER, NOT_FOR_THIS, delays=False),
 }
 
 # How credit returns.

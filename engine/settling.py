@@ -7,15 +7,16 @@ redelivered (ADR 24).
 
 from typing import Final
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.commands import Settle, Withhold
 from daybook.engine.core import Core
 from daybook.engine.departing import dead_letter, hold, is_used_up
-from daybook.engine.events import BY_CONSUMER, PERSISTENT, REDELIVERED
+from daybook.engine.events import PERSISTENT, REDELIVERED
 from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import READY, Entry
 from daybook.engine.queues import ContentError, Queue
+from daybook.engine.reasons import BY_CONSUMER
 from daybook.engine.redelivery import delay_of
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.scheduling import schedule
@@ -227,7 +228,7 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
             why = try_later(core, error)
         if why:
             _give_back(core, entry, reason)
-            hold(core, consumer.queue, entry, events.DEAD_LETTER, why)
+            hold(core, consumer.queue, entry, reasons.DEAD_LETTER, why)
         consumer.attempted.discard(entry.message.id)
         if entry.message.flags & PERSISTENT:
             gate = core.next_lsn - 1
@@ -239,7 +240,7 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
         delay = _delay(core, consumer.queue, entry, end)
         gate = _give_back(core, entry, reason) or gate
         if delay:
-            gate = schedule(core, consumer.queue, entry, delay, events.REDELIVERY_DELAY) or gate
+            gate = schedule(core, consumer.queue, entry, delay, reasons.REDELIVERY_DELAY) or gate
     for connection in sated.values():
         wake(core, connection)
     return gate

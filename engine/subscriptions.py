@@ -3,7 +3,7 @@
 from itertools import islice
 from typing import Final
 
-from daybook.engine import events, quotas
+from daybook.engine import details, events, quotas, reasons
 from daybook.engine.commands import Attach, Credit, DeleteSubscription, Detach
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
@@ -73,7 +73,7 @@ def attach(core: Core, command: Attach) -> int | Refusal:
         )
     # On multicast the queue itself has the filter: messages that it refuses are not routed there.
     own_filter = command.filter if queue.definition.filter != command.filter else ""
-    detail = events.ConsumerAttachedDetail(
+    detail = details.ConsumerAttachedDetail(
         subscription=command.subscription, ack_mode=command.ack_mode, filter=own_filter,
         priority=command.priority,
     )  # fmt: skip
@@ -151,7 +151,7 @@ def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
         rebind_queue(core, queue, address, command.filter, command.connection)
         return queue
     definition = QueueDefinition(name=queue_name, routing_type=MULTICAST, filter=command.filter)
-    return create_queue(core, address, definition, command.connection, events.SUBSCRIPTION)
+    return create_queue(core, address, definition, command.connection, reasons.SUBSCRIPTION)
 
 
 def _temporary(core: Core, command: Attach) -> Queue | Refusal:
@@ -178,7 +178,7 @@ def _temporary(core: Core, command: Attach) -> Queue | Refusal:
         auto_created=True,
         owner=command.connection,
     )
-    return create_queue(core, address, definition, command.connection, events.SUBSCRIPTION)
+    return create_queue(core, address, definition, command.connection, reasons.SUBSCRIPTION)
 
 
 def detach(core: Core, command: Detach) -> int | Refusal:
@@ -197,10 +197,10 @@ def detach(core: Core, command: Detach) -> int | Refusal:
             Code.NOT_ALLOWED,
             f"the subscription's queue '{queue.name}' has other consumers; it was not deleted",
         )
-    if not detach_consumer(core, consumer, events.CLOSED):
+    if not detach_consumer(core, consumer, reasons.CLOSED):
         return UNFINISHED
     if command.delete_durable and queue.id in core.state.queues and not queue.deleting:
-        delete_queue(core, queue, events.SUBSCRIPTION, consumer.connection_id)
+        delete_queue(core, queue, reasons.SUBSCRIPTION, consumer.connection_id)
     return core.next_lsn - 1
 
 
@@ -222,7 +222,7 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
     queue = consumer.queue
     last_of_temporary = queue.definition.temporary and len(queue.consumers) == 1
     if last_of_temporary and len(consumer.unacked) > core.budget.left:
-        begin_deletion(core, queue, events.UNUSED, consumer.connection_id)
+        begin_deletion(core, queue, reasons.UNUSED, consumer.connection_id)
     while consumer.unacked:
         # The oldest first: others may take what is back while the rest is still to return.
         most = max(core.budget.left, DETACH_LEAST)
@@ -247,7 +247,7 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
         wake(core, consumer.connection)
     share_windows(core.state)
     if last_of_temporary:
-        delete_queue(core, queue, events.UNUSED, consumer.connection_id)
+        delete_queue(core, queue, reasons.UNUSED, consumer.connection_id)
     return True
 
 
@@ -257,7 +257,7 @@ def _remove_in_flight(core: Core, queue: Queue, entry: Entry) -> None:
     core.emit(
         events.row(
             events.REMOVED,
-            reason=events.QUEUE_REMOVED, delivery_count=entry.delivery_count,
+            reason=reasons.QUEUE_REMOVED, delivery_count=entry.delivery_count,
             address=queue.address.id, queue=queue.id, priority=message.priority,
             flags=message.flags, message=message.id, time=core.now,
         )
@@ -282,7 +282,7 @@ def delete_subscription(core: Core, command: DeleteSubscription) -> int | Refusa
         return Refusal(Code.NOT_FOUND, f"there is no durable subscription '{command.name}'")
     if queue.consumers:
         return Refusal(Code.NOT_ALLOWED, f"the durable subscription '{command.name}' has consumers")
-    delete_queue(core, queue, events.SUBSCRIPTION, 0)
+    delete_queue(core, queue, reasons.SUBSCRIPTION, 0)
     return core.next_lsn - 1
 
 

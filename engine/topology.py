@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine import events, names, patterns, quotas
+from daybook.engine import details, events, names, patterns, quotas, reasons
 from daybook.engine.core import Core, Emptying
 from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
 from daybook.engine.message import Entry, Filter
@@ -31,7 +31,7 @@ def find_address(core: Core, name: str) -> Address | None:
 
 
 def require_address(
-    core: Core, name: str, routing_type: str, connection: int, reason: int = events.ON_DEMAND
+    core: Core, name: str, routing_type: str, connection: int, reason: int = reasons.ON_DEMAND
 ) -> Address | Refusal:
     """Return an address with this routing type, created or updated on demand."""
     address = find_address(core, name)
@@ -127,7 +127,7 @@ def create_address(
     """Create an address that does not exist."""
     number = core.state.next_address
     definition = AddressDefinition(
-        host=HOST, name=name, routing_types=routing_types, auto_created=reason == events.ON_DEMAND
+        host=HOST, name=name, routing_types=routing_types, auto_created=reason == reasons.ON_DEMAND
     )
     core.emit(
         events.row(
@@ -151,7 +151,7 @@ def update_routing_types(
     """Change the routing types of an address."""
     core.held_changed = True
     wanted = msgspec.structs.replace(address.definition, routing_types=routing_types)
-    detail = events.AddressDetail(**msgspec.structs.asdict(wanted), changed=("routing_types",))
+    detail = details.AddressDetail(**msgspec.structs.asdict(wanted), changed=("routing_types",))
     core.emit(
         events.row(
             events.ADDRESS_UPDATED,
@@ -175,7 +175,7 @@ def require_queue(
     if isinstance(address, Refusal):
         return address
     definition = QueueDefinition(name=name, routing_type=routing_type, auto_created=True)
-    return create_queue(core, address, definition, connection, events.ON_DEMAND)
+    return create_queue(core, address, definition, connection, reasons.ON_DEMAND)
 
 
 def check_queue(
@@ -216,7 +216,7 @@ def create_queue(
     peer = core.state.connections.get(connection)
     if peer is not None and not definition.temporary:
         definition = msgspec.structs.replace(definition, user=peer.user)
-    if reason != events.ADMINISTRATION:
+    if reason != reasons.ADMINISTRATION:
         settings = core.state.settings.resolve(address.name)
         definition = msgspec.structs.replace(
             definition,
@@ -242,11 +242,11 @@ def rebind_queue(
     before = queue.address
     fields = ("routing_type", "filter")
     wanted = msgspec.structs.replace(queue.definition, filter=filter_text)
-    detail = events.QueueDetail(**msgspec.structs.asdict(wanted), changed=fields)
+    detail = details.QueueDetail(**msgspec.structs.asdict(wanted), changed=fields)
     core.emit(
         events.row(
             events.QUEUE_UPDATED,
-            reason=events.SUBSCRIPTION, address=address.id, queue=queue.id,
+            reason=reasons.SUBSCRIPTION, address=address.id, queue=queue.id,
             connection=connection, time=core.now,
         ),
         events.encode_detail(detail),
@@ -318,7 +318,7 @@ def begin_deletion(core: Core, queue: Queue, reason: int, connection: int) -> No
     if queue.deleting:
         return
     address = queue.address
-    detail = events.QueueDetail(**msgspec.structs.asdict(queue.definition), deleting=True)
+    detail = details.QueueDetail(**msgspec.structs.asdict(queue.definition), deleting=True)
     core.emit(
         events.row(
             events.QUEUE_UPDATED,
@@ -338,10 +338,10 @@ def empty(core: Core, queue: Queue, reason: int, connection: int) -> bool:
     if len(queue.entries) + queue.gap_count > queue.ready_count:
         flying = (entry for entry in queue.entries.values() if entry.consumer is not None)
         for entry in list(islice(flying, max(core.budget.left, 1))):
-            _remove(core, queue, entry, events.QUEUE_REMOVED, connection)
+            _remove(core, queue, entry, reasons.QUEUE_REMOVED, connection)
             core.budget.spent += 1
     while queue.message_count:
-        if not remove_entries(core, queue, events.QUEUE_REMOVED, connection, core.next_lsn, ALL):
+        if not remove_entries(core, queue, reasons.QUEUE_REMOVED, connection, core.next_lsn, ALL):
             return False
         if core.budget.is_spent and queue.message_count:
             return False
@@ -376,7 +376,7 @@ def _delete_if_useless(core: Core, address: Address, connection: int) -> None:
     Nothing is sent to it, so it would only be matched with names for ever.
     """
     if address.is_wildcard and address.definition.auto_created and is_unused(core, address):
-        delete_address(core, address, events.UNUSED, connection)
+        delete_address(core, address, reasons.UNUSED, connection)
 
 
 def is_unused(core: Core, address: Address) -> bool:

@@ -11,7 +11,7 @@ empty, so that its client's next command gets the reason.
 
 from typing import Final, TypeAlias
 
-from daybook.engine import duplicates, events, limits, quotas
+from daybook.engine import details, duplicates, events, limits, quotas, reasons
 from daybook.engine.commands import (
     Begin,
     Commit,
@@ -190,7 +190,7 @@ def commit(core: Core, command: Commit) -> int | Refusal:
         refusal = limits.check(core, connection.id, targets, in_turn=False)
     if refusal is not None:
         if refusal.code is not Code.BLOCKED:
-            end(core, connection, transaction, events.COMMIT_REFUSED, refusal.text)
+            end(core, connection, transaction, reasons.COMMIT_REFUSED, refusal.text)
         return refusal
     del connection.transactions[transaction.name]
     core.transactions.remove(transaction)
@@ -200,7 +200,7 @@ def commit(core: Core, command: Commit) -> int | Refusal:
     first = core.next_lsn
     for position, operation in enumerate(transaction.operations):
         _carry_out(core, transaction, position, operation)
-    detail = events.TransactionDetail(
+    detail = details.TransactionDetail(
         transaction=transaction.name, first=first, events=core.next_lsn - first
     )
     return core.emit(
@@ -333,7 +333,7 @@ def rollback(core: Core, command: Rollback) -> int | Refusal:
     if transaction.ended:
         del connection.transactions[transaction.name]
         return 0
-    return end(core, connection, transaction, events.ROLLBACK, "")
+    return end(core, connection, transaction, reasons.ROLLBACK, "")
 
 
 def end(
@@ -349,7 +349,7 @@ def _roll_back(core: Core, transaction: Transaction, reason: int, text: str) -> 
     core.budget.spent += transaction.entries >> 2
     _release(transaction)
     core.transactions.remove(transaction)
-    detail = events.TransactionDetail(transaction=transaction.name, text=text)
+    detail = details.TransactionDetail(transaction=transaction.name, text=text)
     return core.emit(
         events.row(
             events.TRANSACTION_ROLLED_BACK,
@@ -366,7 +366,7 @@ def _roll_back(core: Core, transaction: Transaction, reason: int, text: str) -> 
 
 def give_up(core: Core, transaction: Transaction, why: str) -> None:
     """Roll back a transaction without a command; its client learns of it at its next command."""
-    _roll_back(core, transaction, events.LIMIT, why)
+    _roll_back(core, transaction, reasons.LIMIT, why)
     transaction.ended = True
     transaction.doomed = why
     transaction.operations = []

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from daybook.engine import events
+from daybook.engine import details, events
 from daybook.engine.definitions import Detail
 from daybook.engine.events import KIND
 from daybook.engine.message import Entry
@@ -74,12 +74,12 @@ def _topology(state: State) -> Iterator[Event]:
     for address in state.addresses.values():
         yield _event(events.ADDRESS_CREATED, address.definition, address=address.id)
     for queue in state.queues.values():
-        detail = events.QueueDetail(
+        detail = details.QueueDetail(
             **msgspec.structs.asdict(queue.definition), deleting=queue.deleting
         )
         yield _event(events.QUEUE_CREATED, detail, address=queue.address.id, queue=queue.id)
     for connection in state.connections.values():
-        peer = events.ConnectionDetail(
+        peer = details.ConnectionDetail(
             connection.protocol, connection.peer, connection.user, connection.client_id
         )
         yield _event(events.CONNECTION_OPENED, peer, connection=connection.id)
@@ -88,7 +88,7 @@ def _topology(state: State) -> Iterator[Event]:
 
 
 def _attached(consumer: Consumer) -> Event:
-    detail = events.ConsumerAttachedDetail(
+    detail = details.ConsumerAttachedDetail(
         consumer.subscription, consumer.ack_mode, consumer.filter
     )
     return _event(
@@ -112,7 +112,7 @@ def _places(message: int, found: list[tuple[int, Entry]]) -> Iterator[Event]:
     if not found:
         return
     known = found[0][1].message
-    detail = events.RoutedDetail(
+    detail = details.RoutedDetail(
         queues=tuple(queue_id for queue_id, _ in found), expires=known.expires
     )
     yield _event(
@@ -127,7 +127,7 @@ def _places(message: int, found: list[tuple[int, Entry]]) -> Iterator[Event]:
             )
         if entry.due:
             yield _event(
-                events.SCHEDULED, events.ScheduledDetail(due=entry.due),
+                events.SCHEDULED, details.ScheduledDetail(due=entry.due),
                 delivery_count=entry.delivery_count, queue=queue_id, message=message,
             )  # fmt: skip
         if consumer is not None:
@@ -144,7 +144,7 @@ def archive_of(disk: Disk) -> str:
     for block in wanted_blocks(disk, lambda entry: bool(entry.kinds & mask)):
         for event in events_of(block, lambda _, row: row[KIND] == events.SEGMENTS_REMOVED):
             detail = events.decode_detail(events.SEGMENTS_REMOVED, event.detail)
-            archive = cast(events.SegmentsRemovedDetail, detail).archive
+            archive = cast(details.SegmentsRemovedDetail, detail).archive
     return archive
 
 

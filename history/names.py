@@ -6,7 +6,7 @@ Connections and consumers are forgotten when they end, so memory follows what is
 
 from typing import Final, cast
 
-from daybook.engine import events, life
+from daybook.engine import details, events, life
 from daybook.engine.events import ADDRESS, CONNECTION, CONSUMER, KIND, QUEUE, Row
 from daybook.engine.kinds import NAMING, changing
 
@@ -31,14 +31,14 @@ class Names:
         subject = events.BY_NUMBER[kind].subject
         decoded = events.decode_detail(kind, detail)
         if subject == life.ADDRESS:
-            self.addresses[row[ADDRESS]] = cast(events.AddressDetail, decoded).name
+            self.addresses[row[ADDRESS]] = cast(details.AddressDetail, decoded).name
         elif subject == life.QUEUE:
-            self.queues[row[QUEUE]] = cast(events.QueueDetail, decoded).name
+            self.queues[row[QUEUE]] = cast(details.QueueDetail, decoded).name
         elif subject == life.CONNECTION:
-            connection = cast(events.ConnectionDetail, decoded)
+            connection = cast(details.ConnectionDetail, decoded)
             self.connections[row[CONNECTION]] = f"{connection.user or '?'} from {connection.peer}"
         elif subject == life.CONSUMER:
-            consumer = cast(events.ConsumerAttachedDetail, decoded)
+            consumer = cast(details.ConsumerAttachedDetail, decoded)
             self.consumers[row[CONSUMER]] = consumer.subscription
 
     def forget(self, row: Row) -> None:

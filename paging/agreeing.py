@@ -6,7 +6,8 @@ of each event that is named. Changes nothing. Must never know how the answer is 
 
 from collections.abc import Iterator
 
-from daybook.engine.events import KIND, CarriedDetail, RoutedDetail, decode_detail
+from daybook.engine.details import CarriedDetail, RoutedDetail
+from daybook.engine.events import KIND, decode_detail
 from daybook.engine.queues import StoreError
 from daybook.errors import cause_of
 from daybook.journal.disk import Disk

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from daybook.engine import events
+from daybook.engine import details, events
 from daybook.engine.events import FLAGS, KIND, MESSAGE, RELATED
 from daybook.engine.kinds import WITH_CHUNKS
 from daybook.paging.checked import Transaction
@@ -64,7 +64,7 @@ def _note(
         if row[KIND] == events.CARRIED:
             txn.put(ID_KEY.pack(row[MESSAGE]), ID_KEY.pack(lsn), db=tables.db(CARRIED))
         decoded = events.decode_detail(row[KIND], detail)
-        if isinstance(decoded, events.RoutedDetail | events.CarriedDetail) and decoded.chunks:
+        if isinstance(decoded, details.RoutedDetail | details.CarriedDetail) and decoded.chunks:
             key = LARGE_KEY.pack(decoded.chunks[0], row[MESSAGE])
             txn.put(key, b"", db=tables.db(LARGE))
 

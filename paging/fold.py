@@ -11,7 +11,7 @@ from typing import Final, cast
 import msgspec
 import numpy as np
 
-from daybook.engine import events
+from daybook.engine import details, events
 from daybook.engine.apply import APPLY, MisfitError
 from daybook.engine.events import CONNECTION, CONSUMER, KIND, MESSAGE, QUEUE, Row
 from daybook.engine.kinds import COUNTERS, ENDING_UNNAMED, MOVING_QUEUES, OF_ENTRIES
@@ -220,7 +220,7 @@ class Fold:
             self._touched.add((queue_id, message_id))
             changed.queues.add(queue_id)
         elif row[KIND] == ROUTED:
-            decoded = cast(events.RoutedDetail, events.decode_detail(ROUTED, detail))
+            decoded = cast(details.RoutedDetail, events.decode_detail(ROUTED, detail))
             for each in decoded.queues:
                 self._touched.add((each, message_id))
                 changed.queues.add(each)

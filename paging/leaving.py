@@ -22,14 +22,8 @@ from typing import Final, TypeAlias
 
 from daybook.engine.carrying import relocate
 from daybook.engine.commands import Carry, CarryChunk, Command, NoteSegmentsRemoved
-from daybook.engine.events import (
-    KIND,
-    LARGE,
-    CarriedDetail,
-    RoutedDetail,
-    chunk_lsns,
-    decode_detail,
-)
+from daybook.engine.details import CarriedDetail, RoutedDetail
+from daybook.engine.events import KIND, LARGE, chunk_lsns, decode_detail
 from daybook.engine.message import Message
 from daybook.journal.retention import Choice, Limits, SealedSegment, choose
 from daybook.paging.content import Event

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from daybook.engine import events, kinds
+from daybook.engine import details, events, kinds
 from daybook.engine.apply import APPLY, nothing
 from daybook.engine.life import READY
 from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
@@ -193,10 +193,10 @@ def _items(columns: Columns, start: int, stop: int) -> _Items:
     return _Items(at, kind[at], message[at], queues, is_odd, spread)
 
 
-def _details(columns: Columns, positions: NDArray[np.intp]) -> Iterator[events.RoutedDetail]:
+def _details(columns: Columns, positions: NDArray[np.intp]) -> Iterator[details.RoutedDetail]:
     """Details of Routed events."""
     for detail in columns.details(positions):
-        yield cast(events.RoutedDetail, events.decode_detail(events.ROUTED, detail))
+        yield cast(details.RoutedDetail, events.decode_detail(events.ROUTED, detail))
 
 
 def _groups(items: _Items, run_first: int, count: int) -> tuple[NDArray[np.intp], int]:

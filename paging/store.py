@@ -17,17 +17,9 @@ from typing import Final, cast
 import numpy as np
 
 from daybook.engine.content import UnknownFormat, codec_of, is_known
+from daybook.engine.details import CarriedDetail, RoutedDetail
 from daybook.engine.digest import U64 as U64_MASK
-from daybook.engine.events import (
-    FORMAT,
-    KIND,
-    LARGE,
-    PERSISTENT,
-    CarriedDetail,
-    RoutedDetail,
-    chunk_lsns,
-    decode_detail,
-)
+from daybook.engine.events import FORMAT, KIND, LARGE, PERSISTENT, chunk_lsns, decode_detail
 from daybook.engine.gap import Gap
 from daybook.engine.message import (
     LEVELS,

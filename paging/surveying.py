@@ -13,17 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from daybook.engine import events
-from daybook.engine.events import (
-    ADDRESS,
-    FLAGS,
-    KIND,
-    PRIORITY,
-    QUEUE,
-    CarriedDetail,
-    RoutedDetail,
-    Row,
-    decode_detail,
-)
+from daybook.engine.details import CarriedDetail, RoutedDetail
+from daybook.engine.events import ADDRESS, FLAGS, KIND, PRIORITY, QUEUE, Row, decode_detail
 from daybook.engine.message import LEVELS, MESSAGE_OVERHEAD_BYTES, PRIORITIES
 from daybook.engine.queues import StoreError
 from daybook.journal.data_directory import INDEX, JOURNAL

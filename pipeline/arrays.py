@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
-from daybook.engine import events
+from daybook.engine import details, events, reasons
 from daybook.engine.events import HEAPS, PERSISTENT, QUEUE
 from daybook.journal.block import Block, Buffer
 from daybook.journal.errors import Corruption
@@ -156,7 +156,7 @@ class Part:
         found = []
         for position in positions.tolist():
             detail = self.detail(events.ROUTED, bytes(data[slice(*offsets[position:][:2])]))
-            found.append((position, cast(events.RoutedDetail, detail).queues))
+            found.append((position, cast(details.RoutedDetail, detail).queues))
         return found
 
     def detail(self, kind: int, encoded: bytes) -> Any:
@@ -374,7 +374,7 @@ _RECIPES: Final[dict[str, Recipe]] = {
     "lsn": Recipe(_lsns),
     "time": _of_row("time"),
     "kind": _of_table(events.KIND, ((entry.number, entry.name) for entry in events.EVENT_TYPES)),
-    "reason": _of_table(events.REASON, ((n, name) for n, (name, _) in events.REASONS.items())),
+    "reason": _of_table(events.REASON, ((n, name) for n, (name, _) in reasons.REASONS.items())),
     "address": Recipe(_addresses, (events.ADDRESS,)),
     "queue": Recipe(_queues, (QUEUE,)),
     "queues": Recipe(_all_queues, (events.KIND, QUEUE, *ALL_LENGTHS)),

@@ -15,9 +15,9 @@ from typing import Any, Final
 from daybook.engine import transactions
 from daybook.engine.broker import Broker
 from daybook.engine.commands import Command, RetryHeld, Room, Stop, Withhold
-from daybook.engine.events import ADMINISTRATION, LIMIT, UNREADABLE
 from daybook.engine.message import Message
 from daybook.engine.queues import Store, StoreError
+from daybook.engine.reasons import ADMINISTRATION, LIMIT, UNREADABLE
 from daybook.engine.refusals import UNFINISHED, Refusal
 from daybook.server.blocked import BlockedPeers
 from daybook.server.deadlines import Deadlines

@@ -11,7 +11,7 @@ from typing import cast
 
 import msgspec
 
-from daybook.engine import events
+from daybook.engine import details, events
 from daybook.engine.events import (
     ADDRESS,
     BY_NAME,
@@ -202,5 +202,5 @@ class Inspection:
             return True
         if event.row[KIND] != events.ROUTED or event.row[QUEUE]:
             return False
-        decoded = cast(events.RoutedDetail, events.decode_detail(events.ROUTED, event.detail))
+        decoded = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, event.detail))
         return not self._queue_ids.isdisjoint(decoded.queues)

@@ -26,7 +26,6 @@ from daybook.engine.events import (
     PRIORITY,
     QUEUE,
     REASON,
-    REASONS,
     RELATED,
     TIME,
     Row,
@@ -35,6 +34,7 @@ from daybook.engine.formats import LINES, number_of
 from daybook.engine.headers import as_dict
 from daybook.engine.kinds import WITH_CHUNKS
 from daybook.engine.message import DEFAULT_PRIORITY
+from daybook.engine.reasons import REASONS
 from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.tools.texts import body_fields, moment, printable

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
-from daybook.engine import events
+from daybook.engine import details, events
 from daybook.engine.events import KIND, QUEUE
 from daybook.engine.kinds import OF_ENTRIES, TOPOLOGY
 from daybook.history.names import Names
@@ -53,7 +53,7 @@ class Totals:
                 self._names.learn(event.row, event.detail)
                 self._names.forget(event.row)
                 continue
-            decoded = cast(events.RoutedDetail, events.decode_detail(events.ROUTED, event.detail))
+            decoded = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, event.detail))
             self._queues.update((events.ROUTED, queue) for queue in decoded.queues)
 
     def by_kind(self) -> list[tuple[str, int]]:

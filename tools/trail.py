@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from daybook.engine import events
+from daybook.engine import details, events
 from daybook.engine.apply import apply
 from daybook.engine.events import CONNECTION, KIND, MESSAGE, QUEUE, REASON, RELATED, Row
 from daybook.engine.kinds import LEAVING, TOPOLOGY
@@ -213,7 +213,7 @@ class _Teller:
     def _end_transaction(self, event: Event) -> None:
         """Record which steps the transaction made, if any."""
         decoded = cast(
-            events.TransactionDetail, events.decode_detail(event.row[KIND], event.detail)
+            details.TransactionDetail, events.decode_detail(event.row[KIND], event.detail)
         )
         for step in reversed(self.steps):
             if step.event.lsn < decoded.first:

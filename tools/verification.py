@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from daybook.engine import events
+from daybook.engine import details, events
 from daybook.engine.events import KIND, RELATED, Row
 from daybook.engine.invariants import check
 from daybook.engine.kinds import WITH_DIGEST
@@ -166,10 +166,10 @@ def _recorded(disk: Disk, last_lsn: int) -> dict[int, list[_Recorded]]:
             lsn, row, detail, _, _ = cast(tuple[int, Row, bytes, bytes, bytes], event)
             kind = row[KIND]
             if kind == events.CHECKPOINT:
-                checkpoint = cast(events.CheckpointDetail, events.decode_detail(kind, detail))
+                checkpoint = cast(details.CheckpointDetail, events.decode_detail(kind, detail))
                 said = _Recorded(row[RELATED], lsn, "the index was written", checkpoint.digest)
             elif kind == events.BROKER_STOPPED:
-                stopped = cast(events.BrokerStoppedDetail, events.decode_detail(kind, detail))
+                stopped = cast(details.BrokerStoppedDetail, events.decode_detail(kind, detail))
                 # The event itself changes nothing.
                 said = _Recorded(lsn, lsn, "the broker stopped", stopped.digest)
             else:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from daybook.engine import events, life
+from daybook.engine import details, events, life
 from daybook.engine.kinds import NAMING, changing, names
 from daybook.history.beginning import beginning
 from daybook.pipeline.engines import Engine, History
@@ -98,7 +98,7 @@ class Lives:
         """Process the next event; LSN 0 stands for what existed before the first event."""
         kind = event.kind
         if kind in ADDRESS_NAMING:
-            detail = msgspec.json.decode(event.detail or "{}", type=events.AddressDetail)
+            detail = msgspec.json.decode(event.detail or "{}", type=details.AddressDetail)
             self.addresses[event.address] = detail.name
         elif kind in QUEUE_NAMING:
             self._queue_named(event)
@@ -118,7 +118,7 @@ class Lives:
             self._restarted(event.lsn)
 
     def _queue_named(self, event: LifeEvent) -> None:
-        detail = msgspec.json.decode(event.detail or "{}", type=events.QueueDetail)
+        detail = msgspec.json.decode(event.detail or "{}", type=details.QueueDetail)
         life = self.queues.get(event.queue)
         if life is None or event.kind == events.QUEUE_CREATED:
             # A queue older than the span may also have ended before it; then it has no events in

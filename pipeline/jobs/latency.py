@@ -26,7 +26,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from daybook.engine import events, life
+from daybook.engine import events, life, reasons
 from daybook.engine.kinds import changing, names
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.audit_lives import NEVER, Lives, older_events
@@ -237,8 +237,8 @@ class _Measuring:
 
     def _hot_spot(self, queue_id: int, queue: _Queue) -> Row:
         delivered = queue.kinds.get(events.DELIVERED, 0)
-        nacked = queue.returns.get(events.NACK, 0)
-        disconnected = queue.returns.get(events.DISCONNECTED, 0)
+        nacked = queue.returns.get(reasons.NACK, 0)
+        disconnected = queue.returns.get(reasons.DISCONNECTED, 0)
         return {
             **self._place(queue_id),
             "routed": queue.kinds.get(events.ROUTED, 0),

@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.kinds import OF_ENTRIES, names
 from daybook.pipeline.jobs.audit_tables import entry_events
 from daybook.pipeline.jobs.latency_spread import bucket
@@ -41,7 +41,7 @@ SELECT message, queue_id,
     max({_of(events.DELIVERED, "time")}) AS last_delivered,
     max({_of(events.ACKNOWLEDGED, "time")}) AS acknowledged,
     max({_of(events.ACKNOWLEDGED, "consumer")}) AS acknowledger,
-    max(CASE WHEN kind_id = {events.ACKNOWLEDGED} AND reason_id = {events.AUTOMATIC}
+    max(CASE WHEN kind_id = {events.ACKNOWLEDGED} AND reason_id = {reasons.AUTOMATIC}
         THEN 1 ELSE 0 END) AS automatic
 FROM entry_events GROUP BY message, queue_id
 """

@@ -25,7 +25,7 @@ import msgspec
 import pyarrow as pa
 
 from daybook.client.stomp import PIECE_BYTES, Content
-from daybook.engine import events, headers
+from daybook.engine import details, events, headers, reasons
 from daybook.engine.content import UnknownFormat, View
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.replay_state import Request, State, StateFile, condition_of
@@ -52,7 +52,7 @@ _OMITTED: Final = f"(flags & {events.BODY_OMITTED}) <> 0"
 _BODY_BYTES: Final = f"""(CASE WHEN (flags & {events.LARGE}) <> 0
     THEN CAST(json_extract_string(detail, '$.body_bytes') AS BIGINT) ELSE body_bytes END)"""
 """A large body is in chunks, and its Routed event has the length in its detail."""
-_SENT: Final = events.REASONS[events.SENT][0]
+_SENT: Final = reasons.REASONS[reasons.SENT][0]
 _PREFIXES: Final = ("/queue/", "/topic/")
 _SUBSCRIPTION: Final = "/dsub/"
 
@@ -317,7 +317,7 @@ def _message(
     if not destination:
         destination, routing_type = destination_of(address, queue, reason, dict(reversed(pairs)))
     detail = events.decode_detail(events.ROUTED, detail_raw or b"")
-    assert isinstance(detail, events.RoutedDetail)
+    assert isinstance(detail, details.RoutedDetail)
     content: bytes | Content = body or b""
     if flags & events.LARGE:
         content = bodies.content(lsn, events.chunk_lsns(detail), detail.body_bytes)

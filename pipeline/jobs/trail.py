@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from daybook.engine import events, life
+from daybook.engine import details, events, life
 from daybook.engine.kinds import LEAVING, OF_TWO_MESSAGES, STAYING, changing, names
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.audit_tables import listed
@@ -180,7 +180,7 @@ class _Around:
             if row["kind_id"] == events.BROKER_STARTED:
                 self.restarts.append(row)
             elif row["kind_id"] == events.QUEUE_CREATED:
-                detail = msgspec.json.decode(row["detail"] or "{}", type=events.QueueDetail)
+                detail = msgspec.json.decode(row["detail"] or "{}", type=details.QueueDetail)
                 if not detail.durable:
                     self.transient_queues.add(row["queue_id"])
             else:
@@ -268,7 +268,7 @@ class _Family:
 def _queue_ids(row: Row) -> list[int]:
     if row["queue_id"]:
         return [row["queue_id"]]
-    detail = msgspec.json.decode(row["detail"] or "{}", type=events.RoutedDetail)
+    detail = msgspec.json.decode(row["detail"] or "{}", type=details.RoutedDetail)
     return list(detail.queues)
 
 

@@ -18,7 +18,7 @@ from daybook.engine.commands import (
     Rollback,
     Settle,
 )
-from daybook.engine.events import CLOSED
+from daybook.engine.reasons import CLOSED
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settlements import ACCEPTED, FAILED, UNMETERED
 from daybook.protocols.stomp import foreign, states

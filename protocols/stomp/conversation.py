@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from daybook.engine.commands import CloseConnection, Command, OpenConnection
-from daybook.engine.events import DISCONNECTED, LIMIT, PROTOCOL_ERROR, TIMEOUT
 from daybook.engine.outcomes import Outcome
+from daybook.engine.reasons import DISCONNECTED, LIMIT, PROTOCOL_ERROR, TIMEOUT
 from daybook.engine.refusals import Refusal
 from daybook.protocols.port import Body, BrokerPort, DeliveredMessage
 from daybook.protocols.stomp import states

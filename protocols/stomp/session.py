@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from daybook.engine.commands import Chunk, Send, Settle
-from daybook.engine.events import AUTHENTICATION, PROTOCOL_ERROR
+from daybook.engine.reasons import AUTHENTICATION, PROTOCOL_ERROR
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.port import BrokerPort
 from daybook.protocols.stomp import states

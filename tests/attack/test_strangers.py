@@ -14,7 +14,7 @@ import pytest
 
 from bench.honest import Honest
 from daybook.client.control import ask
-from daybook.engine import events
+from daybook.engine import details, events
 from daybook.journal.reader import read_blocks
 from daybook.paging.layout import LAYOUT
 from daybook.recovery.readonly import journal_disk
@@ -75,14 +75,14 @@ def connect_frame(**headers: Any) -> bytes:
     return frame("CONNECT", accept_version="1.2", host="h", **headers)
 
 
-def refusals(broker: BrokerProcess) -> list[events.ConnectionDetail]:
+def refusals(broker: BrokerProcess) -> list[details.ConnectionDetail]:
     """The details of all ConnectionRefused in the journal."""
     found = []
     for block in read_blocks(journal_disk(broker.data), LAYOUT):
         for _, row, detail, *_ in block.events():
             if row[events.KIND] == events.CONNECTION_REFUSED:
                 decoded = events.decode_detail(events.CONNECTION_REFUSED, detail)
-                assert isinstance(decoded, events.ConnectionDetail)
+                assert isinstance(decoded, details.ConnectionDetail)
                 found.append(decoded)
     return found
 

@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 
-from daybook.engine import content, events, life
+from daybook.engine import content, events, life, reasons
 from daybook.engine.formats import number_of
 from tests.meta import tree
 from tests.support import transitions
@@ -83,9 +83,9 @@ def draw() -> str:
         )
         for event in events.EVENT_TYPES
     ]
-    reasons = [
+    listed = [
         (str(number), f"`{name}`" if name else "", doc)
-        for number, (name, doc) in events.REASONS.items()
+        for number, (name, doc) in reasons.REASONS.items()
     ]
     return "\n".join(
         [
@@ -127,7 +127,7 @@ def draw() -> str:
             "",
             "## Reasons",
             "",
-            *table(("number", "reason", "what it says"), reasons),
+            *table(("number", "reason", "what it says"), listed),
             "",
         ]
     )

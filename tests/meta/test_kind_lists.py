@@ -70,7 +70,7 @@ def test_a_list_by_hand_is_found(tmp_path: Path, source: str) -> None:
     [
         "x = kind == events.HELD",
         "x = events.HELD if paused else events.RELEASED",
-        "x = (events.ROUTED, events.SENT, 0, queue)",
+        "x = (events.ROUTED, reasons.SENT, 0, queue)",
         "x = [ADDRESS, QUEUE]",
         "x = ('Routed', 'nonsense')",
         "x = emit(events.row(events.HELD), events.row(events.RELEASED))",

@@ -18,7 +18,6 @@ import pytest
 
 from daybook.client.control import ControlError, ask
 from daybook.client.stomp import Frame, StompClient, parse_url
-from daybook.engine import events
 from daybook.pipeline.decoding import read_plan
 from daybook.pipeline.jobs.replay import FROM_HEADER
 from daybook.pipeline.planning import Source
@@ -127,7 +126,7 @@ def refused_commits(broker: BrokerProcess) -> int:
             for batch in read_plan(plan, ("reason",))
             for reason in batch.column(0).to_pylist()
         ]
-    return reasons.count(events.REASONS[events.COMMIT_REFUSED][0])
+    return reasons.count(reasons.REASONS[reasons.COMMIT_REFUSED][0])
 
 
 @pytest.fixture

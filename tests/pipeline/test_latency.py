@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.commands import Attach, OpenConnection, Send, Settle
 from daybook.engine.settlements import FAILED
 from daybook.pipeline.duck import DuckEngine
@@ -68,7 +68,7 @@ def by_hand(history: list[Event]) -> dict[str, list[int]]:
             last[key] = time
         elif event.name == "Acknowledged":
             found[ROUTED_TO_ACKNOWLEDGED].append(time - routed[key])
-            if event.reason != events.AUTOMATIC:
+            if event.reason != reasons.AUTOMATIC:
                 found[DELIVERED_TO_ACKNOWLEDGED].append(time - last[key])
     return found
 

@@ -12,9 +12,10 @@ from click.testing import CliRunner, Result
 
 from daybook.client.stomp import Content
 from daybook.engine import commands as c
-from daybook.engine import events, headers
+from daybook.engine import events, headers, reasons
 from daybook.engine.content import UnknownFormat
-from daybook.engine.events import RoutedDetail, chunk_lsns
+from daybook.engine.details import RoutedDetail
+from daybook.engine.events import chunk_lsns
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs import replay as job
@@ -107,7 +108,7 @@ def expected(journal: Sequence[Event], name: str, **request: Any) -> list[Sent]:
         flags = event.row[events.FLAGS]
         if event.name != "Routed" or flags & events.BODY_OMITTED:
             continue
-        if event.reason != events.SENT and not request.get("copies"):
+        if event.reason != reasons.SENT and not request.get("copies"):
             continue
         detail = event.decoded
         assert isinstance(detail, RoutedDetail)
@@ -187,7 +188,7 @@ def test_a_survey_counts_what_is_sent_and_what_is_not(engine: Engine, history: H
         bodies = [len(message.body) for message in wanted if message.destination == each.address]
         assert (each.messages, each.bytes) == (len(bodies), sum(bodies))
     routed = [event for event in HISTORY if event.name == "Routed"]
-    originals = [event for event in routed if event.reason == events.SENT]
+    originals = [event for event in routed if event.reason == reasons.SENT]
     omitted = [event for event in originals if event.row[events.FLAGS] & events.BODY_OMITTED]
     assert (found.omitted, found.copies) == (len(omitted), len(routed) - len(originals))
     assert omitted

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlglot.errors import ErrorLevel
 
 from daybook.engine import commands as c
-from daybook.engine import events
+from daybook.engine import details, events
 from daybook.engine.definitions import MULTICAST
 from daybook.engine.queues import Queue
 from daybook.engine.state import State
@@ -112,7 +112,7 @@ def test_messages_have_the_length_of_their_bodies_and_their_end() -> None:
     assert [row["message"] for row in rows] == [event.lsn for event in routed]
     large = 0
     for row, event in zip(rows, routed, strict=True):
-        detail = event.decoded or events.RoutedDetail()
+        detail = event.decoded or details.RoutedDetail()
         large += bool(detail.chunks)
         assert row["body_bytes"] == (detail.body_bytes or len(event.body))
         assert row["headers_bytes"] == len(event.headers)

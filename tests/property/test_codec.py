@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.broker import Broker
 from daybook.engine.definitions import Detail
 from daybook.engine.events import COLUMNS, EVENT_TYPES, ROW_STRUCT
@@ -118,7 +118,7 @@ def test_every_kind_fills_columns_that_exist_and_every_reason_has_words() -> Non
     for entry in EVENT_TYPES:
         assert set(entry.columns) <= names
         assert entry.doc.endswith(".")
-    assert len({name for name, _ in events.REASONS.values()}) == len(events.REASONS)
+    assert len({name for name, _ in reasons.REASONS.values()}) == len(reasons.REASONS)
 
 
 def test_an_empty_batch_is_none() -> None:

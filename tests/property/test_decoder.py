@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybook.engine.content import View
-from daybook.engine.events import REASONS
 from daybook.engine.headers import as_dict
+from daybook.engine.reasons import REASONS
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.reader import read_blocks

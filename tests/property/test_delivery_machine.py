@@ -12,7 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from daybook.engine import events
+from daybook.engine import reasons
 from daybook.engine.commands import (
     Attach,
     Begin,
@@ -389,7 +389,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.step(Detach(consumer), lambda: self.model.gone(consumer, 0, True))
 
     @precondition(lambda self: len(self.connections) > 1)
-    @rule(reason=st.sampled_from((events.CLOSED, events.DISCONNECTED)), data=st.data())
+    @rule(reason=st.sampled_from((reasons.CLOSED, reasons.DISCONNECTED)), data=st.data())
     def close(self, reason: int, data: Any) -> None:
         connection = data.draw(st.sampled_from(self.connections))
         self.connections.remove(connection)
@@ -398,7 +398,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             if connection in self.model.transactions:
                 self.model.release(connection)
             for consumer in self.consumers_of(connection):
-                self.model.gone(consumer, int(reason != events.CLOSED), True)
+                self.model.gone(consumer, int(reason != reasons.CLOSED), True)
 
         self.step(CloseConnection(connection, reason), leave)
 

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from daybook.engine import events
+from daybook.engine import reasons
 from daybook.engine.commands import Chunk, ClearDuplicateIds, Commit, DeleteAddress, Send
 from daybook.engine.duplicates import remembered
 from daybook.engine.refusals import Code, Refusal
@@ -83,7 +83,7 @@ class Duplicates(RuleBasedStateMachine):
         lsn = self.world.ok(self.command(place, duplicate_id, body))
         assert lsn <= self.world.broker.lsn
         if self.model.knows(PLACES[place], duplicate_id):
-            assert self.world.journal[-1].reason == events.DUPLICATE
+            assert self.world.journal[-1].reason == reasons.DUPLICATE
             assert lsn == self.world.broker.lsn
         self.model.take(place, duplicate_id, body)
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from daybook.engine.apply import APPLY, Apply, apply
 from daybook.engine.digest import digest
-from daybook.engine.events import BY_NAME, COLUMNS, REASON, REASONS, Row
+from daybook.engine.events import BY_NAME, COLUMNS, REASON, Row
 from daybook.engine.invariants import check
+from daybook.engine.reasons import REASONS
 from daybook.engine.state import State
 from tests.support.scenario import RESTART, Step, play, steps
 from tests.support.world import World

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from tests.simulation.clients import queues_named_by
 from tests.simulation.ledger import Ledger
 from tests.simulation.violation import Violation
@@ -26,7 +26,7 @@ def tag_of_id(text: str) -> int:
     return int(found[1]) if found else 0
 
 
-TAKES_BACK = (events.CLOSED, events.UNREADABLE)
+TAKES_BACK = (reasons.CLOSED, reasons.UNREADABLE)
 """Reasons for which an attempt may not count."""
 
 
@@ -149,7 +149,7 @@ class Shadow:
         chunks = events.chunk_lsns(detail)
         if chunks or not flags & events.BODY_OMITTED:
             self.needs[message] = min(chunks, default=lsn)
-        if row[events.REASON] == events.SENT:
+        if row[events.REASON] == reasons.SENT:
             if detail.transaction:
                 self._in_transaction[lsn] = detail.transaction
             if bool(detail.chunks) != bool(flags & events.LARGE):
@@ -246,7 +246,7 @@ class Shadow:
 
     def _dropped(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         connection = row[events.CONNECTION]
-        if row[events.REASON] == events.DUPLICATE:
+        if row[events.REASON] == reasons.DUPLICATE:
             self.duplicates += 1
             if tag_of_id(detail.duplicate_id) not in self.remembered:
                 raise Violation("P1", f"event {lsn} drops {detail}, which was never there")
@@ -289,7 +289,7 @@ class Shadow:
     def _acknowledged(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         consumer = self._holder(lsn, row)
         message = row[events.MESSAGE]
-        if row[events.REASON] == events.AUTOMATIC:
+        if row[events.REASON] == reasons.AUTOMATIC:
             asked = consumer.ack_mode == "auto"
             self.automatic.add(message)
         else:
@@ -307,7 +307,7 @@ class Shadow:
         count = row[events.DELIVERY_COUNT]
         asked = (consumer.link, consumer.subscription, message) in self.ledger.attempted
         taken_back = {0, 1} if asked else {1}
-        if reason == events.UNREADABLE:
+        if reason == reasons.UNREADABLE:
             # The broker's own fault: no attempt counts, not even one that was heard.
             taken_back = {1}
             self.unreadable.add(message)
@@ -316,7 +316,7 @@ class Shadow:
             raise Violation("P5", f"event {lsn}: count {entry.count} returned as {row}")
         if not row[events.FLAGS] & events.REDELIVERED:
             raise Violation("P5", f"event {lsn}: returned without its flag: {row}")
-        if reason == events.NACK:
+        if reason == reasons.NACK:
             if (consumer.link, consumer.subscription, message) not in self.ledger.nacks:
                 raise Violation("P1", f"event {lsn}: {message} rejected; nobody asked: {consumer}")
             self.given_back.add((consumer.connection, consumer.subscription, message))
@@ -330,7 +330,7 @@ class Shadow:
             raise Violation("P1", f"event {lsn}: dead-lettered from {queue.name} at {entry.count}")
         if not row[events.RELATED]:
             raise Violation("P1", f"event {lsn}: dropped instead of dead-lettered")
-        self._copy = (events.DEAD_LETTER, row[events.RELATED], row[events.MESSAGE])
+        self._copy = (reasons.DEAD_LETTER, row[events.RELATED], row[events.MESSAGE])
         key = (consumer.connection, consumer.subscription, row[events.MESSAGE])
         self.given_back.add(key)
         self._leave(row)
@@ -340,16 +340,16 @@ class Shadow:
         if entry.consumer:
             raise Violation("P1", f"event {lsn}: expired in flight")
         if row[events.RELATED]:
-            self._copy = (events.EXPIRY, row[events.RELATED], row[events.MESSAGE])
+            self._copy = (reasons.EXPIRY, row[events.RELATED], row[events.MESSAGE])
         self._leave(row)
 
     def _removed(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         _, entry = self._find(lsn, row)
         reason = row[events.REASON]
-        if reason == events.ADMINISTRATION:
+        if reason == reasons.ADMINISTRATION:
             if not self.ledger.purges or entry.consumer:
                 raise Violation("P1", f"event {lsn}: removed by nobody's order: {row}")
-        elif reason != events.QUEUE_REMOVED:
+        elif reason != reasons.QUEUE_REMOVED:
             raise Violation("P1", f"event {lsn}: removed for reason {reason}: {row}")
         self._leave(row)
 

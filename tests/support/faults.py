@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from daybook.engine import events
+from daybook.engine import details, events, reasons
 from daybook.engine.events import (
     CONSUMER,
     DELIVERY_COUNT,
@@ -84,10 +84,10 @@ def _moved(event: Event, behind: int) -> Event:
         row[at] += row[at] > behind
     detail = event.detail
     decoded: Any = events.decode_detail(event.row[KIND], detail) if detail else None
-    if isinstance(decoded, events.TransactionDetail):
+    if isinstance(decoded, details.TransactionDetail):
         first = decoded.first + (decoded.first > behind)
         detail = events.encode_detail(msgspec.structs.replace(decoded, first=first))
-    elif isinstance(decoded, events.RoutedDetail) and decoded.chunks:
+    elif isinstance(decoded, details.RoutedDetail) and decoded.chunks:
         chunks = [lsn + (lsn > behind) for lsn in accumulate(decoded.chunks)]
         steps = (chunks[0], *(b - a for a, b in pairwise(chunks)))
         detail = events.encode_detail(msgspec.structs.replace(decoded, chunks=steps))
@@ -162,7 +162,7 @@ def never_routed(history: list[Event], pick: Random) -> Planted | None:
     sent = [
         event
         for event in of_kind(history, events.ROUTED)
-        if event.row[QUEUE] and event.reason == events.SENT and story(history, event)
+        if event.row[QUEUE] and event.reason == reasons.SENT and story(history, event)
     ]
     event = _pick(pick, sent)
     if event is None:
@@ -202,7 +202,7 @@ def never_returned(history: list[Event], pick: Random) -> Planted | None:
     returns = [
         (event, end)
         for event in of_kind(history, events.RETURNED)
-        if event.reason in (events.CLOSED, events.DISCONNECTED, events.SHUTDOWN)
+        if event.reason in (reasons.CLOSED, reasons.DISCONNECTED, reasons.SHUTDOWN)
         if (event.row[MESSAGE], event.row[QUEUE]) not in held
         for end in of_kind(history, events.CONSUMER_DETACHED)
         if end.lsn > event.lsn and end.row[CONSUMER] == event.row[CONSUMER]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from daybook.engine import commands as c
-from daybook.engine import events
+from daybook.engine import reasons
 from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
 from daybook.engine.refusals import Code, Refusal
 from tests.support.world import World
@@ -36,5 +36,5 @@ def paging(world: World) -> list[str]:
     return sorted(address.name for address in world.state.addresses.values() if address.paging)
 
 
-def reasons(world: World, name: str) -> list[str]:
-    return [events.REASONS[event.reason][0] for event in world.events_named(name)]
+def reasons_of(world: World, name: str) -> list[str]:
+    return [reasons.REASONS[event.reason][0] for event in world.events_named(name)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from daybook.engine import commands as c
-from daybook.engine import definitions, events
+from daybook.engine import definitions, reasons
 from daybook.engine.headers import build
 from daybook.engine.rows import pack_wide
 from daybook.engine.setting_keys import Matches
@@ -234,7 +234,7 @@ class _Play:
 
     def close(self) -> None:
         if self.random.random() < 0.2:
-            reason = self.random.choice((events.CLOSED, events.DISCONNECTED))
+            reason = self.random.choice((reasons.CLOSED, reasons.DISCONNECTED))
             self.attempt(c.CloseConnection(self.connection(), reason))
             self.connect()
 

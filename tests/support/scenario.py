@@ -9,7 +9,7 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.content import CODECS
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.headers import build
@@ -29,7 +29,7 @@ QUEUES = ("orders", "extra", "mails", "dsub.one", "dead", "other")
 TYPES = (None, None, ANYCAST, MULTICAST)
 FILTERS = ("", "", "", "kind=big", "not kind=big")
 NAMES = ("t", "u")
-REASONS = (events.CLOSED, events.DISCONNECTED, events.TIMEOUT)
+REASONS = (reasons.CLOSED, reasons.DISCONNECTED, reasons.TIMEOUT)
 MODES = ("decisions", "full")
 MATCHES: tuple[Matches, ...] = (
     {},
@@ -202,7 +202,7 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (12, _settle),
     (5, _attach),
     (2, lambda w, x, y, z: c.OpenConnection("stomp", f"p{x}", "guest", room=(1 << 20, 300)[y % 2])),
-    (1, lambda w, x, y, z: c.RefuseConnection(events.AUTHENTICATION, "stomp", "p", "u", "no")),
+    (1, lambda w, x, y, z: c.RefuseConnection(reasons.AUTHENTICATION, "stomp", "p", "u", "no")),
     (1, lambda w, x, y, z: c.CloseConnection(_connection(w, x), REASONS[y % 3])),
     (2, lambda w, x, y, z: c.Detach(_consumer(w, x), y % 4 == 0)),
     (1, lambda w, x, y, z: c.DeleteSubscription(("one", "two")[x % 2])),

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.apply import apply
 from daybook.engine.broker import Broker
 from daybook.engine.commands import (
@@ -220,7 +220,7 @@ class World:
     def connect(self, **values: Any) -> int:
         return self.ok(OpenConnection("stomp", "peer", "guest", **{"room": MANY, **values}))
 
-    def close(self, connection: int, reason: int = events.CLOSED) -> int:
+    def close(self, connection: int, reason: int = reasons.CLOSED) -> int:
         return self.ok(CloseConnection(connection, reason))
 
     def attach(self, connection: int, address: str, **values: Any) -> int:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybook.engine import events
+from daybook.engine import reasons
 from daybook.engine.commands import (
     Command,
     CreateAddress,
@@ -93,7 +93,7 @@ def test_a_queue_is_deleted_with_its_messages(world: World) -> None:
     lsn = world.broker.lsn
     assert world.ok(DeleteQueue("q", force=True)) == world.broker.lsn
     assert world.names_since(lsn) == ["Removed", "Removed", "QueueDeleted"]
-    assert world.journal[lsn].reason == events.QUEUE_REMOVED
+    assert world.journal[lsn].reason == reasons.QUEUE_REMOVED
     world.send("q", b"3")
     assert world.ready("q") == [b"3"]
     consumer = world.attach(world.connect(), "q")
@@ -121,7 +121,7 @@ def test_a_purge_leaves_what_is_in_flight(world: World) -> None:
     consumer = world.attach(world.connect(), "q", credit_messages=2, credit_bytes=0)
     assert world.ok(PurgeQueue("q")) == world.broker.lsn
     assert world.in_flight("q") == world.bodies("q") == [b"0", b"1"]
-    assert {event.reason for event in world.events_named("Removed")} == {events.ADMINISTRATION}
+    assert {event.reason for event in world.events_named("Removed")} == {reasons.ADMINISTRATION}
     assert world.ok(PurgeQueue("q")) == 0
     world.detach(consumer)
     assert world.ready("q") == [b"0", b"1"]

@@ -6,7 +6,7 @@ from daybook.engine import commands as c
 from daybook.engine import limits
 from daybook.engine.definitions import ANYCAST
 from daybook.engine.refusals import Code, Refusal
-from tests.support.full import BODY, is_blocked, limited, paging, reasons, sends, try_send
+from tests.support.full import BODY, is_blocked, limited, paging, reasons_of, sends, try_send
 from tests.support.topology import create_queue
 from tests.support.world import World
 
@@ -166,7 +166,7 @@ def test_a_commit_fails_as_a_whole(world: World) -> None:
     answer = world.handle(c.Commit(connection, "t"))
     assert isinstance(answer, Refusal)
     assert (answer.code, "address 'orders' is full" in answer.text) == (Code.LIMIT, True)
-    assert reasons(world, "TransactionRolledBack") == ["commit-refused"]
+    assert reasons_of(world, "TransactionRolledBack") == ["commit-refused"]
     assert "free" not in world.state.queue_by_name
 
 

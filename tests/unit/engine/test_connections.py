@@ -1,6 +1,6 @@
 """Connections, and the broker's own start and stop."""
 
-from daybook.engine import events
+from daybook.engine import details, events, reasons
 from daybook.engine.broker import Broker
 from daybook.engine.commands import (
     ChangeSettings,
@@ -28,10 +28,10 @@ def test_a_connection_is_known_by_the_number_of_its_event(world: World) -> None:
 
 
 def test_whoever_is_not_let_in_is_remembered(world: World) -> None:
-    command = RefuseConnection(events.AUTHENTICATION, "stomp", "peer", "eve", "wrong passcode")
+    command = RefuseConnection(reasons.AUTHENTICATION, "stomp", "peer", "eve", "wrong passcode")
     lsn = world.ok(command)
     event = world.journal[lsn - 1]
-    assert (event.name, event.reason) == ("ConnectionRefused", events.AUTHENTICATION)
+    assert (event.name, event.reason) == ("ConnectionRefused", reasons.AUTHENTICATION)
     assert event.decoded.text == "wrong passcode"
     assert world.state.connections == {}
 
@@ -43,15 +43,15 @@ def test_everything_that_hangs_on_a_connection_goes_first(world: World) -> None:
     world.attach(connection, "news", routing_type="multicast")
     world.begin(connection)
     lsn = world.broker.lsn
-    answer = world.ok(CloseConnection(connection, events.TIMEOUT, "silent for 30 s"))
+    answer = world.ok(CloseConnection(connection, reasons.TIMEOUT, "silent for 30 s"))
     assert world.names_since(lsn) == [
         "TransactionRolledBack", "Returned", "ConsumerDetached", "ConsumerDetached",
         "QueueDeleted", "ConnectionClosed",
     ]  # fmt: skip
     closed = world.journal[-1]
-    assert (closed.lsn, closed.reason) == (answer, events.TIMEOUT)
+    assert (closed.lsn, closed.reason) == (answer, reasons.TIMEOUT)
     assert closed.decoded.text == "silent for 30 s"
-    assert world.refused(CloseConnection(connection, events.CLOSED)).code is Code.NOT_FOUND
+    assert world.refused(CloseConnection(connection, reasons.CLOSED)).code is Code.NOT_FOUND
     assert world.refused(Room(connection, 1)).code is Code.NOT_FOUND
 
 
@@ -61,7 +61,7 @@ def test_what_a_closed_connection_had_goes_to_the_next_consumer_in_order(world: 
     for number in range(5):
         world.send("q", b"%d" % number)
     second = world.attach(world.connect(), "q")
-    world.close(first, events.DISCONNECTED)
+    world.close(first, reasons.DISCONNECTED)
     assert [(d.body, d.attempt) for d in world.taken(second)] == [
         (b"%d" % number, 2) for number in range(5)
     ]
@@ -85,7 +85,7 @@ def test_a_stop_closes_everything_and_records_the_digest(world: World) -> None:
     assert stopped.name == "BrokerStopped"
     assert world.state.connections == world.state.consumers == {}
     assert stopped.decoded.digest == digest(fold(world.journal[: lsn - 1]))
-    assert {event.reason for event in world.events_named("Returned")} == {events.SHUTDOWN}
+    assert {event.reason for event in world.events_named("Returned")} == {reasons.SHUTDOWN}
     assert world.counts("q")[b"x"] == 1
 
 
@@ -134,8 +134,8 @@ def test_settings_that_are_wrong_are_refused(world: World) -> None:
 def test_where_nothing_was_journaled_of_non_persistent_messages_decisions_are(world: World) -> None:
     """A journal whose settings say "off" folds to the digest it had; a broker on it says more."""
     world.send("q", b"before")
-    detail = events.SettingsDetail(journal_non_persistent="off")
-    row = events.row(events.SETTINGS_CHANGED, reason=events.CONFIGURATION, time=world.now)
+    detail = details.SettingsDetail(journal_non_persistent="off")
+    row = events.row(events.SETTINGS_CHANGED, reason=reasons.CONFIGURATION, time=world.now)
     world.broker.emit(row, events.encode_detail(detail))
     world.send("q", b"after", persistent=False)
     routed = world.events_named("Routed")[-1]

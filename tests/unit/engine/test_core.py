@@ -1,6 +1,6 @@
 """`emit` and the open batch: what is decided is packed and applied in the same breath."""
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.broker import Broker
 from daybook.engine.commands import CloseConnection, CreateAddress, OpenConnection, Send
 from daybook.engine.core import Options
@@ -56,7 +56,7 @@ def test_only_what_is_left_out_of_the_journal_is_omitted(world: World) -> None:
 
 def test_a_refusal_comes_before_any_event() -> None:
     broker = Broker(State())
-    answer = broker.handle(CloseConnection(1, events.CLOSED), 1)
+    answer = broker.handle(CloseConnection(1, reasons.CLOSED), 1)
     assert isinstance(answer, Refusal)
     assert broker.take() is None
 

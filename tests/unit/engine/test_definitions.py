@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from daybook.engine import events
+from daybook.engine import details, events
 from daybook.engine.apply import apply
 from daybook.engine.commands import Attach, Detach
 from daybook.engine.definitions import (
@@ -90,14 +90,16 @@ def test_an_attribute_of_an_address_is_kept(name: str) -> None:
 
 def test_what_an_update_changes_is_what_it_lists() -> None:
     before = defined(user="joe", durable=False, max_consumers=3)
-    listed = events.QueueDetail(name="q", max_consumers=5, filter="k=1", changed=("max_consumers",))
+    listed = details.QueueDetail(
+        name="q", max_consumers=5, filter="k=1", changed=("max_consumers",)
+    )
     state = state_with(before, listed)
     assert state.queues[1].definition == msgspec.structs.replace(before, max_consumers=5)
 
 
 def test_an_update_from_before_there_was_a_list_changes_type_and_filter() -> None:
     before = defined(user="joe", durable=False)
-    state = state_with(before, events.QueueDetail(name="q", routing_type=MULTICAST, filter="k=1"))
+    state = state_with(before, details.QueueDetail(name="q", routing_type=MULTICAST, filter="k=1"))
     wanted = msgspec.structs.replace(before, routing_type=MULTICAST, filter="k=1")
     assert state.queues[1].definition == wanted
 

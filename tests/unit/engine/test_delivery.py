@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.broker import Broker
 from daybook.engine.commands import (
     Attach,
@@ -189,7 +189,7 @@ def test_acknowledged_says_the_same_as_delivered(world: World) -> None:
     (acknowledged,) = world.events_named("Acknowledged")
     expected = list(delivered)
     expected[events.KIND] = events.ACKNOWLEDGED
-    expected[events.REASON] = events.BY_CONSUMER
+    expected[events.REASON] = reasons.BY_CONSUMER
     expected[events.TIME] = world.now
     assert acknowledged.row == tuple(expected)
     assert delivered[events.DELIVERY_COUNT] == 2
@@ -236,7 +236,7 @@ def test_who_does_not_acknowledge_has_it_acknowledged_before_it_leaves(
     world.send("q", b"x")
     world.send("q", b"y")
     first, second = world.events_named("Acknowledged")
-    assert first.reason == events.AUTOMATIC
+    assert first.reason == reasons.AUTOMATIC
     assert [delivery.gate for delivery in world.taken()] == [first.lsn, second.lsn]
     world.restart()
     assert world.bodies("q") == []

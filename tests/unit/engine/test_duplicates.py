@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.commands import Chunk, ClearDuplicateIds, Commit, DeleteAddress, ExpireDue, Send
 from daybook.engine.core import Options
 from daybook.engine.definitions import ANYCAST, MULTICAST
@@ -59,7 +59,7 @@ def test_what_comes_again_is_dropped_and_its_sender_sees_success(world: World) -
     answer = send(world, "a", b"2", priority=7)
     assert world.names_since(lsn) == ["Dropped"]
     assert answer == world.broker.lsn
-    assert drops(world) == [(events.DUPLICATE, "a")]
+    assert drops(world) == [(reasons.DUPLICATE, "a")]
     assert world.journal[lsn].row[events.PRIORITY] == 7
     assert world.bodies("q") == [b"1"]
 
@@ -83,10 +83,10 @@ def test_a_queue_by_its_full_name_is_of_its_address(world: World) -> None:
     send(world, "a", queue="one")
     send(world, "a", address="", queue="two")
     send(world, "a")
-    assert drops(world) == [(events.DUPLICATE, "a")] * 2
+    assert drops(world) == [(reasons.DUPLICATE, "a")] * 2
     send(world, "b", address="new", queue="three")
     send(world, "b", address="new", queue="three")
-    assert drops(world)[2:] == [(events.DUPLICATE, "b")]
+    assert drops(world)[2:] == [(reasons.DUPLICATE, "b")]
     assert world.bodies("three") == [b"x"]
 
 
@@ -115,13 +115,13 @@ def test_ids_survive_acknowledgement_expiry_and_restart(world: World) -> None:
 
 def test_what_no_queue_took_is_not_remembered(world: World) -> None:
     send(world, "a", address="news", routing_type=MULTICAST)
-    assert drops(world) == [(events.NO_BINDING, "a")]
+    assert drops(world) == [(reasons.NO_BINDING, "a")]
     world.ok(create_queue("one", "news", MULTICAST, filter="kind=big"))
     send(world, "a", address="news", routing_type=MULTICAST)
-    assert drops(world)[1:] == [(events.NO_MATCHING_FILTER, "a")]
+    assert drops(world)[1:] == [(reasons.NO_MATCHING_FILTER, "a")]
     world.settings(news={"max_size_messages": 0, "address_full_policy": "DROP"})
     send(world, "a", address="news", headers={"kind": "big"})
-    assert drops(world)[2:] == [(events.MAX_SIZE_MESSAGES, "a")]
+    assert drops(world)[2:] == [(reasons.MAX_SIZE_MESSAGES, "a")]
     assert ids_of(world, "news") == 0
 
 
@@ -130,7 +130,7 @@ def test_a_duplicate_needs_no_room(world: World) -> None:
     world.settings(q={"max_size_messages": 1, "address_full_policy": "FAIL"})
     assert world.refused(Send(0, "q", b"", b"x", duplicate_id="b")).code is Code.LIMIT
     send(world, "a")
-    assert drops(world) == [(events.DUPLICATE, "a")]
+    assert drops(world) == [(reasons.DUPLICATE, "a")]
 
 
 def test_the_oldest_is_forgotten_and_may_come_again(world: World) -> None:
@@ -140,7 +140,7 @@ def test_the_oldest_is_forgotten_and_may_come_again(world: World) -> None:
     assert drops(world) == []
     assert ids_of(world) == 2
     send(world, "c")
-    assert drops(world) == [(events.DUPLICATE, "c")]
+    assert drops(world) == [(reasons.DUPLICATE, "c")]
 
 
 def test_a_smaller_size_forgets_at_once_and_a_larger_brings_nothing_back(world: World) -> None:
@@ -151,7 +151,7 @@ def test_a_smaller_size_forgets_at_once_and_a_larger_brings_nothing_back(world: 
     world.settings(q={"id_cache_size": 5})
     send(world, "2")
     send(world, "3")
-    assert drops(world) == [(events.DUPLICATE, "3")]
+    assert drops(world) == [(reasons.DUPLICATE, "3")]
 
 
 def test_it_can_be_switched_off_for_an_address(world: World) -> None:
@@ -187,7 +187,7 @@ def test_an_administrator_clears_what_an_address_remembers(world: World) -> None
     lsn = world.broker.lsn
     answer = world.ok(ClearDuplicateIds("q"))
     assert world.names_since(lsn) == ["DuplicateIdsCleared"]
-    assert world.journal[lsn].reason == events.ADMINISTRATION
+    assert world.journal[lsn].reason == reasons.ADMINISTRATION
     assert answer == world.broker.lsn
     assert ids_of(world) == 0
     send(world, "a")
@@ -213,7 +213,7 @@ def test_ids_that_are_not_persisted_are_gone_with_a_restart(
     for number in ("a", "b", "c", "c"):
         send(world, number)
     assert world.events_named("DuplicateIdRecorded") == []
-    assert drops(world) == [(events.DUPLICATE, "c")]
+    assert drops(world) == [(reasons.DUPLICATE, "c")]
     assert ids_of(world) == 2
     world.settings(all={"id_cache_size": 1})
     assert ids_of(world) == 1
@@ -298,7 +298,7 @@ def test_a_transaction_with_a_duplicate_leaves_nothing(world: World) -> None:
     assert "'a'" in refusal.text
     assert world.names_since(lsn) == ["TransactionRolledBack"]
     rolled_back = world.journal[lsn]
-    assert rolled_back.reason == events.COMMIT_REFUSED
+    assert rolled_back.reason == reasons.COMMIT_REFUSED
     assert rolled_back.decoded.text == refusal.text
     assert world.in_flight("q") == [b"1"]
     assert ids_of(world) == 1

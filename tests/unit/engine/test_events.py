@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybook.engine import events
+from daybook.engine import details, events, reasons
 
 
 def test_kinds_and_reasons_have_the_numbers_that_journals_hold() -> None:
@@ -19,7 +19,7 @@ def test_kinds_and_reasons_have_the_numbers_that_journals_hold() -> None:
         "DuplicateIdsCleared": 37, "Held": 38, "Released": 39, "Skipped": 40,
         "Scheduled": 41, "Due": 42,
     }  # fmt: skip
-    assert [events.REASONS[number][0] for number in range(36)] == [
+    assert [reasons.REASONS[number][0] for number in range(36)] == [
         "", "sent", "dead-letter", "expiry", "no-binding", "no-matching-filter", "by-consumer",
         "automatic", "nack", "rollback", "closed", "disconnected", "timeout", "protocol-error",
         "shutdown", "restart", "administration", "queue-removed", "no-dead-letter-address",
@@ -52,10 +52,10 @@ def test_details_have_defaults_for_everything(entry: events.EventType) -> None:
 
 def test_chunks_are_written_as_steps() -> None:
     for lsns in ((), (7,), (7, 8, 9, 400)):
-        detail = events.RoutedDetail(chunks=events.chunk_steps(lsns))
+        detail = details.RoutedDetail(chunks=events.chunk_steps(lsns))
         encoded = events.encode_detail(detail)
         decoded = events.decode_detail(events.ROUTED, encoded)
-        assert isinstance(decoded, events.RoutedDetail)
+        assert isinstance(decoded, details.RoutedDetail)
         assert events.chunk_lsns(decoded) == lsns
     assert events.chunk_steps((7, 8, 9, 400)) == (7, 1, 1, 391)
 

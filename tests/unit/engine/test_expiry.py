@@ -1,6 +1,6 @@
 """When a message's time has passed, and where it goes then."""
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.commands import DeleteAddress, ExpireDue, PauseQueue
 from daybook.engine.definitions import MULTICAST
 from daybook.engine.headers import as_dict, first
@@ -22,7 +22,7 @@ def test_expired_at_delivery_and_dropped(world: World) -> None:
     world.attach(world.connect(), "q")
     assert world.taken_bodies() == [b"new"]
     (expired,) = world.events_named("Expired")
-    assert (expired.reason, expired.row[events.RELATED]) == (events.NO_EXPIRY_ADDRESS, 0)
+    assert (expired.reason, expired.row[events.RELATED]) == (reasons.NO_EXPIRY_ADDRESS, 0)
     assert expired.row[events.DELIVERY_COUNT] == 0
     assert world.queue("q").expired == 1
 
@@ -118,7 +118,7 @@ def test_to_the_expiry_address_as_a_copy(world: World) -> None:
     world.ok(ExpireDue())
     (expired,) = world.events_named("Expired")
     copy = world.journal[expired.lsn]
-    assert (copy.name, copy.reason, copy.row[events.RELATED]) == ("Routed", events.EXPIRY, message)
+    assert (copy.name, copy.reason, copy.row[events.RELATED]) == ("Routed", reasons.EXPIRY, message)
     assert expired.row[events.RELATED] == copy.lsn
     (entry,) = world.queue("late").entries.values()
     assert as_dict(entry.message.headers) == {
@@ -174,7 +174,7 @@ def test_an_expiry_address_that_takes_nothing(world: World) -> None:
     )
     world.sleep(1)
     world.ok(ExpireDue())
-    assert world.events_named("Expired")[0].reason == events.UNROUTABLE
+    assert world.events_named("Expired")[0].reason == reasons.UNROUTABLE
 
 
 def test_what_was_deleted_does_not_expire(world: World) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from daybook.engine import events
+from daybook.engine import reasons
 from daybook.engine.commands import (
     CreateAddress,
     DeleteQueue,
@@ -97,7 +97,7 @@ def test_the_event_says_why_and_people_are_told_once(world: World) -> None:
     taken_name(world)
     killed(world)
     held = world.events_named("Held")
-    assert [event.reason for event in held] == [events.DEAD_LETTER] * 3
+    assert [event.reason for event in held] == [reasons.DEAD_LETTER] * 3
     assert held[0].decoded.text.startswith("queue 'dead' is on address 'elsewhere'")
     (notice,) = [text for text in world.broker.notices if "cannot leave" in text]
     assert notice.startswith("queue 'q' holds 1 messages that cannot leave: queue 'dead' is")
@@ -163,7 +163,7 @@ def test_more_attempts_make_them_ready_again(world: World) -> None:
     world.settings(q={"max_delivery_attempts": 2})
     world.retry()
     assert world.ready("q") == [b"0", b"1", b"2"]
-    assert {event.reason for event in world.events_named("Released")} == {events.CONFIGURATION}
+    assert {event.reason for event in world.events_named("Released")} == {reasons.CONFIGURATION}
     world.attach(world.connect(), "q")
     assert [(each.attempt, each.redelivered) for each in world.taken()] == [(2, True)] * 3
 
@@ -196,7 +196,7 @@ def test_the_configuration_may_say_drop(world: World) -> None:
     killed(world)
     assert world.bodies("q") == []
     reasons = {event.reason for event in world.events_named("DeadLettered")}
-    assert reasons == {events.NO_DEAD_LETTER_ADDRESS}
+    assert reasons == {reasons.NO_DEAD_LETTER_ADDRESS}
 
 
 def test_what_was_held_is_dropped_when_the_configuration_says_so(world: World) -> None:
@@ -205,7 +205,7 @@ def test_what_was_held_is_dropped_when_the_configuration_says_so(world: World) -
     world.settings(q={**HOPELESS, "dead_letter_policy": "DROP"})
     world.retry()
     assert world.bodies("q") == []
-    assert {event.reason for event in world.events_named("DeadLettered")} == {events.UNROUTABLE}
+    assert {event.reason for event in world.events_named("DeadLettered")} == {reasons.UNROUTABLE}
 
 
 def test_an_expired_message_without_a_way_is_held_until_there_is_one(world: World) -> None:
@@ -217,7 +217,7 @@ def test_an_expired_message_without_a_way_is_held_until_there_is_one(world: Worl
     world.ok(ExpireDue())
     assert world.taken() == []
     assert world.held("q") == [b"x", b"y"]
-    assert {event.reason for event in world.events_named("Held")} == {events.EXPIRY}
+    assert {event.reason for event in world.events_named("Held")} == {reasons.EXPIRY}
     world.ok(ExpireDue())
     assert len(world.events_named("Held")) == 2
     world.ok(create_queue("late", "late"))

@@ -3,11 +3,11 @@
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import events, limits
+from daybook.engine import events, limits, reasons
 from daybook.engine.core import Options
 from daybook.engine.definitions import MULTICAST
 from daybook.engine.refusals import Code, Refusal
-from tests.support.full import BODY, SIZE, limited, paging, reasons, sends, try_send
+from tests.support.full import BODY, SIZE, limited, paging, reasons_of, sends, try_send
 from tests.support.topology import create_queue
 from tests.support.world import World
 
@@ -30,7 +30,7 @@ def test_the_message_that_meets_it_full_is_the_first_to_page(
     # By bytes or messages the limit is reached: at the end of that turn it pages.
     assert paging(world) == ["orders"]
     (started,) = world.events_named("PagingStarted")
-    assert events.REASONS[started.reason][0] == key.replace("_", "-")
+    assert reasons.REASONS[started.reason][0] == key.replace("_", "-")
     assert (started.decoded.bytes, started.decoded.messages) == (2 * SIZE, 2)
     sends(world, 3)
     assert len(world.events_named("PagingStarted")) == 1
@@ -131,7 +131,7 @@ def test_full_pages(world: World, policy: str, key: str) -> None:
     assert world.queue("orders").message_count == 3
     if policy == "DROP":
         assert answer == world.broker.lsn
-        assert reasons(world, "Dropped") == ["page-limit-messages"]
+        assert reasons_of(world, "Dropped") == ["page-limit-messages"]
     else:
         assert f"page-limit-bytes is {limit}" in answer.text
     world.ok(c.PurgeQueue("orders", limit=1))
@@ -161,7 +161,7 @@ def test_the_largest_addresses_page_when_the_broker_is_full() -> None:
     assert paging(world) == []
     sends(world, 1, "a")
     assert paging(world) == ["b"]
-    assert reasons(world, "PagingStarted") == ["global-max-messages"]
+    assert reasons_of(world, "PagingStarted") == ["global-max-messages"]
     assert world.broker.sizes.messages == 6
     sends(world, 6, "a")
     assert paging(world) == ["a", "b"]
@@ -173,7 +173,7 @@ def test_an_address_ends_paging_when_the_broker_has_room_for_it() -> None:
     sends(world, 6, "a")
     sends(world, 4, "b")
     assert paging(world) == ["a"]
-    assert reasons(world, "PagingStarted") == ["global-max-size"]
+    assert reasons_of(world, "PagingStarted") == ["global-max-size"]
     world.ok(c.PurgeQueue("a", limit=4))
     assert paging(world) == ["a"]  # with it there would be six
     world.ok(c.PurgeQueue("b", limit=1))
@@ -202,7 +202,7 @@ def test_other_policies_hold_for_a_full_broker_too(policy: str) -> None:
     sends(world, 3, connection=connection)
     answer = try_send(world, connection)
     if policy == "DROP":
-        assert reasons(world, "Dropped") == ["global-max-messages"]
+        assert reasons_of(world, "Dropped") == ["global-max-messages"]
     else:
         assert "the broker is full: it holds 3 messages, and global-max-messages is 3" in (
             answer.text
@@ -223,7 +223,7 @@ def test_what_meets_a_full_address_is_dropped_and_told_once(world: World) -> Non
     sends(world, 1)
     assert try_send(world, 0) == world.broker.lsn
     assert try_send(world, 0, persistent=False) == 0
-    assert reasons(world, "Dropped") == ["max-size-messages"] * 2
+    assert reasons_of(world, "Dropped") == ["max-size-messages"] * 2
     assert world.broker.notices == [
         "messages to address 'orders' are dropped: address 'orders' is full: it holds 1 messages, "
         "and max-size-messages is 1; try again when some were consumed"
@@ -239,7 +239,7 @@ def test_an_address_that_is_always_full_is_made_and_drops(world: World) -> None:
     limited(world, "DROP", max_size_messages=0)
     sends(world, 1)
     assert world.queue("orders").message_count == 0
-    assert reasons(world, "Dropped") == ["max-size-messages"]
+    assert reasons_of(world, "Dropped") == ["max-size-messages"]
 
 
 @pytest.mark.parametrize("queue", [None, "orders", "extra"])
@@ -328,7 +328,7 @@ def test_a_full_disk_goes_by_its_own_policy(policy: str) -> None:
     if policy == "FAIL":
         assert answer == Refusal(Code.LIMIT, "no space is left")
     else:
-        assert reasons(world, "Dropped") == ["disk-full"]
+        assert reasons_of(world, "Dropped") == ["disk-full"]
         assert world.broker.notices == [
             "messages to address 'orders' are dropped: no space is left"
         ]

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import events
+from daybook.engine import reasons
 from daybook.engine.redelivery import delay_of, spread
 from daybook.engine.settings import AddressSettings, Settings
 from tests.support.world import SECOND, World
@@ -90,7 +90,7 @@ def test_each_failure_waits_longer_also_after_a_restart() -> None:
             world.send("orders", b"x")
         world.nack(consumer, world.deliveries[-1].message)
         scheduled = world.events_named("Scheduled")[-1]
-        assert scheduled.reason == events.REDELIVERY_DELAY
+        assert scheduled.reason == reasons.REDELIVERY_DELAY
         waited.append(scheduled.decoded.due - world.now // 1000)
         world.restart()
         world.now += 15 * SECOND

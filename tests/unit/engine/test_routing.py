@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from daybook.engine import events
+from daybook.engine import details, events, reasons
 from daybook.engine.commands import CreateAddress, Send
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import Code
@@ -117,7 +117,7 @@ def test_sending_multicast_creates_the_address_and_drops(world: World) -> None:
     world.send("news", b"x", routing_type=MULTICAST)
     assert world.names_since(1) == ["AddressCreated", "Dropped"]
     (dropped,) = world.events_named("Dropped")
-    assert dropped.reason == events.NO_BINDING
+    assert dropped.reason == reasons.NO_BINDING
     assert "news" not in world.state.queue_by_name
 
 
@@ -136,7 +136,7 @@ def test_what_no_filter_takes_is_dropped_with_its_reason(world: World) -> None:
     add_queue(world, "q", "jobs", ANYCAST, "kind=big")
     answer = world.send("jobs", b"x")
     reasons = [event.reason for event in world.events_named("Dropped")]
-    assert reasons == [events.NO_MATCHING_FILTER] * 2
+    assert reasons == [reasons.NO_MATCHING_FILTER] * 2
     assert answer == world.broker.lsn
 
 
@@ -189,11 +189,11 @@ def test_routed_says_who_sent_what_where(world: World, values: dict[str, Any]) -
     (event,) = world.events_named("Routed")
     queue = world.queue("q")
     assert event.row == events.row(
-        events.ROUTED, reason=events.SENT, address=queue.address.id, queue=queue.id, priority=7,
+        events.ROUTED, reason=reasons.SENT, address=queue.address.id, queue=queue.id, priority=7,
         flags=events.PERSISTENT, message=message, connection=connection, time=world.now,
     )  # fmt: skip
     assert (event.lsn, event.headers, event.body) == (message, b"k:v\n", b"body")
-    assert event.decoded == events.RoutedDetail(expires=values.get("expires", 0))
+    assert event.decoded == details.RoutedDetail(expires=values.get("expires", 0))
 
 
 @pytest.mark.parametrize(("mode", "recorded"), [("decisions", b""), ("full", b"body")])

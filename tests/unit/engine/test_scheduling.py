@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.commands import CloseConnection, DeliverDue, ExpireDue, PurgeQueue
 from daybook.engine.timers import NEVER
 from tests.support.paged_world import PagedWorld
@@ -62,7 +62,7 @@ def test_a_failed_delivery_waits_and_the_others_do_not(world: World) -> None:
 def test_what_is_due_stands_in_its_place(world: World) -> None:
     connection = world.connect()
     fail(world, world.attach(connection, "q"), 3)
-    world.ok(CloseConnection(connection, events.CLOSED))
+    world.ok(CloseConnection(connection, reasons.CLOSED))
     world.send("q", b"new")
     world.sleep(DELAY_MS / 1000)
     world.ok(DeliverDue())
@@ -129,7 +129,7 @@ def test_a_lost_connection_counts_and_delays(world: World) -> None:
     connection = world.connect()
     world.send("q", b"x")
     world.attach(connection, "q")
-    world.ok(CloseConnection(connection, events.DISCONNECTED))
+    world.ok(CloseConnection(connection, reasons.DISCONNECTED))
     assert scheduled(world) == 1
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.commands import PurgeQueue, Settle, Stop, Withhold
 from daybook.engine.digest import entry_hash
 from daybook.engine.headers import as_dict
@@ -66,7 +66,7 @@ def test_a_rejected_message_comes_back_to_its_place_and_counts(world: World) -> 
     world.send("q", b"3")
     world.nack(consumer, second.message)
     (event,) = world.events_named("Returned")
-    assert (event.reason, event.row[events.DELIVERY_COUNT]) == (events.NACK, 1)
+    assert (event.reason, event.row[events.DELIVERY_COUNT]) == (reasons.NACK, 1)
     (again,) = world.taken()
     assert (again.body, again.attempt) == (b"1", 2)
     world.nack(consumer, first.message)
@@ -108,10 +108,10 @@ def test_non_persistent_messages_keep_their_place_too(world: World) -> None:
 @pytest.mark.parametrize(
     ("reason", "count"),
     [
-        (events.CLOSED, 0),
-        (events.DISCONNECTED, 1),
-        (events.TIMEOUT, 1),
-        (events.PROTOCOL_ERROR, 1),
+        (reasons.CLOSED, 0),
+        (reasons.DISCONNECTED, 1),
+        (reasons.TIMEOUT, 1),
+        (reasons.PROTOCOL_ERROR, 1),
     ],
 )
 def test_what_the_end_of_a_connection_means_for_counts(
@@ -172,7 +172,7 @@ def test_the_last_attempt_goes_to_the_dead_letter_address(world: World) -> None:
     assert world.bodies("q") == []
     (dead,) = world.events_named("DeadLettered")
     copy = world.journal[dead.lsn]
-    assert (copy.name, copy.reason) == ("Routed", events.DEAD_LETTER)
+    assert (copy.name, copy.reason) == ("Routed", reasons.DEAD_LETTER)
     assert dead.row[events.RELATED] == copy.lsn == copy.row[events.MESSAGE]
     assert copy.row[events.RELATED] == dead.row[events.MESSAGE] == message
     assert dead.row[events.DELIVERY_COUNT] == 3
@@ -193,7 +193,7 @@ def test_without_a_dead_letter_address_it_is_dropped_if_that_is_the_policy(world
     _, consumer, (delivery,) = deliver(world, 1)
     world.nack(consumer, delivery.message)
     (dead,) = world.events_named("DeadLettered")
-    assert (dead.reason, dead.row[events.RELATED]) == (events.NO_DEAD_LETTER_ADDRESS, 0)
+    assert (dead.reason, dead.row[events.RELATED]) == (reasons.NO_DEAD_LETTER_ADDRESS, 0)
     assert world.bodies("q") == []
 
 
@@ -207,7 +207,7 @@ def test_a_dead_letter_address_where_no_queue_takes_it(world: World) -> None:
     _, consumer, (delivery,) = deliver(world, 1)
     world.nack(consumer, delivery.message)
     (dead,) = world.events_named("DeadLettered")
-    assert (dead.reason, dead.row[events.RELATED]) == (events.UNROUTABLE, 0)
+    assert (dead.reason, dead.row[events.RELATED]) == (reasons.UNROUTABLE, 0)
 
 
 def test_a_dead_letter_address_that_may_not_be_created(world: World) -> None:
@@ -220,7 +220,7 @@ def test_a_dead_letter_address_that_may_not_be_created(world: World) -> None:
     )  # fmt: skip
     consumer = world.attach(world.connect(), "q")
     world.nack(consumer, world.taken()[0].message)
-    assert world.events_named("DeadLettered")[0].reason == events.UNROUTABLE
+    assert world.events_named("DeadLettered")[0].reason == reasons.UNROUTABLE
     assert "dead" not in world.state.queue_by_name
 
 
@@ -282,17 +282,17 @@ def test_dead_letters_are_in_the_order_in_which_they_were_delivered(world: World
     world.settings(q={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
     connection, consumer, taken = deliver(world, 6)
     world.nack(consumer, taken[2].message, cumulative=True)
-    world.close(connection, events.DISCONNECTED)
+    world.close(connection, reasons.DISCONNECTED)
     assert world.ready("dead") == [b"0", b"1", b"2", b"3", b"4", b"5"]
 
 
 def test_some_die_and_some_return_each_in_order(world: World) -> None:
     world.settings(q={"max_delivery_attempts": 2, "dead_letter_address": "dead"})
     connection, _, _ = deliver(world, 4, credit_messages=2, credit_bytes=0)
-    world.close(connection, events.DISCONNECTED)
+    world.close(connection, reasons.DISCONNECTED)
     connection = world.connect()
     world.attach(connection, "q")
-    world.close(connection, events.DISCONNECTED)
+    world.close(connection, reasons.DISCONNECTED)
     assert world.ready("dead") == [b"0", b"1"]
     assert world.counts("q") == {b"2": 1, b"3": 1}
     assert world.ready("q") == [b"2", b"3"]
@@ -428,7 +428,7 @@ def test_a_lost_connection_flags_and_counts(world: World, restarted: bool) -> No
     if restarted:
         world.restart()
     else:
-        world.close(connection, events.DISCONNECTED)
+        world.close(connection, reasons.DISCONNECTED)
     assert again(world) == [(b"0", 2, True)]
 
 
@@ -463,7 +463,7 @@ def test_what_is_withheld_stays_in_its_queue_and_is_not_delivered(world: World) 
     assert isinstance(refusal, Refusal), "it is in flight"
     assert (queue.message_count, queue.ready_count) == (3, 1)
     assert world.ready("q") == [b"2"]
-    world.close(connection, events.DISCONNECTED)
+    world.close(connection, reasons.DISCONNECTED)
     assert sorted(world.ready("q")) == [b"1", b"2", b"3"]
     world.check()
     # It can be removed like all the others.
@@ -484,7 +484,7 @@ def test_a_body_that_the_broker_cannot_read_costs_nobody_an_attempt(world: World
         world.begin(connection)
         # Not even one that was attempted in a transaction.
         world.ack(consumer, world.taken(consumer)[0].message, transaction="t")
-        world.close(connection, events.UNREADABLE)
+        world.close(connection, reasons.UNREADABLE)
         assert world.counts("q") == {b"1": 0, b"2": 0}
     assert all(entry.redelivered for entry in world.entries("q"))
     world.check()

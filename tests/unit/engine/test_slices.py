@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import events
+from daybook.engine import reasons
 from daybook.engine.budget import NO_LIMIT
 from daybook.engine.definitions import MULTICAST
 from daybook.engine.digest import digest
@@ -244,7 +244,7 @@ def test_nothing_more_comes_to_a_consumer_that_leaves(world: World) -> None:
     until_done(world, c.Detach(consumer))
 
 
-@pytest.mark.parametrize("reason", [events.DISCONNECTED, events.PROTOCOL_ERROR])
+@pytest.mark.parametrize("reason", [reasons.DISCONNECTED, reasons.PROTOCOL_ERROR])
 def test_a_lost_connection_is_closed_to_the_end_by_itself(world: World, reason: int) -> None:
     connection, _ = in_flight(world, 300)
     assert limited(world, c.CloseConnection(connection, reason)) == UNFINISHED
@@ -257,9 +257,9 @@ def test_a_lost_connection_is_closed_to_the_end_by_itself(world: World, reason: 
 
 def test_a_clean_end_waits_to_be_asked_for_again_and_a_loss_takes_over(world: World) -> None:
     connection, _ = in_flight(world, 300)
-    assert limited(world, c.CloseConnection(connection, events.CLOSED)) == UNFINISHED
+    assert limited(world, c.CloseConnection(connection, reasons.CLOSED)) == UNFINISHED
     assert not world.broker.has_more
-    assert limited(world, c.CloseConnection(connection, events.DISCONNECTED)) == UNFINISHED
+    assert limited(world, c.CloseConnection(connection, reasons.DISCONNECTED)) == UNFINISHED
     go_on(world)
     assert world.state.connections == {}
     # It had said goodbye.
@@ -270,14 +270,14 @@ def test_many_subscriptions_end_in_slices(world: World) -> None:
     connection = world.connect()
     for _ in range(50):
         world.attach(connection, "news", routing_type=MULTICAST)
-    slices, _ = until_done(world, c.CloseConnection(connection, events.CLOSED))
+    slices, _ = until_done(world, c.CloseConnection(connection, reasons.CLOSED))
     assert slices >= 50 // 3
     assert (world.state.queues, world.state.consumers) == ({}, {})
 
 
 def test_a_stop_finishes_what_is_being_closed(world: World) -> None:
     connection, _ = in_flight(world, 300)
-    assert limited(world, c.CloseConnection(connection, events.DISCONNECTED)) == UNFINISHED
+    assert limited(world, c.CloseConnection(connection, reasons.DISCONNECTED)) == UNFINISHED
     world.ok(c.Stop())
     assert world.state.connections == {}
     assert not world.broker.has_more

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybook.engine import events
+from daybook.engine import reasons
 from daybook.engine.commands import Attach, CreateAddress, Credit, DeleteSubscription, Detach, Send
 from daybook.engine.core import Options
 from daybook.engine.definitions import ANYCAST, MULTICAST
@@ -60,11 +60,11 @@ def test_a_temporary_queue_ends_with_its_consumer(world: World, how: str) -> Non
     elif how == "restart":
         world.restart()
     else:
-        world.close(connection, events.CLOSED if how == "close" else events.DISCONNECTED)
+        world.close(connection, reasons.CLOSED if how == "close" else reasons.DISCONNECTED)
     assert name not in world.state.queue_by_name
     assert world.events_named("Returned") == []
     if how != "restart":
-        assert [e.reason for e in world.events_named("Removed")] == [events.QUEUE_REMOVED] * 2
+        assert [e.reason for e in world.events_named("Removed")] == [reasons.QUEUE_REMOVED] * 2
 
 
 def test_a_temporary_queue_stays_until_its_last_consumer_leaves(world: World) -> None:

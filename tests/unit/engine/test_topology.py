@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.commands import CreateAddress, DeleteAddress, Send
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import Code, Refusal
@@ -62,7 +62,7 @@ def test_creation_on_demand_says_so_and_by_whom(world: World) -> None:
     world.send("q", b"x", connection)
     address, queue = world.journal[-3:-1]
     for event in (address, queue):
-        assert event.reason == events.ON_DEMAND
+        assert event.reason == reasons.ON_DEMAND
         assert event.row[events.CONNECTION] == connection
         assert event.decoded.auto_created
     found = find_address(world.broker, "q")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from daybook.engine import events
+from daybook.engine import reasons
 from daybook.engine.commands import (
     Begin,
     Chunk,
@@ -73,7 +73,7 @@ def test_abort_keeps_what_was_acknowledged_with_its_consumer(world: World) -> No
     world.ack(consumer, second, cumulative=True, transaction="t")
     lsn = world.broker.lsn
     assert world.abort(connection) == lsn + 1
-    assert world.journal[-1].reason == events.ROLLBACK
+    assert world.journal[-1].reason == reasons.ROLLBACK
     assert world.in_flight("q") == [b"0", b"1"]
     assert world.taken() == []
     world.ack(consumer, first)
@@ -141,7 +141,7 @@ def test_a_transaction_whose_consumer_left_is_doomed(world: World) -> None:
     assert "ended before the commit" in answer.text
     world.turn()
     assert world.names_since(lsn) == ["TransactionRolledBack"]
-    assert world.journal[-1].reason == events.COMMIT_REFUSED
+    assert world.journal[-1].reason == reasons.COMMIT_REFUSED
     assert "other" not in world.state.queue_by_name
     assert world.refused(Rollback(connection, "t")).code is Code.NOT_FOUND
 
@@ -149,9 +149,9 @@ def test_a_transaction_whose_consumer_left_is_doomed(world: World) -> None:
 def test_an_abandoned_transaction_is_aborted(world: World) -> None:
     connection, consumer, (first,) = held(world, 1)
     world.ack(consumer, first, transaction="t")
-    world.close(connection, events.DISCONNECTED)
+    world.close(connection, reasons.DISCONNECTED)
     (event,) = world.events_named("TransactionRolledBack")
-    assert event.reason == events.DISCONNECTED
+    assert event.reason == reasons.DISCONNECTED
     assert world.counts("q") == {b"0": 1}
 
 
@@ -295,7 +295,7 @@ def test_filters_decide_at_commit(world: World) -> None:
     world.send("a", b"x", connection, transaction="t", routing_type="multicast")
     world.ok(create_queue("s", "a", "multicast", filter="k=1"))
     world.commit(connection)
-    assert world.events_named("Dropped")[0].reason == events.NO_MATCHING_FILTER
+    assert world.events_named("Dropped")[0].reason == reasons.NO_MATCHING_FILTER
     assert world.events_named("Dropped")[0].decoded.transaction == "t"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.life import GONE, IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
 from daybook.engine.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
 from tests.support.transitions import (
@@ -145,7 +145,7 @@ GIVE: dict[str, Callable[[Scene], None]] = {
     STUCK_FAIL: lambda s: fail(s, attempts=1, way=False),
     DELAYED_FAIL: lambda s: fail(s, attempts=10, way=True, delay=DELAY_MS),
     LEAVE: leave,
-    LOSE: lambda s: s.give(c.CloseConnection(s.connection, events.DISCONNECTED)),
+    LOSE: lambda s: s.give(c.CloseConnection(s.connection, reasons.DISCONNECTED)),
     EXPIRE: expire,
     COME: come,
     PURGE: lambda s: s.give(c.PurgeQueue(QUEUE)),
@@ -188,7 +188,7 @@ def test_what_an_outcome_means_for_the_count(outcome: int, count: int, kind: str
     without_another(scene, lambda: scene.settle(outcome))
     assert scene.world.counts(QUEUE) == {b"it": count}
     (returned,) = scene.world.events_named("Returned")
-    assert events.REASONS[returned.row[events.REASON]][0] == kind
+    assert reasons.REASONS[returned.row[events.REASON]][0] == kind
     # That it was delivered before is a fact of its own.
     assert scene.world.entries(QUEUE)[0].redelivered
 

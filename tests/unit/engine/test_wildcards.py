@@ -3,7 +3,7 @@
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import events, limits
+from daybook.engine import events, limits, reasons
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from tests.support.full import SIZE
@@ -70,7 +70,7 @@ def test_patterns_that_come_and_go_are_asked_again(world: World) -> None:
     world.ok(c.DeleteAddress("news.*"))
     world.send("news.a", b"2")
     assert world.ready("later") == [b"2"]
-    reasons = [events.REASONS[each.reason][0] for each in world.events_named("Dropped")]
+    reasons = [reasons.REASONS[each.reason][0] for each in world.events_named("Dropped")]
     assert reasons == ["no-binding"]
     world.check()
 
@@ -82,7 +82,7 @@ def test_filters_of_patterns_hold(world: World) -> None:
     world.send("news.a", b"2", headers={"kind": "big"})
     assert world.ready("big") == [b"2"]
     (dropped,) = world.events_named("Dropped")
-    assert events.REASONS[dropped.reason][0] == "no-matching-filter"
+    assert reasons.REASONS[dropped.reason][0] == "no-matching-filter"
 
 
 def test_a_subscription_with_wildcards_gets_messages_of_every_version_of_its_life(
@@ -176,7 +176,7 @@ def test_a_full_pattern_that_drops_does_so_for_its_own_queues(world: World) -> N
     assert world.ready("own") == [BODY]
     (dropped,) = world.events_named("Dropped")
     assert dropped.row[events.ADDRESS] == address_id(world, "news.*")
-    assert events.REASONS[dropped.reason][0] == "max-size-messages"
+    assert reasons.REASONS[dropped.reason][0] == "max-size-messages"
     # Now both are full, and nobody takes it.
     world.send("news.a", BODY, routing_type=MULTICAST)
     assert names(world, "Dropped")[1:] == [address_id(world, "news.a"), address_id(world, "news.*")]

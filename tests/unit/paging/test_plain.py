@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.commands import PurgeQueue
 from daybook.engine.definitions import MULTICAST
 from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
@@ -252,7 +252,7 @@ def test_silent_kinds_are_left_out() -> None:
     assert plain.SILENT_KINDS[events.DROPPED]
     assert not plain.SILENT_KINDS[events.ROUTED]
     world = World()
-    world.ok(c.RefuseConnection(events.AUTHENTICATION, "stomp", "p", "u", "no"))
+    world.ok(c.RefuseConnection(reasons.AUTHENTICATION, "stomp", "p", "u", "no"))
     world.turn()
     columns = Columns([Chain().block(world.journal)])
     names = [world.journal[p].name for p in everything(columns, 0, columns.count).rest.tolist()]

@@ -1,7 +1,7 @@
 """What the journal keeps of peers that were not let in."""
 
 from daybook.engine.commands import RefuseConnection
-from daybook.engine.events import AUTHENTICATION, PROTOCOL_ERROR
+from daybook.engine.reasons import AUTHENTICATION, PROTOCOL_ERROR
 from daybook.server.refusals import ADDRESSES_MAX, TEXT_MAX, Refusals
 from daybook.server.tally import SPAN_US
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from daybook.engine import commands, events
+from daybook.engine import commands, details, events, reasons
 from daybook.engine.events import BY_NUMBER
 from daybook.journal.disk import RealDisk
 from daybook.journal.segment import segment_names
@@ -296,8 +296,8 @@ def test_verify_of_an_index_that_is_gone_is_one_of_the_journal_too(
 def test_verify_sees_a_digest_that_is_not_that_of_the_events(pen: Any) -> None:
     pen.do(commands.Start(version="1"))
     pen.broker.emit(
-        events.row(events.BROKER_STOPPED, reason=events.SHUTDOWN, time=pen.now),
-        events.encode_detail(events.BrokerStoppedDetail(digest="0" * 32)),
+        events.row(events.BROKER_STOPPED, reason=reasons.SHUTDOWN, time=pen.now),
+        events.encode_detail(details.BrokerStoppedDetail(digest="0" * 32)),
     )
     pen.write()
     pen.close()

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine import events
-from daybook.engine.events import COLUMNS, EVENT_TYPES, REASONS, EventType
+from daybook.engine import details, events
+from daybook.engine.events import COLUMNS, EVENT_TYPES, EventType
+from daybook.engine.reasons import REASONS
 from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.tools.story import as_object, line, sentence
@@ -73,7 +74,7 @@ def test_a_large_message_is_told_with_its_chunks() -> None:
     chunk = Event(8, events.row(events.CHUNK_RECEIVED, connection=3, related=7), b"", b"", 9, None)
     assert sentence(chunk, Names()) == "connection 3, after chunk 7, 9 bytes"
     for lsns, words in (((7, 8, 12), "in 3 chunks from 7 to 12"), ((7,), "in chunk 7")):
-        detail = events.RoutedDetail(chunks=events.chunk_steps(lsns), body_bytes=1000)
+        detail = details.RoutedDetail(chunks=events.chunk_steps(lsns), body_bytes=1000)
         row = events.row(events.ROUTED, message=13, priority=4, flags=5)
         routed = Event(13, row, events.encode_detail(detail), b"a:b\n", 0, None)
         assert sentence(routed, Names()) == f"message 13, 1004 bytes, {words}"
@@ -81,7 +82,7 @@ def test_a_large_message_is_told_with_its_chunks() -> None:
 
 
 def test_an_id_is_told_with_its_message() -> None:
-    detail = events.encode_detail(events.DuplicateIdDetail(duplicate_id="job 7"))
+    detail = events.encode_detail(details.DuplicateIdDetail(duplicate_id="job 7"))
     row = events.row(events.DUPLICATE_ID_RECORDED, address=2, related=7)
     recorded = Event(8, row, detail, b"", 0, None)
     expected = "address '#2', of the message routed by event 7, duplicate id 'job 7'"
@@ -117,7 +118,7 @@ def test_an_event_without_headers_has_none_in_any_format() -> None:
 def test_connections_and_consumers_are_forgotten_when_they_end() -> None:
     names = Names()
     opened = events.row(events.CONNECTION_OPENED, connection=3)
-    names.learn(opened, events.encode_detail(events.ConnectionDetail(peer="p", user="u")))
+    names.learn(opened, events.encode_detail(details.ConnectionDetail(peer="p", user="u")))
     assert names.connections == {3: "u from p"}
     names.forget(events.row(events.CONNECTION_CLOSED, connection=3))
     assert names.connections == {}

@@ -3,7 +3,7 @@
 import pytest
 
 from daybook.engine.commands import CloseConnection, Send
-from daybook.engine.events import TIMEOUT
+from daybook.engine.reasons import TIMEOUT
 from daybook.protocols.stomp import StompOptions
 from daybook.protocols.stomp.handshake import HEART_BEAT_MS_MAX
 from tests.unit.protocols.stomp.fakes import Peer, connected

@@ -3,7 +3,7 @@
 import pytest
 
 from daybook.engine.commands import Begin, CloseConnection, Send, Settle
-from daybook.engine.events import CLOSED, DISCONNECTED, PROTOCOL_ERROR, SHUTDOWN
+from daybook.engine.reasons import CLOSED, DISCONNECTED, PROTOCOL_ERROR, SHUTDOWN
 from daybook.protocols.stomp.options import StompOptions
 from tests.unit.protocols.stomp.fakes import Peer, connected, frame
 

@@ -1,0 +1,152 @@
+"""The details of events: one struct for each kind that needs more than columns.
+
+Fields are permanent; a struct grows only by optional fields at its end. Must never know the table
+of kinds.
+"""
+
+import msgspec
+
+from daybook.engine.definitions import AddressDefinition, Detail, QueueDefinition
+
+
+class BrokerStartedDetail(Detail, frozen=True):
+    """What start-up found: bytes cut from a torn tail (and where), and the broker's version."""
+
+    version: str = ""
+    cut_bytes: int = 0
+    cut_segment: str = ""
+    cut_offset: int = 0
+
+
+class BrokerStoppedDetail(Detail, frozen=True):
+    """Digest of the logical state before this event, at a clean stop."""
+
+    digest: str = ""
+
+
+class CarriedDetail(Detail, frozen=True):
+    """Where the chunks of a large message are now (as in Routed), and the length of its body."""
+
+    chunks: tuple[int, ...] = ()
+    body_bytes: int = 0
+
+
+class SegmentsRemovedDetail(Detail, frozen=True):
+    """How many segments left the live set, their bytes, and the archive that contains them, if
+    any."""
+
+    segments: int = 0
+    bytes: int = 0
+    archive: str = ""
+
+
+class CheckpointDetail(Detail, frozen=True):
+    """Digest of the logical state at the event in `related`, as in the index."""
+
+    digest: str = ""
+
+
+class ConnectionDetail(Detail, frozen=True):
+    """The peer that connected or tried to: protocol with version, peer address, user, client id.
+
+    `count` is how many refusals the event stands for.
+    """
+
+    protocol: str = ""
+    peer: str = ""
+    user: str = ""
+    client_id: str = ""
+    text: str = ""
+    count: int = 1
+
+
+class ConnectionClosedDetail(Detail, frozen=True):
+    """Why the connection ended, in words, when the reason needs them."""
+
+    text: str = ""
+
+
+class ConsumerAttachedDetail(Detail, frozen=True):
+    """How the consumer was attached: subscription, acknowledgement mode, filter and priority."""
+
+    subscription: str = ""
+    ack_mode: str = ""
+    filter: str = ""
+    priority: int = 0
+
+
+class AddressDetail(AddressDefinition, frozen=True):
+    """An address; AddressUpdated lists what `changed`; without that list it is `routing_types`."""
+
+    changed: tuple[str, ...] = ()
+
+
+class QueueDetail(QueueDefinition, frozen=True):
+    """A queue, and whether it is being deleted. QueueUpdated lists what `changed`; without that
+    list it is `routing_type` and `filter`."""
+
+    deleting: bool = False
+    changed: tuple[str, ...] = ()
+
+
+class SettingsDetail(Detail, frozen=True):
+    """All address settings that are now in force: match to key to value."""
+
+    settings: dict[str, dict[str, str | int | bool | float]] = msgspec.field(default_factory=dict)
+    journal_non_persistent: str = "decisions"
+
+
+class RoutedDetail(Detail, frozen=True):
+    """Queues chosen, if several; expiry in milliseconds since 1970; the transaction that it came
+    in.
+
+    A large message also has its chunks (the LSN of the first, then for each the difference to the
+    one before) and the length of its body.
+    """
+
+    queues: tuple[int, ...] = ()
+    expires: int = 0
+    transaction: str = ""
+    chunks: tuple[int, ...] = ()
+    body_bytes: int = 0
+
+
+class DroppedDetail(Detail, frozen=True):
+    """Transaction that the send was part of, and the id that its sender gave it, if any."""
+
+    transaction: str = ""
+    duplicate_id: str = ""
+
+
+class DuplicateIdDetail(Detail, frozen=True):
+    """The id that the sender gave the message, so that duplicates are detected."""
+
+    duplicate_id: str = ""
+
+
+class HeldDetail(Detail, frozen=True):
+    """Why the message has nowhere to go, in words."""
+
+    text: str = ""
+
+
+class ScheduledDetail(Detail, frozen=True):
+    """The time before which the message is not delivered, in milliseconds since 1970."""
+
+    due: int = 0
+
+
+class PagingDetail(Detail, frozen=True):
+    """Size of the address when it was decided: bytes and messages in its queues."""
+
+    bytes: int = 0
+    messages: int = 0
+
+
+class TransactionDetail(Detail, frozen=True):
+    """A transaction: the client's id for it, its first event and how many events it made."""
+
+    transaction: str = ""
+    first: int = 0
+    events: int = 0
+    text: str = ""

@@ -1,0 +1,97 @@
+"""Why the broker decided something: numbers and names of the reasons in events.
+
+Numbers are permanent. Must never know the kinds of events.
+"""
+
+from typing import Final
+
+# Numbers of the reasons; one list for all kinds, so that a query needs no second table.
+NO_REASON: Final = 0
+SENT: Final = 1
+DEAD_LETTER: Final = 2
+EXPIRY: Final = 3
+NO_BINDING: Final = 4
+NO_MATCHING_FILTER: Final = 5
+BY_CONSUMER: Final = 6
+AUTOMATIC: Final = 7
+NACK: Final = 8
+ROLLBACK: Final = 9
+CLOSED: Final = 10
+DISCONNECTED: Final = 11
+TIMEOUT: Final = 12
+PROTOCOL_ERROR: Final = 13
+SHUTDOWN: Final = 14
+RESTART: Final = 15
+ADMINISTRATION: Final = 16
+QUEUE_REMOVED: Final = 17
+NO_DEAD_LETTER_ADDRESS: Final = 18
+NO_EXPIRY_ADDRESS: Final = 19
+UNROUTABLE: Final = 20
+ON_DEMAND: Final = 21
+CONFIGURATION: Final = 22
+AUTHENTICATION: Final = 23
+LIMIT: Final = 24
+COMMIT_REFUSED: Final = 25
+SUBSCRIPTION: Final = 26
+UNUSED: Final = 27
+MAX_SIZE_BYTES: Final = 28
+MAX_SIZE_MESSAGES: Final = 29
+PAGE_LIMIT_BYTES: Final = 30
+PAGE_LIMIT_MESSAGES: Final = 31
+GLOBAL_MAX_SIZE: Final = 32
+GLOBAL_MAX_MESSAGES: Final = 33
+DISK_FULL: Final = 34
+DUPLICATE: Final = 35
+UNREADABLE: Final = 36
+GIVEN_BACK: Final = 37
+REFUSED: Final = 38
+REDELIVERY_DELAY: Final = 39
+
+REASONS: Final[dict[int, tuple[str, str]]] = {
+    NO_REASON: ("", "the kind says it all"),
+    SENT: ("sent", "a producer sent it"),
+    DEAD_LETTER: ("dead-letter", "on the way to the dead letter address"),
+    EXPIRY: ("expiry", "on the way to the expiry address"),
+    NO_BINDING: ("no-binding", "the address has no queue of a fitting routing type"),
+    NO_MATCHING_FILTER: ("no-matching-filter", "every filter on the address refused it"),
+    BY_CONSUMER: ("by-consumer", "the consumer acknowledged it"),
+    AUTOMATIC: ("automatic", "acknowledged by being sent to a consumer that does not acknowledge"),
+    NACK: ("nack", "the consumer rejected it"),
+    ROLLBACK: ("rollback", "the client rolled back"),
+    CLOSED: ("closed", "the client closed it cleanly; a prefetched delivery does not count"),
+    DISCONNECTED: ("disconnected", "the connection was lost; the attempt counts"),
+    TIMEOUT: ("timeout", "nothing was heard from the peer in time"),
+    PROTOCOL_ERROR: ("protocol-error", "the peer broke the protocol"),
+    SHUTDOWN: ("shutdown", "the broker was stopped"),
+    RESTART: ("restart", "the broker was started again"),
+    ADMINISTRATION: ("administration", "an administrator asked for it"),
+    QUEUE_REMOVED: ("queue-removed", "its queue was deleted"),
+    NO_DEAD_LETTER_ADDRESS: ("no-dead-letter-address", "no dead letter address is set: dropped"),
+    NO_EXPIRY_ADDRESS: ("no-expiry-address", "no expiry address is set: dropped"),
+    UNROUTABLE: ("unroutable", "the target address has no queue that takes it"),
+    ON_DEMAND: ("on-demand", "created because somebody used it"),
+    CONFIGURATION: ("configuration", "the configuration says so"),
+    AUTHENTICATION: ("authentication", "login or passcode were wrong"),
+    LIMIT: ("limit", "a configured limit was reached"),
+    COMMIT_REFUSED: ("commit-refused", "a part of the transaction was refused at commit"),
+    SUBSCRIPTION: ("subscription", "created for a subscription"),
+    UNUSED: ("unused", "temporary and no longer used"),
+    MAX_SIZE_BYTES: ("max-size-bytes", "the address is full by its bytes"),
+    MAX_SIZE_MESSAGES: ("max-size-messages", "the address is full by its messages"),
+    PAGE_LIMIT_BYTES: ("page-limit-bytes", "the address pages, and is full by its bytes"),
+    PAGE_LIMIT_MESSAGES: (
+        "page-limit-messages",
+        "the address pages, and one of its queues is full",
+    ),
+    GLOBAL_MAX_SIZE: ("global-max-size", "the broker is full by its bytes"),
+    GLOBAL_MAX_MESSAGES: ("global-max-messages", "the broker is full by its messages"),
+    DISK_FULL: ("disk-full", "the disk is full"),
+    DUPLICATE: ("duplicate", "the address had a message with its duplicate id before"),
+    UNREADABLE: (
+        "unreadable",
+        "the broker could not read a body for this connection; no attempt counts",
+    ),
+    GIVEN_BACK: ("given-back", "the consumer gave it back untried; the attempt does not count"),
+    REFUSED: ("refused", "the consumer will never take it: it is dead-lettered at once"),
+    REDELIVERY_DELAY: ("redelivery-delay", "a delivery failed, and the next one is to come later"),
+}
