@@ -195,8 +195,8 @@ def test_the_configuration_may_say_drop(world: World) -> None:
     world.settings(q={"max_delivery_attempts": 1, "dead_letter_policy": "DROP"})
     killed(world)
     assert world.bodies("q") == []
-    reasons = {event.reason for event in world.events_named("DeadLettered")}
-    assert reasons == {reasons.NO_DEAD_LETTER_ADDRESS}
+    found = {event.reason for event in world.events_named("DeadLettered")}
+    assert found == {reasons.NO_DEAD_LETTER_ADDRESS}
 
 
 def test_what_was_held_is_dropped_when_the_configuration_says_so(world: World) -> None:

@@ -135,8 +135,8 @@ def test_what_no_filter_takes_is_dropped_with_its_reason(world: World) -> None:
     world.send("news", b"x")
     add_queue(world, "q", "jobs", ANYCAST, "kind=big")
     answer = world.send("jobs", b"x")
-    reasons = [event.reason for event in world.events_named("Dropped")]
-    assert reasons == [reasons.NO_MATCHING_FILTER] * 2
+    found = [event.reason for event in world.events_named("Dropped")]
+    assert found == [reasons.NO_MATCHING_FILTER] * 2
     assert answer == world.broker.lsn
 
 
