@@ -59,6 +59,8 @@ Modules:
 - `patterns`: Patterns over names, and a trie that finds the patterns that match a name (ADR 35).
 - `pending`: The open batch: events that were decided and applied, and are not yet given to the
   journal.
+- `queue_names`: Finding a queue by the name that somebody gives it: QUEUE, or ADDRESS::QUEUE (fully
+  qualified).
 - `queues`: A queue: entries in their order of delivery, in memory and in the store.
 - `quotas`: Deciding whether a client may create more: connections, queues, addresses,
   subscriptions, ids.
@@ -81,6 +83,7 @@ Modules:
 - `sizes`: The sizes of addresses that do not page, and the memory of all queues.
 - `slices`: Work that continues in slices without commands: closing connections, emptying deleted
   queues.
+- `spreading`: Choosing the one anycast queue that gets a message, where an address has several.
 - `state`: The logical state of the broker: the queues and messages that the journal describes.
 - `subscriptions`: Deciding about consumers: attach, detach, durable and temporary subscriptions.
 - `timers`: Timers: when to look at which entries, and why (ADR 39).

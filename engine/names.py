@@ -18,6 +18,9 @@ DIVIDER: Final = "::"
 RESERVED: Final = "*#{},"
 """Wildcards (`*` and `#` as in Artemis, `{}` of other brokers), and separators of several names."""
 
+FOREIGN: Final = "&?> "
+"""What some protocol or client cannot spell in a name (naming requirements of Artemis)."""
+
 TEMPORARY: Final = "temp."
 """The prefix of the names of temporary destinations."""
 
@@ -45,10 +48,28 @@ def wrong_with_wildcards(name: str) -> str | None:
 
 
 def wrong_with(name: str) -> str | None:
-    """Return what is wrong with a name and what would be right, as half a sentence; None if nothing
-    is.
+    """Return what is wrong with a new name and what would be right, as half a sentence; None if
+    nothing is.
 
     It follows the name or its key, as in "'a*' is no name for a queue: ...".
+    """
+    wrong = wrong_to_spell(name)
+    if wrong is not None:
+        return wrong
+    for character in FOREIGN:
+        if character in name:
+            said = "a space" if character == " " else f"'{character}'"
+            return (
+                f"it has {said}; not every protocol can spell names with & ? > or a space, so new"
+                " names are without"
+            )
+    return None
+
+
+def wrong_to_spell(name: str) -> str | None:
+    """Return what is wrong with a name that need not be new, as `wrong_with` does.
+
+    Names of earlier releases may have characters that new ones may not.
     """
     if not name:
         return "it is empty"

@@ -1,6 +1,6 @@
 """Deciding where a message goes: the queues of an address that get it.
 
-Anycast: one queue, round robin over those that accept it. Multicast: every queue that accepts it,
+Anycast: one queue (`engine.spreading`). Multicast: every queue that accepts it,
 by reference, with one body and one event. Both on one address: one anycast queue and all multicast
 queues, unless the sender said which (fact sheet of Artemis, section 1.1). Multicast queues are
 those of the address and those of the wildcard addresses that it matches (ADR 40).
@@ -20,6 +20,7 @@ from daybook.engine.message import Message
 from daybook.engine.patterns import has_wildcard
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.spreading import next_anycast
 from daybook.engine.state import Address
 from daybook.engine.topology import check_address, check_queue, require_address, require_queue
 
@@ -379,7 +380,7 @@ def select(
     addresses."""
     chosen: list[Queue] = []
     if routing_type != MULTICAST and address not in full:
-        queue = _next_anycast(core, address, message)
+        queue = next_anycast(core, address, message)
         if queue is not None:
             chosen.append(queue)
     if routing_type != ANYCAST:
@@ -387,17 +388,6 @@ def select(
             if each not in full:
                 chosen.extend(b.queue for b in each.multicast if core.accepts(b, message))
     return chosen
-
-
-def _next_anycast(core: Core, address: Address, message: Message) -> Queue | None:
-    count = len(address.anycast)
-    for step in range(count):
-        position = (address.next_anycast + step) % count
-        binding = address.anycast[position]
-        if core.accepts(binding, message):
-            address.next_anycast = (position + 1) % count
-            return binding.queue
-    return None
 
 
 def route(

@@ -110,8 +110,19 @@ def _target(core: Core, command: Attach) -> Queue | Refusal:
     if command.durable_name is not None:
         return _durable(core, command, command.durable_name)
     if _routing_type(core, command) == ANYCAST:
-        return require_queue(core, command.address, command.address, ANYCAST, command.connection)
+        return _anycast(core, command)
     return _temporary(core, command)
+
+
+def _anycast(core: Core, command: Attach) -> Queue | Refusal:
+    """Return the anycast queue named as its address; if there is none, the first one available."""
+    address = find_address(core, command.address)
+    if address is not None and command.address not in core.state.queue_by_name:
+        for binding in address.anycast:
+            most = binding.queue.definition.max_consumers
+            if most < 0 or len(binding.queue.consumers) < most:
+                return binding.queue
+    return require_queue(core, command.address, command.address, ANYCAST, command.connection)
 
 
 def _routing_type(core: Core, command: Attach) -> str:

@@ -1,7 +1,8 @@
 """Names of destinations: what a `destination` header means to the broker.
 
 `/queue/NAME` is anycast, `/topic/NAME` multicast, `/dsub/ID` the queue of a durable subscription,
-any other NAME leaves the routing type to `destination-type` or to the address. NAME may be
+any other NAME leaves the routing type to `destination-type` or to the address. An acceptor may have
+further prefixes (`anycast-prefix`, `multicast-prefix`). NAME may be
 ADDRESS::QUEUE, one queue of an address; for SUBSCRIBE to a topic it may have wildcards: `*` for a
 word, and at its end `#` (Artemis) or `**` (Apollo) for any number of words. Must never know which
 addresses exist.
@@ -13,7 +14,7 @@ from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.names import (
     DIVIDER,
     TEMPORARY,
-    wrong_with,
+    wrong_to_spell,
     wrong_with_wildcards,
 )
 from daybook.engine.patterns import ANY_WORDS, DELIMITER, has_wildcard
@@ -61,16 +62,21 @@ def resolve(
         raise _not_supported(destination, "temporary destinations are", "name a queue or a topic")
     if destination.startswith(options.dsub_prefix):
         return _durable(destination, destination[len(options.dsub_prefix) :])
-    by_prefix: str | None
-    if destination.startswith(options.queue_prefix):
-        name, by_prefix = destination[len(options.queue_prefix) :], ANYCAST
-    elif destination.startswith(options.topic_prefix):
-        name, by_prefix = destination[len(options.topic_prefix) :], MULTICAST
-    else:
-        name, by_prefix = destination, None
+    name, by_prefix = _without_prefix(destination, options)
     if is_subscribed and has_wildcard(name) and DIVIDER not in name:
         return _pattern(destination, name, by_prefix, hint)
     return _named(destination, name, by_prefix, hint)
+
+
+def _without_prefix(destination: str, options: StompOptions) -> tuple[str, str | None]:
+    """Return the name behind the longest prefix that fits, and the routing type that this fixes."""
+    for prefix, routing_type in options.prefixes:
+        if destination.startswith(prefix):
+            name = destination[len(prefix) :]
+            # `anycast://foo/` is the same as `anycast://foo`, as in every URL of that form.
+            is_url = prefix.endswith("//") and len(name) > 1
+            return name.removesuffix("/") if is_url else name, routing_type
+    return destination, None
 
 
 def _durable(destination: str, durable_id: str) -> Target:
@@ -150,7 +156,7 @@ def _check(destination: str, name: str) -> None:
             " destinations, and this connection has none: they are not supported in this version",
             "use a name that does not begin with temp.",
         )
-    wrong = wrong_with(name)
+    wrong = wrong_to_spell(name)
     if wrong is not None:
         raise StompError(f"destination {shortened(destination)}: {wrong}", "use another name")
 

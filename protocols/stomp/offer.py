@@ -103,6 +103,18 @@ OPTIONS: Final = (
         "topic-prefix", _PREFIX, "/topic/", "Prefix of destinations that are multicast."
     ),
     ProtocolOption(
+        "anycast-prefix",
+        Texts(),
+        [],
+        'Further prefixes of destinations that are anycast, like "anycast://".',
+    ),
+    ProtocolOption(
+        "multicast-prefix",
+        Texts(),
+        [],
+        'Further prefixes of destinations that are multicast, like "multicast://".',
+    ),
+    ProtocolOption(
         "hosts", Texts(), [], "Virtual host names that clients may ask for; empty: any."
     ),
 )  # fmt: skip

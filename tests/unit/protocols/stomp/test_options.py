@@ -41,6 +41,9 @@ def test_an_unknown_key_is_an_error() -> None:
         ({"heart-beat-grace": 0.5}, "heart-beat-grace"),
         ({"queue-prefix": ""}, "queue-prefix"),
         ({"queue-prefix": "/topic/"}, "queue-prefix"),
+        ({"anycast-prefix": ["/topic/"]}, "'/topic/' would mean two things"),
+        ({"multicast-prefix": ["a"], "anycast-prefix": ["a"]}, "'a' would mean two things"),
+        ({"multicast-prefix": ["/dsub/"]}, "'/dsub/' would mean two things"),
     ],
 )
 def test_values_that_cannot_work_name_their_key(values: dict[str, object], key: str) -> None:
