@@ -86,6 +86,7 @@ Modules:
 - `spreading`: Choosing the one anycast queue that gets a message, where an address has several.
 - `state`: The logical state of the broker: the queues and messages that the journal describes.
 - `subscriptions`: Deciding about consumers: attach, detach, durable and temporary subscriptions.
+- `syntax`: The characters of names and patterns: what divides words, and what stands for words.
 - `timers`: Timers: when to look at which entries, and why (ADR 39).
 - `topology`: Deciding about addresses and queues: creation on demand or by command, rebinding,
   deletion.

@@ -35,7 +35,7 @@ from daybook.engine.topology import delete_queue as delete_unused_queue
 def create_address(core: Core, command: CreateAddress) -> int | Refusal:
     """Create an address, or add routing types to it."""
     wrong = _check_types(command.routing_types) or check_address_name(
-        command.address, command.routing_types
+        command.address, command.routing_types, core.state.settings.syntax
     )
     if wrong is not None:
         return wrong
@@ -113,10 +113,11 @@ def _check_named(core: Core, address: Address) -> Refusal | None:
 def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
     """Create a queue and, if it does not exist, its address."""
     wanted = command.definition
+    syntax = core.state.settings.syntax
     wrong = (
-        check_name("queue", wanted.name)
+        check_name("queue", wanted.name, syntax)
         or _check_types((wanted.routing_type,))
-        or check_address_name(command.address, (wanted.routing_type,))
+        or check_address_name(command.address, (wanted.routing_type,), syntax)
         or check_reserved(core, wanted.name, command.address)
     )
     if wrong is not None:

@@ -46,6 +46,7 @@ from daybook.engine.message import (
 from daybook.engine.queues import Queue
 from daybook.engine.settings import Settings
 from daybook.engine.state import Address, Connection, Consumer, State, count_down
+from daybook.engine.syntax import syntax_of
 from daybook.errors import DaybookError
 
 
@@ -405,7 +406,7 @@ def settings_changed(
 ) -> None:
     """New address settings are in force."""
     decoded = cast(details.SettingsDetail, events.decode_detail(events.SETTINGS_CHANGED, detail))
-    state.settings = Settings.from_dict(decoded.settings)
+    state.settings = Settings.from_dict(decoded.settings, syntax_of(decoded.syntax))
     state.journal_non_persistent = decoded.journal_non_persistent
     for address in state.addresses.values():
         if address.ids is not None:

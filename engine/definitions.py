@@ -45,12 +45,16 @@ _D = TypeVar("_D", bound=Detail)
 
 
 class AddressDefinition(Detail, frozen=True):
-    """An address: virtual host, name and routing types; whether it was created on demand."""
+    """An address: virtual host, name and routing types; whether it was created on demand.
+
+    `syntax` is the syntax of its name (`engine.syntax`), by which a wildcard address matches.
+    """
 
     host: str = "default"
     name: str = ""
     routing_types: tuple[str, ...] = ()
     auto_created: bool = False
+    syntax: str = ""
 
 
 class QueueDefinition(Detail, frozen=True):

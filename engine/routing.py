@@ -17,7 +17,6 @@ from daybook.engine.events import PERSISTENT
 from daybook.engine.expiry_rules import expires_of
 from daybook.engine.id_cache import key_of
 from daybook.engine.message import Message
-from daybook.engine.patterns import has_wildcard
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.spreading import next_anycast
@@ -148,7 +147,7 @@ def check_send(core: Core, command: Send) -> Refusal | None:
             Code.INVALID,
             f"expires is {command.expires}; it must be milliseconds since 1970, 0 for never",
         )
-    if has_wildcard(command.address):
+    if core.state.settings.syntax.is_pattern(command.address):
         return Refusal(
             Code.INVALID,
             f"'{command.address}' has wildcards; a message is sent to one address, and wildcards "

@@ -8,8 +8,6 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from daybook.engine import names
-
 Value: TypeAlias = str | int | bool | float
 Matches: TypeAlias = dict[str, dict[str, Value]]
 """Settings as in commands and in the journal: match to key to value."""
@@ -59,7 +57,7 @@ class Key(msgspec.Struct, frozen=True):
     """A row of the table: name, type, default, meaning, and a check that returns what is wrong.
 
     `is_size` means a number of bytes and `is_time` one of milliseconds; in a file each may be a
-    text with a unit.
+    text with a unit. `is_address` means the name of an address, or an empty text.
     """
 
     name: str
@@ -69,6 +67,7 @@ class Key(msgspec.Struct, frozen=True):
     check: Callable[[Value], str | None] | None = None
     is_size: bool = False
     is_time: bool = False
+    is_address: bool = False
 
 
 def _check_attempts(value: Value) -> str | None:
@@ -148,11 +147,6 @@ def _check_slow_policy(value: Value) -> str | None:
     return None if value in policies else f"it must be one of {', '.join(policies)}"
 
 
-def check_address(value: Value) -> str | None:
-    """Return what is wrong with the configured name of an address; None if it is right or empty."""
-    return names.wrong_with(str(value)) if value else None
-
-
 KEYS: Final = (
     Key(
         "max-delivery-attempts",
@@ -201,7 +195,7 @@ KEYS: Final = (
         "Address for messages whose last allowed delivery failed; empty: dead-letter-policy says"
         " what becomes of them. Messages in that address itself are never dead-lettered: after a"
         " failed delivery they return.",
-        check_address,
+        is_address=True,
     ),
     Key(
         "dead-letter-policy",
@@ -219,7 +213,7 @@ KEYS: Final = (
         "",
         "Address for messages whose time has passed; empty: they are dropped, whatever a less"
         " specific match says.",
-        check_address,
+        is_address=True,
     ),
     Key(
         "no-expiry",

@@ -12,10 +12,10 @@ from daybook.engine.definitions import ANYCAST, AddressDefinition, SharedTexts
 from daybook.engine.id_cache import IdCache
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import Entry, Filter, Message
-from daybook.engine.patterns import has_wildcard
 from daybook.engine.queues import Queue, Store, Window
 from daybook.engine.settings import Settings
 from daybook.engine.settlements import BY_SETTLEMENT
+from daybook.engine.syntax import syntax_of
 from daybook.engine.timers import DELIVERY, EXPIRY, Timers
 
 HOST: Final = "default"
@@ -58,7 +58,7 @@ class Address:
         self.id = address_id
         self.definition = definition
         # Whether its name is a pattern (`engine.wildcards`).
-        self.is_wildcard = has_wildcard(definition.name)
+        self.is_wildcard = syntax_of(definition.syntax).is_pattern(definition.name)
         self.paging = False
         self.anycast: list[Binding] = NO_BINDINGS
         self.multicast: list[Binding] = NO_BINDINGS

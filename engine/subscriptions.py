@@ -10,7 +10,6 @@ from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
 from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import Entry
-from daybook.engine.patterns import has_wildcard
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.residency import set_window, share_windows
@@ -129,7 +128,7 @@ def _routing_type(core: Core, command: Attach) -> str:
     """Without a preference: anycast, unless the address is multicast only, as with wildcards."""
     if command.routing_type is not None:
         return command.routing_type
-    if has_wildcard(command.address):
+    if core.state.settings.syntax.is_pattern(command.address):
         return MULTICAST
     address = find_address(core, command.address)
     multicast_only = address is not None and address.definition.routing_types == (MULTICAST,)
@@ -139,7 +138,9 @@ def _routing_type(core: Core, command: Attach) -> str:
 def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
     """Return the queue of a durable subscription, created or rebound if necessary."""
     queue_name = DURABLE_PREFIX + name
-    wrong = check_name("durable subscription", name) or check_name("queue", queue_name)
+    syntax = core.state.settings.syntax
+    wrong = check_name("durable subscription", name, syntax)
+    wrong = wrong or check_name("queue", queue_name, syntax)
     if wrong is not None:
         return wrong
     queue = core.state.queue_by_name.get(queue_name)

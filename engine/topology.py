@@ -9,13 +9,14 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine import details, events, names, patterns, quotas, reasons
+from daybook.engine import details, events, names, quotas, reasons
 from daybook.engine.core import Core, Emptying
 from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
 from daybook.engine.message import Entry, Filter
 from daybook.engine.queues import Queue, Window
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import HOST, Address, count_down
+from daybook.engine.syntax import DEFAULT, Syntax
 
 NAME_SHOWN_MAX: Final = 100
 ALL: Final = (1 << 63) - 1
@@ -59,7 +60,7 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
         return None
     wrong = None
     if address is None or address.is_wildcard:
-        wrong = check_address_name(name, (routing_type,))
+        wrong = check_address_name(name, (routing_type,), core.state.settings.syntax)
     if wrong is not None:
         return wrong
     if core.state.settings.resolve(name).auto_create_addresses:
@@ -77,20 +78,22 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
     )
 
 
-def check_name(what: str, name: str) -> Refusal | None:
+def check_name(what: str, name: str, syntax: Syntax = DEFAULT) -> Refusal | None:
     """Refuse a name that no new address or queue may have."""
-    return _refuse_name(what, name, names.wrong_with(name))
+    return _refuse_name(what, name, names.wrong_with(name, syntax))
 
 
-def check_address_name(name: str, routing_types: Collection[str]) -> Refusal | None:
+def check_address_name(
+    name: str, routing_types: Collection[str], syntax: Syntax = DEFAULT
+) -> Refusal | None:
     """Refuse a name that no new address with these routing types may have.
 
     A wildcard address is multicast only: a message goes to one anycast queue, and must find it
     without a choice among patterns.
     """
-    if patterns.has_wildcard(name) and ANYCAST in routing_types:
+    if syntax.is_pattern(name) and ANYCAST in routing_types:
         return _refuse_name("address", name, "with wildcards it must be multicast only")
-    return _refuse_name("address", name, names.wrong_with_wildcards(name))
+    return _refuse_name("address", name, names.wrong_with_wildcards(name, syntax))
 
 
 def _refuse_name(what: str, name: str, wrong: str | None) -> Refusal | None:
@@ -127,8 +130,9 @@ def create_address(
     """Create an address that does not exist."""
     number = core.state.next_address
     definition = AddressDefinition(
-        host=HOST, name=name, routing_types=routing_types, auto_created=reason == reasons.ON_DEMAND
-    )
+        host=HOST, name=name, routing_types=routing_types,
+        auto_created=reason == reasons.ON_DEMAND, syntax=core.state.settings.syntax.of_names,
+    )  # fmt: skip
     core.emit(
         events.row(
             events.ADDRESS_CREATED,
@@ -191,7 +195,8 @@ def check_queue(
                 "a queue's name is unique in the broker",
             )
         return None
-    wrong = check_name("queue", name) or check_reserved(core, name, address_name)
+    wrong = check_name("queue", name, core.state.settings.syntax)
+    wrong = wrong or check_reserved(core, name, address_name)
     if wrong is not None:
         return wrong
     if not address_name:

@@ -160,7 +160,7 @@ def settings(state: State, address: str) -> dict[str, Any] | Refusal:
     A name that no address may have is refused.
     """
     exists = address in state.address_by_name
-    wrong = None if exists else check_address_name(address, ())
+    wrong = None if exists else check_address_name(address, (), state.settings.syntax)
     if wrong is not None:
         return wrong
     return {

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from daybook.engine.syntax import syntax_of
 from daybook.protocols.port import (
     BrokerPort,
     Count,
@@ -129,6 +130,7 @@ class Stomp:
         given: dict[str, Any] = {
             field: values[key(field)] for field in fields if key(field) in values
         }
+        given["syntax"] = syntax_of(given.get("syntax", ""))
         self.options: Final = StompOptions(**given)
         self.room = self.options.room
 

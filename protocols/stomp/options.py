@@ -3,6 +3,7 @@
 import msgspec
 
 from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.syntax import DEFAULT, Syntax
 
 KIB = 1024
 MIB = 1024 * 1024
@@ -25,8 +26,8 @@ class StompOptions(
     peer is given up when nothing came from it for `heart_beat_grace` times what was agreed. `hosts`
     lists the virtual host names that CONNECT may give, empty for any. `room` is how many bytes of
     deliveries of a connection may be on their way to its socket. `anycast_prefix` and
-    `multicast_prefix` are further prefixes, as acceptors of Artemis have. `heart_beat_grace` and
-    `dsub_prefix` are no keys of the configuration.
+    `multicast_prefix` are further prefixes, as acceptors of Artemis have. `syntax` is that of the
+    names of addresses. It, `heart_beat_grace` and `dsub_prefix` are no keys of acceptors.
     """
 
     max_header_length: int = 10 * KIB
@@ -50,6 +51,7 @@ class StompOptions(
     multicast_prefix: tuple[str, ...] = ()
     dsub_prefix: str = "/dsub/"
     room: int = MIB
+    syntax: Syntax = DEFAULT
 
     def __post_init__(self) -> None:
         """Refuse invalid values; the error names the key."""

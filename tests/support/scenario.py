@@ -69,8 +69,13 @@ MATCHES: tuple[Matches, ...] = (
     },
     {"#": {"id-cache-size": 2}, "mails": {"id-cache-size": 0}, "news": {"id-cache-size": 1}},
 )
+SYNTAXES = ("", ".#*-", ",@.")
+"""As in Artemis; without wildcard addresses; and one in which the words of some names differ."""
 SETTINGS: tuple[c.ChangeSettings, ...] = tuple(
-    c.ChangeSettings(matches, mode) for matches in MATCHES for mode in MODES
+    c.ChangeSettings(matches, mode, syntax)
+    for matches in MATCHES
+    for mode in MODES
+    for syntax in (SYNTAXES if matches in ({}, MATCHES[1]) else ("",))
 )
 
 

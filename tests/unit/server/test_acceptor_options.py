@@ -41,7 +41,7 @@ def test_an_acceptor_tells_its_protocol_everything() -> None:
         for name, value in msgspec.structs.asdict(StompOptions()).items()
         if given[name] == value
     }
-    assert same == {"heart_beat_grace", "dsub_prefix"}
+    assert same == {"heart_beat_grace", "dsub_prefix", "syntax"}
 
 
 @pytest.mark.parametrize("scheme", OFFERS)
