@@ -59,6 +59,8 @@ Modules:
 - `patterns`: Patterns over names, and a trie that finds the patterns that match a name (ADR 35).
 - `pending`: The open batch: events that were decided and applied, and are not yet given to the
   journal.
+- `queue_defaults`: The attributes that a queue has by the settings of its address unless its
+  definition has them.
 - `queue_names`: Finding a queue by the name that somebody gives it: QUEUE, or ADDRESS::QUEUE (fully
   qualified).
 - `queues`: A queue: entries in their order of delivery, in memory and in the store.
@@ -80,6 +82,7 @@ Modules:
 - `settlements`: How deliveries end, and what each end means for the message: the one table for
   both.
 - `settling`: Deciding how a delivery ends: acknowledged, returned, or dead-lettered.
+- `showing`: Showing the messages of a non-destructive queue to its consumers (ADR 44).
 - `sizes`: The sizes of addresses that do not page, and the memory of all queues.
 - `slices`: Work that continues in slices without commands: closing connections, emptying deleted
   queues.

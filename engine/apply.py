@@ -375,6 +375,9 @@ def queue_updated(
     fields = decoded.changed or ("routing_type", "filter")
     queue.definition = with_changes(queue.definition, decoded, fields)
     queue.address.bind(queue)
+    if "non_destructive" in fields:
+        for consumer in queue.consumers:
+            consumer.look_from_the_front()
 
 
 def queue_deleted(
@@ -515,6 +518,8 @@ APPLY: Final[dict[int, Apply]] = {
     events.SKIPPED: nothing,
     events.SCHEDULED: scheduled,
     events.DUE: due,
+    events.SHOWN: nothing,
+    events.SEEN: nothing,
 }
 assert APPLY.keys() == events.BY_NUMBER.keys()
 

@@ -86,6 +86,10 @@ class QueueDefinition(Detail, frozen=True):
     exclusive: Annotated[
         bool, Requestable("Whether one consumer at a time gets all messages, as long as it stays.")
     ] = False
+    non_destructive: Annotated[
+        bool,
+        Requestable("Whether every consumer reads all messages, and none of them removes any."),
+    ] = False
 
 
 class Attribute(msgspec.Struct, frozen=True):

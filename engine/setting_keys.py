@@ -273,6 +273,12 @@ KEYS: Final = (
         "Whether queues that are created by being used or subscribed to are exclusive.",
     ),
     Key(
+        "default-non-destructive",
+        bool,
+        False,
+        "Whether queues are `non-destructive` that are created without saying so.",
+    ),
+    Key(
         "max-size-bytes",
         int,
         NO_LIMIT,

@@ -48,6 +48,7 @@ class AddressSettings(msgspec.Struct, frozen=True):
     auto_create_queues: bool
     default_max_consumers: int
     default_exclusive_queue: bool
+    default_non_destructive: bool
     max_size_bytes: int
     max_size_messages: int
     address_full_policy: str

@@ -14,6 +14,7 @@ from daybook.engine.queues import Queue
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.residency import set_window, share_windows
 from daybook.engine.settling import give_all_back
+from daybook.engine.showing import forget_shown
 from daybook.engine.state import Consumer
 from daybook.engine.topology import (
     begin_deletion,
@@ -235,6 +236,9 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
     last_of_temporary = queue.definition.temporary and len(queue.consumers) == 1
     if last_of_temporary and len(consumer.unacked) > core.budget.left:
         begin_deletion(core, queue, reasons.UNUSED, consumer.connection_id)
+    while consumer.shown:
+        if not forget_shown(core, consumer, DETACH_LEAST) and core.budget.is_spent:
+            return False
     while consumer.unacked:
         # The oldest first: others may take what is back while the rest is still to return.
         most = max(core.budget.left, DETACH_LEAST)
@@ -255,6 +259,8 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
             connection=consumer.connection_id, time=core.now,
         )
     )  # fmt: skip
+    # Another consumer may have the queue to itself now.
+    core.touch(queue)
     if consumer.connection.sated:
         wake(core, consumer.connection)
     share_windows(core.state)

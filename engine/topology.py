@@ -13,6 +13,7 @@ from daybook.engine import details, events, names, quotas, reasons
 from daybook.engine.core import Core, Emptying
 from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
 from daybook.engine.message import Entry, Filter
+from daybook.engine.queue_defaults import with_defaults
 from daybook.engine.queues import Queue, Window
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import HOST, Address, count_down
@@ -221,8 +222,9 @@ def create_queue(
     peer = core.state.connections.get(connection)
     if peer is not None and not definition.temporary:
         definition = msgspec.structs.replace(definition, user=peer.user)
+    settings = core.state.settings.resolve(address.name)
+    definition = with_defaults(definition, settings)
     if reason != reasons.ADMINISTRATION:
-        settings = core.state.settings.resolve(address.name)
         definition = msgspec.structs.replace(
             definition,
             max_consumers=settings.default_max_consumers,

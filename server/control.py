@@ -40,6 +40,7 @@ from daybook.engine.definitions import (
     not_requestable,
 )
 from daybook.engine.message import Message
+from daybook.engine.queue_defaults import with_defaults
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue, StoreError
 from daybook.engine.refusals import Code, Refusal
@@ -143,6 +144,7 @@ class QueueCreation(msgspec.Struct, frozen=True, tag="create-queue", tag_field="
         if not self.if_missing or queue is None:
             return False
         is_there = queue.address.name == (self.address or wanted.name)
+        wanted = with_defaults(wanted, state.settings.resolve(queue.address.name))
         return is_there and is_as_requested(queue.definition, wanted)
 
     def command(self) -> Command:

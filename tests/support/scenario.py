@@ -67,6 +67,7 @@ MATCHES: tuple[Matches, ...] = (
             "max-delivery-attempts": 4,
         },
     },
+    {"#": {"default-non-destructive": True}, "news": {"default-non-destructive": False}},
     {"#": {"id-cache-size": 2}, "mails": {"id-cache-size": 0}, "news": {"id-cache-size": 1}},
 )
 SYNTAXES = ("", ".#*-", ",@.")
@@ -94,7 +95,7 @@ def _consumer(world: World, number: int) -> int:
 
 def _message(world: World, consumer: int, number: int) -> int:
     found = world.state.consumers.get(consumer)
-    return _pick(list(found.unacked) if found is not None else [], number)
+    return _pick([*found.unacked, *found.shown] if found is not None else [], number)
 
 
 def _transaction(world: World, connection: int, number: int) -> str | None:
@@ -175,6 +176,7 @@ def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
         z % 3 > 0,
         filter=FILTERS[x % 5],
         exclusive=x % 7 == 6,
+        non_destructive=y % 3 == 2,
     )
 
 
