@@ -1,7 +1,8 @@
 """A backlog larger than memory: `python -m bench.backlog --messages 10000000`.
 
 Fills one queue, or many by a power law, waits a moment, kills the broker with SIGKILL, starts it
-again and drains everything, acknowledging each message by itself. What arrives must be, queue by
+again (`--restarts` times, also beside busy neighbours) and drains everything, acknowledging each
+message by itself. What arrives must be, queue by
 queue, exactly what was sent, in order. Memory is the peak of each process of the broker in each
 phase, as the kernel has it.
 """
@@ -25,7 +26,9 @@ import msgspec
 
 from bench.frames import LoadError
 from bench.memory import Memory
-from bench.running import TargetError
+from bench.neighbours import Neighbours
+from bench.options import Counts
+from bench.running import Running, TargetError
 from bench.targets import DaybookTarget
 from bench.wire import Endpoint, Wire
 from bench.workers import ack_ids
@@ -53,13 +56,22 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     anonymous_mib: int
 
 
+class Restart(msgspec.Struct, frozen=True, kw_only=True):
+    """A start after a SIGKILL, beside so many busy neighbours: seconds until `ready`."""
+
+    busy: int
+    ready_s: float
+
+
 class Backlog(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured. `first_message_s` is from the SIGKILL to the first message."""
+    """What was measured. `ready_s` is of the last start, `first_message_s` from it to the first
+    message."""
 
     messages: int
     queues: int
     first_message_s: float
     ready_s: float
+    restarts: list[Restart]
     phases: list[Phase]
 
 
@@ -157,16 +169,18 @@ def measure(
     queues: int,
     prefetch: int,
     *,
-    kills: bool = True,
+    busy: tuple[int, ...] = (0,),
     rebuilds: bool = False,
 ) -> Backlog:
-    """Fill, rest, kill, start, drain. Raises LoadError and TargetError.
+    """Fill, rest, kill and start, drain. Raises LoadError and TargetError.
 
-    With `rebuilds` the index is deleted before the start. Without `kills` the broker continues, and
-    messages in its memory are drained from there.
+    There is a start for each number in `busy`, beside so many busy neighbours. With `rebuilds` the
+    index is deleted before. If `busy` is empty, the broker continues, and messages in its memory
+    are drained from there.
     """
     load = Load(queues)
     phases = []
+    restarts = []
     running = target.start(directory)
     try:
         memory = Memory(running)
@@ -175,13 +189,13 @@ def measure(
         memory.begin()
         time.sleep(REST_S)
         phases.append(_phase("rest", REST_S, 0, memory))
-        killed = time.monotonic()
-        if kills:
+        killed = ready = time.monotonic()
+        for neighbours in busy:
             running.kill()
             if rebuilds:
                 shutil.rmtree(directory / "data" / INDEX)
-            running = target.start(directory)
-        ready = time.monotonic()
+            running, killed, ready = _start_beside(target, directory, neighbours)
+            restarts.append(Restart(busy=neighbours, ready_s=round(ready - killed, 2)))
         memory = Memory(running)
         first, took = drain(running.endpoint, load.sent, prefetch)
         phases.append(_phase("drain", took, messages, memory))
@@ -192,8 +206,23 @@ def measure(
         queues=queues,
         first_message_s=round(first - killed, 2),
         ready_s=round(ready - killed, 2),
+        restarts=restarts,
         phases=phases,
     )
+
+
+def _start_beside(
+    target: DaybookTarget, directory: Path, busy: int
+) -> tuple[Running, float, float]:
+    """Start a broker beside busy neighbours; return it, and when it began and was ready."""
+    neighbours = Neighbours(busy, 0)
+    try:
+        neighbours.start()
+        begun = time.monotonic()
+        running = target.start(directory)
+        return running, begun, time.monotonic()
+    finally:
+        neighbours.stop()
 
 
 def _phase(name: str, seconds: float, messages: int, memory: Memory) -> Phase:
@@ -216,9 +245,11 @@ def _show(backlog: Backlog) -> None:
             f"{phase.name:<6} {phase.seconds:>8.1f} s {phase.rate:>9,} msg/s   {memory}; together "
             f"{phase.together_mib} MiB, without files {phase.anonymous_mib}"
         )
-    click.echo(
-        f"SIGKILL to ready {backlog.ready_s} s, to the first message {backlog.first_message_s} s"
-    )
+    for restart in backlog.restarts:
+        click.echo(
+            f"SIGKILL to ready {restart.ready_s} s, {restart.busy} busy neighbours beside it"
+        )
+    click.echo(f"to the first message {backlog.first_message_s} s")
 
 
 @click.command()
@@ -228,6 +259,20 @@ def _show(backlog: Backlog) -> None:
 @click.option("--set", "settings", multiple=True, help="Passed on to `daybook serve`.")
 @click.option("--python", help="Interpreter of an environment with an installed wheel.")
 @click.option("--resident", is_flag=True, help="Keep all in memory, and do not kill: to compare.")
+@click.option(
+    "--restarts",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="How often it is killed and started for each number of --busy.",
+)
+@click.option(
+    "--busy",
+    type=Counts(64),
+    default="0",
+    show_default=True,
+    help="Busy neighbours beside a start, in turn; the drain follows the last start.",
+)
 @click.option("--rebuild", is_flag=True, help="Delete the index before the start.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep the data in this directory.")
@@ -238,6 +283,8 @@ def main(
     settings: tuple[str, ...],
     python: str | None,
     resident: bool,
+    restarts: int,
+    busy: tuple[int, ...],
     rebuild: bool,
     as_json: bool,
     keep: Path | None,
@@ -255,7 +302,7 @@ def main(
             directory.mkdir(parents=True, exist_ok=True)
             backlog = measure(
                 target, directory, messages, queues, prefetch,
-                kills=not resident, rebuilds=rebuild,
+                busy=() if resident else busy * restarts, rebuilds=rebuild,
             )  # fmt: skip
     except (LoadError, TargetError) as error:
         click.echo(f"bench.backlog: {error}", err=True)

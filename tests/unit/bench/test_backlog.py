@@ -25,10 +25,12 @@ def test_bodies_say_what_they_are() -> None:
 
 
 def test_a_backlog_larger_than_memory_is_drained_in_order(tmp_path: Path) -> None:
-    found = measure(DaybookTarget("daybook", SMALL, None), tmp_path, 12_000, 7, 100)
+    found = measure(DaybookTarget("daybook", SMALL, None), tmp_path, 12_000, 7, 100, busy=(0, 1))
     assert [phase.name for phase in found.phases] == ["fill", "rest", "drain"]
     assert all(set(phase.peak_mib) == {"broker", "writer", "indexer"} for phase in found.phases)
-    assert 0 < found.ready_s <= found.first_message_s
+    assert [restart.busy for restart in found.restarts] == [0, 1]
+    assert all(restart.ready_s > 0 for restart in found.restarts)
+    assert found.restarts[-1].ready_s == found.ready_s <= found.first_message_s
 
 
 def test_a_broker_that_cannot_start_is_said() -> None:
