@@ -7,6 +7,8 @@ Modules:
 - `conversation`: The conversation of a connection: login, commands, time and the end, but not
   parsing of input.
 - `destinations`: Names of destinations: what a `destination` header means to the broker.
+- `durable_names`: Durable subscriptions that have a name beside the `id`:
+  `durable-subscription-name`.
 - `errors`: The errors of a session, which become ERROR frames. Must never know a socket.
 - `foreign`: Headers of other brokers that Daybook does not support: refused, never ignored.
 - `frames`: Frames as bytes: parsing of heads, limits on input, and frames of the broker.

@@ -22,6 +22,7 @@ from daybook.engine.reasons import CLOSED
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settlements import ACCEPTED, FAILED, UNMETERED
 from daybook.protocols.stomp import foreign, states
+from daybook.protocols.stomp.durable_names import durable_name
 from daybook.protocols.stomp.errors import StompError, Unfinished, UnknownDelivery, shortened
 from daybook.protocols.stomp.frames import Head, required, truth
 from daybook.protocols.stomp.subscribing import SubscribeRequest, subscription_key
@@ -37,7 +38,8 @@ MESSAGE_ID_DIGITS_MAX: Final = 20
 
 def subscribe(session: "Conversation", head: Head, now: int) -> int:
     """SUBSCRIBE: attach a consumer whose receiver is a Subscription."""
-    request = SubscribeRequest(head, session.version != V10, session.options)
+    needs_id = session.version != V10
+    request = SubscribeRequest(head, needs_id, session.client_id, session.options)
     if request.key in session.by_key:
         raise StompError(
             f"subscription {request.key[0]} {shortened(request.key[1])} exists on this"
@@ -63,25 +65,23 @@ def subscribe(session: "Conversation", head: Head, now: int) -> int:
 
 
 def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
-    """UNSUBSCRIBE: detach; with persistent:true delete the durable subscription."""
-    foreign.refuse_durable_names(head, foreign.UNSUBSCRIBE_BY_ID)
+    """UNSUBSCRIBE: detach; with persistent:true or a name delete the durable subscription."""
     foreign.refuse(head, foreign.ON_UNSUBSCRIBE)
-    delete = truth(head, "persistent", False)
-    name = head.values.get("id")
-    if session.version != V10 or delete or name is not None:
-        key = subscription_key(required(head, "id"), "")
-    else:
-        key = subscription_key(None, required(head, "destination"))
+    name = durable_name(head, session.client_id)
+    delete = name is not None or truth(head, "persistent", False)
+    key = _key_to_end(session, head, name, delete=delete)
+    if name is None and delete:
+        name = key[1]
     subscription = session.by_key.get(key)
     if subscription is None:
-        if not delete:
+        if name is None:
             raise StompError(
                 f"no subscription with {key[0]} {shortened(key[1])} on this connection",
                 "give the header of a SUBSCRIBE that was sent on this connection",
             )
-        return session.do(DeleteSubscription(key[1]), now)
+        return session.do(DeleteSubscription(name), now)
     subscription.is_open = False
-    deletes_own = delete and subscription.is_durable
+    deletes_own = name is not None and subscription.durable_name == name
     answer = session.do(Detach(subscription.consumer, deletes_own), now)
     # The subscription stays until here: with many deliveries in flight, detaching takes several
     # turns.
@@ -91,9 +91,25 @@ def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
     session.by_consumer.pop(subscription.consumer, None)
     if session.latest is subscription:
         session.latest = None
-    if delete and not deletes_own:
-        answer = session.do(DeleteSubscription(key[1]), now)
+    if name is not None and not deletes_own:
+        answer = session.do(DeleteSubscription(name), now)
     return answer
+
+
+def _key_to_end(
+    session: "Conversation", head: Head, name: str | None, *, delete: bool
+) -> tuple[str, str]:
+    """Return the key of the subscription that an UNSUBSCRIBE means.
+
+    A name is enough, as at Artemis: then it is the subscription of that name.
+    """
+    values = head.values
+    if name is not None and "id" not in values:
+        own = (each.key for each in session.by_key.values() if each.durable_name == name)
+        return next(own, ("name", name))
+    if session.version != V10 or delete or "id" in values:
+        return subscription_key(required(head, "id"), "")
+    return subscription_key(None, required(head, "destination"))
 
 
 def settle(session: "Conversation", head: Head, now: int) -> int:

@@ -51,10 +51,11 @@ class Conversation:
 
     __slots__ = (
         "_body_by", "_connect_by", "_handshake", "_head", "_heard", "_heart_beats", "_peer",
-        "_server_name", "bodies", "broker", "by_consumer", "by_key", "by_serial", "close_delay_ms",
-        "closing", "connection", "error", "gate", "handle", "has_more", "has_spoken",
-        "has_stalled", "is_blocked", "is_unheard", "keys_bytes", "latest", "login_request",
-        "next_deadline", "options", "out", "refusal", "serials", "state", "version",
+        "_server_name", "bodies", "broker", "by_consumer", "by_key", "by_serial", "client_id",
+        "close_delay_ms", "closing", "connection", "error", "gate", "handle", "has_more",
+        "has_spoken", "has_stalled", "is_blocked", "is_unheard", "keys_bytes", "latest",
+        "login_request", "next_deadline", "options", "out", "refusal", "serials", "state",
+        "version",
     )  # fmt: skip
 
     def __init__(
@@ -78,6 +79,7 @@ class Conversation:
         # Why the peer was refused: reason, protocol, login and text.
         self.refusal: tuple[int, str, str, str] | None = None
         self._handshake: Handshake | None = None
+        self.client_id: str = ""
         self._head: bytes = b""
         # Subscriptions by their key (id, destination in 1.0); in 1.2 those that acknowledge also
         # by serial, which their ack ids begin with.
@@ -178,6 +180,7 @@ class Conversation:
             now,
         )  # fmt: skip
         self.connection = answer
+        self.client_id = shake.client_id
         self.state = states.CONNECTED
         self.out.append(shake.connected(str(answer), self._server_name))
         self.gate = max(self.gate, answer)

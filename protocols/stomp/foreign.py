@@ -26,7 +26,6 @@ _GROUPS: Final = "message groups are"
 _SCHEDULED: Final = "scheduled delivery is"
 _LOCAL: Final = "subscriptions without the connection's own messages are"
 _SEQUENCES: Final = "sequence numbers are"
-_DURABLE: Final = "durable subscriptions named by this header are"
 _QUEUE_ARGUMENTS: Final = "attributes of queues given by clients are"
 _TEMPORARY: Final = ("/temp-queue/", "/temp-topic/")
 _STREAMS: Final = "streams are"
@@ -96,7 +95,7 @@ ON_SUBSCRIBE: Final[dict[str, Foreign]] = {
 }  # fmt: skip
 
 ON_UNSUBSCRIBE: Final[dict[str, Foreign]] = _named(
-    _DURABLE, UNSUBSCRIBE_BY_ID, ("false",), "durable"
+    "durable subscriptions that end by this header are", UNSUBSCRIBE_BY_ID, ("false",), "durable"
 )
 
 ON_NACK: Final[dict[str, Foreign]] = _named(
@@ -107,17 +106,6 @@ ON_NACK: Final[dict[str, Foreign]] = _named(
     "requeue",
 )
 
-DURABLE_NAMES: Final = frozenset(
-    {
-        "subscriptionname", "subcriptionname", "subscribername", "durablesubscriptionname",
-        "durablesubcriptionname", "durablesubscribername", "activemqsubscriptionname",
-        "activemqsubcriptionname", "activemqsubscribername", "activemqdurablesubscriptionname",
-    }
-)  # fmt: skip
-"""Headers that name durable subscriptions at other brokers, in lower case, because documentation
-and clients spell them in several ways.
-"""
-
 
 def refuse(head: Head, table: dict[str, Foreign]) -> None:
     """Refuse a header of a table, unless its value is harmless. Raises StompError."""
@@ -125,13 +113,6 @@ def refuse(head: Head, table: dict[str, Foreign]) -> None:
         rule = table[name]
         if head.values[name] not in rule.harmless:
             raise _unsupported(name, rule.meaning, rule.advice)
-
-
-def refuse_durable_names(head: Head, advice: str) -> None:
-    """Refuse names of durable subscriptions that are not the id. Raises StompError."""
-    for name in head.values:
-        if "".join(filter(str.isalpha, name)).lower() in DURABLE_NAMES:
-            raise _unsupported(name, _DURABLE, advice)
 
 
 def refuse_queue_attributes(head: Head, *, is_durable: bool) -> None:

@@ -8,6 +8,7 @@ from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.settlements import BY_GRANT, BY_SETTLEMENT, UNMETERED
 from daybook.protocols.stomp import foreign
 from daybook.protocols.stomp.destinations import Target, resolve
+from daybook.protocols.stomp.durable_names import durable_name
 from daybook.protocols.stomp.errors import StompError, shortened
 from daybook.protocols.stomp.frames import Head, number, required, truth
 from daybook.protocols.stomp.options import StompOptions
@@ -26,7 +27,7 @@ _DEFAULT_CREDIT_SIZE: Final = 65_536
 
 
 class SubscribeRequest:
-    """A parsed SUBSCRIBE; `key` is its `subscription_key`.
+    """A parsed SUBSCRIBE of a client with this id; `key` is its `subscription_key`.
 
     Deliveries use credit if they are acknowledged, which returns it; with `ack:auto` they use
     credit only if the client gave one, and then only ACK returns it.
@@ -37,18 +38,19 @@ class SubscribeRequest:
         "durable_name", "filter", "id", "key", "priority", "target",
     )  # fmt: skip
 
-    def __init__(self, head: Head, needs_id: bool, options: StompOptions) -> None:
+    def __init__(self, head: Head, needs_id: bool, client_id: str, options: StompOptions) -> None:
         foreign.refuse(head, foreign.ON_SUBSCRIBE)
-        foreign.refuse_durable_names(head, foreign.DURABLE_BY_ID)
         values = head.values
         self.destination: str = required(head, "destination")
-        durable = truth(head, "persistent", False)
-        id_required = needs_id or durable or "id" in values
+        name = durable_name(head, client_id)
+        is_named_by_id = truth(head, "persistent", False) and name is None
+        id_required = needs_id or is_named_by_id or "id" in values
         self.id: str | None = required(head, "id") if id_required else None
         self.key: tuple[str, str] = subscription_key(self.id, self.destination)
         wanted_type = values.get("subscription-type", values.get("destination-type"))
         self.target: Target = resolve(self.destination, wanted_type, options, is_subscribed=True)
-        self.durable_name: str | None = self.id if durable else None
+        self.durable_name: str | None = self.id if is_named_by_id else name
+        durable = self.durable_name is not None
         if durable:
             _check_durable(self.destination, self.target)
         is_topic = self.target.routing_type == MULTICAST and self.target.queue is None
@@ -107,9 +109,9 @@ def _one_of(given: list[str]) -> str:
 def _check_durable(destination: str, target: Target) -> None:
     if target.routing_type == ANYCAST or target.queue is not None:
         raise StompError(
-            f"persistent:true on destination {shortened(destination)}, which is not a topic",
+            f"a durable subscription to {shortened(destination)}, which is not a topic",
             "a durable subscription is made on a topic; subscribe to a queue, to ADDRESS::QUEUE"
-            " or to /dsub/ID without persistent",
+            " or to /dsub/ID without persistent, and without a name",
         )
 
 

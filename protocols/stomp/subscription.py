@@ -37,7 +37,7 @@ class Subscription:
 
     __slots__ = (
         "_after_id", "_before_id", "_destination_line", "_headers", "_headers_out",
-        "_plain_flags", "acknowledges", "consumer", "cumulative", "id", "is_durable", "is_open",
+        "_plain_flags", "acknowledges", "consumer", "cumulative", "durable_name", "id", "is_open",
         "key", "owed", "serial", "session",
     )  # fmt: skip
 
@@ -51,7 +51,7 @@ class Subscription:
         self.acknowledges: bool = request.ack_mode != AUTO
         self.cumulative: bool = request.ack_mode == CLIENT
         self.owed: dict[int, int] | None = {} if request.credit_policy == BY_GRANT else None
-        self.is_durable: bool = request.durable_name is not None
+        self.durable_name: str | None = request.durable_name
         self.is_open: bool = True
         # Flags of messages whose headers are written as they are, unless there is a bare colon.
         self._plain_flags: range = _IN_LINES if version == V12 else range(0)
@@ -72,7 +72,8 @@ class Subscription:
     @property
     def keys_bytes(self) -> int:
         """Bytes of memory that its names take, here and in the broker."""
-        return 6 * len(self.key[1]) + 4 * len(self._destination_line)
+        names = len(self.key[1]) + len(self.durable_name or "")
+        return 6 * names + 4 * len(self._destination_line)
 
     def deliver(self, message: DeliveredMessage, count: int, redelivered: bool, gate: int) -> None:
         """Write MESSAGE for the count-th attempt; it waits until LSN `gate` is durable.

@@ -14,18 +14,19 @@ class Exchange:
         self.broker = Broker(State(), 1)
         self.options = options or StompOptions()
 
-    def client(self, version: str | None = "1.2") -> "Client":
-        return Client(self, version)
+    def client(self, version: str | None = "1.2", client_id: str = "") -> "Client":
+        return Client(self, version, client_id)
 
 
 class Client:
     """A connected peer of an exchange. `gate` is what its last answer had to wait for."""
 
-    def __init__(self, exchange: Exchange, version: str | None) -> None:
+    def __init__(self, exchange: Exchange, version: str | None, client_id: str = "") -> None:
         self.exchange = exchange
         self.session = Session(exchange.broker, exchange.options, "peer", "daybook/0")
         self.gate = 0
         head = "" if version is None else f"accept-version:{version}\nhost:h\n"
+        head += f"client-id:{client_id}\n" if client_id else ""
         self.session.receive(f"CONNECT\n{head}heart-beat:0,0\n\n\0".encode(), NOW)
         self.session.authenticated("user", "", NOW)
         self.connected = self.read()

@@ -54,20 +54,6 @@ def test_a_group_may_have_any_name(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "durable-subscription-name", "durable-subscriber-name", "activemq.subscriptionName",
-        "activemq.subcriptionName", "durableSubscriptionName", "subscription-name",
-        "ACTIVEMQ.SUBSCRIPTION_NAME", "durable-subcription-name",
-    ],
-)  # fmt: skip
-def test_other_names_of_durable_subscriptions(name: str) -> None:
-    subscribe = f"SUBSCRIBE\nid:1\ndestination:/topic/a\n{name}:mine\n\n\0"
-    assert b"persistent:true" in error(subscribe)
-    assert b"persistent:true" in error(f"UNSUBSCRIBE\nid:1\n{name}:mine\n\n\0")
-
-
-@pytest.mark.parametrize(
     ("destination", "headers", "refused"),
     [
         ("/topic/a", "durable:true\nauto-delete:false", "durable"),
@@ -197,10 +183,9 @@ def test_the_page_lists_every_header() -> None:
         )
     )
     ours = {*foreign.ON_SEND, *foreign.ON_SUBSCRIBE, *foreign.ON_NACK, *OBEYED, *RULES}
-    spellings = {
-        name
-        for name in listed
-        if "".join(filter(str.isalpha, name)).lower() in foreign.DURABLE_NAMES
-    }
+    spellings = {name for name in listed if "sub" in name}
     assert listed - spellings == ours
-    assert len(spellings) == 5
+    assert spellings == {
+        "durable-subscription-name", "durable-subscriber-name", "activemq.subscriptionName",
+        "activemq.subcriptionName", "subscription-name",
+    }  # fmt: skip

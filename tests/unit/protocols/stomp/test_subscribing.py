@@ -49,7 +49,7 @@ def test_durable_subscription() -> None:
     command = attached("id:mine\npersistent:true\ndestination:/topic/a\nselector:x = 1")
     assert (command.durable_name, command.address) == ("mine", "a")
     assert (command.routing_type, command.filter) == ("multicast", "x = 1")
-    assert command.receiver.is_durable
+    assert command.receiver.durable_name == "mine"
 
 
 def test_durable_subscription_on_a_plain_name() -> None:
@@ -96,7 +96,7 @@ def test_1_0_without_id() -> None:
         ("id:s\ndestination:/queue/a\nfrom-seq:10", "header from-seq"),
         ("id:s\ndestination:/queue/a\nexclusive:true", "header exclusive"),
         ("id:s\ndestination:/topic/a\nno-local:true", "header no-local"),
-        ("id:s\ndestination:/topic/a\ndurable-subscription-name:x", "persistent:true"),
+        ("id:s\ndestination:/topic/a\ndurable-subscription-name:x", "no client-id"),
         ("id:s\ndestination:/topic/a.>*", "a wildcard must be a word of its own"),
         ("id:s\ndestination:/queue/a,/queue/b", "composite destinations are not supported"),
         ("id:s\ndestination:/queue/temp.a", "temp."),
