@@ -47,6 +47,9 @@ Modules:
 - `level`: A level: the entries of a queue that are delivered in the order of their positions (ADR
   33).
 - `life`: The changes that an event can make to an entry, and to the things that ids stand for.
+- `lifetime`: How long queues and addresses stay that nobody uses: which go, and when (ADR 46).
+- `lifetime_keys`: The keys of address settings about names: how they come into being by use, and
+  how they go.
 - `limits`: Deciding what happens when an address, the broker or the disk is full (ADR 10).
 - `line`: Connections that wait for room, in line at the address they wait for: first come, first
   served.
@@ -72,6 +75,7 @@ Modules:
 - `scanning`: Reading a level from a position on, without making the entries of the store resident.
 - `scheduling`: Deciding that an entry is not delivered before a time, and that this time has come
   (ADR 39).
+- `setting_key`: What a key of address settings is, and checks of values that several keys share.
 - `setting_keys`: The keys of address settings: name, type, default, meaning, and what values are
   right.
 - `settings`: Address settings: the merge of matches by specificity, and the origin of each value.
@@ -83,6 +87,7 @@ Modules:
   queues.
 - `state`: The logical state of the broker: the queues and messages that the journal describes.
 - `subscriptions`: Deciding about consumers: attach, detach, durable and temporary subscriptions.
+- `sweeping`: Deleting queues and addresses that nobody uses any more, by a scan in slices (ADR 46).
 - `timers`: Timers: when to look at which entries, and why (ADR 39).
 - `topology`: Deciding about addresses and queues: creation on demand or by command, rebinding,
   deletion.

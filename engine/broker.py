@@ -24,6 +24,7 @@ from daybook.engine import (
     settling,
     slices,
     subscriptions,
+    sweeping,
     transactions,
     unreadable,
 )
@@ -101,6 +102,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.ExpireTransactions: transactions.expire,
     commands.ExpireDue: _expire_due,
     commands.DeliverDue: _deliver_due,
+    commands.DeleteUnused: sweeping.delete_unused,
     commands.RetryHeld: holding.retry,
     commands.ReleaseHeld: holding.release,
     commands.CreateAddress: administration.create_address,
@@ -254,6 +256,11 @@ class Broker(Core):
     def retry_due(self) -> bool:
         """Whether some held messages are to be tried again."""
         return self.held_changed or bool(self.held_walk)
+
+    @property
+    def scans_names(self) -> bool:
+        """Whether the scan for unused queues and addresses has some left."""
+        return bool(self.names_to_scan)
 
     def wakes(self, now: int) -> bool:
         """Whether a scheduled message may be due, so that `DeliverDue` must be handled."""

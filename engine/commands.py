@@ -212,6 +212,11 @@ class ExpireDue(Command):
     limit: int = 1000
 
 
+class DeleteUnused(Command):
+    """Delete queues and addresses that nobody uses any more: continue the scan for them, or begin
+    one if none is under way. `Broker.scans_names` says whether some are left."""
+
+
 class RetryHeld(Command):
     """Try again to move what is held, at most `limit`; `Broker.retry_due` says if this is
     needed."""
@@ -220,10 +225,15 @@ class RetryHeld(Command):
 
 
 class CreateAddress(Command):
-    """Create an address with these routing types."""
+    """Create an address with these routing types.
+
+    With `adopts`, one that was created by being used is from now on as if it had been created by
+    this command, so that it is not deleted when nobody uses it.
+    """
 
     address: str
     routing_types: tuple[str, ...] = (ANYCAST,)
+    adopts: bool = False
 
 
 class DeleteAddress(Command):
@@ -234,10 +244,16 @@ class DeleteAddress(Command):
 
 
 class CreateQueue(Command):
-    """Create a queue as defined on an address (created if missing)."""
+    """Create a queue as defined on an address (created if missing).
+
+    `adopts` is as in CreateAddress. `configured` says that the configuration lists the queue: it
+    stays, whatever the settings say about queues that administrators create.
+    """
 
     address: str
     definition: QueueDefinition
+    adopts: bool = False
+    configured: bool = False
 
 
 class DeleteQueue(Command):

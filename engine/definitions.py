@@ -45,12 +45,14 @@ _D = TypeVar("_D", bound=Detail)
 
 
 class AddressDefinition(Detail, frozen=True):
-    """An address: virtual host, name and routing types; whether it was created on demand."""
+    """An address: virtual host, name and routing types; whether it was created on demand, and is
+    deleted when it has no queues."""
 
     host: str = "default"
     name: str = ""
     routing_types: tuple[str, ...] = ()
     auto_created: bool = False
+    auto_delete: bool = False
 
 
 class QueueDefinition(Detail, frozen=True):
@@ -82,6 +84,20 @@ class QueueDefinition(Detail, frozen=True):
     exclusive: Annotated[
         bool, Requestable("Whether one consumer at a time gets all messages, as long as it stays.")
     ] = False
+    auto_delete: Annotated[
+        bool,
+        Requestable("Whether it is deleted once it was used, is empty, and has no consumers."),
+    ] = False
+    auto_delete_delay: Annotated[
+        int,
+        Requestable("Milliseconds that it stays after its last consumer left, with auto-delete."),
+    ] = 0
+    auto_delete_message_count: Annotated[
+        int,
+        Requestable(
+            "Messages with which auto-delete deletes it all the same; -1: any number.", least=-1
+        ),
+    ] = 0
 
 
 class Attribute(msgspec.Struct, frozen=True):

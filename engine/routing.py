@@ -21,7 +21,14 @@ from daybook.engine.patterns import has_wildcard
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import Address
-from daybook.engine.topology import check_address, check_queue, require_address, require_queue
+from daybook.engine.topology import (
+    check_address,
+    check_queue,
+    default_address_type,
+    default_queue_type,
+    require_address,
+    require_queue,
+)
 
 EXPIRES_MAX: Final = (1 << 53) - 1
 """The latest expiry, in milliseconds; every integer up to here is exact in any JSON reader too."""
@@ -154,7 +161,7 @@ def check_send(core: Core, command: Send) -> Refusal | None:
             "are for subscriptions",
         )
     if command.queue is not None:
-        routing_type = command.routing_type or ANYCAST
+        routing_type = command.routing_type or default_queue_type(core, command.address)
         return check_queue(core, command.queue, command.address, routing_type, command.connection)
     address = core.state.address_by_name.get(command.address)
     if address is not None and _serves(address, command.routing_type):
@@ -214,9 +221,9 @@ def _default_type(core: Core, command: Send) -> str:
     if command.routing_type is not None:
         return command.routing_type
     address = core.state.address_by_name.get(command.address)
-    if address is not None and ANYCAST not in address.definition.routing_types:
-        return MULTICAST
-    return ANYCAST
+    if address is None:
+        return default_address_type(core, command.address)
+    return ANYCAST if ANYCAST in address.definition.routing_types else MULTICAST
 
 
 def _send_on_demand(core: Core, command: Send) -> int | Refusal:
@@ -226,7 +233,7 @@ def _send_on_demand(core: Core, command: Send) -> int | Refusal:
     if refusal is not None:
         return refusal
     if command.queue is not None:
-        routing_type = command.routing_type or ANYCAST
+        routing_type = command.routing_type or default_queue_type(core, command.address)
         queue = require_queue(
             core, command.queue, command.address, routing_type, command.connection
         )

@@ -13,17 +13,8 @@ import msgspec
 
 from daybook.engine import patterns
 from daybook.engine.patterns import ANY_WORDS, DELIMITER, ONE_WORD, PatternTrie
-from daybook.engine.setting_keys import (
-    BY_NAME,
-    KEYS,
-    LIMIT_MAX,
-    NO_LIMIT,
-    PAGE,
-    TYPE_NAMES,
-    Matches,
-    Value,
-    fits,
-)
+from daybook.engine.setting_key import LIMIT_MAX, NO_LIMIT, Value
+from daybook.engine.setting_keys import BY_NAME, KEYS, PAGE, TYPE_NAMES, Matches, fits
 
 CACHED_ADDRESSES_MAX: Final = 10_000
 
@@ -45,6 +36,16 @@ class AddressSettings(msgspec.Struct, frozen=True):
     max_expiry_delay: int
     auto_create_addresses: bool
     auto_create_queues: bool
+    default_address_routing_type: str
+    default_queue_routing_type: str
+    auto_delete_queues: bool
+    auto_delete_created_queues: bool
+    auto_delete_queues_delay: int
+    auto_delete_queues_message_count: int
+    auto_delete_queues_skip_usage_check: bool
+    auto_delete_addresses: bool
+    auto_delete_addresses_delay: int
+    auto_delete_addresses_skip_usage_check: bool
     default_max_consumers: int
     default_exclusive_queue: bool
     max_size_bytes: int

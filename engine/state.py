@@ -37,9 +37,11 @@ class Address:
 
     __slots__ = (
         "anycast",
+        "created_at",
         "definition",
         "dropping",
         "duplicates",
+        "emptied_at",
         "guarded",
         "id",
         "ids",
@@ -60,6 +62,10 @@ class Address:
         # Whether its name is a pattern (`engine.wildcards`).
         self.is_wildcard = has_wildcard(definition.name)
         self.paging = False
+        # Only with auto-delete: when it was created, and when it lost its last queue, 0 if it never
+        # had one (microseconds since 1970).
+        self.created_at = 0
+        self.emptied_at = 0
         self.anycast: list[Binding] = NO_BINDINGS
         self.multicast: list[Binding] = NO_BINDINGS
         # The ids of messages that it remembers; None as long as no message had one.

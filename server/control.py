@@ -146,7 +146,8 @@ class QueueCreation(msgspec.Struct, frozen=True, tag="create-queue", tag_field="
 
     def command(self) -> Command:
         """Return the command for this request."""
-        return CreateQueue(self.address or self.definition.name, self.definition)
+        name = self.address or self.definition.name
+        return CreateQueue(name, self.definition, adopts=self.if_missing)
 
 
 class QueueDeletion(msgspec.Struct, frozen=True, tag="delete-queue", tag_field="do"):
@@ -204,11 +205,12 @@ class AddressCreation(msgspec.Struct, frozen=True, tag="create-address", tag_fie
         address = state.address_by_name.get(self.address)
         if not self.if_missing or address is None:
             return False
-        return set(self.routing_types) <= set(address.definition.routing_types)
+        has_types = set(self.routing_types) <= set(address.definition.routing_types)
+        return has_types and not address.definition.auto_delete
 
     def command(self) -> Command:
         """Return the command for this request."""
-        return CreateAddress(self.address, self.routing_types)
+        return CreateAddress(self.address, self.routing_types, self.if_missing)
 
 
 class AddressDeletion(msgspec.Struct, frozen=True, tag="delete-address", tag_field="do"):

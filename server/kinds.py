@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from daybook.engine.definitions import Attribute
-from daybook.engine.setting_keys import check_address
+from daybook.engine.setting_key import check_address
 from daybook.protocols.port import Count, Duration, Flag, Range, Size, Text, Value
 
 SIZE_UNITS: Final = {

@@ -68,6 +68,15 @@ MATCHES: tuple[Matches, ...] = (
         },
     },
     {"#": {"id-cache-size": 2}, "mails": {"id-cache-size": 0}, "news": {"id-cache-size": 1}},
+    {
+        "#": {"auto-delete-queues": False, "auto-delete-addresses-delay": 30},
+        "orders": {"auto-delete-queues-delay": 40, "auto-delete-queues-message-count": 1},
+        "mails": {
+            "auto-delete-queues-message-count": -1,
+            "auto-delete-queues-skip-usage-check": True,
+        },
+        "news": {"default-address-routing-type": "MULTICAST", "auto-delete-created-queues": True},
+    },
 )
 SETTINGS: tuple[c.ChangeSettings, ...] = tuple(
     c.ChangeSettings(matches, mode) for matches in MATCHES for mode in MODES
@@ -170,6 +179,8 @@ def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
         z % 3 > 0,
         filter=FILTERS[x % 5],
         exclusive=x % 7 == 6,
+        auto_delete=z % 5 == 4,
+        auto_delete_message_count=-(y % 2),
     )
 
 
@@ -220,8 +231,9 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: (c.PauseQueue, c.ResumeQueue)[y % 2](QUEUES[x % 2])),
     (1, lambda w, x, y, z: c.ClearDuplicateIds(ADDRESSES[x % 7])),
     (1, lambda w, x, y, z: c.PurgeQueue(QUEUES[x % 6], limit=1 + z)),
-    (2, lambda w, x, y, z: c.ReleaseHeld(QUEUES[x % 2 * 2], limit=1 + z)),
+    (4, lambda w, x, y, z: c.ReleaseHeld(QUEUES[x % 2 * 2], limit=1 + z)),
     (2, lambda w, x, y, z: c.RetryHeld(1 + y)),
+    (1, lambda w, x, y, z: c.DeleteUnused()),
     (1, _carry),
     (1, _note_removed),
     (1, lambda w, x, y, z: c.Checkpoint(max(0, w.broker.lsn + 2 - x), f"{x}-{y}")),
