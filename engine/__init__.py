@@ -16,6 +16,8 @@ Modules:
 - `content`: Reading the content of messages: the registry of formats, and a typed view of headers.
 - `core`: What all deciding functions share: the state to read, and `emit`, the only way to change
   it.
+- `dead_ends`: The addresses and queues for messages that were not delivered, expired, or found no
+  queue.
 - `definitions`: The definitions of addresses and queues: each attribute is listed once (DESIGN,
   section 12).
 - `delivery`: Dispatching: looks at every queue that was touched, and delivers what is ready.
@@ -95,5 +97,7 @@ Modules:
   events.
 - `unreadable`: Queues whose content cannot be read for now: only these rest, all others are served
   (ADR 21).
+- `unrouted`: Deciding about messages that no queue takes: some go to the dead letter address
+  instead.
 - `wildcards`: Wildcard addresses: which of them a name matches (ADR 40).
 """

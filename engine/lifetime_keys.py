@@ -109,4 +109,54 @@ LIFETIME_KEYS: Final = (
     ),
 )
 
-DEAD_END_KEYS: Final[tuple[Key, ...]] = ()
+DEAD_END_KEYS: Final = (
+    Key(
+        "auto-create-dead-letter-resources",
+        bool,
+        False,
+        "Whether a queue is created at the dead-letter-address for each address that dead letters"
+        " come from. It is multicast, named by the two keys below and the address, and takes only"
+        " messages from there. It is deleted like other queues that were created by being used.",
+    ),
+    Key(
+        "dead-letter-queue-prefix",
+        str,
+        "DLQ.",
+        "What stands before the address in the names of those queues.",
+        _check_affix,
+    ),
+    Key(
+        "dead-letter-queue-suffix",
+        str,
+        "",
+        "What stands behind the address in the names of those queues.",
+        _check_affix,
+    ),
+    Key(
+        "auto-create-expiry-resources",
+        bool,
+        False,
+        "The same for expired messages at the expiry-address.",
+    ),
+    Key(
+        "expiry-queue-prefix",
+        str,
+        "EXP.",
+        "What stands before the address in the names of those queues.",
+        _check_affix,
+    ),
+    Key(
+        "expiry-queue-suffix",
+        str,
+        "",
+        "What stands behind the address in the names of those queues.",
+        _check_affix,
+    ),
+    Key(
+        "send-to-dla-on-no-route",
+        bool,
+        False,
+        "Whether a message that no queue of its address takes goes to the dead-letter-address,"
+        " instead of being dropped; if no queue there takes it, it is dropped.",
+    ),
+)

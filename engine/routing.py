@@ -9,6 +9,8 @@ those of the address and those of the wildcard addresses that it matches (ADR 40
 from collections.abc import Container
 from typing import Final
 
+import msgspec
+
 from daybook.engine import details, duplicates, events, limits, quotas, reasons
 from daybook.engine.commands import Chunk, Send
 from daybook.engine.core import Core
@@ -29,6 +31,7 @@ from daybook.engine.topology import (
     require_address,
     require_queue,
 )
+from daybook.engine.unrouted import redirect
 
 EXPIRES_MAX: Final = (1 << 53) - 1
 """The latest expiry, in milliseconds; every integer up to here is exact in any JSON reader too."""
@@ -341,14 +344,40 @@ def _send_to_several(
         reason=reasons.SENT, connection=command.connection, transaction=command.transaction,
     )  # fmt: skip
     if not queues and not full:
-        return _drop(core, command, address, flags, _no_queue(command, address, others))
+        lsn = _send_to_dead_end(core, command, address, flags)
+        if not lsn:
+            return _drop(core, command, address, flags, _no_queue(command, address, others))
+    is_routed = lsn > 0
     for each, reason in full.items():
         dropped = _emit_dropped(core, command, each, flags, reason)
         lsn = lsn or dropped
-    if command.duplicate_id and (queues or command.transaction is not None):
+    if command.duplicate_id and (is_routed or command.transaction is not None):
         # What was dropped can be sent again, but a commit must not be repeated.
         lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
     return lsn if flags & PERSISTENT else 0
+
+
+def _send_to_dead_end(core: Core, command: Send, address: Address, flags: int) -> int:
+    """Route a message that no queue takes at the dead letter address, if its settings say so.
+
+    Return the LSN of Routed, 0 if it was not routed.
+    """
+    redirected = redirect(core, command, address, flags)
+    if redirected is None:
+        return 0
+    target = redirected.address
+    if target.guarded and limits.enter(core, target):
+        return 0
+    dead = msgspec.structs.replace(
+        command, headers=redirected.headers, expires=redirected.expires, routing_type=None
+    )
+    flags = _flags(core, dead, target, core.wildcards.of(target))
+    message = _message(core, dead, target, flags)
+    queues = select(core, target, None, message)
+    return route(
+        core, message, queues,
+        reason=reasons.NO_ROUTE, connection=command.connection, transaction=command.transaction,
+    )  # fmt: skip
 
 
 def _no_queue(command: Send, address: Address, others: tuple[Address, ...]) -> int:

@@ -115,7 +115,15 @@ def _refuse_name(what: str, name: str, wrong: str | None) -> Refusal | None:
 
 def check_reserved(core: Core, name: str, address_name: str) -> Refusal | None:
     """Refuse the name of a dead letter address or expiry address for a queue on another address."""
-    if not address_name or name == address_name or name not in core.state.settings.targets():
+    settings = core.state.settings
+    target = settings.kept_for(name) if address_name else ""
+    if target and target != address_name:
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"queue '{name}' cannot be created on address '{address_name}': the name is kept for "
+            f"messages that cannot be delivered, on address '{target}'",
+        )
+    if not address_name or name == address_name or name not in settings.targets():
         return None
     return Refusal(
         Code.NOT_ALLOWED,

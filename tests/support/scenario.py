@@ -77,6 +77,19 @@ MATCHES: tuple[Matches, ...] = (
         },
         "news": {"default-address-routing-type": "MULTICAST", "auto-delete-created-queues": True},
     },
+    {
+        "#": {
+            "max-delivery-attempts": 1,
+            "dead-letter-address": "dead",
+            "auto-create-dead-letter-resources": True,
+            "expiry-address": "late",
+            "auto-create-expiry-resources": True,
+            "expiry-queue-prefix": "",
+            "expiry-queue-suffix": ".late",
+            "send-to-dla-on-no-route": True,
+        },
+        "mails": {"dead-letter-queue-prefix": "", "dead-letter-queue-suffix": ""},
+    },
 )
 SETTINGS: tuple[c.ChangeSettings, ...] = tuple(
     c.ChangeSettings(matches, mode) for matches in MATCHES for mode in MODES
