@@ -99,5 +99,6 @@ Modules:
   (ADR 21).
 - `unrouted`: Deciding about messages that no queue takes: some go to the dead letter address
   instead.
+- `updating`: Deciding about changes of queues and addresses that exist.
 - `wildcards`: Wildcard addresses: which of them a name matches (ADR 40).
 """

@@ -31,6 +31,7 @@ from daybook.engine.topology import (
 from daybook.engine.topology import create_address as create_new_address
 from daybook.engine.topology import delete_address as delete_empty_address
 from daybook.engine.topology import delete_queue as delete_unused_queue
+from daybook.engine.updating import conform
 
 
 def create_address(core: Core, command: CreateAddress) -> int | Refusal:
@@ -128,6 +129,8 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
     if wrong is not None:
         return wrong
     found = core.state.queue_by_name.get(wanted.name)
+    if found is not None and command.configured:
+        return conform(core, found, command)
     if found is not None:
         if command.adopts and found.address.name == command.address and adopt(core, found, wanted):
             return core.next_lsn - 1

@@ -54,8 +54,8 @@ class MisfitError(DaybookError):
     """An event does not fit the state that results from the events before it."""
 
 
-BOUND_BY: Final = frozenset(("routing_type", "filter"))
-"""The attributes of a queue that its binding has."""
+BOUND_BY: Final = frozenset(("filter", "enabled"))
+"""The attributes of a queue that its binding has, besides its routing type."""
 
 _PLAIN: Final = details.RoutedDetail()
 """The detail of a Routed whose detail is empty."""
@@ -400,8 +400,10 @@ def queue_updated(
     if "auto_delete" in fields:
         queue.created_at = row[TIME] if definition.auto_delete else 0
         queue.left_at = 0
-    if address is before and BOUND_BY.isdisjoint(fields):
+    if address is before and "routing_type" not in fields:
         queue.definition = definition
+        if not BOUND_BY.isdisjoint(fields):
+            address.bind_again(queue)
         return
     before.unbind(queue)
     queue.address = address
@@ -551,6 +553,7 @@ APPLY: Final[dict[int, Apply]] = {
     events.SKIPPED: nothing,
     events.SCHEDULED: scheduled,
     events.DUE: due,
+    events.ADMINISTERED: nothing,
 }
 assert APPLY.keys() == events.BY_NUMBER.keys()
 

@@ -15,7 +15,9 @@ from daybook.engine import (
     commands,
     connections,
     delivery,
+    details,
     duplicates,
+    events,
     expiry,
     holding,
     limits,
@@ -27,6 +29,7 @@ from daybook.engine import (
     sweeping,
     transactions,
     unreadable,
+    updating,
 )
 from daybook.engine.core import Core, Options
 from daybook.engine.message import PRIORITIES
@@ -38,6 +41,9 @@ from daybook.engine.state import Address, State
 
 EVICT_LEAST: Final = 100
 """The least number of entries that leave memory in each slice of `page_out`."""
+
+REQUEST_CHARACTERS_MAX: Final = 2000
+"""How much of the request of an administrator is recorded."""
 
 _PRIORITIES: Final = frozenset(range(PRIORITIES))
 
@@ -83,6 +89,22 @@ def _deliver_due(core: Core, command: commands.DeliverDue) -> int | Refusal:
     return 0
 
 
+def _administer(core: Core, command: commands.Administer) -> int | Refusal:
+    """Carry out a command, and record who asked for it, if it led to anything."""
+    first = core.next_lsn
+    answer = HANDLERS[type(command.command)](core, command.command)
+    if core.next_lsn == first:
+        return answer
+    request = command.request
+    if len(request) > REQUEST_CHARACTERS_MAX:
+        request = request[:REQUEST_CHARACTERS_MAX] + "..."
+    lsn = core.emit(
+        events.row(events.ADMINISTERED, related=first, time=core.now),
+        events.encode_detail(details.AdministeredDetail(by=command.by, request=request)),
+    )
+    return answer if isinstance(answer, Refusal) else lsn
+
+
 HANDLERS: Final[dict[type, Handler]] = {
     commands.Send: _send,
     commands.Chunk: _chunk,
@@ -113,6 +135,11 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.PauseQueue: administration.pause_queue,
     commands.ResumeQueue: administration.resume_queue,
     commands.PurgeQueue: administration.purge_queue,
+    commands.UpdateQueue: updating.update_queue,
+    commands.UpdateAddress: updating.update_address,
+    commands.PauseAddress: updating.pause_address,
+    commands.ResumeAddress: updating.resume_address,
+    commands.Administer: _administer,
     commands.ChangeSettings: connections.change_settings,
     commands.Start: connections.start,
     commands.Checkpoint: connections.checkpoint,

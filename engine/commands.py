@@ -256,6 +256,42 @@ class CreateQueue(Command):
     configured: bool = False
 
 
+class UpdateQueue(Command):
+    """Change attributes of a queue (`definitions.LIVE_ATTRIBUTES`), by field; the answer is 0 if
+    they have these values already. `configured` says that the configuration asks for it."""
+
+    queue: str
+    changes: dict[str, bool | int | str]
+    configured: bool = False
+
+
+class UpdateAddress(Command):
+    """Give an address exactly these routing types; the answer is 0 if it has them already."""
+
+    address: str
+    routing_types: tuple[str, ...]
+
+
+class PauseAddress(Command):
+    """Stop delivering from all queues of an address."""
+
+    address: str
+
+
+class ResumeAddress(Command):
+    """Resume delivering from the queues of an address."""
+
+    address: str
+
+
+class Administer(Command):
+    """Carry out a command, and record who asked for it and how."""
+
+    by: str
+    request: str
+    command: Command
+
+
 class DeleteQueue(Command):
     """Delete a queue that is empty and has no consumers, or with `force` regardless of both."""
 

@@ -45,7 +45,7 @@ def is_over(queue: Queue, settings: AddressSettings, now: int) -> bool:
     auto-delete-queues was turned off since.
     """
     definition = queue.definition
-    if not definition.auto_delete or queue.consumers or queue.deleting or queue.paused:
+    if not definition.auto_delete or queue.consumers or queue.deleting or queue.is_paused:
         return False
     if definition.auto_created and not settings.auto_delete_queues:
         return False
@@ -68,7 +68,7 @@ def is_address_over(address: Address, settings: AddressSettings, now: int) -> bo
     """
     if not address.definition.auto_delete or not settings.auto_delete_addresses:
         return False
-    if address.anycast or address.multicast:
+    if address.anycast or address.multicast or address.definition.paused:
         return False
     if any(ids is not None and ids.count for ids in (address.ids, address.volatile_ids)):
         return False

@@ -208,6 +208,11 @@ class Queue:
         return len(self.entries) + self.gap_count
 
     @property
+    def is_paused(self) -> bool:
+        """Whether nothing is delivered, because it or its address is paused."""
+        return self.paused or self.address.definition.paused
+
+    @property
     def aside_count(self) -> int:
         """How many messages are set aside: held or scheduled."""
         return self.held_count + self.scheduled_count

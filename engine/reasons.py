@@ -48,6 +48,7 @@ REFUSED: Final = 38
 REDELIVERY_DELAY: Final = 39
 AUTO_DELETE: Final = 60
 NO_ROUTE: Final = 61
+DISABLED: Final = 62
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
@@ -97,5 +98,6 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     REFUSED: ("refused", "the consumer will never take it: it is dead-lettered at once"),
     REDELIVERY_DELAY: ("redelivery-delay", "a delivery failed, and the next one is to come later"),
     NO_ROUTE: ("no-route", "no queue of its address took it: it went to the dead letter address"),
+    DISABLED: ("disabled", "every queue that it could go to is disabled"),
     AUTO_DELETE: ("auto-delete", "nobody uses it any more, and its settings do not keep it"),
 }

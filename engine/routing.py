@@ -242,6 +242,8 @@ def _send_on_demand(core: Core, command: Send) -> int | Refusal:
         )
         if isinstance(queue, Refusal):
             return queue
+        if not queue.definition.enabled:
+            return _drop_unrouted(core, command, queue.address, reasons.DISABLED)
         return _send_or_drop(core, command, queue.address, queue)
     if _default_type(core, command) == ANYCAST:
         created = require_queue(core, command.address, command.address, ANYCAST, command.connection)
@@ -380,12 +382,28 @@ def _send_to_dead_end(core: Core, command: Send, address: Address, flags: int) -
     )  # fmt: skip
 
 
+def _drop_unrouted(core: Core, command: Send, address: Address, reason: int) -> int:
+    """Drop a message that its one queue does not take, or send it to the dead letter address."""
+    flags = _flags(core, command, address, ())
+    lsn = _send_to_dead_end(core, command, address, flags)
+    if not lsn:
+        return _drop(core, command, address, flags, reason)
+    if command.duplicate_id:
+        lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
+    return lsn if flags & PERSISTENT else 0
+
+
 def _no_queue(command: Send, address: Address, others: tuple[Address, ...]) -> int:
-    """Return why no queue takes a message: there is none, or no filter wants it."""
-    is_bound = command.routing_type != MULTICAST and bool(address.anycast)
+    """Return why no queue takes a message: there is none, none is enabled, or no filter wants
+    it."""
+    found = list(address.anycast) if command.routing_type != MULTICAST else []
     if command.routing_type != ANYCAST:
-        is_bound = is_bound or any(each.multicast for each in (address, *others))
-    return reasons.NO_MATCHING_FILTER if is_bound else reasons.NO_BINDING
+        for each in (address, *others):
+            found += each.multicast
+    if not found:
+        return reasons.NO_BINDING
+    is_enabled = any(binding.queue.definition.enabled for binding in found)
+    return reasons.NO_MATCHING_FILTER if is_enabled else reasons.DISABLED
 
 
 def _flags(core: Core, command: Send, address: Address, others: tuple[Address, ...]) -> int:

@@ -116,10 +116,19 @@ class Address:
             self.multicast = unbound(self.multicast, binding)
         self._find_only_queue()
 
+    def bind_again(self, queue: Queue) -> None:
+        """Replace the binding of a queue whose definition changed, except its routing type."""
+        before = queue.binding
+        assert before is not None
+        bindings = self.bindings(before.routing_type)
+        queue.binding = bindings[bindings.index(before)] = Binding(self.name, queue)
+        self._find_only_queue()
+
     def _find_only_queue(self) -> None:
         self.only_queue = None
         if len(self.anycast) == 1 and not self.multicast and not self.anycast[0].filter:
-            self.only_queue = self.anycast[0].queue
+            queue = self.anycast[0].queue
+            self.only_queue = queue if queue.definition.enabled else None
         self.guard(self.guarded)
 
     def guard(self, guarded: bool) -> None:

@@ -197,6 +197,21 @@ def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
     )
 
 
+def _update_queue(world: World, x: int, y: int, z: int) -> c.Command:
+    """Change attributes of a queue; some such changes record an administrator."""
+    changes: dict[str, bool | int | str] = {
+        "filter": FILTERS[z % 5],
+        "routing_type": TYPES[2 + z % 2] or "",
+        "enabled": z % 4 > 0,
+        "exclusive": z % 7 == 6,
+        "auto_delete": z % 3 == 2,
+    }
+    names = sorted(changes)
+    chosen = {names[y % 5]: changes[names[y % 5]], names[x % 5]: changes[names[x % 5]]}
+    command = c.UpdateQueue(QUEUES[x % 6], chosen)
+    return c.Administer("joe", "{}", command) if y % 2 else command
+
+
 def _carry(world: World, x: int, y: int, z: int) -> c.Command:
     """Do what retention would do with the message of some event, if it is one."""
     events_of = [event for event in world.journal if event.row[events.KIND] == events.ROUTED]
@@ -242,6 +257,9 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, _create_queue),
     (1, lambda w, x, y, z: c.DeleteQueue(QUEUES[x % 6], y % 2 == 0)),
     (1, lambda w, x, y, z: (c.PauseQueue, c.ResumeQueue)[y % 2](QUEUES[x % 2])),
+    (1, lambda w, x, y, z: (c.PauseAddress, c.ResumeAddress)[y % 2](ADDRESSES[x % 2])),
+    (2, _update_queue),
+    (1, lambda w, x, y, z: c.UpdateAddress(PLACES[x % 10], (MULTICAST, ANYCAST)[y % 2 :])),
     (1, lambda w, x, y, z: c.ClearDuplicateIds(ADDRESSES[x % 7])),
     (1, lambda w, x, y, z: c.PurgeQueue(QUEUES[x % 6], limit=1 + z)),
     (4, lambda w, x, y, z: c.ReleaseHeld(QUEUES[x % 2 * 2], limit=1 + z)),
