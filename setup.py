@@ -23,6 +23,16 @@ HOT = (
     "journal/**/*.py",
     "paging/**/*.py",
     "protocols/stomp/**/*.py",
+    "server/hub.py",
+    "server/blocked.py",
+    "server/deadlines.py",
+    "server/memory.py",
+    "server/outbox.py",
+    "server/peer.py",
+    "server/refusals.py",
+    "server/slow_consumers.py",
+    "server/turns.py",
+    "server/unindexed.py",
 )
 COLD = {
     # Tests and benchmarks subclass what these define, which compiled classes do not allow; what

@@ -64,6 +64,10 @@ Modules:
 - `patterns`: Patterns over names, and a trie that finds the patterns that match a name (ADR 35).
 - `pending`: The open batch: events that were decided and applied, and are not yet given to the
   journal.
+- `queue_defaults`: The attributes that a queue has by the settings of its address unless its
+  definition has them.
+- `queue_names`: Finding a queue by the name that somebody gives it: QUEUE, or ADDRESS::QUEUE (fully
+  qualified).
 - `queues`: A queue: entries in their order of delivery, in memory and in the store.
 - `quotas`: Deciding whether a client may create more: connections, queues, addresses,
   subscriptions, ids.
@@ -84,12 +88,15 @@ Modules:
 - `settlements`: How deliveries end, and what each end means for the message: the one table for
   both.
 - `settling`: Deciding how a delivery ends: acknowledged, returned, or dead-lettered.
+- `showing`: Showing the messages of a non-destructive queue to its consumers (ADR 44).
 - `sizes`: The sizes of addresses that do not page, and the memory of all queues.
 - `slices`: Work that continues in slices without commands: closing connections, emptying deleted
   queues.
+- `spreading`: Choosing the one anycast queue that gets a message, where an address has several.
 - `state`: The logical state of the broker: the queues and messages that the journal describes.
 - `subscriptions`: Deciding about consumers: attach, detach, durable and temporary subscriptions.
 - `sweeping`: Deleting queues and addresses that nobody uses any more, by a scan in slices (ADR 46).
+- `syntax`: The characters of names and patterns: what divides words, and what stands for words.
 - `timers`: Timers: when to look at which entries, and why (ADR 39).
 - `topology`: Deciding about addresses and queues: creation on demand or by command, rebinding,
   deletion.

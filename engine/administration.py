@@ -12,6 +12,7 @@ from daybook.engine.commands import (
 )
 from daybook.engine.core import Core
 from daybook.engine.definitions import ROUTING_TYPES
+from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.state import Address
@@ -37,7 +38,7 @@ from daybook.engine.updating import conform
 def create_address(core: Core, command: CreateAddress) -> int | Refusal:
     """Create an address, or add routing types to it."""
     wrong = _check_types(command.routing_types) or check_address_name(
-        command.address, command.routing_types
+        command.address, command.routing_types, core.state.settings.syntax
     )
     if wrong is not None:
         return wrong
@@ -120,10 +121,11 @@ def _check_named(core: Core, address: Address) -> Refusal | None:
 def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
     """Create a queue and, if it does not exist, its address."""
     wanted = command.definition
+    syntax = core.state.settings.syntax
     wrong = (
-        check_name("queue", wanted.name)
+        check_name("queue", wanted.name, syntax)
         or _check_types((wanted.routing_type,))
-        or check_address_name(command.address, (wanted.routing_type,))
+        or check_address_name(command.address, (wanted.routing_type,), syntax)
         or check_reserved(core, wanted.name, command.address)
     )
     if wrong is not None:
@@ -151,13 +153,6 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
     return core.next_lsn - 1
 
 
-def _find_queue(core: Core, name: str) -> Queue | Refusal:
-    queue = core.state.queue_by_name.get(name)
-    if queue is None:
-        return Refusal(Code.NOT_FOUND, f"there is no queue '{name}'")
-    return queue
-
-
 def _check_unused(queue: Queue, force: bool) -> Refusal | None:
     if queue.consumers:
         return Refusal(
@@ -175,7 +170,7 @@ def _check_unused(queue: Queue, force: bool) -> Refusal | None:
 
 def delete_queue(core: Core, command: DeleteQueue) -> int | Refusal:
     """Delete a queue without consumers, with its messages only if forced."""
-    queue = _find_queue(core, command.queue)
+    queue = find_queue(core.state, command.queue)
     if isinstance(queue, Refusal):
         return queue
     refusal = _check_unused(queue, command.force)
@@ -196,7 +191,7 @@ def resume_queue(core: Core, command: ResumeQueue) -> int | Refusal:
 
 
 def _set_paused(core: Core, name: str, *, paused: bool) -> int | Refusal:
-    queue = _find_queue(core, name)
+    queue = find_queue(core.state, name)
     if isinstance(queue, Refusal):
         return queue
     if queue.paused == paused:
@@ -215,7 +210,7 @@ def _set_paused(core: Core, name: str, *, paused: bool) -> int | Refusal:
 
 def purge_queue(core: Core, command: PurgeQueue) -> int | Refusal:
     """Remove ready and held messages of a queue, a part at a time; 0 says that nothing was left."""
-    queue = _find_queue(core, command.queue)
+    queue = find_queue(core.state, command.queue)
     if isinstance(queue, Refusal):
         return queue
     through = command.through or core.next_lsn

@@ -47,6 +47,7 @@ from daybook.engine.message import (
 from daybook.engine.queues import Queue
 from daybook.engine.settings import Settings
 from daybook.engine.state import Address, Connection, Consumer, State, count_down
+from daybook.engine.syntax import syntax_of
 from daybook.errors import DaybookError
 
 
@@ -400,6 +401,9 @@ def queue_updated(
     if "auto_delete" in fields:
         queue.created_at = row[TIME] if definition.auto_delete else 0
         queue.left_at = 0
+    if "non_destructive" in fields:
+        for consumer in queue.consumers:
+            consumer.look_from_the_front()
     if address is before and "routing_type" not in fields:
         queue.definition = definition
         if not BOUND_BY.isdisjoint(fields):
@@ -442,7 +446,7 @@ def settings_changed(
 ) -> None:
     """New address settings are in force."""
     decoded = cast(details.SettingsDetail, events.decode_detail(events.SETTINGS_CHANGED, detail))
-    state.settings = Settings.from_dict(decoded.settings)
+    state.settings = Settings.from_dict(decoded.settings, syntax_of(decoded.syntax))
     state.journal_non_persistent = decoded.journal_non_persistent
     for address in state.addresses.values():
         if address.ids is not None:
@@ -553,6 +557,8 @@ APPLY: Final[dict[int, Apply]] = {
     events.SKIPPED: nothing,
     events.SCHEDULED: scheduled,
     events.DUE: due,
+    events.SHOWN: nothing,
+    events.SEEN: nothing,
     events.ADMINISTERED: nothing,
 }
 assert APPLY.keys() == events.BY_NUMBER.keys()

@@ -3,6 +3,7 @@
 Strict priority between levels, first in first out within a level, round robin between the consumers
 that can take. `Queue.next_consumer` is the consumer whose turn it is; it moves when one was served.
 There are two loops: the second follows all rules, the first is for queues that need none of them.
+Non-destructive queues choose no consumer: all get everything (`engine.showing`).
 `tests/property/test_choosing.py` checks that both choose alike.
 
 - **In turn**: the next consumer that can take gets the head of the queue.
@@ -28,6 +29,7 @@ from daybook.engine.handing import can_take, deliver
 from daybook.engine.message import PRIORITIES, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.scanning import SCAN_ENTRIES, behind
+from daybook.engine.showing import show_to_all
 from daybook.engine.state import NOTHING_PASSED, Consumer
 
 DELIVERY_UNITS: Final = 2
@@ -43,7 +45,10 @@ def dispatch_queue(core: Core, queue: Queue) -> None:
 
     If the budget is spent before that, the queue is then in `core.later`.
     """
-    if queue.selective_count or queue.definition.exclusive:
+    definition = queue.definition
+    if definition.non_destructive:
+        show_to_all(core, queue)
+    elif queue.selective_count or definition.exclusive:
         choose_by_rules(core, queue)
     else:
         choose_in_turn(core, queue)

@@ -338,10 +338,14 @@ class ReleaseHeld(Command):
 
 
 class ChangeSettings(Command, gc=True):
-    """Put these address settings in force: match to key to value, checked by `engine.settings`."""
+    """Put these address settings in force: match to key to value, checked by `engine.settings`.
+
+    `syntax` is that of the matches, and of the names of new addresses (`engine.syntax`).
+    """
 
     settings: dict[str, dict[str, str | int | bool | float]]
     journal_non_persistent: str = "decisions"
+    syntax: str = ""
 
 
 class Start(Command):

@@ -22,6 +22,7 @@ from daybook.engine.residency import set_window
 from daybook.engine.settings import problems
 from daybook.engine.state import Connection
 from daybook.engine.subscriptions import detach_consumer, retire
+from daybook.engine.syntax import syntax_of
 from daybook.engine.topology import delete_useless
 from daybook.engine.transactions import end
 
@@ -174,7 +175,7 @@ def stop(core: Core, command: Stop) -> int:
 
 def change_settings(core: Core, command: ChangeSettings) -> int | Refusal:
     """Put new address settings in force, if they differ from the present ones."""
-    wrong = problems(command.settings)
+    wrong = problems(command.settings, syntax_of(command.syntax))
     if wrong:
         return Refusal(Code.INVALID, "; ".join(wrong))
     if command.journal_non_persistent not in ("decisions", "full"):
@@ -186,12 +187,14 @@ def change_settings(core: Core, command: ChangeSettings) -> int | Refusal:
     state = core.state
     if (
         command.settings == state.settings.to_dict()
+        and command.syntax == state.settings.syntax.text
         and command.journal_non_persistent == state.journal_non_persistent
     ):
         return 0
     detail = details.SettingsDetail(
-        settings=command.settings, journal_non_persistent=command.journal_non_persistent
-    )
+        settings=command.settings, journal_non_persistent=command.journal_non_persistent,
+        syntax=command.syntax,
+    )  # fmt: skip
     lsn = core.emit(
         events.row(events.SETTINGS_CHANGED, reason=reasons.CONFIGURATION, time=core.now),
         events.encode_detail(detail),

@@ -12,12 +12,10 @@ from typing import Final, NamedTuple
 from daybook.engine import names, reasons
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
-from daybook.engine.refusals import Refusal
 from daybook.engine.settings import AddressSettings
 from daybook.engine.state import Address
 from daybook.engine.topology import (
     check_address_name,
-    check_name,
     check_queue,
     create_address,
     create_queue,
@@ -108,11 +106,15 @@ def _home_of(core: Core, target: str, origin: str, name: str) -> Address | str:
             return found.address
         return f"queue '{name}' is on address '{found.address.name}', not on '{target}'"
     address = find_address(core, target)
-    wrong: Refusal | None = check_name("queue", name)
-    if wrong is None and address is None:
-        wrong = check_address_name(target, (MULTICAST,))
+    syntax = core.state.settings.syntax
+    # Not a new name in the sense of `check_name`: the address has it already.
+    wrong = names.wrong_to_spell(name, syntax)
     if wrong is not None:
-        return wrong.text
+        return f"'{name}' is no name for a queue: {wrong}"
+    if address is None:
+        refusal = check_address_name(target, (MULTICAST,), syntax)
+        if refusal is not None:
+            return refusal.text
     if address is None:
         address = create_address(core, target, (MULTICAST,), 0, reasons.ON_DEMAND)
     elif MULTICAST not in address.definition.routing_types:

@@ -48,12 +48,16 @@ _D = TypeVar("_D", bound=Detail)
 
 class AddressDefinition(Detail, frozen=True):
     """An address: virtual host, name and routing types; whether it was created on demand, and is
-    deleted when it has no queues. While it is paused nothing is delivered from its queues."""
+    deleted when it has no queues. While it is paused nothing is delivered from its queues.
+
+    `syntax` is the syntax of its name (`engine.syntax`), by which a wildcard address matches.
+    """
 
     host: str = "default"
     name: str = ""
     routing_types: tuple[str, ...] = ()
     auto_created: bool = False
+    syntax: str = ""
     auto_delete: bool = False
     paused: bool = False
 
@@ -93,6 +97,10 @@ class QueueDefinition(Detail, frozen=True):
         Requestable(
             "Whether one consumer at a time gets all messages, as long as it stays.", is_live=True
         ),
+    ] = False
+    non_destructive: Annotated[
+        bool,
+        Requestable("Whether every consumer reads all messages, and none of them removes any."),
     ] = False
     auto_delete: Annotated[
         bool,

@@ -69,7 +69,10 @@ def digest_of_rows(topology: Iterable[Rows], state: State, sums: Rows) -> str:
     hasher = sha256(_array_of(PARTS))
     for part in topology:
         _hash_rows(hasher, part)
-    hasher.update(_encode([state.settings.to_dict(), state.journal_non_persistent]))
+    syntax = state.settings.syntax.text
+    # Only where it is set: digests from before it existed stay the same.
+    others = [syntax] * bool(syntax)
+    hasher.update(_encode([state.settings.to_dict(), state.journal_non_persistent, *others]))
     hasher.update(_encode([state.next_address, state.next_queue]))
     _hash_rows(hasher, sums)
     return hasher.hexdigest()[:32]

@@ -156,6 +156,8 @@ RELEASED: Final = 39
 SKIPPED: Final = 40
 SCHEDULED: Final = 41
 DUE: Final = 42
+SHOWN: Final = 50
+SEEN: Final = 51
 ADMINISTERED: Final = 60
 
 
@@ -328,6 +330,13 @@ EVENT_TYPES: Final = (
               "The message was scheduled, and its time has come: it is ready again, in its place in"
               " the queue.",
               life=life.IS_DUE),
+    EventType(SHOWN, "Shown", ("address", "queue", "priority", "flags", "message", "consumer",
+              "connection"), None,
+              "The message of a non-destructive queue is handed to the consumer, and stays ready in"
+              " the queue, for the other consumers as well."),
+    EventType(SEEN, "Seen", ("reason", "address", "queue", "priority", "flags", "message",
+              "consumer", "connection"), None,
+              "The consumer settled a message that it was shown; nothing happens to the message."),
     EventType(ADMINISTERED, "Administered", ("related",), AdministeredDetail,
               "An administrator asked for the events from the one in `related` up to this one. A"
               " request that takes long has several such parts.",

@@ -15,8 +15,9 @@ from daybook.engine.core import Core
 from daybook.engine.departing import dead_letter, expire, is_used_up
 from daybook.engine.expiry import is_expired
 from daybook.engine.message import HELD_LEVEL, Entry
+from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import ContentError, Queue
-from daybook.engine.refusals import Code, Refusal
+from daybook.engine.refusals import Refusal
 from daybook.engine.scanning import behind
 from daybook.engine.state import NOTHING_PASSED
 from daybook.engine.unreadable import try_later
@@ -75,9 +76,9 @@ def _try_again(core: Core, queue: Queue, entry: Entry) -> None:
 
 def release(core: Core, command: ReleaseHeld) -> int | Refusal:
     """Make held messages ready again, a part at a time; 0 says that none was left."""
-    queue = core.state.queue_by_name.get(command.queue)
-    if queue is None:
-        return Refusal(Code.NOT_FOUND, f"there is no queue '{command.queue}'")
+    queue = find_queue(core.state, command.queue)
+    if isinstance(queue, Refusal):
+        return queue
     through = command.through or core.next_lsn
     old = (entry for entry in queue.held() if entry.position <= through)
     chosen = list(islice(old, command.limit))

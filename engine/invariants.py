@@ -20,7 +20,7 @@ from daybook.engine.message import (
     Entry,
 )
 from daybook.engine.queues import PAST_ALL, Queue, is_selective
-from daybook.engine.state import HOST, Consumer, State, key_of
+from daybook.engine.state import HOST, SHOWN_BYTES, Consumer, State, key_of
 
 
 def check(state: State) -> list[str]:
@@ -295,6 +295,10 @@ def _weights(state: State) -> Iterator[str]:
             for consumer in connection.consumers.values()
             for entry in consumer.unacked.values()
         )
+        shown = sum(len(consumer.shown) for consumer in connection.consumers.values())
+        if connection.shown_bytes != shown * SHOWN_BYTES:
+            yield f"connection {connection.id} does not count the {shown} messages it was shown"
+        weight += connection.shown_bytes
         if connection.unacked_bytes != weight:
             wrong = f"{connection.unacked_bytes} bytes in flight, not {weight}"
             yield f"connection {connection.id} counts {wrong}"

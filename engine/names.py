@@ -7,7 +7,7 @@ are checked. This module must never know which names exist.
 
 from typing import Final
 
-from daybook.engine import patterns
+from daybook.engine.syntax import DEFAULT, Syntax
 
 NAME_BYTES_MAX: Final = 4096
 """Length of a name in UTF-8. With its prefix it has to fit into a header line of a protocol."""
@@ -15,8 +15,12 @@ NAME_BYTES_MAX: Final = 4096
 DIVIDER: Final = "::"
 """Separates address and queue where both are named."""
 
-RESERVED: Final = "*#{},"
-"""Wildcards (`*` and `#` as in Artemis, `{}` of other brokers), and separators of several names."""
+RESERVED: Final = "{},"
+"""Wildcards of other brokers, and separators of several names. Those of the syntax of names come
+before them."""
+
+FOREIGN: Final = "&?> "
+"""What some protocol or client cannot spell in a name (naming requirements of Artemis)."""
 
 TEMPORARY: Final = "temp."
 """The prefix of the names of temporary destinations."""
@@ -30,25 +34,43 @@ def length(name: str) -> int:
     return len(name.encode("utf-8", "surrogatepass"))
 
 
-def wrong_with_wildcards(name: str) -> str | None:
+def wrong_with_wildcards(name: str, syntax: Syntax = DEFAULT) -> str | None:
     """Return what is wrong with the name of an address that may be a wildcard address, as
     `wrong_with` does."""
-    if not patterns.has_wildcard(name):
-        return wrong_with(name)
-    wrong = patterns.wrong_with(name)
-    words = name.count(patterns.DELIMITER) + 1
+    if not syntax.is_pattern(name):
+        return wrong_with(name, syntax)
+    wrong = syntax.wrong_with(name)
+    words = name.count(syntax.delimiter) + 1
     if wrong is None and words > WILDCARD_WORDS_MAX:
         wrong = f"has {words} words, and with wildcards {WILDCARD_WORDS_MAX} are the most"
     # Whatever else is wrong with it has nothing to do with its wildcards.
-    plain = name.replace(patterns.ONE_WORD, "-").replace(patterns.ANY_WORDS, "-")
-    return f"it {wrong}" if wrong else wrong_with(plain)
+    plain = name.replace(syntax.one_word, "-").replace(syntax.any_words, "-")
+    return f"it {wrong}" if wrong else wrong_with(plain, syntax)
 
 
-def wrong_with(name: str) -> str | None:
-    """Return what is wrong with a name and what would be right, as half a sentence; None if nothing
-    is.
+def wrong_with(name: str, syntax: Syntax = DEFAULT) -> str | None:
+    """Return what is wrong with a new name and what would be right, as half a sentence; None if
+    nothing is.
 
     It follows the name or its key, as in "'a*' is no name for a queue: ...".
+    """
+    wrong = wrong_to_spell(name, syntax)
+    if wrong is not None:
+        return wrong
+    for character in FOREIGN:
+        if character in name and character != syntax.delimiter:
+            said = "a space" if character == " " else f"'{character}'"
+            return (
+                f"it has {said}; not every protocol can spell names with & ? > or a space, so new"
+                " names are without"
+            )
+    return None
+
+
+def wrong_to_spell(name: str, syntax: Syntax = DEFAULT) -> str | None:
+    """Return what is wrong with a name that need not be new, as `wrong_with` does.
+
+    Names of earlier releases may have characters that new ones may not.
     """
     if not name:
         return "it is empty"
@@ -60,10 +82,12 @@ def wrong_with(name: str) -> str | None:
         return "it holds control characters"
     if name != name.strip():
         return "it begins or ends with a space"
-    for character in RESERVED:
+    wildcards = syntax.one_word + syntax.any_words if syntax.routed else ""
+    reserved = (wildcards + RESERVED).replace(syntax.delimiter, "")
+    for character in reserved:
         if character in name:
             return (
-                f"'{character}' is reserved for wildcards and lists (as are {' '.join(RESERVED)})"
+                f"'{character}' is reserved for wildcards and lists (as are {' '.join(reserved)})"
             )
     if name.startswith(TEMPORARY):
         return f"names that begin with '{TEMPORARY}' belong to temporary destinations"

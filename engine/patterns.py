@@ -1,41 +1,24 @@
 """Patterns over names, and a trie that finds the patterns that match a name (ADR 35).
 
-Names are words divided by `.`. In a pattern `*` stands for exactly one word, and `#` as the last
-word for any number of them, also none. Invariants: a trie has nodes for the patterns in it and no
-others; the work for a name depends on its words and on the patterns that begin like it, never on
-how many patterns or names there are. Must never know what the patterns belong to.
+Names are words divided by the delimiter of a syntax (`engine.syntax`), by default `.`. In a pattern
+`*` stands for exactly one word, and `#` as the last word for any number of them, also none; a
+syntax may have other characters for them. Invariants: a trie has nodes for the patterns in it and
+no others; the work for a name depends on its words and on the patterns that begin like it, never
+on how many patterns or names there are. Must never know what the patterns belong to.
 """
 
 from typing import Final, Generic, TypeVar
 
-DELIMITER: Final = "."
-ONE_WORD: Final = "*"
-ANY_WORDS: Final = "#"
+from daybook.engine.syntax import DEFAULT, Syntax
 
 _V = TypeVar("_V")
-
-
-def has_wildcard(name: str) -> bool:
-    """Whether a name contains a wildcard, if only a misplaced one."""
-    return ONE_WORD in name or ANY_WORDS in name
-
-
-def wrong_with(pattern: str) -> str | None:
-    """Return what is wrong with a pattern, in words that follow it; None if nothing is."""
-    words = pattern.split(DELIMITER)
-    for position, word in enumerate(words):
-        if word == ANY_WORDS and position < len(words) - 1:
-            return "has '#' in the middle; '#' may only be its last word"
-        if word not in (ONE_WORD, ANY_WORDS) and has_wildcard(word):
-            return f"has {word!r}; a wildcard must be a word of its own"
-    return None
 
 
 class _Node(Generic[_V]):
     """A node of the trie: its successors by the next word, and the values that end here.
 
-    `any_word` is the successor by `*`. `here` are values of patterns whose last word led here,
-    `below` those with a `#` after it.
+    `any_word` is the successor by a wildcard for one word. `here` are values of patterns whose last
+    word led here, `below` those with any words after it.
     """
 
     __slots__ = ("any_word", "below", "here", "next")
@@ -46,22 +29,22 @@ class _Node(Generic[_V]):
         self.here: list[_V] = []
         self.below: list[_V] = []
 
-    def follow(self, word: str) -> "_Node[_V] | None":
-        """Return the successor by a word of a pattern."""
-        return self.any_word if word == ONE_WORD else self.next.get(word)
+    def follow(self, word: str | None) -> "_Node[_V] | None":
+        """Return the successor by a word of a pattern; None is the wildcard for one word."""
+        return self.any_word if word is None else self.next.get(word)
 
-    def extend(self, word: str) -> "_Node[_V]":
+    def extend(self, word: str | None) -> "_Node[_V]":
         """Make the successor by a word of a pattern."""
         node: _Node[_V] = _Node()
-        if word == ONE_WORD:
+        if word is None:
             self.any_word = node
         else:
             self.next[word] = node
         return node
 
-    def cut(self, word: str) -> None:
+    def cut(self, word: str | None) -> None:
         """Remove the successor by a word of a pattern."""
-        if word == ONE_WORD:
+        if word is None:
             self.any_word = None
         else:
             del self.next[word]
@@ -71,21 +54,26 @@ class _Node(Generic[_V]):
         return not (self.next or self.any_word or self.here or self.below)
 
 
-def _path(pattern: str) -> tuple[list[str], bool]:
-    """Return the words that lead to the node of a pattern, and whether a `#` comes after them."""
-    words = pattern.split(DELIMITER)
-    has_below = words[-1] == ANY_WORDS
+def _path(pattern: str, syntax: Syntax) -> tuple[list[str | None], bool]:
+    """Return the words that lead to the node of a pattern, and whether any words come after them.
+
+    None is the wildcard for one word.
+    """
+    words = pattern.split(syntax.delimiter)
+    has_below = words[-1] == syntax.any_words
     if has_below:
         words.pop()
-    return words, has_below
+    return [None if word == syntax.one_word else word for word in words], has_below
 
 
 class PatternTrie(Generic[_V]):
     """Values by pattern. `matching` gives the values of all patterns that match a name."""
 
-    __slots__ = ("_root", "nodes", "visited")
+    __slots__ = ("_delimiter", "_root", "_syntax", "nodes", "visited")
 
-    def __init__(self) -> None:
+    def __init__(self, syntax: Syntax = DEFAULT) -> None:
+        self._syntax: Final = syntax
+        self._delimiter: Final = syntax.delimiter
         self._root: _Node[_V] = _Node()
         # How many nodes there are below the root, and how many of them the last `matching` visited.
         self.nodes = 0
@@ -93,7 +81,7 @@ class PatternTrie(Generic[_V]):
 
     def add(self, pattern: str, value: _V) -> None:
         """Add the value of a pattern. A word that breaks the rules is matched literally."""
-        words, has_below = _path(pattern)
+        words, has_below = _path(pattern, self._syntax)
         node = self._root
         for word in words:
             following = node.follow(word)
@@ -105,7 +93,7 @@ class PatternTrie(Generic[_V]):
 
     def remove(self, pattern: str, value: _V) -> None:
         """Remove a value that was added for a pattern. Raises ValueError if it was not."""
-        words, has_below = _path(pattern)
+        words, has_below = _path(pattern, self._syntax)
         passed = [self._root]
         for word in words:
             following = passed[-1].follow(word)
@@ -126,7 +114,7 @@ class PatternTrie(Generic[_V]):
         found: list[_V] = []
         places = [self._root]
         visited = 0
-        for word in name.split(DELIMITER):
+        for word in name.split(self._delimiter):
             following: list[_Node[_V]] = []
             for node in places:
                 if node.below:

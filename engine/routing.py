@@ -1,6 +1,6 @@
 """Deciding where a message goes: the queues of an address that get it.
 
-Anycast: one queue, round robin over those that accept it. Multicast: every queue that accepts it,
+Anycast: one queue (`engine.spreading`). Multicast: every queue that accepts it,
 by reference, with one body and one event. Both on one address: one anycast queue and all multicast
 queues, unless the sender said which (fact sheet of Artemis, section 1.1). Multicast queues are
 those of the address and those of the wildcard addresses that it matches (ADR 40).
@@ -19,9 +19,9 @@ from daybook.engine.events import PERSISTENT
 from daybook.engine.expiry_rules import expires_of
 from daybook.engine.id_cache import key_of
 from daybook.engine.message import Message
-from daybook.engine.patterns import has_wildcard
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.spreading import next_anycast
 from daybook.engine.state import Address
 from daybook.engine.topology import (
     check_address,
@@ -157,7 +157,7 @@ def check_send(core: Core, command: Send) -> Refusal | None:
             Code.INVALID,
             f"expires is {command.expires}; it must be milliseconds since 1970, 0 for never",
         )
-    if has_wildcard(command.address):
+    if core.state.settings.syntax.is_pattern(command.address):
         return Refusal(
             Code.INVALID,
             f"'{command.address}' has wildcards; a message is sent to one address, and wildcards "
@@ -433,7 +433,7 @@ def select(
     addresses."""
     chosen: list[Queue] = []
     if routing_type != MULTICAST and address not in full:
-        queue = _next_anycast(core, address, message)
+        queue = next_anycast(core, address, message)
         if queue is not None:
             chosen.append(queue)
     if routing_type != ANYCAST:
@@ -441,17 +441,6 @@ def select(
             if each not in full:
                 chosen.extend(b.queue for b in each.multicast if core.accepts(b, message))
     return chosen
-
-
-def _next_anycast(core: Core, address: Address, message: Message) -> Queue | None:
-    count = len(address.anycast)
-    for step in range(count):
-        position = (address.next_anycast + step) % count
-        binding = address.anycast[position]
-        if core.accepts(binding, message):
-            address.next_anycast = (position + 1) % count
-            return binding.queue
-    return None
 
 
 def route(

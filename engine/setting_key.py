@@ -8,8 +8,6 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from daybook.engine import names
-
 Value: TypeAlias = str | int | bool | float
 
 NO_LIMIT: Final = -1
@@ -22,7 +20,7 @@ class Key(msgspec.Struct, frozen=True):
     """A row of the table: name, type, default, meaning, and a check that returns what is wrong.
 
     `is_size` means a number of bytes and `is_time` one of milliseconds; in a file each may be a
-    text with a unit.
+    text with a unit. `is_address` means the name of an address, or an empty text.
     """
 
     name: str
@@ -32,6 +30,7 @@ class Key(msgspec.Struct, frozen=True):
     check: Callable[[Value], str | None] | None = None
     is_size: bool = False
     is_time: bool = False
+    is_address: bool = False
 
 
 def check_delay(value: Value) -> str | None:
@@ -46,8 +45,3 @@ def check_limit(value: Value) -> str | None:
     if not isinstance(value, int) or not NO_LIMIT <= value <= LIMIT_MAX:
         return "it must be 0 or more, or -1 for no limit"
     return None
-
-
-def check_address(value: Value) -> str | None:
-    """Return what is wrong with the configured name of an address; None if it is right or empty."""
-    return names.wrong_with(str(value)) if value else None

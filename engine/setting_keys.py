@@ -12,7 +12,6 @@ from daybook.engine.setting_key import (
     NO_LIMIT,
     Key,
     Value,
-    check_address,
     check_delay,
     check_limit,
 )
@@ -169,7 +168,7 @@ KEYS: Final = (
         "Address for messages whose last allowed delivery failed; empty: dead-letter-policy says"
         " what becomes of them. Messages in that address itself are never dead-lettered: after a"
         " failed delivery they return.",
-        check_address,
+        is_address=True,
     ),
     Key(
         "dead-letter-policy",
@@ -187,7 +186,7 @@ KEYS: Final = (
         "",
         "Address for messages whose time has passed; empty: they are dropped, whatever a less"
         " specific match says.",
-        check_address,
+        is_address=True,
     ),
     Key(
         "no-expiry",
@@ -247,6 +246,12 @@ KEYS: Final = (
         bool,
         False,
         "Whether queues that are created by being used or subscribed to are exclusive.",
+    ),
+    Key(
+        "default-non-destructive",
+        bool,
+        False,
+        "Whether queues are `non-destructive` that are created without saying so.",
     ),
     Key(
         "max-size-bytes",

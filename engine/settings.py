@@ -12,10 +12,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from daybook.engine import patterns
-from daybook.engine.patterns import ANY_WORDS, DELIMITER, ONE_WORD, PatternTrie
+from daybook.engine import names
+from daybook.engine.patterns import PatternTrie
 from daybook.engine.setting_key import LIMIT_MAX, NO_LIMIT, Value
 from daybook.engine.setting_keys import BY_NAME, KEYS, PAGE, TYPE_NAMES, Matches, fits
+from daybook.engine.syntax import DEFAULT, Syntax
 
 CACHED_ADDRESSES_MAX: Final = 10_000
 DEAD_ENDS: Final = (("dead_letter", "dead_letter_address"), ("expiry", "expiry_address"))
@@ -59,6 +60,7 @@ class AddressSettings(msgspec.Struct, frozen=True):
     send_to_dla_on_no_route: bool
     default_max_consumers: int
     default_exclusive_queue: bool
+    default_non_destructive: bool
     max_size_bytes: int
     max_size_messages: int
     address_full_policy: str
@@ -102,17 +104,17 @@ class AddressSettings(msgspec.Struct, frozen=True):
 assert AddressSettings.__struct_fields__ == tuple(key.name.replace("-", "_") for key in KEYS)
 
 
-def check_match(match: str) -> str | None:
+def check_match(match: str, syntax: Syntax = DEFAULT) -> str | None:
     """Return what is wrong with a match and what would be right; None if nothing is."""
     if not match:
-        return "the match is empty; '#' matches every address"
+        return f"the match is empty; '{syntax.any_words}' matches every address"
     if match != match.strip() or not match.isprintable():
         return f"the match {match!r} must not begin or end with a space nor hold control characters"
-    wrong = patterns.wrong_with(match)
+    wrong = syntax.wrong_with(match) if syntax.literal(match) is None else None
     return f"the match {match!r} {wrong}" if wrong else None
 
 
-def check_value(key: str, value: object) -> str | None:
+def check_value(key: str, value: object, syntax: Syntax = DEFAULT) -> str | None:
     """Return what is wrong with a key or its value and what would be right; None if nothing is."""
     row = BY_NAME.get(key)
     if row is None:
@@ -125,6 +127,8 @@ def check_value(key: str, value: object) -> str | None:
         return f"{key} is {value!r}; it must be {TYPE_NAMES[row.type]}"
     assert isinstance(value, str | int | bool | float)
     wrong = row.check(value) if row.check is not None else None
+    if row.is_address and value:
+        wrong = names.wrong_with(str(value), syntax)
     return f"{key} is {value!r}; {wrong}" if wrong else None
 
 
@@ -133,23 +137,26 @@ def check(match: str, key: str, value: object) -> str | None:
     return check_match(match) or check_value(key, value)
 
 
-def problems(matches: Mapping[str, Mapping[str, object]]) -> list[str]:
+def problems(matches: Mapping[str, Mapping[str, object]], syntax: Syntax = DEFAULT) -> list[str]:
     """List everything that is wrong with settings; to be called before they are put in force."""
     found = []
     for match, values in matches.items():
-        wrong = check_match(match)
+        wrong = check_match(match, syntax)
         if wrong:
             found.append(wrong)
         for key, value in values.items():
-            wrong = check_value(key, value)
+            wrong = check_value(key, value, syntax)
             if wrong:
                 found.append(f"match {match!r}: {wrong}")
-    return found or [f"match {match!r}: {wrong}" for match, wrong in without_policy(matches)]
+    without = [] if found else without_policy(matches, syntax)
+    return found or [f"match {match!r}: {wrong}" for match, wrong in without]
 
 
-def without_policy(matches: Mapping[str, Mapping[str, object]]) -> list[tuple[str, str]]:
+def without_policy(
+    matches: Mapping[str, Mapping[str, object]], syntax: Syntax = DEFAULT
+) -> list[tuple[str, str]]:
     """List (match, what is wrong) of limits that would be ignored; all values must be right."""
-    merged = Settings(matches)  # type: ignore[arg-type]
+    merged = Settings(matches, syntax)  # type: ignore[arg-type]
     return [
         (match, f"{key} is set without a page-full-policy; it must be DROP or FAIL")
         for match, values in matches.items()
@@ -159,9 +166,9 @@ def without_policy(matches: Mapping[str, Mapping[str, object]]) -> list[tuple[st
     ]
 
 
-def warnings(matches: Mapping[str, Mapping[str, Value]]) -> list[str]:
+def warnings(matches: Mapping[str, Mapping[str, Value]], syntax: Syntax = DEFAULT) -> list[str]:
     """List settings that are valid but probably not what was meant, one sentence each."""
-    merged = Settings(matches)
+    merged = Settings(matches, syntax)
     found = []
     for match, values in matches.items():
         resolved = merged.resolve(match)
@@ -188,17 +195,17 @@ def warnings(matches: Mapping[str, Mapping[str, Value]]) -> list[str]:
     return found
 
 
-def _specificity(match: str) -> tuple[bool, int, list[bool], str]:
+def _specificity(match: str, syntax: Syntax) -> tuple[bool, int, list[bool], str]:
     """Sort key among matches that cover one address, the most specific first.
 
     Without `#` before with `#`. Both with `#`: the longer string. Then word by word, a word before
     a `*`. Artemis leaves the order open where two matches with `#` are of equal length; the words
     decide here, and finally the alphabet, so that it never depends on the order of a file.
     """
-    words = match.split(DELIMITER)
-    any_words = words[-1] == ANY_WORDS
+    words = match.split(syntax.delimiter)
+    any_words = words[-1] == syntax.any_words
     length = len(match) if any_words else 0
-    return any_words, -length, [word == ONE_WORD for word in words], match
+    return any_words, -length, [word == syntax.one_word for word in words], match
 
 
 class _DeadEnd(NamedTuple):
@@ -213,16 +220,25 @@ class _DeadEnd(NamedTuple):
 class Settings:
     """All address settings in force. Immutable: new settings are a new object."""
 
-    def __init__(self, matches: Mapping[str, Mapping[str, Value]]) -> None:
+    def __init__(
+        self, matches: Mapping[str, Mapping[str, Value]], syntax: Syntax = DEFAULT
+    ) -> None:
         """Accept settings that were checked before (`problems`); keys unknown here are kept,
         unused.
 
         They are not checked again, because a journal must fold even after a rule became stricter.
         """
         self._matches: Matches = {match: dict(values) for match, values in matches.items()}
-        self._by_pattern: Final[PatternTrie[str]] = PatternTrie()
+        # The syntax of the matches, and of the names of new addresses.
+        self.syntax: Final = syntax
+        self._by_pattern: Final[PatternTrie[str]] = PatternTrie(syntax)
+        self._literal: Final[dict[str, str]] = {}
         for match in self._matches:
-            self._by_pattern.add(match, match)
+            name = syntax.literal(match)
+            if name is None:
+                self._by_pattern.add(match, match)
+            else:
+                self._literal[name] = match
         self._resolved: dict[str, AddressSettings] = {}
         # Addresses that the same matches cover share one object with their settings.
         self._of_layers: dict[tuple[str, ...], AddressSettings] = {}
@@ -250,9 +266,11 @@ class Settings:
         }
 
     @staticmethod
-    def from_dict(matches: Mapping[str, Mapping[str, Value]]) -> "Settings":
+    def from_dict(
+        matches: Mapping[str, Mapping[str, Value]], syntax: Syntax = DEFAULT
+    ) -> "Settings":
         """Build settings from the form used in commands and events."""
-        return Settings(matches)
+        return Settings(matches, syntax)
 
     def to_dict(self) -> Matches:
         """Return the form used in commands and events; the caller may keep it."""
@@ -313,8 +331,11 @@ class Settings:
 
     def _layers(self, address: str) -> list[str]:
         """Return the matches that cover the address, the most specific first."""
-        covering = sorted(self._by_pattern.matching(address), key=_specificity)
-        if address in self._matches:
+        found = self._by_pattern.matching(address)
+        covering = sorted(found, key=lambda match: _specificity(match, self.syntax))
+        if address in self._literal:
+            covering.insert(0, self._literal[address])
+        if address in self._matches and self.syntax.literal(address) is None:
             # An exact match comes first even if the name itself looks like a wildcard.
             covering.remove(address)
             covering.insert(0, address)

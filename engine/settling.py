@@ -32,6 +32,7 @@ from daybook.engine.settlements import (
     WHEN_USED_UP,
     End,
 )
+from daybook.engine.showing import SHOWN_LEVEL, end_showing
 from daybook.engine.state import Connection, Consumer
 from daybook.engine.unreadable import try_later
 
@@ -52,6 +53,7 @@ def settle(core: Core, command: Settle) -> int | Refusal:
         consumer is None
         or command.cumulative
         or consumer.held
+        or consumer.shown
         or command.message not in consumer.unacked
     ):
         chosen = select(core, consumer, command, max(core.budget.left, SETTLED_LEAST))
@@ -111,7 +113,7 @@ def select(
     """
     if consumer is None:
         return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
-    entry = consumer.unacked.get(command.message)
+    entry = consumer.unacked.get(command.message) or consumer.shown.get(command.message)
     if entry is None:
         return Refusal(
             Code.NOT_FOUND,
@@ -138,16 +140,20 @@ def select(
 def _unheld(core: Core, consumer: Consumer) -> dict[int, Entry]:
     """Return the deliveries of a consumer that no open transaction settled, in order of
     delivery."""
+    handed = consumer.unacked
+    if consumer.shown:
+        # Both only if the queue became non-destructive meanwhile, or ceased to be.
+        handed = {**handed, **consumer.shown} if handed else consumer.shown
     if not consumer.held:
-        return consumer.unacked
+        return handed
     index = consumer.index
     if index is None:
         index = consumer.index = InFlightIndex(None)
     if index.unheld is None:
-        core.budget.spent += len(consumer.unacked) >> LOOK_SHIFT
+        core.budget.spent += len(handed) >> LOOK_SHIFT
         index.unheld = {
             message_id: entry
-            for message_id, entry in consumer.unacked.items()
+            for message_id, entry in handed.items()
             if message_id not in consumer.held
         }
     return index.unheld
@@ -174,7 +180,10 @@ def acknowledge_entry(core: Core, entry: Entry) -> int:
     assert consumer is not None
     queue = consumer.queue
     message = entry.message
-    lsn = core.emit_acknowledged(entry, consumer, BY_CONSUMER)
+    if entry.level == SHOWN_LEVEL:
+        lsn = end_showing(core, entry, BY_CONSUMER)
+    else:
+        lsn = core.emit_acknowledged(entry, consumer, BY_CONSUMER)
     restore_credit(consumer, entry)
     if consumer.attempted:
         consumer.attempted.discard(message.id)
@@ -214,6 +223,10 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
             sated[consumer.connection_id] = consumer.connection
         restore_credit(consumer, entry)
         core.touch(consumer.queue)
+        if entry.level == SHOWN_LEVEL:
+            # It was read, whatever the consumer says of it, and returns to nowhere.
+            gate = end_showing(core, entry, reason)
+            continue
         count = _count_after(entry, end)
         is_lost = end.dead_letters == AT_ONCE or (
             end.dead_letters == WHEN_USED_UP and is_used_up(core, consumer.queue, count)

@@ -11,11 +11,11 @@ from daybook.engine.bindings import NO_BINDINGS, Binding, bound, unbound
 from daybook.engine.definitions import ANYCAST, AddressDefinition, SharedTexts
 from daybook.engine.id_cache import IdCache
 from daybook.engine.in_flight import InFlightIndex
-from daybook.engine.message import Entry, Filter, Message
-from daybook.engine.patterns import has_wildcard
+from daybook.engine.message import ENTRY_BYTES, Entry, Filter, Message
 from daybook.engine.queues import Queue, Store, Window
 from daybook.engine.settings import Settings
 from daybook.engine.settlements import BY_SETTLEMENT
+from daybook.engine.syntax import syntax_of
 from daybook.engine.timers import DELIVERY, EXPIRY, Timers
 
 HOST: Final = "default"
@@ -25,6 +25,18 @@ UNLIMITED: Final = 1 << 62
 
 NOTHING_PASSED: Final = 0
 """The position before the first entry of any level: see `Entry.position`."""
+
+
+AGAIN_MAX: Final = 1000
+"""How many entries that became ready behind its cursor a consumer remembers. If there are more, the
+cursor goes back, and the consumer reads what follows once more."""
+
+SHOWN_BYTES: Final = ENTRY_BYTES
+"""What remembering a message that a consumer was shown takes in memory."""
+
+NONE_SHOWN: Final[dict[int, Entry]] = {}
+NONE_AGAIN: Final[dict[int, int]] = {}
+"""Shared by all consumers that have none; never changed."""
 
 
 _K = TypeVar("_K", int, str)
@@ -60,7 +72,7 @@ class Address:
         self.id = address_id
         self.definition = definition
         # Whether its name is a pattern (`engine.wildcards`).
-        self.is_wildcard = has_wildcard(definition.name)
+        self.is_wildcard = syntax_of(definition.syntax).is_pattern(definition.name)
         self.paging = False
         # Only with auto-delete: when it was created, and when it lost its last queue, 0 if it never
         # had one (microseconds since 1970).
@@ -158,7 +170,9 @@ class Consumer:
     __slots__ = (
         "ack_mode",
         "acknowledges",
+        "again",
         "attempted",
+        "caught_up",
         "connection",
         "connection_id",
         "credit_bytes",
@@ -177,6 +191,7 @@ class Consumer:
         "queue",
         "receiver",
         "settled_lsn",
+        "shown",
         "subscription",
         "unacked",
     )
@@ -198,8 +213,15 @@ class Consumer:
         self.credit_bytes = 0
         self.matcher: Filter | None = None
         self.receiver: Any = None
-        # By priority, the position up to which its filter wants no ready entry.
+        # By priority, the position up to which its filter wants no ready entry, or up to which it
+        # has read a non-destructive queue.
         self.passed: dict[int, int] = {}
+        # Of a non-destructive queue: what it was shown and has not settled, the priorities of
+        # entries that became ready behind `passed`, by message id, and the newest message of the
+        # queue when it had read everything.
+        self.shown: dict[int, Entry] = NONE_SHOWN
+        self.again: dict[int, int] = NONE_AGAIN
+        self.caught_up = -1
         self.held: dict[int, str] = {}
         # How many messages were delivered to it.
         self.handed = 0
@@ -211,6 +233,30 @@ class Consumer:
         self.index: InFlightIndex | None = None
         # The last LSN of a settlement that continues in the next turn.
         self.settled_lsn = 0
+
+    @property
+    def unsettled(self) -> int:
+        """How many messages were handed to it that it has not settled."""
+        return len(self.unacked) + len(self.shown)
+
+    def look_from_the_front(self) -> None:
+        """Forget what it passed over or read: it looks at its whole queue again."""
+        self.passed = {}
+        self.again = NONE_AGAIN
+        self.caught_up = -1
+
+    def look_again(self, entry: Entry) -> None:
+        """Note that an entry of a non-destructive queue became ready, perhaps behind the cursor."""
+        priority = entry.message.priority
+        self.caught_up = -1
+        if entry.position > self.passed.get(priority, NOTHING_PASSED):
+            return
+        if len(self.again) < AGAIN_MAX:
+            if self.again is NONE_AGAIN:
+                self.again = {}
+            self.again[entry.message.id] = priority
+        else:
+            self.passed[priority] = entry.position - 1
 
 
 class Connection:
@@ -231,6 +277,7 @@ class Connection:
         "protocol",
         "room",
         "sated",
+        "shown_bytes",
         "transactions",
         "unacked_bytes",
         "unacked_max",
@@ -245,7 +292,9 @@ class Connection:
         self.client_id = ""
         self.consumers: dict[int, Consumer] = {}
         self.unacked_bytes = 0
-        # Volatile.
+        # Volatile. `shown_bytes` is the part of `unacked_bytes` for what non-destructive queues
+        # showed its consumers.
+        self.shown_bytes = 0
         self.room = 0
         self.unacked_max = UNLIMITED
         self.sated = False
@@ -293,7 +342,11 @@ class State:
         self.wake_at = 0
 
     def look_again(self, queue: Queue, entry: Entry) -> None:
-        """Make consumers with filters consider an entry that returned."""
+        """Make consumers with filters or cursors consider an entry that returned."""
+        if queue.definition.non_destructive:
+            for consumer in queue.consumers:
+                consumer.look_again(entry)
+            return
         if not queue.has_passed:
             return
         priority = entry.message.priority

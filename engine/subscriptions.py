@@ -10,11 +10,11 @@ from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
 from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import Entry
-from daybook.engine.patterns import has_wildcard
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.residency import set_window, share_windows
 from daybook.engine.settling import give_all_back
+from daybook.engine.showing import forget_shown
 from daybook.engine.state import Consumer
 from daybook.engine.topology import (
     begin_deletion,
@@ -112,15 +112,26 @@ def _target(core: Core, command: Attach) -> Queue | Refusal:
     if command.durable_name is not None:
         return _durable(core, command, command.durable_name)
     if _routing_type(core, command) == ANYCAST:
-        return require_queue(core, command.address, command.address, ANYCAST, command.connection)
+        return _anycast(core, command)
     return _temporary(core, command)
+
+
+def _anycast(core: Core, command: Attach) -> Queue | Refusal:
+    """Return the anycast queue named as its address; if there is none, the first one available."""
+    address = find_address(core, command.address)
+    if address is not None and command.address not in core.state.queue_by_name:
+        for binding in address.anycast:
+            most = binding.queue.definition.max_consumers
+            if most < 0 or len(binding.queue.consumers) < most:
+                return binding.queue
+    return require_queue(core, command.address, command.address, ANYCAST, command.connection)
 
 
 def _routing_type(core: Core, command: Attach) -> str:
     """Without a preference: anycast, unless the address is multicast only, as with wildcards."""
     if command.routing_type is not None:
         return command.routing_type
-    if has_wildcard(command.address):
+    if core.state.settings.syntax.is_pattern(command.address):
         return MULTICAST
     address = find_address(core, command.address)
     if address is None:
@@ -132,7 +143,9 @@ def _routing_type(core: Core, command: Attach) -> str:
 def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
     """Return the queue of a durable subscription, created or rebound if necessary."""
     queue_name = DURABLE_PREFIX + name
-    wrong = check_name("durable subscription", name) or check_name("queue", queue_name)
+    syntax = core.state.settings.syntax
+    wrong = check_name("durable subscription", name, syntax)
+    wrong = wrong or check_name("queue", queue_name, syntax)
     if wrong is not None:
         return wrong
     queue = core.state.queue_by_name.get(queue_name)
@@ -227,6 +240,9 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
     last_of_temporary = queue.definition.temporary and len(queue.consumers) == 1
     if last_of_temporary and len(consumer.unacked) > core.budget.left:
         begin_deletion(core, queue, reasons.UNUSED, consumer.connection_id)
+    while consumer.shown:
+        if not forget_shown(core, consumer, DETACH_LEAST) and core.budget.is_spent:
+            return False
     while consumer.unacked:
         # The oldest first: others may take what is back while the rest is still to return.
         most = max(core.budget.left, DETACH_LEAST)
@@ -247,6 +263,8 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
             connection=consumer.connection_id, time=core.now,
         )
     )  # fmt: skip
+    # Another consumer may have the queue to itself now.
+    core.touch(queue)
     if consumer.connection.sated:
         wake(core, consumer.connection)
     share_windows(core.state)

@@ -9,14 +9,16 @@ from typing import Any, Final
 
 import msgspec
 
-from daybook.engine import details, events, names, patterns, quotas, reasons
+from daybook.engine import details, events, names, quotas, reasons
 from daybook.engine.core import Core, Emptying
 from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
 from daybook.engine.lifetime import with_lifetime
 from daybook.engine.message import Entry, Filter
+from daybook.engine.queue_defaults import with_defaults
 from daybook.engine.queues import Queue, Window
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import HOST, Address, count_down
+from daybook.engine.syntax import DEFAULT, Syntax
 
 NAME_SHOWN_MAX: Final = 100
 ALL: Final = (1 << 63) - 1
@@ -72,7 +74,7 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
         return None
     wrong = None
     if address is None or address.is_wildcard:
-        wrong = check_address_name(name, (routing_type,))
+        wrong = check_address_name(name, (routing_type,), core.state.settings.syntax)
     if wrong is not None:
         return wrong
     if core.state.settings.resolve(name).auto_create_addresses:
@@ -90,20 +92,22 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
     )
 
 
-def check_name(what: str, name: str) -> Refusal | None:
+def check_name(what: str, name: str, syntax: Syntax = DEFAULT) -> Refusal | None:
     """Refuse a name that no new address or queue may have."""
-    return _refuse_name(what, name, names.wrong_with(name))
+    return _refuse_name(what, name, names.wrong_with(name, syntax))
 
 
-def check_address_name(name: str, routing_types: Collection[str]) -> Refusal | None:
+def check_address_name(
+    name: str, routing_types: Collection[str], syntax: Syntax = DEFAULT
+) -> Refusal | None:
     """Refuse a name that no new address with these routing types may have.
 
     A wildcard address is multicast only: a message goes to one anycast queue, and must find it
     without a choice among patterns.
     """
-    if patterns.has_wildcard(name) and ANYCAST in routing_types:
+    if syntax.is_pattern(name) and ANYCAST in routing_types:
         return _refuse_name("address", name, "with wildcards it must be multicast only")
-    return _refuse_name("address", name, names.wrong_with_wildcards(name))
+    return _refuse_name("address", name, names.wrong_with_wildcards(name, syntax))
 
 
 def _refuse_name(what: str, name: str, wrong: str | None) -> Refusal | None:
@@ -153,9 +157,10 @@ def create_address(
         name=name,
         routing_types=routing_types,
         auto_created=on_demand,
+        syntax=core.state.settings.syntax.of_names,
         # A wildcard address goes with its last queue, without a scan.
         auto_delete=on_demand
-        and not patterns.has_wildcard(name)
+        and not core.state.settings.syntax.is_pattern(name)
         and core.state.settings.resolve(name).auto_delete_addresses,
     )
     core.emit(
@@ -220,7 +225,8 @@ def check_queue(
                 "a queue's name is unique in the broker",
             )
         return None
-    wrong = check_name("queue", name) or check_reserved(core, name, address_name)
+    wrong = check_name("queue", name, core.state.settings.syntax)
+    wrong = wrong or check_reserved(core, name, address_name)
     if wrong is not None:
         return wrong
     if not address_name:
@@ -246,6 +252,7 @@ def create_queue(
     if peer is not None and not definition.temporary:
         definition = msgspec.structs.replace(definition, user=peer.user)
     settings = core.state.settings.resolve(address.name)
+    definition = with_defaults(definition, settings)
     if reason not in BY_ORDER:
         definition = msgspec.structs.replace(
             definition,

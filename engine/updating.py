@@ -16,6 +16,7 @@ from daybook.engine.commands import (
 )
 from daybook.engine.core import Core
 from daybook.engine.definitions import (
+    ANYCAST,
     LIVE_ATTRIBUTES,
     QUEUE_ATTRIBUTES,
     ROUTING_TYPES,
@@ -25,7 +26,6 @@ from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import Address
 from daybook.engine.topology import (
-    check_address_name,
     compile_filter,
     emit_queue_updated,
     find_address,
@@ -79,7 +79,18 @@ def _check(core: Core, queue: Queue, field: str, value: object) -> Refusal | Non
         matcher = compile_filter(core, str(value))
         return matcher if isinstance(matcher, Refusal) else None
     if field == "routing_type":
-        return check_address_name(queue.address.name, (str(value),))
+        return _check_types(queue.address, (str(value),))
+    return None
+
+
+def _check_types(address: Address, routing_types: tuple[str, ...]) -> Refusal | None:
+    """Return why an address cannot have these routing types."""
+    if not routing_types or not set(routing_types) <= set(ROUTING_TYPES):
+        return Refusal(Code.INVALID, "an address needs a routing type: anycast, multicast or both")
+    if address.is_wildcard and ANYCAST in routing_types:
+        return Refusal(
+            Code.INVALID, f"address '{address.name}' has wildcards: it must be multicast only"
+        )
     return None
 
 
@@ -125,9 +136,7 @@ def update_address(core: Core, command: UpdateAddress) -> int | Refusal:
     if address is None:
         return _no_address(command.address)
     wanted = tuple(sorted(set(command.routing_types)))
-    if not wanted or not set(wanted) <= set(ROUTING_TYPES):
-        return Refusal(Code.INVALID, "an address needs a routing type: anycast, multicast or both")
-    wrong = check_address_name(address.name, wanted)
+    wrong = _check_types(address, wanted)
     if wrong is not None:
         return wrong
     for queue in address.queues():

@@ -12,6 +12,7 @@ from typing import Final
 from daybook.engine.budget import Budget
 from daybook.engine.patterns import PatternTrie
 from daybook.engine.state import Address
+from daybook.engine.syntax import syntax_of
 
 VISITED_SHIFT: Final = 3
 """Looking up a name costs one unit of the budget for 2 to this power of nodes of the trie."""
@@ -23,13 +24,14 @@ class Wildcards:
     `count` is how many there are, so that routing need not ask where there are none.
     """
 
-    __slots__ = ("_all", "_budget", "_none", "_trie", "_version", "count")
+    __slots__ = ("_all", "_budget", "_none", "_tries", "_version", "count")
 
     def __init__(self, addresses: Iterable[Address], budget: Budget) -> None:
         self.count = 0
         self._all: dict[int, Address] = {}
         self._budget = budget
-        self._trie: PatternTrie[Address] = PatternTrie()
+        # By the syntax of the patterns; there is one, unless that of the configuration changed.
+        self._tries: dict[str, PatternTrie[Address]] = {}
         self._version = 0
         self._none: tuple[int, tuple[Address, ...]] = 0, ()
         for address in addresses:
@@ -38,14 +40,18 @@ class Wildcards:
     def add(self, address: Address) -> None:
         """Add an address that was created, if it is a wildcard address."""
         if address.is_wildcard:
-            self._trie.add(address.name, address)
+            syntax = address.definition.syntax
+            trie = self._tries.get(syntax)
+            if trie is None:
+                trie = self._tries[syntax] = PatternTrie(syntax_of(syntax))
+            trie.add(address.name, address)
             self._all[address.id] = address
             self._change()
 
     def remove(self, address: Address) -> None:
         """Remove an address that was deleted."""
         if address.is_wildcard:
-            self._trie.remove(address.name, address)
+            self._tries[address.definition.syntax].remove(address.name, address)
             del self._all[address.id]
             self._change()
 
@@ -62,8 +68,10 @@ class Wildcards:
 
     def matching(self, name: str) -> tuple[Address, ...]:
         """Return the wildcard addresses that a name matches, in the order of their ids."""
-        found = self._trie.matching(name)
-        self._budget.spent += self._trie.visited >> VISITED_SHIFT
+        found: list[Address] = []
+        for trie in self._tries.values():
+            found += trie.matching(name)
+            self._budget.spent += trie.visited >> VISITED_SHIFT
         return tuple(sorted(found, key=_by_id))
 
     def all(self) -> list[Address]:
@@ -73,7 +81,7 @@ class Wildcards:
     @property
     def nodes(self) -> int:
         """How many nodes of a trie they take."""
-        return self._trie.nodes
+        return sum(trie.nodes for trie in self._tries.values())
 
     def _change(self) -> None:
         self.count = len(self._all)

@@ -30,7 +30,6 @@ from daybook.journal.format import (
     header_salt,
     pack_block_header,
     pack_padding,
-    unpack_block_header,
 )
 from daybook.journal.layout import UPPER_CODE, WIDENED, WIDTHS, RowLayout
 from daybook.journal.trust import too_large
@@ -182,7 +181,6 @@ class BlockCodec:
     ) -> EncodedBlock:
         packed = pack_block_header(header, self.salt)
         data = b"".join((packed, rows, heap))
-        assert unpack_block_header(data[:BLOCK_HEADER_BYTES], self.salt) == header
         assert len(data) == header.block_bytes
         return EncodedBlock(header, data, block_hash(packed, rows, heap), summary)
 

@@ -360,9 +360,10 @@ class Journal:
             if not self._fits(len(block.data)):
                 self._roll(len(block.data))
             self.put(block)
+            self.check_name()
         except OSError as error:
             raise self.fail(error) from error
-        self.advance(block)
+        self.advance(block, self.entry_of(block))
 
     def put(self, block: EncodedBlock) -> None:
         """Write and sync a block that fits, without moving to its end; raises OSError."""
@@ -374,14 +375,21 @@ class Journal:
         begun = self._clock()
         self._file.fdatasync()
         self.sync_seconds = self._clock() - begun
+
+    def check_name(self) -> None:
+        """Raise FileNotFoundError if the newest segment was deleted."""
+        assert self._file is not None
         if self._file.links() == 0:
             raise FileNotFoundError(errno.ENOENT, "the segment was deleted under the broker")
 
-    def advance(self, block: EncodedBlock) -> None:
-        """Move to the end of a block that is durable."""
-        entry = footer_entry(block, self._offset, block.summary)
-        self._entries += pack_footer_entry(entry)
-        self._last_is_mark = entry.event_count == 0
+    def entry_of(self, block: EncodedBlock) -> bytes:
+        """Return the packed footer entry of the block that comes next, for `advance`."""
+        return pack_footer_entry(footer_entry(block, self._offset, block.summary))
+
+    def advance(self, block: EncodedBlock, entry: bytes) -> None:
+        """Move to the end of a block that is durable, and whose footer entry this is."""
+        self._entries += entry
+        self._last_is_mark = block.header.event_count == 0
         self._offset += len(block.data)
         self._last_hash = block.hash
         self.next_lsn = block.header.next_lsn

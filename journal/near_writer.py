@@ -30,7 +30,10 @@ class NearWriter:
         self.journal: Final = journal
         self.wake: Callable[[], None] = _ignore_wake
         self._block: EncodedBlock | None = None
+        self._entry = b""
         self._error: Exception | None = None
+        # What the owner found while the thread was writing.
+        self._gone: OSError | None = None
         self._is_late = False
         self._worker: Thread | None = None
         # Held, but for the moment between what they announce and its receiver.
@@ -58,7 +61,16 @@ class NearWriter:
             self._worker = Thread(target=self._run, name="journal", daemon=True)
             self._worker.start()
         self._wanted.release()
+        # The owner would only wait meanwhile.
+        self._entry = self.journal.entry_of(block)
+        self._check_name()
         return True
+
+    def _check_name(self) -> None:
+        try:
+            self.journal.check_name()
+        except OSError as error:
+            self._gone = error
 
     def settle(self, wait_seconds: float) -> bool:
         """Wait a moment for the block; return whether it is durable. Raises JournalFailed.
@@ -73,14 +85,17 @@ class NearWriter:
             # It may have ended just now, without having seen that it is late.
             if not self._ended.acquire(blocking=False):
                 return False
+        if self._is_late:
+            # Much may have happened since the last look.
+            self._check_name()
         self._is_late = False
         self._block = None
-        error = self._error
+        error = self._error or self._gone
         if isinstance(error, OSError):
             raise self.journal.fail(error)
         if error is not None:
             raise error
-        self.journal.advance(block)
+        self.journal.advance(block, self._entry)
         return True
 
     def close(self) -> None:

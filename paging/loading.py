@@ -14,6 +14,7 @@ from daybook.engine.message import IN_FLIGHT, PRIORITIES
 from daybook.engine.queues import Queue, Store
 from daybook.engine.settings import Settings
 from daybook.engine.state import Address, Connection, Consumer, State
+from daybook.engine.syntax import syntax_of
 from daybook.paging import id_pages, records
 from daybook.paging.checked import IndexDamaged, Transaction
 from daybook.paging.tables import (
@@ -86,7 +87,7 @@ def load_settings(tables: Tables, txn: Transaction, state: State) -> None:
             raise IndexDamaged(f"the index in {tables.path} is damaged: it lacks its settings")
         return
     record = records.decode(records.SettingsRecord, value, "the record of settings")
-    state.settings = Settings.from_dict(record.settings)
+    state.settings = Settings.from_dict(record.settings, syntax_of(record.syntax))
     state.journal_non_persistent = record.journal_non_persistent
     state.next_address = record.next_address
     state.next_queue = record.next_queue

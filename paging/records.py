@@ -138,12 +138,13 @@ class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
-    """Values that exist once: address settings, and the next ids."""
+    """Values that exist once: address settings with the syntax of names, and the next ids."""
 
     settings: Matches
     journal_non_persistent: str
     next_address: int
     next_queue: int
+    syntax: str = ""
 
 
 ASIDE_SHIFT: Final = 4
@@ -258,7 +259,7 @@ def settings_record(state: State) -> SettingsRecord:
     """Build the record of values that exist once."""
     return SettingsRecord(
         state.settings.to_dict(), state.journal_non_persistent, state.next_address,
-        state.next_queue,
+        state.next_queue, state.settings.syntax.text,
     )  # fmt: skip
 
 

@@ -13,10 +13,12 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from daybook.engine import settings
+from daybook.engine import names, settings
 from daybook.engine.definitions import QueueDefinition
 from daybook.engine.setting_key import Value as Setting
 from daybook.engine.setting_keys import BY_NAME, Matches
+from daybook.engine.syntax import DEFAULT as DEFAULT_SYNTAX
+from daybook.engine.syntax import Syntax, wrong_with_characters
 from daybook.errors import DaybookError
 from daybook.journal.archive.place import overlap
 from daybook.journal.archive.store import without_password
@@ -140,6 +142,27 @@ class QueueConfig(msgspec.Struct, frozen=True):
         return self.definition.name
 
 
+class WildcardConfig(msgspec.Struct, frozen=True):
+    """The section [wildcard-addresses]."""
+
+    enabled: bool
+    routing_enabled: bool
+    delimiter: str
+    any_words: str
+    single_word: str
+    literal_match_markers: str
+
+    @property
+    def syntax(self) -> Syntax:
+        """The syntax of names that is in force."""
+        if not self.enabled:
+            return DEFAULT_SYNTAX
+        return Syntax(
+            self.delimiter, self.any_words, self.single_word, self.routing_enabled,
+            self.literal_match_markers,
+        )  # fmt: skip
+
+
 class LogConfig(msgspec.Struct, frozen=True):
     """The section [log]."""
 
@@ -156,6 +179,7 @@ class Config(msgspec.Struct, frozen=True):
     address_settings: Matches
     addresses: tuple[AddressConfig, ...]
     queues: tuple[QueueConfig, ...]
+    wildcards: WildcardConfig
     log: LogConfig
 
 
@@ -195,6 +219,7 @@ class _Builder:
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems
+        self.syntax: Syntax = DEFAULT_SYNTAX
 
     def build(self, source: Source) -> Config:
         """Build the configuration; invalid values are replaced by defaults."""
@@ -209,6 +234,8 @@ class _Builder:
         broker = msgspec.structs.replace(
             broker, data_directory=str(data), users_file=str(users_file)
         )
+        wildcards = WildcardConfig(**sections["wildcard-addresses"])
+        self.check_syntax(source.sections["wildcard-addresses"], wildcards.syntax)
         addresses = self.addresses(source.arrays["address"])
         self.acceptors(source.replaced)
         return Config(
@@ -218,6 +245,7 @@ class _Builder:
             address_settings=self.address_settings(source.settings),
             addresses=addresses,
             queues=self.queues(source.arrays["queue"], addresses),
+            wildcards=wildcards,
             log=LogConfig(**sections["log"]),
         )
 
@@ -269,6 +297,25 @@ class _Builder:
             f" journal.block-bytes, which is {values['block_bytes']}",
         )
 
+    def check_syntax(self, block: Block, syntax: Syntax) -> None:
+        """Ask for a usable syntax of names, with which the names that follow are checked."""
+        wrong = wrong_with_characters(syntax)
+        if wrong is None:
+            self.syntax = syntax
+            return
+        given = block.values.get(wrong.partition(" ")[0].rstrip(","), block)
+        self.problem(given.where, f"wildcard-addresses: {wrong}")
+
+    def check_name(self, block: Block, key: str, name: str, *, may_match: bool = False) -> None:
+        """Ask that a name follows the rules for names."""
+        if not name:
+            return
+        check = names.wrong_with_wildcards if may_match else names.wrong_with
+        wrong = check(name, self.syntax)
+        if wrong:
+            where = block.values.get(key.partition(".")[2], block).where
+            self.problem(where, f"{key} is {show(name)}: {wrong}")
+
     def acceptors(self, blocks: Sequence[Block]) -> tuple[AcceptorConfig, ...]:
         built: list[AcceptorConfig] = []
         before = len(self.problems)
@@ -318,6 +365,8 @@ class _Builder:
     def addresses(self, blocks: Sequence[Block]) -> tuple[AddressConfig, ...]:
         rows = [self.values(block, options.ADDRESS_TABLE, "address.") for block in blocks]
         built = [AddressConfig(**row) for row in rows]
+        for block, address in zip(blocks, built, strict=True):
+            self.check_name(block, "address.name", address.name, may_match=True)
         self.unique(blocks, [address.name for address in built], "address.name")
         return tuple(built)
 
@@ -330,6 +379,9 @@ class _Builder:
             row = self.values(block, options.QUEUE_TABLE, "queue.")
             address = row.pop("address") or row["name"]
             queue = QueueConfig(address, QueueDefinition(**row))
+            self.check_name(block, "queue.name", queue.name)
+            if address != queue.name:
+                self.check_name(block, "queue.address", address, may_match=True)
             routing_type = queue.definition.routing_type
             if routing_type not in types.get(queue.address, (routing_type,)):
                 where = block.values.get("routing-type", block).where
@@ -349,14 +401,14 @@ class _Builder:
                 self.problem(where, 'address-setting needs a match, like match = "orders.#"')
                 continue
             match = given.value
-            wrong = settings.check_match(match)
+            wrong = settings.check_match(match, self.syntax)
             if wrong:
                 self.problem(given.where, f"address-setting: {wrong}")
             if match in first:
                 self.problem(given.where, f"the match {match!r} was used before, at {first[match]}")
             first.setdefault(match, given.where)
             built[match] = self.settings_of(block)
-        for match, wrong in settings.without_policy(built):
+        for match, wrong in settings.without_policy(built, self.syntax):
             self.problem(first[match], f"address-setting {match!r}: {wrong}")
         return built
 
@@ -371,7 +423,7 @@ class _Builder:
                 value = kinds.bytes_of(value)
             elif row is not None and row.is_time:
                 value = kinds.milliseconds_of(value)
-            wrong = settings.check_value(key, value)
+            wrong = settings.check_value(key, value, self.syntax)
             if wrong:
                 self.problem(given.where, f"address-setting: {wrong}")
             elif isinstance(value, str | int | bool | float):
@@ -443,6 +495,7 @@ def effective(old: Config, new: Config) -> Config:
         address_settings=new.address_settings,
         addresses=new.addresses,
         queues=new.queues,
+        wildcards=_renew(old.wildcards, new.wildcards, options.WILDCARDS),
         log=_renew(old.log, new.log, options.LOG),
     )
 
@@ -474,6 +527,7 @@ def _groups(config: Config) -> dict[str, dict[str, object]]:
     flat: dict[str, dict[str, object]] = {
         "broker": _by_key(config.broker),
         "journal": _by_key(config.journal),
+        "wildcard-addresses": _by_key(config.wildcards),
         "log": _by_key(config.log),
     }
     for acceptor in config.acceptors:

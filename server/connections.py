@@ -46,7 +46,7 @@ def _connection(connection: Connection) -> dict[str, Any]:
         "protocol": connection.protocol,
         "consumers": len(connection.consumers),
         "transactions": len(connection.transactions),
-        "in_flight": sum(len(consumer.unacked) for consumer in connection.consumers.values()),
+        "in_flight": sum(consumer.unsettled for consumer in connection.consumers.values()),
     }
 
 
@@ -59,7 +59,7 @@ def _consumer(consumer: Consumer) -> dict[str, Any]:
         "subscription": consumer.subscription,
         "ack_mode": consumer.ack_mode,
         "filter": consumer.filter,
-        "in_flight": len(consumer.unacked),
+        "in_flight": consumer.unsettled,
         "credit_messages": consumer.credit_messages,
         "credit_bytes": consumer.credit_bytes,
     }

@@ -40,6 +40,8 @@ from daybook.engine.definitions import (
     not_requestable,
 )
 from daybook.engine.message import Message
+from daybook.engine.queue_defaults import with_defaults
+from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue, StoreError
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import State
@@ -143,6 +145,7 @@ class QueueCreation(msgspec.Struct, frozen=True, tag="create-queue", tag_field="
         if not self.if_missing or queue is None:
             return False
         is_there = queue.address.name == (self.address or wanted.name)
+        wanted = with_defaults(wanted, state.settings.resolve(queue.address.name))
         return is_there and is_as_requested(queue.definition, wanted)
 
     def command(self) -> Command:
@@ -376,7 +379,7 @@ class ControlServer:
 
     async def _delete(self, asker: Asker, request: QueueDeletion) -> dict[str, Any] | Refusal:
         """Delete a queue with its messages; the answer has the number of removed messages."""
-        queue = self._hub.broker.state.queue_by_name.get(request.queue)
+        queue = _queue_of(self._hub.broker.state, request.queue)
         # The command is decided at once; only the answer waits for the disk.
         removed = queue.message_count if queue is not None else 0
         told = await self._decide(asker.command(request.command()))
@@ -396,7 +399,7 @@ class ControlServer:
         what = "removed" if isinstance(command, PurgeQueue) else "released"
         removed = 0
         while True:
-            queue = state.queue_by_name.get(command.queue)
+            queue = _queue_of(state, command.queue)
             before = _waiting(queue, command)
             # The command is decided at once; only the answer waits for the disk.
             deciding = self._decide(asker.command(command))
@@ -420,6 +423,11 @@ class ControlServer:
 
         self._hub.request(command, answer)
         return answered
+
+
+def _queue_of(state: State, name: str) -> Queue | None:
+    found = find_queue(state, name)
+    return None if isinstance(found, Refusal) else found
 
 
 def _waiting(queue: Queue | None, command: PurgeQueue | ReleaseHeld) -> int:

@@ -119,16 +119,18 @@ class WatchingEntrance:
 class Entrances:
     """Creates the entrance of each acceptor."""
 
-    def __init__(self, hub: Hub, onlookers: Onlookers, server_name: str) -> None:
+    def __init__(self, hub: Hub, onlookers: Onlookers, server_name: str, syntax: str = "") -> None:
+        """`syntax` is the text of the syntax of names (`engine.syntax`)."""
         self._hub: Final = hub
         self._onlookers: Final = onlookers
         self._server_name: Final = server_name
+        self._syntax: Final = syntax
 
     def make(self, config: AcceptorConfig) -> Entrance:
         """Create the entrance of an acceptor."""
         offer = OFFERS[config.protocol]
         if offer.messaging is not None:
-            protocol = offer.messaging(config.options)
+            protocol = offer.messaging(config.options | {"syntax": self._syntax})
             return MessagingEntrance(self._hub, protocol, config.name, self._server_name)
         assert offer.watching is not None
         return WatchingEntrance(self._onlookers, offer.watching(config.options))

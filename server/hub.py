@@ -430,8 +430,9 @@ class Hub:
         self._soon()
 
     def _begin_login(self, peer: Peer) -> None:
-        assert peer.session.login_request is not None
-        login, passcode, client_id = peer.session.login_request
+        asked = peer.session.login_request
+        assert asked is not None
+        login, passcode, client_id = asked
 
         def answer(user: str | None, text: str) -> None:
             if peer.closed or self.stopping or self.failure is not None:

@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 
 from daybook.engine.definitions import Attribute
-from daybook.engine.setting_key import check_address
 from daybook.protocols.port import Count, Duration, Flag, Range, Size, Text, Value
 
 SIZE_UNITS: Final = {
@@ -233,9 +232,6 @@ def _parse_address_or_empty(value: object) -> Value:
 def _parse_address(value: object) -> Value:
     if not isinstance(value, str) or not value:
         raise must_be('the name of an address, like "orders"')
-    wrong = check_address(value)
-    if wrong:
-        raise must_be(f"a name that protocols can spell: {wrong}")
     return value
 
 
@@ -263,6 +259,7 @@ ADDRESS: Final = Kind("string", _parse_address, text=True)
 ADDRESS_OR_EMPTY: Final = Kind("string", _parse_address_or_empty, text=True)
 LISTEN: Final = Kind("string", _parse_listen, text=True)
 NAME: Final = text('a name without spaces, like "broker-1"', r"[^\s\x00-\x1f\x7f]+")
+CHARACTER: Final = text("one character", r".")
 PATH: Final = text("the path of a file or folder", r"[^\x00]+")
 PATH_OR_EMPTY: Final = text("the path of a file", r"[^\x00]*")
 GIB: Final = SIZE_UNITS["GiB"]

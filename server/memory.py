@@ -378,6 +378,7 @@ class Memory:
         broker = self._broker
         state, sizes = broker.state, broker.sizes
         unacked = sum([connection.unacked_bytes for connection in state.connections.values()])
+        shown = sum([connection.shown_bytes for connection in state.connections.values()])
         objects = (
             CONNECTION_BYTES * len(self._peers)
             + CONSUMER_BYTES * len(state.consumers)
@@ -388,7 +389,7 @@ class Memory:
             + WILDCARD_BYTES * broker.wildcards.nodes
         )
         return {
-            "messages": max(0, sizes.weight - unacked),
+            "messages": max(0, sizes.weight - unacked + shown),
             "unacknowledged": unacked,
             "transactions": broker.transactions.weight,
             "output": self.output,

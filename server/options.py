@@ -14,6 +14,7 @@ from daybook.server.acceptor_options import ANY
 from daybook.server.kinds import (
     ADDRESS,
     ADDRESS_OR_EMPTY,
+    CHARACTER,
     FLAG,
     GIB,
     NAME,
@@ -411,6 +412,32 @@ QUEUE_TABLE: Final = (
     *(Option(one.key, kind_of(one), one.default, one.doc, live=True) for one in QUEUE_ATTRIBUTES),
 )
 
+WILDCARDS: Final = (
+    Option("enabled", FLAG, True, "Whether the characters below are in force, else the defaults."),
+    Option(
+        "routing-enabled",
+        FLAG,
+        True,
+        "Whether subscriptions and queues may have wildcards; if not, names with these characters"
+        " are ordinary names, and only settings match by them.",
+    ),
+    Option("delimiter", CHARACTER, ".", "Divides names into words."),
+    Option(
+        "any-words",
+        CHARACTER,
+        "#",
+        "Stands for any number of words, as the last word of a pattern.",
+    ),
+    Option("single-word", CHARACTER, "*", "Stands for one word."),
+    Option(
+        "literal-match-markers",
+        text("two characters, or none", r".*"),
+        "",
+        "Two characters that enclose the match of an address-setting for exactly one name; with"
+        ' "()" the match "(orders.#)" is that of the address called "orders.#".',
+    ),
+)
+
 LOG: Final = (
     Option(
         "level",
@@ -427,7 +454,12 @@ LOG: Final = (
     ),
 )
 
-SECTIONS: Final[dict[str, tuple[Option, ...]]] = {"broker": BROKER, "journal": JOURNAL, "log": LOG}
+SECTIONS: Final[dict[str, tuple[Option, ...]]] = {
+    "broker": BROKER,
+    "journal": JOURNAL,
+    "wildcard-addresses": WILDCARDS,
+    "log": LOG,
+}
 """Written [NAME], at most once; the keys of [broker] may also stand at the top of the file."""
 
 ARRAYS: Final[dict[str, tuple[Option, ...]]] = {

@@ -296,10 +296,13 @@ class Service:
 
     async def _apply_configuration(self) -> None:
         config = self.config
-        for warning in settings.warnings(config.address_settings):
+        syntax = config.wildcards.syntax
+        for warning in settings.warnings(config.address_settings, syntax):
             log.warning(warning)
         await self._carry_out(
-            ChangeSettings(config.address_settings, config.broker.journal_non_persistent)
+            ChangeSettings(
+                config.address_settings, config.broker.journal_non_persistent, syntax.text
+            )
         )
         for address in config.addresses:
             create = CreateAddress(address.name, address.routing_types, adopts=True)
@@ -326,7 +329,8 @@ class Service:
                 raise StartError(f"the configuration cannot be put in force: {result.text}")
 
     async def _bind(self) -> None:
-        entrances = Entrances(self.hub, self.onlookers, f"daybook/{VERSION}")
+        syntax = self.config.wildcards.syntax.text
+        entrances = Entrances(self.hub, self.onlookers, f"daybook/{VERSION}", syntax)
         for config in self.config.acceptors:
             acceptor = Acceptor(entrances, config, self.door.admission)
             try:

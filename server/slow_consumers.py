@@ -79,7 +79,7 @@ class SlowConsumers:
         # After a clock was set back, the period starts again.
         if before is not None and before.moment <= now < before.moment + period:
             return
-        unacked = len(consumer.unacked)
+        unacked = consumer.unsettled
         self._marks[consumer.id] = Mark(
             now, consumer.handed, unacked, queue.ready_count, queue.added
         )

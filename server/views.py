@@ -17,6 +17,7 @@ from daybook.engine.definitions import Detail
 from daybook.engine.duplicates import remembered
 from daybook.engine.headers import as_dict
 from daybook.engine.message import Entry, Message
+from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.sizes import size_of
@@ -159,7 +160,7 @@ def settings(state: State, address: str) -> dict[str, Any] | Refusal:
     A name that no address may have is refused.
     """
     exists = address in state.address_by_name
-    wrong = None if exists else check_address_name(address, ())
+    wrong = None if exists else check_address_name(address, (), state.settings.syntax)
     if wrong is not None:
         return wrong
     return {
@@ -191,9 +192,9 @@ def browse(
     pages moves messages between them. `beginning` reads the beginning of a large message. Raises
     StoreError, as it does and as the store of the state does.
     """
-    queue = state.queue_by_name.get(name)
-    if queue is None:
-        return Refusal(Code.NOT_FOUND, f"there is no queue '{name}'")
+    queue = find_queue(state, name)
+    if isinstance(queue, Refusal):
+        return queue
     if not 0 <= offset <= OFFSET_MAX or not 1 <= limit <= PAGE_MAX:
         return Refusal(
             Code.INVALID,
@@ -213,7 +214,7 @@ def browse(
         if size > PAGE_BYTES_MAX:
             break
     return {
-        "queue": name,
+        "queue": queue.name,
         "messages": rows,
         "offset": offset,
         "in_queue": queue.message_count,

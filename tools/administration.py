@@ -18,6 +18,7 @@ from daybook.engine.definitions import (
     Attribute,
     QueueDefinition,
 )
+from daybook.engine.queue_names import split
 from daybook.engine.refusals import Refusal
 from daybook.server import views
 from daybook.tools.failures import Commands, Failure
@@ -218,7 +219,14 @@ def _cell(value: Any) -> Any:
 def queue_create(
     name: str, address: str, if_missing: bool, data: Path, as_json: bool, **attributes: Any
 ) -> None:
-    """Create a queue, and its address if that does not exist."""
+    """Create a queue, and its address if that does not exist.
+
+    NAME may be ADDRESS::QUEUE, instead of --address.
+    """
+    said, name = split(name)
+    if said and address not in ("", said):
+        raise Failure(f"the name says address '{said}', and --address says '{address}'")
+    address = said or address
     definition = QueueDefinition(name=name, **attributes)
     change(
         data, f"created queue '{name}'", as_json, if_missing=if_missing, do="create-queue",

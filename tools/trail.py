@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 from daybook.engine import details, events
 from daybook.engine.apply import apply
 from daybook.engine.events import CONNECTION, KIND, MESSAGE, QUEUE, REASON, RELATED, Row
-from daybook.engine.kinds import LEAVING, TOPOLOGY
+from daybook.engine.kinds import LEAVING, OF_ENTRIES, TOPOLOGY
 from daybook.engine.state import State
 from daybook.errors import DaybookError
 from daybook.history.beginning import Beginning, beginning, what_is_missing
@@ -150,7 +150,8 @@ class _Teller:
             # The base, which was applied before, has it.
             self.names.learn(event.row, event.detail)
             if kind not in TOPOLOGY | TRANSACTION_ENDS:
-                self.last[event.row[MESSAGE], event.row[QUEUE]] = event
+                if kind in OF_ENTRIES:
+                    self.last[event.row[MESSAGE], event.row[QUEUE]] = event
                 self._add_step(event, [])
         elif kind in TOPOLOGY:
             self.names.learn(event.row, event.detail)
@@ -160,7 +161,8 @@ class _Teller:
             self._end_transaction(event)
         else:
             self._apply(event)
-            self.last[event.row[MESSAGE], event.row[QUEUE]] = event
+            if kind in OF_ENTRIES:
+                self.last[event.row[MESSAGE], event.row[QUEUE]] = event
             self._add_step(event, [])
 
     def _add_step(self, event: Event, consequences: list[str]) -> None:

@@ -1,7 +1,8 @@
 """Names of destinations: what a `destination` header means to the broker.
 
 `/queue/NAME` is anycast, `/topic/NAME` multicast, `/dsub/ID` the queue of a durable subscription,
-any other NAME leaves the routing type to `destination-type` or to the address. NAME may be
+any other NAME leaves the routing type to `destination-type` or to the address. An acceptor may have
+further prefixes (`anycast-prefix`, `multicast-prefix`). NAME may be
 ADDRESS::QUEUE, one queue of an address; for SUBSCRIBE to a topic it may have wildcards: `*` for a
 word, and at its end `#` (Artemis) or `**` (Apollo) for any number of words. Must never know which
 addresses exist.
@@ -13,15 +14,14 @@ from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.names import (
     DIVIDER,
     TEMPORARY,
-    wrong_with,
+    wrong_to_spell,
     wrong_with_wildcards,
 )
-from daybook.engine.patterns import ANY_WORDS, DELIMITER, has_wildcard
+from daybook.engine.syntax import Syntax
 from daybook.protocols.stomp.errors import StompError, shortened
 from daybook.protocols.stomp.options import StompOptions
 
 _TYPES: Final[dict[str, str]] = {"ANYCAST": ANYCAST, "MULTICAST": MULTICAST}
-_ANY_DESCENDANT: Final = "**"
 _TEMPORARY: Final = ("/temp-queue/", "/temp-topic/")
 
 
@@ -59,43 +59,51 @@ def resolve(
             )
     if destination.startswith(_TEMPORARY):
         raise _not_supported(destination, "temporary destinations are", "name a queue or a topic")
+    syntax = options.syntax
     if destination.startswith(options.dsub_prefix):
-        return _durable(destination, destination[len(options.dsub_prefix) :])
-    by_prefix: str | None
-    if destination.startswith(options.queue_prefix):
-        name, by_prefix = destination[len(options.queue_prefix) :], ANYCAST
-    elif destination.startswith(options.topic_prefix):
-        name, by_prefix = destination[len(options.topic_prefix) :], MULTICAST
-    else:
-        name, by_prefix = destination, None
-    if is_subscribed and has_wildcard(name) and DIVIDER not in name:
-        return _pattern(destination, name, by_prefix, hint)
-    return _named(destination, name, by_prefix, hint)
+        return _durable(destination, destination[len(options.dsub_prefix) :], syntax)
+    name, by_prefix = _without_prefix(destination, options)
+    if is_subscribed and syntax.is_pattern(name) and DIVIDER not in name:
+        return _pattern(destination, name, _routing_type(destination, by_prefix, hint), syntax)
+    return _named(destination, name, _routing_type(destination, by_prefix, hint), syntax)
 
 
-def _durable(destination: str, durable_id: str) -> Target:
-    _check(destination, durable_id)
+def _without_prefix(destination: str, options: StompOptions) -> tuple[str, str | None]:
+    """Return the name behind the longest prefix that fits, and the routing type that this fixes."""
+    for prefix, routing_type in options.prefixes:
+        if destination.startswith(prefix):
+            name = destination[len(prefix) :]
+            # `anycast://foo/` is the same as `anycast://foo`, as in every URL of that form.
+            is_url = prefix.endswith("//") and len(name) > 1
+            return name.removesuffix("/") if is_url else name, routing_type
+    return destination, None
+
+
+def _durable(destination: str, durable_id: str, syntax: Syntax) -> Target:
+    _check(destination, durable_id, syntax)
     return Target("", f"dsub.{durable_id}", None, durable_id)
 
 
-def _pattern(destination: str, name: str, by_prefix: str | None, hint: str | None) -> Target:
+def _pattern(destination: str, name: str, routing_type: str | None, syntax: Syntax) -> Target:
     """Resolve a destination with wildcards, to subscribe to."""
-    if _routing_type(destination, by_prefix, hint) == ANYCAST:
+    if routing_type == ANYCAST:
         raise _not_supported(
             destination,
             "wildcards in names of queues are",
             "subscribe to a topic with wildcards, or to each queue",
         )
-    _refuse_syntax_of_others(destination, name)
-    words = name.split(DELIMITER)
-    if words[-1] == _ANY_DESCENDANT:
-        words[-1] = ANY_WORDS
-    name = DELIMITER.join(words)
-    wrong = wrong_with_wildcards(name)
+    _refuse_syntax_of_others(destination, name, syntax)
+    words = name.split(syntax.delimiter)
+    any_descendant = syntax.one_word * 2
+    if words[-1] == any_descendant:
+        words[-1] = syntax.any_words
+    name = syntax.delimiter.join(words)
+    wrong = wrong_with_wildcards(name, syntax)
     if wrong is not None:
         raise StompError(
             f"destination {shortened(destination)}: {wrong}",
-            "write * for one word, and # or ** as the last word for any number of them",
+            f"write {syntax.one_word} for one word, and {syntax.any_words} or {any_descendant} as"
+            " the last word for any number of them",
         )
     return Target(name, None, MULTICAST)
 
@@ -109,37 +117,36 @@ def _routing_type(destination: str, by_prefix: str | None, hint: str | None) -> 
     return by_prefix or hint
 
 
-def _named(destination: str, name: str, by_prefix: str | None, hint: str | None) -> Target:
-    routing_type = _routing_type(destination, by_prefix, hint)
+def _named(destination: str, name: str, routing_type: str | None, syntax: Syntax) -> Target:
     address, separator, queue = name.partition(DIVIDER)
     if not separator:
-        _check(destination, name)
+        _check(destination, name, syntax)
         return Target(name, None, routing_type)
     if not address or not queue or DIVIDER in queue:
         raise StompError(
             f"destination {shortened(destination)} does not name one queue of an address",
             "write ADDRESS::QUEUE",
         )
-    _check(destination, address)
-    _check(destination, queue)
+    _check(destination, address, syntax)
+    _check(destination, queue, syntax)
     return Target(address, queue, routing_type)
 
 
-def _refuse_syntax_of_others(destination: str, name: str) -> None:
-    if "," in name:
+def _refuse_syntax_of_others(destination: str, name: str, syntax: Syntax) -> None:
+    if "," in name and "," not in (syntax.delimiter, syntax.one_word, syntax.any_words):
         raise _not_supported(destination, "composite destinations are", "name one destination")
     if "{" in name or "}" in name:
         raise _not_supported(destination, "regular expressions are", "name one destination")
 
 
-def _check(destination: str, name: str) -> None:
+def _check(destination: str, name: str, syntax: Syntax) -> None:
     """Check a name by the engine's rule, with errors about destinations. Raises StompError."""
     if not name:
         raise StompError(
             f"destination {shortened(destination)} names nothing", "give a name after the prefix"
         )
-    _refuse_syntax_of_others(destination, name)
-    if has_wildcard(name):
+    _refuse_syntax_of_others(destination, name, syntax)
+    if syntax.is_pattern(name):
         raise StompError(
             f"destination {shortened(destination)} has wildcards",
             "name one destination; wildcards are for SUBSCRIBE to a topic",
@@ -150,7 +157,7 @@ def _check(destination: str, name: str) -> None:
             " destinations, and this connection has none: they are not supported in this version",
             "use a name that does not begin with temp.",
         )
-    wrong = wrong_with(name)
+    wrong = wrong_to_spell(name, syntax)
     if wrong is not None:
         raise StompError(f"destination {shortened(destination)}: {wrong}", "use another name")
 

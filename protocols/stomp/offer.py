@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from daybook.engine.syntax import syntax_of
 from daybook.protocols.port import (
     BrokerPort,
     Count,
@@ -103,6 +104,18 @@ OPTIONS: Final = (
         "topic-prefix", _PREFIX, "/topic/", "Prefix of destinations that are multicast."
     ),
     ProtocolOption(
+        "anycast-prefix",
+        Texts(),
+        [],
+        'Further prefixes of destinations that are anycast, like "anycast://".',
+    ),
+    ProtocolOption(
+        "multicast-prefix",
+        Texts(),
+        [],
+        'Further prefixes of destinations that are multicast, like "multicast://".',
+    ),
+    ProtocolOption(
         "hosts", Texts(), [], "Virtual host names that clients may ask for; empty: any."
     ),
 )  # fmt: skip
@@ -117,6 +130,7 @@ class Stomp:
         given: dict[str, Any] = {
             field: values[key(field)] for field in fields if key(field) in values
         }
+        given["syntax"] = syntax_of(given.get("syntax", ""))
         self.options: Final = StompOptions(**given)
         self.room = self.options.room
 

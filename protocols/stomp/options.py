@@ -2,6 +2,9 @@
 
 import msgspec
 
+from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.syntax import DEFAULT, Syntax
+
 KIB = 1024
 MIB = 1024 * 1024
 
@@ -22,8 +25,9 @@ class StompOptions(
     that the broker offers, `heart_beat_receive_ms` the one it asks for; 0 turns that way off. A
     peer is given up when nothing came from it for `heart_beat_grace` times what was agreed. `hosts`
     lists the virtual host names that CONNECT may give, empty for any. `room` is how many bytes of
-    deliveries of a connection may be on their way to its socket. `heart_beat_grace` and
-    `dsub_prefix` are no keys of the configuration.
+    deliveries of a connection may be on their way to its socket. `anycast_prefix` and
+    `multicast_prefix` are further prefixes, as acceptors of Artemis have. `syntax` is that of the
+    names of addresses. It, `heart_beat_grace` and `dsub_prefix` are no keys of acceptors.
     """
 
     max_header_length: int = 10 * KIB
@@ -43,8 +47,11 @@ class StompOptions(
     hosts: tuple[str, ...] = ()
     queue_prefix: str = "/queue/"
     topic_prefix: str = "/topic/"
+    anycast_prefix: tuple[str, ...] = ()
+    multicast_prefix: tuple[str, ...] = ()
     dsub_prefix: str = "/dsub/"
     room: int = MIB
+    syntax: Syntax = DEFAULT
 
     def __post_init__(self) -> None:
         """Refuse invalid values; the error names the key."""
@@ -65,3 +72,20 @@ class StompOptions(
                 "queue-prefix and topic-prefix must not be empty, and must differ from each other"
                 f" and from {self.dsub_prefix}"
             )
+        both = {self.queue_prefix, *self.anycast_prefix} & {
+            self.topic_prefix, *self.multicast_prefix
+        }  # fmt: skip
+        if both or self.dsub_prefix in (*self.anycast_prefix, *self.multicast_prefix):
+            raise ValueError(
+                "anycast-prefix and multicast-prefix must differ from each other and from"
+                f" queue-prefix, topic-prefix and {self.dsub_prefix}:"
+                f" {min(both or {self.dsub_prefix})!r} would mean two things"
+            )
+
+    @property
+    def prefixes(self) -> tuple[tuple[str, str], ...]:
+        """All prefixes of names, the longest first, each with the routing type that it fixes."""
+        anycast = dict.fromkeys((self.queue_prefix, *self.anycast_prefix), ANYCAST)
+        multicast = dict.fromkeys((self.topic_prefix, *self.multicast_prefix), MULTICAST)
+        found = [*anycast.items(), *multicast.items()]
+        return tuple(sorted(found, key=lambda pair: -len(pair[0])))

@@ -26,6 +26,10 @@ NOT_STORED: Final = frozenset(
 """Headers that say something to the broker, or that the broker itself gives to MESSAGE: they are no
 part of the message. Anything else travels with it."""
 
+ROUTING_TYPE: Final = "_AMQ_ROUTING_TYPE"
+"""The routing type as Artemis stores it with a message: 0 is anycast, 1 multicast."""
+_ROUTING_TYPES: Final = {"0": "ANYCAST", "1": "MULTICAST"}
+
 _DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
 _DUPLICATE_ID_BYTES: Final = _DUPLICATE_ID.encode()
 _DEFAULT_PRIORITY: Final = 4
@@ -36,7 +40,7 @@ _KNOWN: Final = frozenset(
     name.encode()
     for name in (
         "destination", "destination-type", "priority", "persistent", "expires", "content-length",
-        "reply-to", *NOT_STORED, *foreign.ON_SEND,
+        "reply-to", ROUTING_TYPE, *NOT_STORED, *foreign.ON_SEND,
     )
 )  # fmt: skip
 _NOT_STORED_BYTES: Final = frozenset(name.encode() for name in NOT_STORED)
@@ -97,7 +101,7 @@ def prepare(head: Head, options: StompOptions) -> SendPlan:
     foreign.refuse(head, foreign.ON_SEND)
     values = head.values
     foreign.refuse_temporary(values.get("reply-to", ""))
-    target = resolve(required(head, "destination"), values.get("destination-type"), options)
+    target = resolve(required(head, "destination"), _wanted_type(values), options)
     ttl = _time_to_live(values)
     return SendPlan(
         target.address,
@@ -195,6 +199,23 @@ class Planner:
             core.expires, core.transaction, core.length, b"\n".join(kept), duplicate_id.decode(),
             core.tells_outcome,
         )  # fmt: skip
+
+
+def _wanted_type(values: dict[str, str]) -> str | None:
+    """Return the routing type that the sender asks for, in either spelling. Raises StompError."""
+    given = values.get(ROUTING_TYPE)
+    if given is None:
+        return values.get("destination-type")
+    name = _ROUTING_TYPES.get(given, given).upper()
+    if name not in _ROUTING_TYPES.values():
+        raise StompError(
+            f"{ROUTING_TYPE} is {shortened(given)}", "write 0 (ANYCAST) or 1 (MULTICAST)"
+        )
+    if values.get("destination-type", name).upper() != name:
+        raise StompError(
+            f"{ROUTING_TYPE} is {name}, and destination-type says another", "give one of them"
+        )
+    return name
 
 
 def _duplicate_id(given: str | None) -> str:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import given
 
-from daybook.engine import choosing, delivery
+from daybook.engine import choosing
 from tests.support.scenario import Step, play, steps
 from tests.support.world import World
 
@@ -14,7 +14,7 @@ from tests.support.world import World
 @contextmanager
 def by_rules_alone() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delivery, "dispatch_queue", choosing.choose_by_rules)
+        patch.setattr(choosing, "choose_in_turn", choosing.choose_by_rules)
         yield
 
 

@@ -5,13 +5,14 @@ from hypothesis import strategies as st
 
 from daybook.engine import commands as c
 from daybook.engine.definitions import MULTICAST
-from daybook.engine.patterns import PatternTrie, wrong_with
+from daybook.engine.patterns import PatternTrie
+from daybook.engine.syntax import DEFAULT
 from tests.support.patterns import matches
 from tests.support.topology import create_queue
 from tests.support.world import World
 
 texts = st.text(st.sampled_from("ab.*#"), max_size=8)
-patterns = texts.filter(lambda text: bool(text) and wrong_with(text) is None)
+patterns = texts.filter(lambda text: bool(text) and DEFAULT.wrong_with(text) is None)
 names = st.text(st.sampled_from("ab."), max_size=8)
 
 

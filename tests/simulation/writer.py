@@ -133,11 +133,12 @@ class SteppedWriter:
         block, self._late = self._late, None
         assert block is not None
         try:
+            self._near.check_name()
             self._near.put(block)
         except OSError as error:
             self._fail(self._near.fail(error))
             return
-        self._near.advance(block)
+        self._near.advance(block, self._near.entry_of(block))
         self._choice.note(0.0)
         self._ways.near_blocks += 1
         self._on_written()

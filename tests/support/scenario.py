@@ -67,6 +67,7 @@ MATCHES: tuple[Matches, ...] = (
             "max-delivery-attempts": 4,
         },
     },
+    {"#": {"default-non-destructive": True}, "news": {"default-non-destructive": False}},
     {"#": {"id-cache-size": 2}, "mails": {"id-cache-size": 0}, "news": {"id-cache-size": 1}},
     {
         "#": {"auto-delete-queues": False, "auto-delete-addresses-delay": 30},
@@ -91,8 +92,13 @@ MATCHES: tuple[Matches, ...] = (
         "mails": {"dead-letter-queue-prefix": "", "dead-letter-queue-suffix": ""},
     },
 )
+SYNTAXES = ("", ".#*-", ",@.")
+"""As in Artemis; without wildcard addresses; and one in which the words of some names differ."""
 SETTINGS: tuple[c.ChangeSettings, ...] = tuple(
-    c.ChangeSettings(matches, mode) for matches in MATCHES for mode in MODES
+    c.ChangeSettings(matches, mode, syntax)
+    for matches in MATCHES
+    for mode in MODES
+    for syntax in (SYNTAXES if matches in ({}, MATCHES[1]) else ("",))
 )
 
 
@@ -111,7 +117,7 @@ def _consumer(world: World, number: int) -> int:
 
 def _message(world: World, consumer: int, number: int) -> int:
     found = world.state.consumers.get(consumer)
-    return _pick(list(found.unacked) if found is not None else [], number)
+    return _pick([*found.unacked, *found.shown] if found is not None else [], number)
 
 
 def _transaction(world: World, connection: int, number: int) -> str | None:
@@ -194,6 +200,7 @@ def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
         exclusive=x % 7 == 6,
         auto_delete=z % 5 == 4,
         auto_delete_message_count=-(y % 2),
+        non_destructive=y % 3 == 2,
     )
 
 

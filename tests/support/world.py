@@ -35,7 +35,6 @@ from daybook.engine.headers import build
 from daybook.engine.invariants import check as check_invariants
 from daybook.engine.level import position_of
 from daybook.engine.message import READY, Entry, Message
-from daybook.engine.patterns import has_wildcard
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Refusal
 from daybook.engine.rows import unpack_wide
@@ -198,7 +197,7 @@ class World:
         """What the broker derives from the state, and is not in it, is right."""
         broker = self.broker
         assert {address.name for address in broker.wildcards.all()} == {
-            address.name for address in self.state.addresses.values() if has_wildcard(address.name)
+            address.name for address in self.state.addresses.values() if address.is_wildcard
         }
         deleting = Counter(q.address.id for q in self.state.queues.values() if q.deleting)
         assert broker.ending == deleting

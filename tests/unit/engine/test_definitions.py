@@ -109,6 +109,7 @@ def test_what_can_be_asked_for_is_a_key_and_the_rest_is_refused() -> None:
     assert keys == ["name", "address", *(attribute.key for attribute in QUEUE_ATTRIBUTES)]
     assert [attribute.key for attribute in QUEUE_ATTRIBUTES] == [
         "routing-type", "filter", "durable", "max-consumers", "exclusive",
+        "non-destructive",
         "auto-delete", "auto-delete-delay", "auto-delete-message-count", "enabled",
     ]  # fmt: skip
     assert not_requestable(defined(durable=False, max_consumers=1)) == []

@@ -2,7 +2,8 @@
 
 import pytest
 
-from daybook.engine.patterns import PatternTrie, wrong_with
+from daybook.engine.patterns import PatternTrie
+from daybook.engine.syntax import DEFAULT
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_patterns_go_by_words(pattern: str, name: str, matches: bool) -> None:
     [("a.#.b", "'#' in the middle"), ("a.b#", "'b#'"), ("a*.b", "'a*'"), ("a.*.#", None)],
 )
 def test_what_is_wrong_with_a_pattern_is_named(pattern: str, words: str | None) -> None:
-    wrong = wrong_with(pattern)
+    wrong = DEFAULT.wrong_with(pattern)
     assert wrong is None if words is None else words in str(wrong)
 
 

@@ -32,7 +32,7 @@ def test_an_acceptor_tells_its_protocol_everything() -> None:
         "max-subscriptions=5",
     ]
     flags += ["connect-timeout=6s", "body-timeout=5s", "heart-beat-send=7", "heart-beat-receive=8"]
-    flags += ['hosts=["h"]']
+    flags += ['hosts=["h"]', 'anycast-prefix=["a/"]', 'multicast-prefix=["m/"]']
     flags += ["default-persistent=false", "queue-prefix=q/", "topic-prefix=t/", "buffer-size=9KiB"]
     config = load(None, [f"acceptor.{flag}" for flag in flags])
     given = msgspec.structs.asdict(Stomp(config.acceptors[0].options).options)
@@ -41,7 +41,7 @@ def test_an_acceptor_tells_its_protocol_everything() -> None:
         for name, value in msgspec.structs.asdict(StompOptions()).items()
         if given[name] == value
     }
-    assert same == {"heart_beat_grace", "dsub_prefix"}
+    assert same == {"heart_beat_grace", "dsub_prefix", "syntax"}
 
 
 @pytest.mark.parametrize("scheme", OFFERS)

@@ -302,7 +302,7 @@ def test_a_match_of_everything_in_the_file_stands_as_it_is_written(write: Writer
         ("\n[[address]]\n", "FILE:2: address.name is missing"),
         (
             "[[address]]\nname='a::b'",
-            "FILE:2: address.name is \"a::b\"; it must be a name that protocols can spell: '::'",
+            "FILE:2: address.name is \"a::b\": '::' divides address and queue",
         ),
         (
             "[[address]]\nname='a'\n[[queue]]\nname='q'\naddress='a'\nrouting-type='multicast'",

@@ -72,7 +72,6 @@ def test_what_is_taken(kind: Kind, given: object, value: object) -> None:
         (kinds.TEXTS, [""]),
         (kinds.TEXTS, [1]),
         (kinds.ADDRESS, ""),
-        (kinds.ADDRESS, "a.*"),
         (kinds.NAME, "a\nb"),
         (kinds.PATH, ""),
         (kinds.LISTEN, "h:1:2"),

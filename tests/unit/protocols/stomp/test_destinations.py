@@ -36,6 +36,25 @@ def test_forms(
     assert target.durable_id == ""
 
 
+@pytest.mark.parametrize(
+    ("destination", "address", "routing_type"),
+    [
+        ("a/x", "x", "anycast"),
+        ("a/b/x", "x", "multicast"),
+        ("/queue/x", "x", "anycast"),
+        ("m://x/", "x", "multicast"),
+        ("m://x", "x", "multicast"),
+        ("m:///", "/", "multicast"),
+        ("a/x/", "x/", "anycast"),
+        ("b/x", "b/x", None),
+    ],
+)
+def test_prefixes_of_an_acceptor(destination: str, address: str, routing_type: str | None) -> None:
+    options = StompOptions(anycast_prefix=("a/",), multicast_prefix=("a/b/", "m://"))
+    target = resolve(destination, None, options)
+    assert (target.address, target.routing_type) == (address, routing_type)
+
+
 def test_durable_subscription_is_a_queue_without_address() -> None:
     target = resolve("/dsub/mine", None, OPTIONS)
     assert (target.address, target.queue, target.routing_type) == ("", "dsub.mine", None)

@@ -41,6 +41,9 @@ def test_an_unknown_key_is_an_error() -> None:
         ({"heart-beat-grace": 0.5}, "heart-beat-grace"),
         ({"queue-prefix": ""}, "queue-prefix"),
         ({"queue-prefix": "/topic/"}, "queue-prefix"),
+        ({"anycast-prefix": ["/topic/"]}, "'/topic/' would mean two things"),
+        ({"multicast-prefix": ["a"], "anycast-prefix": ["a"]}, "'a' would mean two things"),
+        ({"multicast-prefix": ["/dsub/"]}, "'/dsub/' would mean two things"),
     ],
 )
 def test_values_that_cannot_work_name_their_key(values: dict[str, object], key: str) -> None:
@@ -53,9 +56,9 @@ def acceptor_keys() -> dict[str, object]:
     return {option.name: option.default for option in OFFER.options}
 
 
-def test_every_option_is_a_key_of_the_configuration_but_two() -> None:
+def test_every_option_is_a_key_of_the_configuration_but_three() -> None:
     fields = {key(name) for name in StompOptions.__struct_fields__}
-    assert fields - acceptor_keys().keys() == {"heart-beat-grace", "dsub-prefix"}
+    assert fields - acceptor_keys().keys() == {"heart-beat-grace", "dsub-prefix", "syntax"}
 
 
 def test_the_documentation_lists_every_key_as_the_configuration_spells_it() -> None:

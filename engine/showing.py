@@ -1,0 +1,223 @@
+"""Showing the messages of a non-destructive queue to its consumers (ADR 44).
+
+Every consumer reads every message once, in order, from the front on, and takes none: an entry stays
+ready until it expires, is purged or replaced. Each consumer has a cursor in each level
+(`Consumer.passed`), so what it costs does not depend on how much it has read. Entries that become
+ready behind a cursor, which were scheduled or held, are remembered one by one (`Consumer.again`).
+
+What a consumer was shown is volatile, as credit is: it is no part of the logical state, and ends
+with the consumer. `Shown` and `Seen` record it for history, and output waits for `Shown` as it does
+for `Delivered`. Must never know how other queues choose a consumer.
+"""
+
+from itertools import islice
+from typing import Final
+
+from daybook.engine import events
+from daybook.engine.core import Core
+from daybook.engine.departing import expire
+from daybook.engine.events import PERSISTENT
+from daybook.engine.expiry import is_expired
+from daybook.engine.handing import can_take
+from daybook.engine.message import (
+    IN_FLIGHT,
+    PRIORITIES,
+    READY,
+    Entry,
+    message_without_content,
+)
+from daybook.engine.queues import Queue
+from daybook.engine.scanning import SCAN_ENTRIES, behind
+from daybook.engine.state import NONE_SHOWN, NOTHING_PASSED, SHOWN_BYTES, Consumer
+
+SHOW_UNITS: Final = 2
+"""What showing a message costs with its encoding, in units of the budget."""
+CONSUMERS_SHIFT: Final = 4
+"""Asking consumers whether they have read everything costs one unit for 2 to this power."""
+SHOWN_LEVEL: Final = -1
+"""The level of what a consumer was shown, which is in no level of its queue."""
+
+
+def _showing(entry: Entry, consumer: Consumer, body_bytes: int) -> Entry:
+    """Return what a consumer that was shown a message has to settle.
+
+    It has no content, only the length of the body, as a large message in flight.
+    """
+    message = entry.message
+    bare = message_without_content(
+        message.id, message.address_id, message.priority, message.flags, message.expires, 0
+    )
+    bare.enlarge((message.id,), body_bytes)
+    showing = Entry(bare)
+    showing.level = SHOWN_LEVEL
+    showing.state = IN_FLIGHT
+    showing.delivery_count = 1
+    showing.consumer = consumer
+    return showing
+
+
+def show_to_all(core: Core, queue: Queue) -> None:
+    """Show the messages of a queue to every consumer that can take more.
+
+    If the budget is spent before that, the queue is then in `core.later`.
+    """
+    is_moving = True
+    while is_moving:
+        is_moving = False
+        count = len(queue.consumers)
+        core.budget.spent += count >> CONSUMERS_SHIFT
+        first = queue.next_consumer
+        for step in range(count):
+            place = (first + step) % count
+            consumer = queue.consumers[place]
+            if queue.holder is not None and consumer is not queue.holder:
+                continue
+            if consumer.caught_up == queue.newest or not can_take(consumer):
+                continue
+            if is_moving and core.budget.is_spent:
+                queue.next_consumer = place
+                core.later[queue.id] = queue
+                return
+            is_moving = _show_next(core, queue, consumer) or is_moving
+        if is_moving and core.budget.is_spent:
+            core.later[queue.id] = queue
+            return
+
+
+def _show_next(core: Core, queue: Queue, consumer: Consumer) -> bool:
+    """Show a consumer the next messages of one priority; return whether there were any."""
+    for priority in range(PRIORITIES - 1, -1, -1):
+        if consumer.again:
+            entries = _again(queue, consumer, priority)
+            if entries:
+                _show_some(core, queue, consumer, entries, priority)
+                return True
+        if queue.levels[priority] is None:
+            continue
+        entries = behind(queue, priority, consumer.passed.get(priority, NOTHING_PASSED))
+        if entries:
+            _show_some(core, queue, consumer, entries, priority)
+            return True
+    consumer.caught_up = queue.newest
+    return False
+
+
+def _again(queue: Queue, consumer: Consumer, priority: int) -> list[Entry]:
+    """Return entries of a priority that became ready behind the cursor of a consumer."""
+    passed = consumer.passed.get(priority, NOTHING_PASSED)
+    found = []
+    for message_id in [each for each, level in consumer.again.items() if level == priority]:
+        entry = queue.find(message_id)
+        if entry is None or entry.state != READY or entry.level != priority:
+            # It left, or is set aside again.
+            del consumer.again[message_id]
+        elif entry.position > passed:
+            # The cursor comes to it.
+            del consumer.again[message_id]
+        else:
+            found.append(entry)
+    return found[:SCAN_ENTRIES]
+
+
+def _show_some(
+    core: Core, queue: Queue, consumer: Consumer, entries: list[Entry], priority: int
+) -> None:
+    """Show entries in order, as many as the consumer can take and the budget allows; at least
+    one."""
+    most = max(1, core.budget.left // SHOW_UNITS)
+    for entry in islice(entries, most):
+        if not can_take(consumer):
+            return
+        core.budget.spent += SHOW_UNITS
+        if entry.message.expires and is_expired(core, queue, entry):
+            queue.make_resident(entry)
+            expire(core, queue, entry)
+        else:
+            if not entry.message.resident:
+                core.fill(entry.message)
+            is_wanted = consumer.matcher is None or consumer.matcher.matches(entry.message)
+            if is_wanted and entry.message.id not in consumer.shown:
+                _show(core, queue, entry, consumer)
+        if consumer.again:
+            consumer.again.pop(entry.message.id, None)
+        if entry.position > consumer.passed.get(priority, NOTHING_PASSED):
+            consumer.passed[priority] = entry.position
+
+
+def _show(core: Core, queue: Queue, entry: Entry, consumer: Consumer) -> None:
+    """Hand a message to a consumer; the entry stays where it is."""
+    message = entry.message
+    lsn = _emit(core, queue, events.SHOWN, 0, entry, consumer)
+    consumer.handed += 1
+    if queue.definition.exclusive:
+        queue.holder = consumer
+    body_bytes = message.body_bytes if message.chunks else len(message.body)
+    if consumer.credit_policy:
+        consumer.credit_messages -= 1
+        consumer.credit_bytes -= body_bytes
+    connection = consumer.connection
+    if consumer.acknowledges:
+        _keep(consumer, _showing(entry, consumer, body_bytes))
+        if connection.unacked_bytes >= connection.unacked_max:
+            connection.sated = True
+    connection.room -= message.size
+    if not message.flags & PERSISTENT:
+        lsn = core.early_gate(message)
+    elif not core.options.persist_delivery_count_before_delivery:
+        lsn = message.id
+    core.effects.append((consumer, message, 1, False, lsn))
+
+
+def _keep(consumer: Consumer, showing: Entry) -> None:
+    """Remember what a consumer has to settle."""
+    if consumer.shown is NONE_SHOWN:
+        consumer.shown = {}
+    consumer.shown[showing.message.id] = showing
+    if consumer.index is not None:
+        consumer.index.add(consumer, showing)
+    consumer.connection.unacked_bytes += SHOWN_BYTES
+    consumer.connection.shown_bytes += SHOWN_BYTES
+
+
+def end_showing(core: Core, entry: Entry, reason: int) -> int:
+    """Record how a consumer settled what it was shown; return the LSN of that."""
+    consumer = entry.consumer
+    assert consumer is not None
+    lsn = _emit(core, consumer.queue, events.SEEN, reason, entry, consumer)
+    _drop(consumer, entry)
+    return lsn
+
+
+def forget_shown(core: Core, consumer: Consumer, least: int) -> bool:
+    """Forget what a leaving consumer was shown; return whether that is done.
+
+    At least some of it is; the rest when the budget allows it.
+    """
+    most = max(core.budget.left, least)
+    chosen = list(islice(consumer.shown.values(), most))
+    core.budget.spent += len(chosen)
+    for entry in chosen:
+        _drop(consumer, entry)
+    return not consumer.shown
+
+
+def _drop(consumer: Consumer, entry: Entry) -> None:
+    message_id = entry.message.id
+    del consumer.shown[message_id]
+    consumer.attempted.discard(message_id)
+    consumer.connection.unacked_bytes -= SHOWN_BYTES
+    consumer.connection.shown_bytes -= SHOWN_BYTES
+    if consumer.index is not None:
+        consumer.index.remove(consumer, message_id)
+
+
+def _emit(
+    core: Core, queue: Queue, kind: int, reason: int, entry: Entry, consumer: Consumer
+) -> int:
+    message = entry.message
+    return core.emit(
+        (
+            kind, reason, 0, queue.address.id, queue.id, message.priority, message.flags,
+            message.id, consumer.id, consumer.connection_id, 0, core.now,
+        )
+    )  # fmt: skip
