@@ -16,6 +16,8 @@ Modules:
 - `content`: Reading the content of messages: the registry of formats, and a typed view of headers.
 - `core`: What all deciding functions share: the state to read, and `emit`, the only way to change
   it.
+- `dead_ends`: The addresses and queues for messages that were not delivered, expired, or found no
+  queue.
 - `definitions`: The definitions of addresses and queues: each attribute is listed once (DESIGN,
   section 12).
 - `delivery`: Dispatching: looks at every queue that was touched, and delivers what is ready.
@@ -47,6 +49,9 @@ Modules:
 - `level`: A level: the entries of a queue that are delivered in the order of their positions (ADR
   33).
 - `life`: The changes that an event can make to an entry, and to the things that ids stand for.
+- `lifetime`: How long queues and addresses stay that nobody uses: which go, and when (ADR 46).
+- `lifetime_keys`: The keys of address settings about names: how they come into being by use, and
+  how they go.
 - `limits`: Deciding what happens when an address, the broker or the disk is full (ADR 10).
 - `line`: Connections that wait for room, in line at the address they wait for: first come, first
   served.
@@ -76,6 +81,7 @@ Modules:
 - `scanning`: Reading a level from a position on, without making the entries of the store resident.
 - `scheduling`: Deciding that an entry is not delivered before a time, and that this time has come
   (ADR 39).
+- `setting_key`: What a key of address settings is, and checks of values that several keys share.
 - `setting_keys`: The keys of address settings: name, type, default, meaning, and what values are
   right.
 - `settings`: Address settings: the merge of matches by specificity, and the origin of each value.
@@ -89,6 +95,7 @@ Modules:
 - `spreading`: Choosing the one anycast queue that gets a message, where an address has several.
 - `state`: The logical state of the broker: the queues and messages that the journal describes.
 - `subscriptions`: Deciding about consumers: attach, detach, durable and temporary subscriptions.
+- `sweeping`: Deleting queues and addresses that nobody uses any more, by a scan in slices (ADR 46).
 - `syntax`: The characters of names and patterns: what divides words, and what stands for words.
 - `timers`: Timers: when to look at which entries, and why (ADR 39).
 - `topology`: Deciding about addresses and queues: creation on demand or by command, rebinding,
@@ -97,5 +104,8 @@ Modules:
   events.
 - `unreadable`: Queues whose content cannot be read for now: only these rest, all others are served
   (ADR 21).
+- `unrouted`: Deciding about messages that no queue takes: some go to the dead letter address
+  instead.
+- `updating`: Deciding about changes of queues and addresses that exist.
 - `wildcards`: Wildcard addresses: which of them a name matches (ADR 40).
 """

@@ -17,6 +17,8 @@ from daybook.engine.queues import Queue
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.state import Address
 from daybook.engine.topology import (
+    adopt,
+    adopt_address,
     check_address_name,
     check_name,
     check_reserved,
@@ -30,6 +32,7 @@ from daybook.engine.topology import (
 from daybook.engine.topology import create_address as create_new_address
 from daybook.engine.topology import delete_address as delete_empty_address
 from daybook.engine.topology import delete_queue as delete_unused_queue
+from daybook.engine.updating import conform
 
 
 def create_address(core: Core, command: CreateAddress) -> int | Refusal:
@@ -45,7 +48,12 @@ def create_address(core: Core, command: CreateAddress) -> int | Refusal:
         create_new_address(core, command.address, types, 0, reasons.ADMINISTRATION)
         return core.next_lsn - 1
     wanted = tuple(sorted({*address.definition.routing_types, *command.routing_types}))
+    before = core.next_lsn
+    if command.adopts:
+        adopt_address(core, address)
     if wanted == tuple(sorted(address.definition.routing_types)):
+        if core.next_lsn > before:
+            return core.next_lsn - 1
         return Refusal(Code.ALREADY_EXISTS, f"address '{command.address}' exists already")
     update_routing_types(core, address, wanted, 0, reasons.ADMINISTRATION)
     return core.next_lsn - 1
@@ -122,7 +130,12 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
     )
     if wrong is not None:
         return wrong
-    if wanted.name in core.state.queue_by_name:
+    found = core.state.queue_by_name.get(wanted.name)
+    if found is not None and command.configured:
+        return conform(core, found, command)
+    if found is not None:
+        if command.adopts and found.address.name == command.address and adopt(core, found, wanted):
+            return core.next_lsn - 1
         return Refusal(Code.ALREADY_EXISTS, f"queue '{wanted.name}' exists already")
     matcher = compile_filter(core, wanted.filter)
     if isinstance(matcher, Refusal):
@@ -135,7 +148,8 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
     elif wanted.routing_type not in address.definition.routing_types:
         types = tuple(sorted((*address.definition.routing_types, wanted.routing_type)))
         update_routing_types(core, address, types, 0, reasons.ADMINISTRATION)
-    create_queue(core, address, wanted, 0, reasons.ADMINISTRATION)
+    reason = reasons.CONFIGURATION if command.configured else reasons.ADMINISTRATION
+    create_queue(core, address, wanted, 0, reason)
     return core.next_lsn - 1
 
 

@@ -30,6 +30,7 @@ from daybook.engine.events import (
     PRIORITY,
     QUEUE,
     REDELIVERED,
+    TIME,
     Row,
 )
 from daybook.engine.id_cache import IdCache, key_of
@@ -53,6 +54,9 @@ from daybook.errors import DaybookError
 class MisfitError(DaybookError):
     """An event does not fit the state that results from the events before it."""
 
+
+BOUND_BY: Final = frozenset(("filter", "enabled"))
+"""The attributes of a queue that its binding has, besides its routing type."""
 
 _PLAIN: Final = details.RoutedDetail()
 """The detail of a Routed whose detail is empty."""
@@ -311,6 +315,19 @@ def consumer_detached(
         raise MisfitError(f"event {lsn}: consumer {consumer.id} detached with deliveries in flight")
     del consumer.connection.consumers[consumer.id]
     consumer.queue.detach(consumer)
+    _note_idle(consumer.queue, row)
+
+
+def _note_idle(queue: Queue, row: Row) -> None:
+    """Remember when the last consumer left a queue that may be deleted for that."""
+    if queue.definition.auto_delete and not queue.consumers:
+        queue.left_at = row[TIME]
+
+
+def _note_empty(address: Address, row: Row) -> None:
+    """Remember when an address that may be deleted for that lost its last queue."""
+    if address.definition.auto_delete and not (address.anycast or address.multicast):
+        address.emptied_at = row[TIME]
 
 
 def address_created(
@@ -319,6 +336,8 @@ def address_created(
     """An address appears."""
     decoded = cast(details.AddressDetail, events.decode_detail(events.ADDRESS_CREATED, detail))
     address = Address(row[ADDRESS], definition_in(AddressDefinition, decoded, state.texts))
+    if decoded.auto_delete:
+        address.created_at = row[TIME]
     state.add_address(address)
     state.next_address = address.id + 1
 
@@ -331,6 +350,9 @@ def address_updated(
     address = state.addresses[row[ADDRESS]]
     fields = decoded.changed or ("routing_types",)
     address.definition = with_changes(address.definition, decoded, fields)
+    if "auto_delete" in fields:
+        address.created_at = row[TIME] if address.definition.auto_delete else 0
+        address.emptied_at = 0
 
 
 def address_deleted(
@@ -351,6 +373,8 @@ def queue_created(
     address = state.addresses[row[ADDRESS]]
     definition = definition_in(QueueDefinition, decoded, state.texts, address.name)
     queue = Queue(row[QUEUE], definition, address)
+    if definition.auto_delete:
+        queue.created_at = row[TIME]
     # Only where history is read from its middle on.
     queue.deleting = decoded.deleting
     state.add_queue(queue)
@@ -369,15 +393,27 @@ def queue_updated(
         if queue.deleting:
             raise MisfitError(f"event {lsn}: queue {queue.name} is being deleted already")
         state.hide_queue(queue)
+        _note_empty(queue.address, row)
         return
-    queue.address.unbind(queue)
-    queue.address = state.addresses[row[ADDRESS]]
+    before, address = queue.address, state.addresses[row[ADDRESS]]
     fields = decoded.changed or ("routing_type", "filter")
-    queue.definition = with_changes(queue.definition, decoded, fields)
-    queue.address.bind(queue)
+    definition = with_changes(queue.definition, decoded, fields)
+    if "auto_delete" in fields:
+        queue.created_at = row[TIME] if definition.auto_delete else 0
+        queue.left_at = 0
     if "non_destructive" in fields:
         for consumer in queue.consumers:
             consumer.look_from_the_front()
+    if address is before and "routing_type" not in fields:
+        queue.definition = definition
+        if not BOUND_BY.isdisjoint(fields):
+            address.bind_again(queue)
+        return
+    before.unbind(queue)
+    queue.address = address
+    queue.definition = definition
+    address.bind(queue)
+    _note_empty(before, row)
 
 
 def queue_deleted(
@@ -388,6 +424,7 @@ def queue_deleted(
     if queue.message_count or queue.consumers:
         raise MisfitError(f"event {lsn}: queue {queue.name} deleted while in use")
     state.remove_queue(queue)
+    _note_empty(queue.address, row)
 
 
 def queue_paused(
@@ -465,10 +502,12 @@ def broker_started(
             entry = consumer.unacked[message_id]
             _come_back(state, lsn, consumer.queue, entry, entry.delivery_count)
         consumer.queue.detach_all()
+        _note_idle(consumer.queue, row)
     state.consumers.clear()
     for queue in list(state.queues.values()):
         if not queue.definition.durable:
             state.remove_queue(queue)
+            _note_empty(queue.address, row)
         elif queue.transient_count:
             queue.drop_paged_transients(lsn)
             for entry in list(queue.entries.values()):
@@ -520,6 +559,7 @@ APPLY: Final[dict[int, Apply]] = {
     events.DUE: due,
     events.SHOWN: nothing,
     events.SEEN: nothing,
+    events.ADMINISTERED: nothing,
 }
 assert APPLY.keys() == events.BY_NUMBER.keys()
 

@@ -6,15 +6,26 @@ Must never know which queue is chosen where several are bound.
 
 from typing import Final
 
-from daybook.engine.message import Filter
+from daybook.engine.message import Filter, Message
 from daybook.engine.queues import Queue
+
+
+class _Nothing:
+    """The filter of a queue that is not enabled."""
+
+    def matches(self, message: Message) -> bool:
+        """Return False."""
+        return False
+
+
+NOTHING: Final = _Nothing()
 
 
 class Binding:
     """The fact that a queue is bound to an address, with its routing type and filter.
 
     `address` is the name that messages are sent to. `matcher` is the compiled filter, compiled when
-    it is first needed.
+    it is first needed; that of a queue that is not enabled lets nothing in.
     """
 
     __slots__ = ("address", "filter", "matcher", "queue", "routing_type")
@@ -24,7 +35,7 @@ class Binding:
         self.queue = queue
         self.routing_type = queue.definition.routing_type
         self.filter = queue.definition.filter
-        self.matcher: Filter | None = None
+        self.matcher: Filter | None = None if queue.definition.enabled else NOTHING
 
 
 NO_BINDINGS: Final[list[Binding]] = []

@@ -15,7 +15,9 @@ from daybook.engine import (
     commands,
     connections,
     delivery,
+    details,
     duplicates,
+    events,
     expiry,
     holding,
     limits,
@@ -24,8 +26,10 @@ from daybook.engine import (
     settling,
     slices,
     subscriptions,
+    sweeping,
     transactions,
     unreadable,
+    updating,
 )
 from daybook.engine.core import Core, Options
 from daybook.engine.message import PRIORITIES
@@ -37,6 +41,9 @@ from daybook.engine.state import Address, State
 
 EVICT_LEAST: Final = 100
 """The least number of entries that leave memory in each slice of `page_out`."""
+
+REQUEST_CHARACTERS_MAX: Final = 2000
+"""How much of the request of an administrator is recorded."""
 
 _PRIORITIES: Final = frozenset(range(PRIORITIES))
 
@@ -82,6 +89,22 @@ def _deliver_due(core: Core, command: commands.DeliverDue) -> int | Refusal:
     return 0
 
 
+def _administer(core: Core, command: commands.Administer) -> int | Refusal:
+    """Carry out a command, and record who asked for it, if it led to anything."""
+    first = core.next_lsn
+    answer = HANDLERS[type(command.command)](core, command.command)
+    if core.next_lsn == first:
+        return answer
+    request = command.request
+    if len(request) > REQUEST_CHARACTERS_MAX:
+        request = request[:REQUEST_CHARACTERS_MAX] + "..."
+    lsn = core.emit(
+        events.row(events.ADMINISTERED, related=first, time=core.now),
+        events.encode_detail(details.AdministeredDetail(by=command.by, request=request)),
+    )
+    return answer if isinstance(answer, Refusal) else lsn
+
+
 HANDLERS: Final[dict[type, Handler]] = {
     commands.Send: _send,
     commands.Chunk: _chunk,
@@ -101,6 +124,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.ExpireTransactions: transactions.expire,
     commands.ExpireDue: _expire_due,
     commands.DeliverDue: _deliver_due,
+    commands.DeleteUnused: sweeping.delete_unused,
     commands.RetryHeld: holding.retry,
     commands.ReleaseHeld: holding.release,
     commands.CreateAddress: administration.create_address,
@@ -111,6 +135,11 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.PauseQueue: administration.pause_queue,
     commands.ResumeQueue: administration.resume_queue,
     commands.PurgeQueue: administration.purge_queue,
+    commands.UpdateQueue: updating.update_queue,
+    commands.UpdateAddress: updating.update_address,
+    commands.PauseAddress: updating.pause_address,
+    commands.ResumeAddress: updating.resume_address,
+    commands.Administer: _administer,
     commands.ChangeSettings: connections.change_settings,
     commands.Start: connections.start,
     commands.Checkpoint: connections.checkpoint,
@@ -254,6 +283,11 @@ class Broker(Core):
     def retry_due(self) -> bool:
         """Whether some held messages are to be tried again."""
         return self.held_changed or bool(self.held_walk)
+
+    @property
+    def scans_names(self) -> bool:
+        """Whether the scan for unused queues and addresses has some left."""
+        return bool(self.names_to_scan)
 
     def wakes(self, now: int) -> bool:
         """Whether a scheduled message may be due, so that `DeliverDue` must be handled."""

@@ -212,6 +212,11 @@ class ExpireDue(Command):
     limit: int = 1000
 
 
+class DeleteUnused(Command):
+    """Delete queues and addresses that nobody uses any more: continue the scan for them, or begin
+    one if none is under way. `Broker.scans_names` says whether some are left."""
+
+
 class RetryHeld(Command):
     """Try again to move what is held, at most `limit`; `Broker.retry_due` says if this is
     needed."""
@@ -220,10 +225,15 @@ class RetryHeld(Command):
 
 
 class CreateAddress(Command):
-    """Create an address with these routing types."""
+    """Create an address with these routing types.
+
+    With `adopts`, one that was created by being used is from now on as if it had been created by
+    this command, so that it is not deleted when nobody uses it.
+    """
 
     address: str
     routing_types: tuple[str, ...] = (ANYCAST,)
+    adopts: bool = False
 
 
 class DeleteAddress(Command):
@@ -234,10 +244,52 @@ class DeleteAddress(Command):
 
 
 class CreateQueue(Command):
-    """Create a queue as defined on an address (created if missing)."""
+    """Create a queue as defined on an address (created if missing).
+
+    `adopts` is as in CreateAddress. `configured` says that the configuration lists the queue: it
+    stays, whatever the settings say about queues that administrators create.
+    """
 
     address: str
     definition: QueueDefinition
+    adopts: bool = False
+    configured: bool = False
+
+
+class UpdateQueue(Command):
+    """Change attributes of a queue (`definitions.LIVE_ATTRIBUTES`), by field; the answer is 0 if
+    they have these values already. `configured` says that the configuration asks for it."""
+
+    queue: str
+    changes: dict[str, bool | int | str]
+    configured: bool = False
+
+
+class UpdateAddress(Command):
+    """Give an address exactly these routing types; the answer is 0 if it has them already."""
+
+    address: str
+    routing_types: tuple[str, ...]
+
+
+class PauseAddress(Command):
+    """Stop delivering from all queues of an address."""
+
+    address: str
+
+
+class ResumeAddress(Command):
+    """Resume delivering from the queues of an address."""
+
+    address: str
+
+
+class Administer(Command):
+    """Carry out a command, and record who asked for it and how."""
+
+    by: str
+    request: str
+    command: Command
 
 
 class DeleteQueue(Command):

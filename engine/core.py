@@ -109,6 +109,9 @@ class Core:
         # Consumer, message, delivery count, whether it may have been delivered before, gate.
         self.effects: list[tuple[Consumer, Message, int, bool, int]] = []
         self.more_due = False
+        # The names that a scan for unused ones has still to look at: ids of queues, and of
+        # addresses with a minus.
+        self.names_to_scan: list[int] = []
         self.more_scheduled = False
         # Whether an address may accept held messages by now, and the walk over them: ids of the
         # queues still to visit, and the position in the last of them.

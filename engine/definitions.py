@@ -31,10 +31,12 @@ SHARED_TEXTS_MAX: Final = 10_000
 
 class Requestable(msgspec.Struct, frozen=True):
     """Marks an attribute that administrators and the configuration may ask for, with its
-    description for users. `least` is the smallest value of a number."""
+    description for users. `least` is the smallest value of a number; `is_live` says whether the
+    attribute of a queue that exists may change."""
 
     doc: str
     least: int = 0
+    is_live: bool = False
 
 
 class Detail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -45,7 +47,8 @@ _D = TypeVar("_D", bound=Detail)
 
 
 class AddressDefinition(Detail, frozen=True):
-    """An address: virtual host, name and routing types; whether it was created on demand.
+    """An address: virtual host, name and routing types; whether it was created on demand, and is
+    deleted when it has no queues. While it is paused nothing is delivered from its queues.
 
     `syntax` is the syntax of its name (`engine.syntax`), by which a wildcard address matches.
     """
@@ -55,6 +58,8 @@ class AddressDefinition(Detail, frozen=True):
     routing_types: tuple[str, ...] = ()
     auto_created: bool = False
     syntax: str = ""
+    auto_delete: bool = False
+    paused: bool = False
 
 
 class QueueDefinition(Detail, frozen=True):
@@ -66,11 +71,13 @@ class QueueDefinition(Detail, frozen=True):
 
     name: str = ""
     routing_type: Annotated[
-        str, Requestable("Which messages of the address it takes."), RoutingType
+        str, Requestable("Which messages of the address it takes.", is_live=True), RoutingType
     ] = ANYCAST
     filter: Annotated[
         str,
-        Requestable("Which messages it takes: a condition, as in SQL-92; empty: all of them."),
+        Requestable(
+            "Which messages it takes: a condition, as in SQL-92; empty: all of them.", is_live=True
+        ),
     ] = ""
     durable: Annotated[
         bool, Requestable("Whether it and its persistent messages outlive a restart.")
@@ -81,30 +88,63 @@ class QueueDefinition(Detail, frozen=True):
     user: str = ""
     max_consumers: Annotated[
         int,
-        Requestable("How many consumers may be attached at a time; -1: no limit.", least=-1),
+        Requestable(
+            "How many consumers may be attached at a time; -1: no limit.", least=-1, is_live=True
+        ),
     ] = UNLIMITED_CONSUMERS
     exclusive: Annotated[
-        bool, Requestable("Whether one consumer at a time gets all messages, as long as it stays.")
+        bool,
+        Requestable(
+            "Whether one consumer at a time gets all messages, as long as it stays.", is_live=True
+        ),
     ] = False
     non_destructive: Annotated[
         bool,
         Requestable("Whether every consumer reads all messages, and none of them removes any."),
     ] = False
+    auto_delete: Annotated[
+        bool,
+        Requestable(
+            "Whether it is deleted once it was used, is empty, and has no consumers.", is_live=True
+        ),
+    ] = False
+    auto_delete_delay: Annotated[
+        int,
+        Requestable(
+            "Milliseconds that it stays after its last consumer left, with auto-delete.",
+            is_live=True,
+        ),
+    ] = 0
+    auto_delete_message_count: Annotated[
+        int,
+        Requestable(
+            "Messages with which auto-delete deletes it all the same; -1: any number.",
+            least=-1,
+            is_live=True,
+        ),
+    ] = 0
+    enabled: Annotated[
+        bool,
+        Requestable(
+            "Whether it takes new messages; those in it are delivered in any case.", is_live=True
+        ),
+    ] = True
 
 
 class Attribute(msgspec.Struct, frozen=True):
     """An attribute that can be asked for: field, key in the configuration, and its possible values.
 
     `kind` is bool, int or str; `choices` are the values of a str that has few, `least` the smallest
-    of an int.
+    of an int, and `is_live` says whether it may change.
     """
 
     field: str
     kind: type[bool] | type[int] | type[str]
-    default: bool | int | str
+    default: bool | int | str | None
     doc: str
     choices: tuple[str, ...] = ()
     least: int = 0
+    is_live: bool = False
 
     @property
     def key(self) -> str:
@@ -123,12 +163,16 @@ def requestable(definition: type[Detail]) -> tuple[Attribute, ...]:
             if isinstance(mark, Requestable):
                 choices = next((get_args(m) for m in marks if get_origin(m) is Literal), ())
                 found.append(
-                    Attribute(field.name, kind, field.default, mark.doc, choices, mark.least)
+                    Attribute(
+                        field.name, kind, field.default, mark.doc, choices, mark.least, mark.is_live
+                    )
                 )
     return tuple(found)
 
 
 QUEUE_ATTRIBUTES: Final = requestable(QueueDefinition)
+LIVE_ATTRIBUTES: Final = {each.field: each for each in QUEUE_ATTRIBUTES if each.is_live}
+"""Those that may change, by field."""
 
 
 def not_requestable(definition: QueueDefinition) -> list[str]:

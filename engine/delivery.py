@@ -28,7 +28,7 @@ def dispatch(core: Core) -> None:
         is_cut = False
         last = 0
         for queue in touched.values():
-            if queue.consumers and queue.ready_count and not queue.paused:
+            if queue.consumers and queue.ready_count and not queue.is_paused:
                 if is_cut:
                     core.later[queue.id] = queue
                 else:

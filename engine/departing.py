@@ -6,12 +6,10 @@ address is never dropped because no queue there takes it. It is held (ADR 25), u
 `dead-letter-policy` is DROP. Must never know how held messages are walked.
 """
 
-from typing import Final
-
 from daybook.engine import details, events, reasons
 from daybook.engine.content import codec_of
 from daybook.engine.core import Core
-from daybook.engine.definitions import ANYCAST
+from daybook.engine.dead_ends import Resources, for_dead_letters, for_expired, home
 from daybook.engine.duplicates import NOTICE_MICROSECONDS
 from daybook.engine.expiry_rules import expires_of
 from daybook.engine.formats import Value
@@ -20,15 +18,7 @@ from daybook.engine.queues import Queue
 from daybook.engine.routing import route, select
 from daybook.engine.setting_keys import HOLD
 from daybook.engine.state import Address
-from daybook.engine.topology import check_queue, find_address, require_queue
-
-_REPLACED: Final = (
-    "_AMQ_ORIG_ADDRESS",
-    "_AMQ_ORIG_QUEUE",
-    "_AMQ_ORIG_MESSAGE_ID",
-    "_AMQ_ACTUAL_EXPIRY",
-)
-"""Properties of the original that would be wrong in a copy."""
+from daybook.engine.unrouted import ORIGIN_PROPERTIES
 
 
 def is_used_up(core: Core, queue: Queue, delivery_count: int) -> bool:
@@ -44,8 +34,12 @@ def expiry_address(core: Core, queue: Queue, entry: Entry) -> str:
 
     It depends on the address that the message was sent to, if that still exists.
     """
-    address = core.state.addresses.get(entry.message.address_id, queue.address)
-    return core.state.settings.resolve(address.name).expiry_address
+    return core.state.settings.resolve(_origin(core, queue, entry.message).name).expiry_address
+
+
+def _origin(core: Core, queue: Queue, message: Message) -> Address:
+    """Return the address that a message was sent to, or if it does not exist, that of its queue."""
+    return core.state.addresses.get(message.address_id, queue.address)
 
 
 def expire(core: Core, queue: Queue, entry: Entry) -> None:
@@ -54,7 +48,9 @@ def expire(core: Core, queue: Queue, entry: Entry) -> None:
     why = ""
     if target:
         extra: dict[str, Value] = {"_AMQ_ACTUAL_EXPIRY": core.now // 1000}
-        why = _move_out(core, queue, entry, target, extra, kind=events.EXPIRED)
+        origin = _origin(core, queue, entry.message)
+        resources = for_expired(core.state.settings.resolve(origin.name))
+        why = _move_out(core, queue, entry, target, resources, extra=extra, kind=events.EXPIRED)
     else:
         # Without an expiry address, expiry ends the message.
         _leave(core, queue, entry, kind=events.EXPIRED, reason=reasons.NO_EXPIRY_ADDRESS)
@@ -71,7 +67,8 @@ def dead_letter(core: Core, queue: Queue, entry: Entry) -> str:
     settings = core.state.settings.resolve(queue.address.name)
     target = settings.dead_letter_address
     if target:
-        return _move_out(core, queue, entry, target, {}, kind=events.DEAD_LETTERED)
+        resources = for_dead_letters(settings)
+        return _move_out(core, queue, entry, target, resources, extra={}, kind=events.DEAD_LETTERED)
     if settings.dead_letter_policy == HOLD:
         return f"address '{queue.address.name}' has no dead-letter-address"
     reason = reasons.NO_DEAD_LETTER_ADDRESS
@@ -94,13 +91,20 @@ def hold(core: Core, queue: Queue, entry: Entry, reason: int, why: str) -> int:
 
 
 def _move_out(
-    core: Core, queue: Queue, entry: Entry, target: str, extra: dict[str, Value], *, kind: int
+    core: Core,
+    queue: Queue,
+    entry: Entry,
+    target: str,
+    resources: Resources,
+    *,
+    extra: dict[str, Value],
+    kind: int,
 ) -> str:
     """Move an entry to a target address; return why it must stay, empty if it left."""
     message = entry.message
     copy = message
     queues: list[Queue] = []
-    address = _home(core, target)
+    address = home(core, target, _origin(core, queue, message).name, resources)
     if isinstance(address, Address):
         copy = _copy_for(core, queue, message, address, extra)
         queues = select(core, address, None, copy)
@@ -125,34 +129,16 @@ def _leave(
     core.emit_of_entry(queue, entry, kind, reason, related=related)
 
 
-def _home(core: Core, target: str) -> Address | str:
-    """Return a target address with a queue that stays, or the reason why there is none.
-
-    A missing one is created with an anycast queue of its name: one more queue is better than
-    dropping messages that nobody asked to drop.
-    """
-    address = find_address(core, target)
-    bound = address.queues() if address is not None else []
-    if all(queue.definition.temporary for queue in bound):
-        refusal = check_queue(core, target, target, ANYCAST)
-        if refusal is not None:
-            return refusal.text
-        require_queue(core, target, target, ANYCAST, 0)
-        address = find_address(core, target)
-    assert address is not None
-    return address
-
-
 def _copy_for(
     core: Core, queue: Queue, message: Message, address: Address, extra: dict[str, Value]
 ) -> Message:
     """Return the copy of a message for a target address."""
-    origin = core.state.addresses.get(message.address_id, queue.address)
+    origin = _origin(core, queue, message)
     if not message.resident:
         core.fill(message)
     headers = codec_of(message.flags).copied(
         message.headers,
-        _REPLACED,
+        ORIGIN_PROPERTIES,
         {
             "_AMQ_ORIG_ADDRESS": origin.name,
             "_AMQ_ORIG_QUEUE": queue.name,

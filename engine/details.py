@@ -138,6 +138,13 @@ class ScheduledDetail(Detail, frozen=True):
     due: int = 0
 
 
+class AdministeredDetail(Detail, frozen=True):
+    """Who asked for something, and the request, in JSON; a long one is cut."""
+
+    by: str = ""
+    request: str = ""
+
+
 class PagingDetail(Detail, frozen=True):
     """Size of the address when it was decided: bytes and messages in its queues."""
 

@@ -153,7 +153,7 @@ def peers(state: State) -> Iterator[Rows]:
 
 def _address(a: Address) -> list[object]:
     bound = [[each.queue.id for each in bindings] for bindings in (a.anycast, a.multicast)]
-    return address_row(a.id, a.definition, bound, a.paging, a.ids)
+    return address_row(a.id, a.definition, bound, a.paging, a.ids, (a.created_at, a.emptied_at))
 
 
 def address_row(
@@ -162,8 +162,12 @@ def address_row(
     bound: Sequence[Sequence[int]],
     paging: bool,
     ids: IdCache | None,
+    times: Sequence[int],
 ) -> list[object]:
-    """Return the row of an address; `bound` are ids of queues by routing type, anycast first."""
+    """Return the row of an address; `bound` are ids of queues by routing type, anycast first.
+
+    `times` are when it was created and emptied.
+    """
     return [
         *(number, definition.host, definition.name, sorted(definition.routing_types)),
         *(definition.auto_created, *bound),
@@ -171,13 +175,20 @@ def address_row(
         *([True] * paging),
         *_remembered(ids),
         *values_beyond(definition, ADDRESS_ATTRIBUTES).items(),
+        *_set(times),
     ]
+
+
+def _set(times: Sequence[int]) -> list[object]:
+    """The times of something that may be deleted when nobody uses it; nothing for others."""
+    return [list(times)] if any(times) else []
 
 
 def _queue(q: Queue) -> list[object]:
     figures = (q.paused, q.added, q.acknowledged, q.dead_lettered, q.expired)
     consumers = [c.id for c in q.consumers]
-    return queue_row(q.id, q.address.id, q.definition, figures, consumers, q.deleting)
+    times = q.created_at, q.left_at
+    return queue_row(q.id, q.address.id, q.definition, figures, consumers, q.deleting, times)
 
 
 def queue_row(
@@ -187,8 +198,10 @@ def queue_row(
     figures: Sequence[int],
     consumers: Sequence[int],
     deleting: bool,
+    times: Sequence[int],
 ) -> list[object]:
-    """Return the row of a queue; `figures` are whether it is paused, and its four counters."""
+    """Return the row of a queue; `figures` are whether it is paused, and its four counters,
+    `times` when it was created and when its last consumer left."""
     name, *attributes = msgspec.structs.astuple(definition)[:QUEUE_ATTRIBUTES]
     user = definition.user
     return [
@@ -198,6 +211,7 @@ def queue_row(
         *([user] * bool(user)),
         *([True] * deleting),
         *values_beyond(definition, QUEUE_ATTRIBUTES + 1).items(),
+        *_set(times),
     ]
 
 

@@ -20,6 +20,7 @@ from daybook.engine import life
 from daybook.engine.definitions import Detail
 from daybook.engine.details import (
     AddressDetail,
+    AdministeredDetail,
     BrokerStartedDetail,
     BrokerStoppedDetail,
     CarriedDetail,
@@ -157,6 +158,7 @@ SCHEDULED: Final = 41
 DUE: Final = 42
 SHOWN: Final = 50
 SEEN: Final = 51
+ADMINISTERED: Final = 60
 
 
 class EventType(msgspec.Struct, frozen=True):
@@ -216,7 +218,8 @@ EVENT_TYPES: Final = (
               "The address exists from here on.",
               subject=life.ADDRESS, change=BEGINS),
     EventType(ADDRESS_UPDATED, "AddressUpdated", ("reason", "address", "connection"), AddressDetail,
-              "The routing types of the address changed.",
+              "Attributes of the address changed: routing types, whether it is paused, how long it"
+              " stays.",
               subject=life.ADDRESS, change=CHANGES),
     EventType(ADDRESS_DELETED, "AddressDeleted", ("reason", "address", "connection"), None,
               "The address and the name are gone; its queues were deleted before.",
@@ -227,9 +230,9 @@ EVENT_TYPES: Final = (
               subject=life.QUEUE, change=BEGINS),
     EventType(QUEUE_UPDATED, "QueueUpdated", ("reason", "address", "queue", "connection"),
               QueueDetail,
-              "The queue is bound to this address with this filter from here on; its messages "
-              "stay. Or, if it is being deleted: its name and its binding are gone, its messages "
-              "are removed by events to come, and the queue by the one behind them.",
+              "The queue is bound to this address from here on, with the attributes in the detail; "
+              "its messages stay. Or, if it is being deleted: its name and its binding are gone, "
+              "its messages are removed by events to come, and the queue by the one behind them.",
               subject=life.QUEUE, change=CHANGES),
     EventType(QUEUE_DELETED, "QueueDeleted", ("reason", "address", "queue", "connection"), None,
               "The queue is gone; its messages were removed before this event.",
@@ -334,6 +337,10 @@ EVENT_TYPES: Final = (
     EventType(SEEN, "Seen", ("reason", "address", "queue", "priority", "flags", "message",
               "consumer", "connection"), None,
               "The consumer settled a message that it was shown; nothing happens to the message."),
+    EventType(ADMINISTERED, "Administered", ("related",), AdministeredDetail,
+              "An administrator asked for the events from the one in `related` up to this one. A"
+              " request that takes long has several such parts.",
+              related="from event"),
 )  # fmt: skip
 
 BY_NUMBER: Final[dict[int, EventType]] = {entry.number: entry for entry in EVENT_TYPES}

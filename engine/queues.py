@@ -139,9 +139,10 @@ class Queue:
     """
 
     __slots__ = (
-        "acknowledged", "added", "address", "binding", "bytes", "consumers", "dead_lettered",
-        "definition", "deleting", "entries", "expired", "gap_count", "gone", "gone_max",
-        "has_passed", "held_count", "holder", "id", "levels", "newest", "next_consumer",
+        "acknowledged", "added", "address", "binding", "bytes", "consumers", "created_at",
+        "dead_lettered", "definition", "deleting", "entries", "expired", "gap_count", "gone",
+        "gone_max", "has_passed", "held_count", "holder", "id", "left_at", "levels", "newest",
+        "next_consumer",
         "next_notice", "occupied", "paused", "prioritized_count", "ready_count", "scheduled_count",
         "selective_count", "store", "transient_count", "transients_from", "weight", "window",
         "withheld",
@@ -154,6 +155,10 @@ class Queue:
         # The binding that routes messages here; None as long as the queue is not bound.
         self.binding: Binding | None = None
         self.paused = False
+        # Only with auto-delete: when it was created, and when its last consumer left, 0 if it
+        # never had one (microseconds since 1970).
+        self.created_at = 0
+        self.left_at = 0
         # Deleted, and not empty yet: it has an id, but neither a name nor a binding.
         self.deleting = False
         self.entries: dict[int, Entry] = {}
@@ -201,6 +206,11 @@ class Queue:
     def message_count(self) -> int:
         """How many messages are in the queue, in memory or in the store, in any state."""
         return len(self.entries) + self.gap_count
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is delivered, because it or its address is paused."""
+        return self.paused or self.address.definition.paused
 
     @property
     def aside_count(self) -> int:

@@ -46,6 +46,9 @@ UNREADABLE: Final = 36
 GIVEN_BACK: Final = 37
 REFUSED: Final = 38
 REDELIVERY_DELAY: Final = 39
+AUTO_DELETE: Final = 60
+NO_ROUTE: Final = 61
+DISABLED: Final = 62
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
@@ -94,4 +97,7 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     GIVEN_BACK: ("given-back", "the consumer gave it back untried; the attempt does not count"),
     REFUSED: ("refused", "the consumer will never take it: it is dead-lettered at once"),
     REDELIVERY_DELAY: ("redelivery-delay", "a delivery failed, and the next one is to come later"),
+    NO_ROUTE: ("no-route", "no queue of its address took it: it went to the dead letter address"),
+    DISABLED: ("disabled", "every queue that it could go to is disabled"),
+    AUTO_DELETE: ("auto-delete", "nobody uses it any more, and its settings do not keep it"),
 }

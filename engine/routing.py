@@ -9,6 +9,8 @@ those of the address and those of the wildcard addresses that it matches (ADR 40
 from collections.abc import Container
 from typing import Final
 
+import msgspec
+
 from daybook.engine import details, duplicates, events, limits, quotas, reasons
 from daybook.engine.commands import Chunk, Send
 from daybook.engine.core import Core
@@ -21,7 +23,15 @@ from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.spreading import next_anycast
 from daybook.engine.state import Address
-from daybook.engine.topology import check_address, check_queue, require_address, require_queue
+from daybook.engine.topology import (
+    check_address,
+    check_queue,
+    default_address_type,
+    default_queue_type,
+    require_address,
+    require_queue,
+)
+from daybook.engine.unrouted import redirect
 
 EXPIRES_MAX: Final = (1 << 53) - 1
 """The latest expiry, in milliseconds; every integer up to here is exact in any JSON reader too."""
@@ -154,7 +164,7 @@ def check_send(core: Core, command: Send) -> Refusal | None:
             "are for subscriptions",
         )
     if command.queue is not None:
-        routing_type = command.routing_type or ANYCAST
+        routing_type = command.routing_type or default_queue_type(core, command.address)
         return check_queue(core, command.queue, command.address, routing_type, command.connection)
     address = core.state.address_by_name.get(command.address)
     if address is not None and _serves(address, command.routing_type):
@@ -214,9 +224,9 @@ def _default_type(core: Core, command: Send) -> str:
     if command.routing_type is not None:
         return command.routing_type
     address = core.state.address_by_name.get(command.address)
-    if address is not None and ANYCAST not in address.definition.routing_types:
-        return MULTICAST
-    return ANYCAST
+    if address is None:
+        return default_address_type(core, command.address)
+    return ANYCAST if ANYCAST in address.definition.routing_types else MULTICAST
 
 
 def _send_on_demand(core: Core, command: Send) -> int | Refusal:
@@ -226,12 +236,14 @@ def _send_on_demand(core: Core, command: Send) -> int | Refusal:
     if refusal is not None:
         return refusal
     if command.queue is not None:
-        routing_type = command.routing_type or ANYCAST
+        routing_type = command.routing_type or default_queue_type(core, command.address)
         queue = require_queue(
             core, command.queue, command.address, routing_type, command.connection
         )
         if isinstance(queue, Refusal):
             return queue
+        if not queue.definition.enabled:
+            return _drop_unrouted(core, command, queue.address, reasons.DISABLED)
         return _send_or_drop(core, command, queue.address, queue)
     if _default_type(core, command) == ANYCAST:
         created = require_queue(core, command.address, command.address, ANYCAST, command.connection)
@@ -334,22 +346,64 @@ def _send_to_several(
         reason=reasons.SENT, connection=command.connection, transaction=command.transaction,
     )  # fmt: skip
     if not queues and not full:
-        return _drop(core, command, address, flags, _no_queue(command, address, others))
+        lsn = _send_to_dead_end(core, command, address, flags)
+        if not lsn:
+            return _drop(core, command, address, flags, _no_queue(command, address, others))
+    is_routed = lsn > 0
     for each, reason in full.items():
         dropped = _emit_dropped(core, command, each, flags, reason)
         lsn = lsn or dropped
-    if command.duplicate_id and (queues or command.transaction is not None):
+    if command.duplicate_id and (is_routed or command.transaction is not None):
         # What was dropped can be sent again, but a commit must not be repeated.
         lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
     return lsn if flags & PERSISTENT else 0
 
 
+def _send_to_dead_end(core: Core, command: Send, address: Address, flags: int) -> int:
+    """Route a message that no queue takes at the dead letter address, if its settings say so.
+
+    Return the LSN of Routed, 0 if it was not routed.
+    """
+    redirected = redirect(core, command, address, flags)
+    if redirected is None:
+        return 0
+    target = redirected.address
+    if target.guarded and limits.enter(core, target):
+        return 0
+    dead = msgspec.structs.replace(
+        command, headers=redirected.headers, expires=redirected.expires, routing_type=None
+    )
+    flags = _flags(core, dead, target, core.wildcards.of(target))
+    message = _message(core, dead, target, flags)
+    queues = select(core, target, None, message)
+    return route(
+        core, message, queues,
+        reason=reasons.NO_ROUTE, connection=command.connection, transaction=command.transaction,
+    )  # fmt: skip
+
+
+def _drop_unrouted(core: Core, command: Send, address: Address, reason: int) -> int:
+    """Drop a message that its one queue does not take, or send it to the dead letter address."""
+    flags = _flags(core, command, address, ())
+    lsn = _send_to_dead_end(core, command, address, flags)
+    if not lsn:
+        return _drop(core, command, address, flags, reason)
+    if command.duplicate_id:
+        lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
+    return lsn if flags & PERSISTENT else 0
+
+
 def _no_queue(command: Send, address: Address, others: tuple[Address, ...]) -> int:
-    """Return why no queue takes a message: there is none, or no filter wants it."""
-    is_bound = command.routing_type != MULTICAST and bool(address.anycast)
+    """Return why no queue takes a message: there is none, none is enabled, or no filter wants
+    it."""
+    found = list(address.anycast) if command.routing_type != MULTICAST else []
     if command.routing_type != ANYCAST:
-        is_bound = is_bound or any(each.multicast for each in (address, *others))
-    return reasons.NO_MATCHING_FILTER if is_bound else reasons.NO_BINDING
+        for each in (address, *others):
+            found += each.multicast
+    if not found:
+        return reasons.NO_BINDING
+    is_enabled = any(binding.queue.definition.enabled for binding in found)
+    return reasons.NO_MATCHING_FILTER if is_enabled else reasons.DISABLED
 
 
 def _flags(core: Core, command: Send, address: Address, others: tuple[Address, ...]) -> int:

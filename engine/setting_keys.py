@@ -3,12 +3,19 @@
 A new key is a row of `KEYS` and a field of `settings.AddressSettings`. Must never know matches.
 """
 
-from collections.abc import Callable
 from typing import Final, TypeAlias
 
-import msgspec
+from daybook.engine.lifetime_keys import DEAD_END_KEYS, LIFETIME_KEYS
+from daybook.engine.setting_key import (
+    DELAY_MAX,
+    LIMIT_MAX,
+    NO_LIMIT,
+    Key,
+    Value,
+    check_delay,
+    check_limit,
+)
 
-Value: TypeAlias = str | int | bool | float
 Matches: TypeAlias = dict[str, dict[str, Value]]
 """Settings as in commands and in the journal: match to key to value."""
 
@@ -27,8 +34,6 @@ SLOW_CONSUMER_POLICIES: Final = (NOTIFY, KILL)
 HOLD: Final = "HOLD"
 DEAD_LETTER_POLICIES: Final = (HOLD, DROP)
 
-NO_LIMIT: Final = -1
-LIMIT_MAX: Final = (1 << 53) - 1
 PAGE_SIZE_BYTES_MIN: Final = 4096
 
 ID_CACHE_SIZE_DEFAULT: Final = 20_000
@@ -36,9 +41,6 @@ ID_CACHE_SIZE_DEFAULT: Final = 20_000
 ID_CACHE_SIZE_MAX: Final = 10_000_000
 
 PERIOD_SECONDS_MAX: Final = 86_400
-DELAY_MAX: Final = 3650 * 86_400 * 1000
-"""Milliseconds: ten years."""
-
 MULTIPLIER_MAX: Final = 1000
 TYPE_NAMES: Final[dict[type, str]] = {
     str: "a string",
@@ -53,32 +55,9 @@ def fits(value: object, kind: type) -> bool:
     return type(value) is kind or (kind is float and type(value) is int)
 
 
-class Key(msgspec.Struct, frozen=True):
-    """A row of the table: name, type, default, meaning, and a check that returns what is wrong.
-
-    `is_size` means a number of bytes and `is_time` one of milliseconds; in a file each may be a
-    text with a unit. `is_address` means the name of an address, or an empty text.
-    """
-
-    name: str
-    type: type
-    default: Value
-    doc: str
-    check: Callable[[Value], str | None] | None = None
-    is_size: bool = False
-    is_time: bool = False
-    is_address: bool = False
-
-
 def _check_attempts(value: Value) -> str | None:
     if not isinstance(value, int) or not -1 <= value <= ATTEMPTS_MAX:
         return f"it must be from 1 to {ATTEMPTS_MAX}, or 0 or -1 for no limit"
-    return None
-
-
-def _check_delay(value: Value) -> str | None:
-    if not isinstance(value, int) or not 0 <= value <= DELAY_MAX:
-        return f"it must be from 0 to {DELAY_MAX} milliseconds"
     return None
 
 
@@ -97,12 +76,6 @@ def _check_factor(value: Value) -> str | None:
 def _check_perhaps_delay(value: Value) -> str | None:
     if not isinstance(value, int) or not NO_LIMIT <= value <= DELAY_MAX:
         return f"it must be from 0 to {DELAY_MAX} milliseconds, or -1"
-    return None
-
-
-def _check_limit(value: Value) -> str | None:
-    if not isinstance(value, int) or not NO_LIMIT <= value <= LIMIT_MAX:
-        return "it must be 0 or more, or -1 for no limit"
     return None
 
 
@@ -162,7 +135,7 @@ KEYS: Final = (
         0,
         "Milliseconds after a failed delivery before which the message is not delivered again, to"
         " about a tenth of a second; others are. 0: at once.",
-        _check_delay,
+        check_delay,
         is_time=True,
     ),
     Key(
@@ -259,12 +232,14 @@ KEYS: Final = (
         True,
         "Whether a queue is created when somebody first sends to it or consumes from it.",
     ),
+    *LIFETIME_KEYS,
+    *DEAD_END_KEYS,
     Key(
         "default-max-consumers",
         int,
         NO_LIMIT,
         "max-consumers of queues that are created by being used or subscribed to; -1: no limit.",
-        _check_limit,
+        check_limit,
     ),
     Key(
         "default-exclusive-queue",
@@ -284,7 +259,7 @@ KEYS: Final = (
         NO_LIMIT,
         "Size at which an address is full: headers and bodies of all messages in its queues, and"
         " 128 bytes for each; 0: always full; -1: no limit.",
-        _check_limit,
+        check_limit,
         is_size=True,
     ),
     Key(
@@ -293,7 +268,7 @@ KEYS: Final = (
         NO_LIMIT,
         "Messages in its queues at which an address is full, counted in each queue; 0: always full;"
         " -1: no limit.",
-        _check_limit,
+        check_limit,
     ),
     Key(
         "address-full-policy",
@@ -319,7 +294,7 @@ KEYS: Final = (
         int,
         NO_LIMIT,
         "Size at which an address that pages takes no more, by page-full-policy; -1: no limit.",
-        _check_limit,
+        check_limit,
         is_size=True,
     ),
     Key(
@@ -328,7 +303,7 @@ KEYS: Final = (
         NO_LIMIT,
         "Messages in the longest queue of an address that pages at which it takes no more, by"
         " page-full-policy; -1: no limit.",
-        _check_limit,
+        check_limit,
     ),
     Key(
         "page-full-policy",
@@ -386,7 +361,7 @@ KEYS: Final = (
         NO_LIMIT,
         "Messages a second that a consumer must consume if it can; a slower one is treated as"
         " slow-consumer-policy says; -1: none is slow.",
-        _check_limit,
+        check_limit,
     ),
     Key(
         "slow-consumer-policy",

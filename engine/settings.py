@@ -7,26 +7,21 @@ must never know where settings come from (a file, a command, the journal), and d
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Final
+from itertools import product
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from daybook.engine import names
 from daybook.engine.patterns import PatternTrie
-from daybook.engine.setting_keys import (
-    BY_NAME,
-    KEYS,
-    LIMIT_MAX,
-    NO_LIMIT,
-    PAGE,
-    TYPE_NAMES,
-    Matches,
-    Value,
-    fits,
-)
+from daybook.engine.setting_key import LIMIT_MAX, NO_LIMIT, Value
+from daybook.engine.setting_keys import BY_NAME, KEYS, PAGE, TYPE_NAMES, Matches, fits
 from daybook.engine.syntax import DEFAULT, Syntax
 
 CACHED_ADDRESSES_MAX: Final = 10_000
+DEAD_ENDS: Final = (("dead_letter", "dead_letter_address"), ("expiry", "expiry_address"))
+"""How the fields begin that say which queues are created at which address."""
+AFFIXES: Final = ("prefix", "suffix")
 
 
 class AddressSettings(msgspec.Struct, frozen=True):
@@ -46,6 +41,23 @@ class AddressSettings(msgspec.Struct, frozen=True):
     max_expiry_delay: int
     auto_create_addresses: bool
     auto_create_queues: bool
+    default_address_routing_type: str
+    default_queue_routing_type: str
+    auto_delete_queues: bool
+    auto_delete_created_queues: bool
+    auto_delete_queues_delay: int
+    auto_delete_queues_message_count: int
+    auto_delete_queues_skip_usage_check: bool
+    auto_delete_addresses: bool
+    auto_delete_addresses_delay: int
+    auto_delete_addresses_skip_usage_check: bool
+    auto_create_dead_letter_resources: bool
+    dead_letter_queue_prefix: str
+    dead_letter_queue_suffix: str
+    auto_create_expiry_resources: bool
+    expiry_queue_prefix: str
+    expiry_queue_suffix: str
+    send_to_dla_on_no_route: bool
     default_max_consumers: int
     default_exclusive_queue: bool
     default_non_destructive: bool
@@ -196,6 +208,15 @@ def _specificity(match: str, syntax: Syntax) -> tuple[bool, int, list[bool], str
     return any_words, -length, [word == syntax.one_word for word in words], match
 
 
+class _DeadEnd(NamedTuple):
+    """One of DEAD_ENDS, with everything that may stand around a name there."""
+
+    kind: str
+    target: str
+    prefixes: set[str]
+    suffixes: set[str]
+
+
 class Settings:
     """All address settings in force. Immutable: new settings are a new object."""
 
@@ -225,12 +246,24 @@ class Settings:
             values.get("slow-consumer-threshold", NO_LIMIT) != NO_LIMIT
             for values in matches.values()
         )
+        self._dead_ends: Final = [
+            _DeadEnd(kind, target, *(self._values_of(f"{kind}_queue_{affix}") for affix in AFFIXES))
+            for kind, target in DEAD_ENDS
+            if True in self._values_of(f"auto_create_{kind}_resources")
+        ]
         self._targets: Final = frozenset(
             str(values[key])
             for values in self._matches.values()
             for key in ("dead-letter-address", "expiry-address")
             if values.get(key)
         )
+
+    def _values_of(self, field: str) -> set[Any]:
+        """Return all values that a key may have for some address."""
+        key = BY_NAME[field.replace("_", "-")]
+        return {key.default} | {
+            values[key.name] for values in self._matches.values() if key.name in values
+        }
 
     @staticmethod
     def from_dict(
@@ -259,6 +292,22 @@ class Settings:
                 self._resolved.clear()
             self._resolved[address] = found
         return found
+
+    def kept_for(self, name: str) -> str:
+        """Return the address for whose dead letters or expired messages the name of a queue is
+        kept, empty if it is not."""
+        for end in self._dead_ends:
+            for prefix, suffix in product(end.prefixes, end.suffixes):
+                origin = name[len(prefix) : len(name) - len(suffix)]
+                if origin in ("", name) or f"{prefix}{origin}{suffix}" != name:
+                    continue
+                settings = self.resolve(origin)
+                made = [getattr(settings, f"{end.kind}_queue_{affix}") for affix in AFFIXES]
+                target: str = getattr(settings, end.target)
+                wanted = getattr(settings, f"auto_create_{end.kind}_resources")
+                if wanted and target and made == [prefix, suffix]:
+                    return target
+        return ""
 
     def targets(self) -> frozenset[str]:
         """Return the names of all dead letter addresses and expiry addresses."""

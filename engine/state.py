@@ -49,9 +49,11 @@ class Address:
 
     __slots__ = (
         "anycast",
+        "created_at",
         "definition",
         "dropping",
         "duplicates",
+        "emptied_at",
         "guarded",
         "id",
         "ids",
@@ -72,6 +74,10 @@ class Address:
         # Whether its name is a pattern (`engine.wildcards`).
         self.is_wildcard = syntax_of(definition.syntax).is_pattern(definition.name)
         self.paging = False
+        # Only with auto-delete: when it was created, and when it lost its last queue, 0 if it never
+        # had one (microseconds since 1970).
+        self.created_at = 0
+        self.emptied_at = 0
         self.anycast: list[Binding] = NO_BINDINGS
         self.multicast: list[Binding] = NO_BINDINGS
         # The ids of messages that it remembers; None as long as no message had one.
@@ -122,10 +128,19 @@ class Address:
             self.multicast = unbound(self.multicast, binding)
         self._find_only_queue()
 
+    def bind_again(self, queue: Queue) -> None:
+        """Replace the binding of a queue whose definition changed, except its routing type."""
+        before = queue.binding
+        assert before is not None
+        bindings = self.bindings(before.routing_type)
+        queue.binding = bindings[bindings.index(before)] = Binding(self.name, queue)
+        self._find_only_queue()
+
     def _find_only_queue(self) -> None:
         self.only_queue = None
         if len(self.anycast) == 1 and not self.multicast and not self.anycast[0].filter:
-            self.only_queue = self.anycast[0].queue
+            queue = self.anycast[0].queue
+            self.only_queue = queue if queue.definition.enabled else None
         self.guard(self.guarded)
 
     def guard(self, guarded: bool) -> None:

@@ -22,6 +22,8 @@ from daybook.engine.topology import (
     check_name,
     compile_filter,
     create_queue,
+    default_address_type,
+    default_queue_type,
     delete_queue,
     find_address,
     rebind_queue,
@@ -105,7 +107,7 @@ def attach(core: Core, command: Attach) -> int | Refusal:
 def _target(core: Core, command: Attach) -> Queue | Refusal:
     """Return the queue to consume from, created on demand if the settings allow it."""
     if command.queue is not None:
-        routing_type = command.routing_type or ANYCAST
+        routing_type = command.routing_type or default_queue_type(core, command.address)
         return require_queue(core, command.queue, command.address, routing_type, command.connection)
     if command.durable_name is not None:
         return _durable(core, command, command.durable_name)
@@ -132,7 +134,9 @@ def _routing_type(core: Core, command: Attach) -> str:
     if core.state.settings.syntax.is_pattern(command.address):
         return MULTICAST
     address = find_address(core, command.address)
-    multicast_only = address is not None and address.definition.routing_types == (MULTICAST,)
+    if address is None:
+        return default_address_type(core, command.address)
+    multicast_only = address.definition.routing_types == (MULTICAST,)
     return MULTICAST if multicast_only else ANYCAST
 
 

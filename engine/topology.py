@@ -5,13 +5,14 @@ Refusals name the setting or the command that helps.
 
 from collections.abc import Collection
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from daybook.engine import details, events, names, quotas, reasons
 from daybook.engine.core import Core, Emptying
 from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
+from daybook.engine.lifetime import with_lifetime
 from daybook.engine.message import Entry, Filter
 from daybook.engine.queue_defaults import with_defaults
 from daybook.engine.queues import Queue, Window
@@ -23,6 +24,8 @@ NAME_SHOWN_MAX: Final = 100
 ALL: Final = (1 << 63) - 1
 DELETED_AT_ONCE: Final = 50
 """A queue with at most this many messages is deleted with them at once, whatever budget is left."""
+BY_ORDER: Final = (reasons.ADMINISTRATION, reasons.CONFIGURATION)
+"""Reasons of queues whose attributes were given, and are not those that settings have."""
 BARE: Final = Window(1000, 1 << 40, with_content=False)
 """Messages that are only removed come into memory without content."""
 
@@ -30,6 +33,16 @@ BARE: Final = Window(1000, 1 << 40, with_content=False)
 def find_address(core: Core, name: str) -> Address | None:
     """Return the address of this name."""
     return core.state.address_by_name.get(name)
+
+
+def default_address_type(core: Core, name: str) -> str:
+    """Return the routing type of an address that is created without a request for one."""
+    return core.state.settings.resolve(name).default_address_routing_type.lower()
+
+
+def default_queue_type(core: Core, address_name: str) -> str:
+    """Return the routing type of a queue that is created without a request for one."""
+    return core.state.settings.resolve(address_name).default_queue_routing_type.lower()
 
 
 def require_address(
@@ -106,7 +119,15 @@ def _refuse_name(what: str, name: str, wrong: str | None) -> Refusal | None:
 
 def check_reserved(core: Core, name: str, address_name: str) -> Refusal | None:
     """Refuse the name of a dead letter address or expiry address for a queue on another address."""
-    if not address_name or name == address_name or name not in core.state.settings.targets():
+    settings = core.state.settings
+    target = settings.kept_for(name) if address_name else ""
+    if target and target != address_name:
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"queue '{name}' cannot be created on address '{address_name}': the name is kept for "
+            f"messages that cannot be delivered, on address '{target}'",
+        )
+    if not address_name or name == address_name or name not in settings.targets():
         return None
     return Refusal(
         Code.NOT_ALLOWED,
@@ -130,10 +151,18 @@ def create_address(
 ) -> Address:
     """Create an address that does not exist."""
     number = core.state.next_address
+    on_demand = reason == reasons.ON_DEMAND
     definition = AddressDefinition(
-        host=HOST, name=name, routing_types=routing_types,
-        auto_created=reason == reasons.ON_DEMAND, syntax=core.state.settings.syntax.of_names,
-    )  # fmt: skip
+        host=HOST,
+        name=name,
+        routing_types=routing_types,
+        auto_created=on_demand,
+        syntax=core.state.settings.syntax.of_names,
+        # A wildcard address goes with its last queue, without a scan.
+        auto_delete=on_demand
+        and not core.state.settings.syntax.is_pattern(name)
+        and core.state.settings.resolve(name).auto_delete_addresses,
+    )
     core.emit(
         events.row(
             events.ADDRESS_CREATED,
@@ -224,12 +253,14 @@ def create_queue(
         definition = msgspec.structs.replace(definition, user=peer.user)
     settings = core.state.settings.resolve(address.name)
     definition = with_defaults(definition, settings)
-    if reason != reasons.ADMINISTRATION:
+    if reason not in BY_ORDER:
         definition = msgspec.structs.replace(
             definition,
             max_consumers=settings.default_max_consumers,
             exclusive=settings.default_exclusive_queue,
         )
+    if reason != reasons.CONFIGURATION and not definition.temporary:
+        definition = with_lifetime(settings, definition)
     number = core.state.next_queue
     core.emit(
         events.row(
@@ -240,6 +271,50 @@ def create_queue(
     )  # fmt: skip
     core.held_changed = True
     return core.state.queues[number]
+
+
+def adopt(core: Core, queue: Queue, wanted: QueueDefinition) -> bool:
+    """Make a queue that was created by being used one that was asked for, with the lifetime that
+    the definition has; return whether that changed anything."""
+    names = ("auto_created", "auto_delete", "auto_delete_delay", "auto_delete_message_count")
+    found = queue.definition
+    changed = tuple(each for each in names if getattr(found, each) != getattr(wanted, each))
+    if not found.auto_created or not changed:
+        return False
+    values = {each: getattr(wanted, each) for each in changed}
+    emit_queue_updated(core, queue, values, reasons.ADMINISTRATION)
+    return True
+
+
+def emit_queue_updated(core: Core, queue: Queue, values: dict[str, Any], reason: int) -> None:
+    """Emit that attributes of a queue have these values from here on."""
+    wanted = msgspec.structs.replace(queue.definition, **values)
+    detail = details.QueueDetail(**msgspec.structs.asdict(wanted), changed=tuple(values))
+    core.emit(
+        events.row(
+            events.QUEUE_UPDATED,
+            reason=reason, address=queue.address.id, queue=queue.id, time=core.now,
+        ),
+        events.encode_detail(detail),
+    )  # fmt: skip
+    core.held_changed = True
+    core.touch(queue)
+
+
+def adopt_address(core: Core, address: Address) -> None:
+    """Make an address that was created by being used one that was asked for."""
+    if not address.definition.auto_delete:
+        return
+    wanted = msgspec.structs.replace(address.definition, auto_created=False, auto_delete=False)
+    changed = ("auto_created", "auto_delete")
+    detail = details.AddressDetail(**msgspec.structs.asdict(wanted), changed=changed)
+    core.emit(
+        events.row(
+            events.ADDRESS_UPDATED,
+            reason=reasons.ADMINISTRATION, address=address.id, time=core.now,
+        ),
+        events.encode_detail(detail),
+    )  # fmt: skip
 
 
 def rebind_queue(

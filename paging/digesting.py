@@ -47,7 +47,8 @@ def _addresses(tables: Tables, txn: Transaction, state: State) -> Iterator[list[
         known = state.addresses.get(record.id)
         bound = (record.anycast, record.multicast)
         ids = known.ids if known is not None else None
-        yield address_row(record.id, definition, bound, record.paging, ids)
+        times = record.created_at, record.emptied_at
+        yield address_row(record.id, definition, bound, record.paging, ids, times)
 
 
 def _queues(tables: Tables, txn: Transaction, state: State) -> Iterator[list[object]]:
@@ -59,7 +60,10 @@ def _queues(tables: Tables, txn: Transaction, state: State) -> Iterator[list[obj
             record.paused, record.added, record.acknowledged, record.dead_lettered, record.expired,
         )  # fmt: skip
         consumers = [each.id for each in known.consumers] if known is not None else []
-        yield queue_row(record.id, record.address, definition, figures, consumers, record.deleting)
+        times = record.created_at, record.left_at
+        yield queue_row(
+            record.id, record.address, definition, figures, consumers, record.deleting, times
+        )
 
 
 def _sums(

@@ -100,6 +100,8 @@ def add_address(
     exist."""
     address = Address(record.id, records.definition_of(AddressDefinition, record, state.texts))
     address.paging = record.paging
+    address.created_at = record.created_at
+    address.emptied_at = record.emptied_at
     if record.ids_recorded:
         address.ids = id_pages.load(tables, txn, address.id, record.ids_recorded, record.ids_count)
     state.add_address(address)
@@ -113,6 +115,8 @@ def add_queue(state: State, record: records.QueueRecord, until: int) -> Queue:
     queue = Queue(record.id, definition, address)
     queue.paused = record.paused
     queue.deleting = record.deleting
+    queue.created_at = record.created_at
+    queue.left_at = record.left_at
     queue.added = record.added
     queue.acknowledged = record.acknowledged
     queue.dead_lettered = record.dead_lettered

@@ -52,6 +52,8 @@ class AddressRecord(msgspec.Struct, array_like=True, frozen=True):
     ids_recorded: int = 0
     ids_count: int = 0
     more: dict[str, Any] = {}
+    created_at: int = 0
+    emptied_at: int = 0
 
 
 class LevelRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -93,6 +95,8 @@ class QueueRecord(msgspec.Struct, array_like=True, frozen=True):
     user: str = ""
     deleting: bool = False
     more: dict[str, Any] = {}
+    created_at: int = 0
+    left_at: int = 0
 
 
 class ConnectionRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -179,6 +183,7 @@ def address_record(address: Address) -> AddressRecord:
         id=address.id, anycast=[binding.queue.id for binding in address.anycast],
         multicast=[binding.queue.id for binding in address.multicast], paging=address.paging,
         ids_recorded=ids.recorded if ids else 0, ids_count=ids.count if ids else 0,
+        created_at=address.created_at, emptied_at=address.emptied_at,
         **_attributes(address.definition, AddressRecord),
     )  # fmt: skip
 
@@ -189,6 +194,7 @@ def queue_record(queue: Queue, levels: list[LevelRecord], total: int) -> QueueRe
         id=queue.id, address=queue.address.id, paused=queue.paused, added=queue.added,
         acknowledged=queue.acknowledged, dead_lettered=queue.dead_lettered, expired=queue.expired,
         newest=queue.newest, levels=levels, sum=total, deleting=queue.deleting,
+        created_at=queue.created_at, left_at=queue.left_at,
         **_attributes(queue.definition, QueueRecord),
     )  # fmt: skip
 

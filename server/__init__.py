@@ -4,6 +4,8 @@ Modules:
 
 - `acceptor_options`: The tables of keys of an [[acceptor]]: name, type, default, and meaning of
   each.
+- `administering`: Requests of administrators that change queues and addresses, and the users behind
+  them.
 - `admission`: Limits on connections: in total, for each address, and for connections without a
   login.
 - `blocked`: Blocked peers: their command waits for space at a full address. They resume in order.

@@ -15,8 +15,8 @@ import msgspec
 
 from daybook.engine import names, settings
 from daybook.engine.definitions import QueueDefinition
+from daybook.engine.setting_key import Value as Setting
 from daybook.engine.setting_keys import BY_NAME, Matches
-from daybook.engine.setting_keys import Value as Setting
 from daybook.engine.syntax import DEFAULT as DEFAULT_SYNTAX
 from daybook.engine.syntax import Syntax, wrong_with_characters
 from daybook.errors import DaybookError
@@ -69,6 +69,7 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     journal_non_persistent: str
     persist_id_cache: bool
     message_expiry_scan_period: int  # milliseconds; 0 or less: never
+    address_queue_scan_period: int  # milliseconds; 0 or less: never
     max_connections: int
     max_connections_per_address: int  # 0 or less: no limit
     max_pending_logins: int

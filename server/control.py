@@ -46,6 +46,7 @@ from daybook.engine.queues import Queue, StoreError
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import State
 from daybook.server import connections, logs, views
+from daybook.server.administering import Asker, Changing, user_of
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 CLIENTS_MAX: Final = 32
@@ -149,7 +150,8 @@ class QueueCreation(msgspec.Struct, frozen=True, tag="create-queue", tag_field="
 
     def command(self) -> Command:
         """Return the command for this request."""
-        return CreateQueue(self.address or self.definition.name, self.definition)
+        name = self.address or self.definition.name
+        return CreateQueue(name, self.definition, adopts=self.if_missing)
 
 
 class QueueDeletion(msgspec.Struct, frozen=True, tag="delete-queue", tag_field="do"):
@@ -207,11 +209,12 @@ class AddressCreation(msgspec.Struct, frozen=True, tag="create-address", tag_fie
         address = state.address_by_name.get(self.address)
         if not self.if_missing or address is None:
             return False
-        return set(self.routing_types) <= set(address.definition.routing_types)
+        has_types = set(self.routing_types) <= set(address.definition.routing_types)
+        return has_types and not address.definition.auto_delete
 
     def command(self) -> Command:
         """Return the command for this request."""
-        return CreateAddress(self.address, self.routing_types)
+        return CreateAddress(self.address, self.routing_types, self.if_missing)
 
 
 class AddressDeletion(msgspec.Struct, frozen=True, tag="delete-address", tag_field="do"):
@@ -238,7 +241,7 @@ class IdCacheClearing(msgspec.Struct, frozen=True, tag="clear-id-cache", tag_fie
 Reading = Status | Queues | Addresses | Connections | Consumers | SettingsOf | Browse
 Change = (
     QueueCreation | QueueDeletion | QueuePause | QueueResumption
-    | AddressCreation | AddressDeletion | IdCacheClearing
+    | AddressCreation | AddressDeletion | IdCacheClearing | Changing
 )  # fmt: skip
 Request = Reading | QueuePurge | QueueRelease | ConnectionClosing | Change
 
@@ -297,8 +300,9 @@ class ControlServer:
         assert task is not None
         self._clients[writer] = task
         try:
+            by = user_of(writer.get_extra_info("socket").fileno())
             while line := await reader.readline():
-                answer = await self._answer(line)
+                answer = await self._answer(line, by)
                 writer.write(_encode(answer) + b"\n")
                 await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
@@ -311,17 +315,18 @@ class ControlServer:
             del self._clients[writer]
             writer.close()
 
-    async def _answer(self, line: bytes) -> dict[str, Any]:
+    async def _answer(self, line: bytes, by: str) -> dict[str, Any]:
         try:
             request = _decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return _error(Code.INVALID.value, f"this is not a request: {error}")
+        asker = Asker(by, line.decode().strip())
         if isinstance(request, ConnectionClosing):
             return _told(self._close(request))
         if isinstance(request, QueuePurge):
-            return _told(await self._in_parts(PurgeQueue(request.queue)))
+            return _told(await self._in_parts(asker, PurgeQueue(request.queue)))
         if isinstance(request, QueueRelease):
-            return _told(await self._in_parts(ReleaseHeld(request.queue)))
+            return _told(await self._in_parts(asker, ReleaseHeld(request.queue)))
         if isinstance(request, QueueCreation | AddressCreation) and request.is_done(
             self._hub.broker.state
         ):
@@ -330,9 +335,9 @@ class ControlServer:
             wrong = ", ".join(not_requestable(request.definition))
             return _error(Code.INVALID.value, f"nobody can ask for these attributes: {wrong}")
         if isinstance(request, QueueDeletion) and request.force:
-            return _told(await self._delete(request))
+            return _told(await self._delete(asker, request))
         if isinstance(request, Change):
-            return _told(await self._carry_out(request.command()))
+            return _told(await self._decide(asker.command(request.command())))
         return _told(self._read(request))
 
     def _read(self, request: Reading) -> dict[str, Any] | Refusal:
@@ -372,15 +377,17 @@ class ControlServer:
         except StoreError as error:
             return Refusal(Code.NOT_FOUND, f"a message cannot be read back: {error}")
 
-    async def _delete(self, request: QueueDeletion) -> dict[str, Any] | Refusal:
+    async def _delete(self, asker: Asker, request: QueueDeletion) -> dict[str, Any] | Refusal:
         """Delete a queue with its messages; the answer has the number of removed messages."""
         queue = _queue_of(self._hub.broker.state, request.queue)
         # The command is decided at once; only the answer waits for the disk.
         removed = queue.message_count if queue is not None else 0
-        told = await self._carry_out(request.command())
+        told = await self._decide(asker.command(request.command()))
         return told if isinstance(told, Refusal) else told | {"removed": removed}
 
-    async def _in_parts(self, command: PurgeQueue | ReleaseHeld) -> dict[str, Any] | Refusal:
+    async def _in_parts(
+        self, asker: Asker, command: PurgeQueue | ReleaseHeld
+    ) -> dict[str, Any] | Refusal:
         """Execute a command about the messages that exist now, one part at a time.
 
         Other work has its turn between the parts, and each part is durable before the next, so
@@ -395,7 +402,7 @@ class ControlServer:
             queue = _queue_of(state, command.queue)
             before = _waiting(queue, command)
             # The command is decided at once; only the answer waits for the disk.
-            deciding = self._decide(command)
+            deciding = self._decide(asker.command(command))
             removed += before - _waiting(queue, command)
             told = await deciding
             if isinstance(told, Refusal):
@@ -403,9 +410,6 @@ class ControlServer:
             if told["lsn"] == 0:
                 return last | {what: removed}
             last = told
-
-    async def _carry_out(self, command: Command) -> dict[str, Any] | Refusal:
-        return await self._decide(command)
 
     def _decide(self, command: Command) -> "asyncio.Future[dict[str, Any] | Refusal]":
         """Decide a command at once; the future gets the answer when it may be sent."""

@@ -355,7 +355,7 @@ class Hub:
             peer.session.tick(now)
             self.stalled_bodies += peer.session.has_stalled
             self._after(peer)
-        self.turns.tick(now, self.options.expiry_scan_us)
+        self.turns.tick(now, self.options)
         if self.broker.retry_due:
             self.broker.handle(RetryHeld(), now)
             self._soon()
@@ -373,7 +373,7 @@ class Hub:
     def clock_stepped(self, step: int) -> None:
         """The clock was set by so many microseconds: deadlines move along."""
         now = self._clock()
-        self.turns.next_expiry = self._last_event = now
+        self.turns.next_expiry = self.turns.next_name_scan = self._last_event = now
         self.memory.clock_stepped(step, now)
         for peer in list(self.peers):
             peer.session.clock_stepped(step, now)

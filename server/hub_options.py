@@ -15,6 +15,7 @@ def hub_options(config: Config) -> HubOptions:
             journal.max_pending_bytes, max(journal.segment_bytes // 2, journal.block_bytes)
         ),
         expiry_scan_us=config.broker.message_expiry_scan_period * 1000,
+        name_scan_us=config.broker.address_queue_scan_period * 1000,
         max_unindexed_bytes=config.broker.max_unindexed_bytes,
         idle_mark_us=journal.idle_mark_delay * 1000,
         memory=memory_options(config.broker),

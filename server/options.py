@@ -101,6 +101,14 @@ BROKER: Final = (
         live=True,
     ),
     Option(
+        "address-queue-scan-period",
+        duration(-1),
+        30_000,
+        "How often queues and addresses are looked for that nobody uses any more and that are to be"
+        " deleted then (auto-delete-queues, auto-delete-addresses); 0 or less: never.",
+        live=True,
+    ),
+    Option(
         "max-connections",
         count(1, 1_000_000),
         10_000,

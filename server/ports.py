@@ -25,5 +25,6 @@ class HubOptions(msgspec.Struct):
     max_pending_bytes: int = 32 * 1024 * 1024
     max_unindexed_bytes: int = 32 * 1024 * 1024
     expiry_scan_us: int = 30_000_000
+    name_scan_us: int = 30_000_000
     idle_mark_us: int = 1_000_000
     memory: MemoryOptions = msgspec.field(default_factory=MemoryOptions)

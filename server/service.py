@@ -305,9 +305,12 @@ class Service:
             )
         )
         for address in config.addresses:
-            await self._carry_out(CreateAddress(address.name, address.routing_types))
+            create = CreateAddress(address.name, address.routing_types, adopts=True)
+            await self._carry_out(create)
         for queue in config.queues:
-            await self._carry_out(CreateQueue(queue.address, queue.definition))
+            await self._carry_out(
+                CreateQueue(queue.address, queue.definition, adopts=True, configured=True)
+            )
 
     async def _carry_out(self, command: Command) -> None:
         """Execute a command of the configuration; an object that exists already is not an error."""

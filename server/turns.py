@@ -14,10 +14,11 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from daybook.engine.broker import Broker
-from daybook.engine.commands import Command, DeliverDue, ExpireDue
+from daybook.engine.commands import Command, DeleteUnused, DeliverDue, ExpireDue
 from daybook.engine.refusals import Refusal
 from daybook.engine.timers import DELIVERY, EXPIRY
 from daybook.server.peer import Peer
+from daybook.server.ports import HubOptions
 
 SLICE_UNITS: Final = 250
 """The units of a slice: work for one peer, or one piece of work, in one turn."""
@@ -27,6 +28,9 @@ TURN_UNITS: Final = 300
 """The units of a turn for input, and the same number again for unfinished commands and expiry."""
 DELIVERY_UNITS: Final = 600
 """The units of a turn for deliveries."""
+
+NAMES: Final = -1
+"""The scan for unused names, beside the reasons of timers."""
 
 MINUTE_US: Final = 60_000_000
 NS_PER_MS: Final = 1_000_000
@@ -46,8 +50,9 @@ class Turns:
 
     `waiting` are peers with remaining input, `unfinished` are commands of administrators that are
     partly done; `scans` are the reasons (`engine.timers`) for a search for due entries, and
-    `next_expiry` (microseconds) is the time of the next search for expired ones. `meter` returns
-    nanoseconds of processor time of the thread.
+    `next_expiry` (microseconds) is the time of the next search for expired ones, `next_name_scan`
+    that of the next search for unused names, 0 before the first tick. `meter` returns nanoseconds
+    of processor time of the thread.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -56,6 +61,7 @@ class Turns:
         self.unfinished: Final[deque[tuple[Command, Answer | None]]] = deque()
         self.scans: Final[set[int]] = set()
         self.next_expiry = 0
+        self.next_name_scan = 0
         self._broker: Final = broker
         self._budget: Final = broker.budget
         budget = broker.budget
@@ -127,11 +133,16 @@ class Turns:
             self.allow(TURN_UNITS)
             broker.page_out_more()
 
-    def tick(self, now: int, expiry_scan_us: int) -> None:
-        """Begin searches for due entries; for expired ones once a period, if it is positive."""
-        if expiry_scan_us > 0 and now >= self.next_expiry:
-            self.next_expiry = now + expiry_scan_us
+    def tick(self, now: int, options: HubOptions) -> None:
+        """Begin searches for due entries, for expired ones once a period, if it is positive; and
+        likewise for unused names."""
+        if options.expiry_scan_us > 0 and now >= self.next_expiry:
+            self.next_expiry = now + options.expiry_scan_us
             self.scans.add(EXPIRY)
+        if options.name_scan_us > 0 and now >= self.next_name_scan:
+            if self.next_name_scan:
+                self.scans.add(NAMES)
+            self.next_name_scan = now + options.name_scan_us
         if self._broker.wakes(now):
             self.scans.add(DELIVERY)
 
@@ -148,6 +159,11 @@ class Turns:
             broker.handle(DeliverDue(), now)
             if not broker.more_scheduled:
                 self.scans.remove(DELIVERY)
+        if NAMES in self.scans:
+            self.allow(SLICE_UNITS)
+            broker.handle(DeleteUnused(), now)
+            if not broker.scans_names:
+                self.scans.remove(NAMES)
 
     def _let_proceed(self, proceed: Callable[[Peer], None]) -> None:
         """Resume waiting peers, one after the other, until the turn is used up.

@@ -12,7 +12,12 @@ import click
 import msgspec
 
 from daybook.client.control import ControlError, ask
-from daybook.engine.definitions import QUEUE_ATTRIBUTES, Attribute, QueueDefinition
+from daybook.engine.definitions import (
+    LIVE_ATTRIBUTES,
+    QUEUE_ATTRIBUTES,
+    Attribute,
+    QueueDefinition,
+)
 from daybook.engine.queue_names import split
 from daybook.engine.refusals import Refusal
 from daybook.server import views
@@ -35,6 +40,13 @@ def attribute_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command an option for each attribute of a queue that can be asked for."""
     for attribute in reversed(QUEUE_ATTRIBUTES):
         command = _attribute_option(attribute)(command)
+    return command
+
+
+def live_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command an option for each attribute of a queue that may change, without defaults."""
+    for attribute in reversed(LIVE_ATTRIBUTES.values()):
+        command = _attribute_option(msgspec.structs.replace(attribute, default=None))(command)
     return command
 
 
@@ -69,7 +81,7 @@ ADDRESS_COLUMNS: Final = (
     "blocked_producers",
 )  # fmt: skip
 MORE_ADDRESS_COLUMNS: Final = (
-    "remembered_ids", "max_size_bytes", "max_size_messages", "auto_created",
+    "remembered_ids", "max_size_bytes", "max_size_messages", "auto_created", "paused",
 )  # fmt: skip
 """The columns that a narrow terminal may omit."""
 MODES: Final = ("anycast", "multicast")
@@ -135,6 +147,8 @@ def change(data: Path, done: str, as_json: bool, **request: Any) -> None:
     else:
         if answer.get("exists"):
             done = "it exists already, and nothing was changed"
+        elif answer.get("lsn") == 0 and request["do"] in ("update-queue", "update-address"):
+            done = "it is so already, and nothing was changed"
         for what in ("removed", "released"):
             done = done.replace(f"{{{what}}}", _counted(answer.get(what), what))
         click.echo(done)
@@ -218,6 +232,19 @@ def queue_create(
         data, f"created queue '{name}'", as_json, if_missing=if_missing, do="create-queue",
         address=address, definition=msgspec.to_builtins(definition),
     )  # fmt: skip
+
+
+@queue.command("update")
+@click.argument("name")
+@live_options
+@data_option
+@json_option
+def queue_update(name: str, data: Path, as_json: bool, **attributes: Any) -> None:
+    """Change attributes of a queue; its messages and consumers stay."""
+    changes = {field: value for field, value in attributes.items() if value is not None}
+    if not changes:
+        raise click.UsageError("name at least one attribute, like --max-consumers 1")
+    change(data, f"updated queue '{name}'", as_json, do="update-queue", queue=name, changes=changes)
 
 
 @queue.command("delete")
@@ -304,6 +331,40 @@ def address_create(
         data, f"created address '{name}'", as_json, if_missing=if_missing, do="create-address",
         address=name, routing_types=list(routing_types or ("anycast",)),
     )  # fmt: skip
+
+
+@address.command("update")
+@click.argument("name")
+@click.option(
+    "--routing-type", "routing_types", type=click.Choice(MODES), multiple=True, required=True,
+    help="What it has from now on; may be given twice.",
+)  # fmt: skip
+@data_option
+@json_option
+def address_update(name: str, routing_types: tuple[str, ...], data: Path, as_json: bool) -> None:
+    """Give an address exactly these routing types."""
+    change(
+        data, f"updated address '{name}'", as_json, do="update-address", address=name,
+        routing_types=list(routing_types),
+    )  # fmt: skip
+
+
+@address.command("pause")
+@click.argument("name")
+@data_option
+@json_option
+def address_pause(name: str, data: Path, as_json: bool) -> None:
+    """Stop delivering from all queues of an address, also those that it gets later."""
+    change(data, f"paused address '{name}'", as_json, do="pause-address", address=name)
+
+
+@address.command("resume")
+@click.argument("name")
+@data_option
+@json_option
+def address_resume(name: str, data: Path, as_json: bool) -> None:
+    """Resume delivering from the queues of an address, except those that are paused themselves."""
+    change(data, f"resumed address '{name}'", as_json, do="resume-address", address=name)
 
 
 @address.command("delete")

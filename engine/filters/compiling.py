@@ -4,6 +4,7 @@ A function of a value answers the value, None if it is unknown; one of a conditi
 None. AND and OR stop at the first answer that decides.
 """
 
+import re
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -22,6 +23,9 @@ from daybook.engine.message import Message
 
 FILTER_BYTES_MAX: Final = 4096
 """How long a filter may be, in UTF-8."""
+ORIGIN: Final = re.compile("_AMQ_ORIG_ADDRESS = '(?:[^']|'')*'")
+"""What the broker itself asks of dead letters. It may be longer, because it has the name of an
+address, and it costs little: however long the name is, it is one word for the parser."""
 CONVERTS: Final = "convert_string_expressions:"
 """Before a filter: strings are read as numbers, and so on, in typed headers too (Artemis)."""
 HYPHENATED: Final = "hyphenated_props:"
@@ -53,7 +57,7 @@ def compile_filter(text: str, name_of: AddressName) -> CompiledFilter:
     from daybook.engine.filters.grammar import parse  # noqa: PLC0415
 
     size = len(text.encode("utf-8", "surrogatepass"))
-    if size > FILTER_BYTES_MAX:
+    if size > FILTER_BYTES_MAX and not ORIGIN.fullmatch(text):
         raise ValueError(f"it has {size:,} bytes, and {FILTER_BYTES_MAX:,} are the most")
     rest, always, hyphenated = text.strip(), False, False
     while rest.startswith((CONVERTS, HYPHENATED)):

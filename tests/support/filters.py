@@ -21,4 +21,8 @@ def compile_filter(text: str, name_of: AddressName) -> Equals:
     name, sign, value = text.removeprefix("not ").partition("=")
     if not sign:
         raise ValueError(f"'{text}' has no '='")
-    return Equals(name, value, wanted)
+    value = value.strip()
+    if value.startswith("'"):
+        # As the broker writes it for dead letters.
+        value = value[1:-1].replace("''", "'")
+    return Equals(name.strip(), value, wanted)

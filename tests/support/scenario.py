@@ -69,6 +69,28 @@ MATCHES: tuple[Matches, ...] = (
     },
     {"#": {"default-non-destructive": True}, "news": {"default-non-destructive": False}},
     {"#": {"id-cache-size": 2}, "mails": {"id-cache-size": 0}, "news": {"id-cache-size": 1}},
+    {
+        "#": {"auto-delete-queues": False, "auto-delete-addresses-delay": 30},
+        "orders": {"auto-delete-queues-delay": 40, "auto-delete-queues-message-count": 1},
+        "mails": {
+            "auto-delete-queues-message-count": -1,
+            "auto-delete-queues-skip-usage-check": True,
+        },
+        "news": {"default-address-routing-type": "MULTICAST", "auto-delete-created-queues": True},
+    },
+    {
+        "#": {
+            "max-delivery-attempts": 1,
+            "dead-letter-address": "dead",
+            "auto-create-dead-letter-resources": True,
+            "expiry-address": "late",
+            "auto-create-expiry-resources": True,
+            "expiry-queue-prefix": "",
+            "expiry-queue-suffix": ".late",
+            "send-to-dla-on-no-route": True,
+        },
+        "mails": {"dead-letter-queue-prefix": "", "dead-letter-queue-suffix": ""},
+    },
 )
 SYNTAXES = ("", ".#*-", ",@.")
 """As in Artemis; without wildcard addresses; and one in which the words of some names differ."""
@@ -176,8 +198,25 @@ def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
         z % 3 > 0,
         filter=FILTERS[x % 5],
         exclusive=x % 7 == 6,
+        auto_delete=z % 5 == 4,
+        auto_delete_message_count=-(y % 2),
         non_destructive=y % 3 == 2,
     )
+
+
+def _update_queue(world: World, x: int, y: int, z: int) -> c.Command:
+    """Change attributes of a queue; some such changes record an administrator."""
+    changes: dict[str, bool | int | str] = {
+        "filter": FILTERS[z % 5],
+        "routing_type": TYPES[2 + z % 2] or "",
+        "enabled": z % 4 > 0,
+        "exclusive": z % 7 == 6,
+        "auto_delete": z % 3 == 2,
+    }
+    names = sorted(changes)
+    chosen = {names[y % 5]: changes[names[y % 5]], names[x % 5]: changes[names[x % 5]]}
+    command = c.UpdateQueue(QUEUES[x % 6], chosen)
+    return c.Administer("joe", "{}", command) if y % 2 else command
 
 
 def _carry(world: World, x: int, y: int, z: int) -> c.Command:
@@ -225,10 +264,14 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, _create_queue),
     (1, lambda w, x, y, z: c.DeleteQueue(QUEUES[x % 6], y % 2 == 0)),
     (1, lambda w, x, y, z: (c.PauseQueue, c.ResumeQueue)[y % 2](QUEUES[x % 2])),
+    (1, lambda w, x, y, z: (c.PauseAddress, c.ResumeAddress)[y % 2](ADDRESSES[x % 2])),
+    (2, _update_queue),
+    (1, lambda w, x, y, z: c.UpdateAddress(PLACES[x % 10], (MULTICAST, ANYCAST)[y % 2 :])),
     (1, lambda w, x, y, z: c.ClearDuplicateIds(ADDRESSES[x % 7])),
     (1, lambda w, x, y, z: c.PurgeQueue(QUEUES[x % 6], limit=1 + z)),
-    (2, lambda w, x, y, z: c.ReleaseHeld(QUEUES[x % 2 * 2], limit=1 + z)),
+    (4, lambda w, x, y, z: c.ReleaseHeld(QUEUES[x % 2 * 2], limit=1 + z)),
     (2, lambda w, x, y, z: c.RetryHeld(1 + y)),
+    (1, lambda w, x, y, z: c.DeleteUnused()),
     (1, _carry),
     (1, _note_removed),
     (1, lambda w, x, y, z: c.Checkpoint(max(0, w.broker.lsn + 2 - x), f"{x}-{y}")),

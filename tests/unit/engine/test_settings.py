@@ -49,6 +49,7 @@ def test_every_key_is_decided_on_its_own() -> None:
         ("auto-create-addresses", True, ""),
         ("auto-create-queues", False, "orders.eu"),
     ]
+    assert ("auto-delete-queues", True, "") in explained
 
 
 @pytest.mark.parametrize(

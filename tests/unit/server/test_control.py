@@ -444,7 +444,8 @@ REQUESTS = st.fixed_dictionaries(
     {
         "do": st.sampled_from(
             ["status", "queues", "addresses", "settings", "browse", "create-queue",
-             "delete-queue", "purge-queue", "create-address", "delete-address"]
+             "delete-queue", "purge-queue", "create-address", "delete-address",
+             "update-queue", "update-address", "pause-address", "resume-address"]
         )
     },
     optional={
@@ -455,6 +456,9 @@ REQUESTS = st.fixed_dictionaries(
         "force": st.booleans() | st.none(),
         "routing_type": st.text(max_size=3),
         "routing_types": st.lists(st.text(max_size=3), max_size=2),
+        "changes": st.dictionaries(
+            st.sampled_from(["filter", "enabled", "x"]), st.text(max_size=3) | st.booleans()
+        ),
     },
 )  # fmt: skip
 
@@ -462,6 +466,6 @@ REQUESTS = st.fixed_dictionaries(
 @given(st.binary(max_size=60) | REQUESTS.map(lambda request: json.dumps(request).encode()))
 def test_any_request_gets_a_result_or_an_error(line: bytes) -> None:
     server = ControlServer(FakeHub(), Path("nowhere"))
-    answer = asyncio.run(server._answer(line))
+    answer = asyncio.run(server._answer(line, "joe"))
     assert answer.keys() in ({"result"}, {"error"})
     json.loads(msgspec.json.encode(answer))

@@ -1,0 +1,51 @@
+"""Deciding about messages that no queue takes: some go to the dead letter address instead.
+
+With `send-to-dla-on-no-route` the message gets the headers of a dead letter and is routed at the
+dead letter address, once: what that takes no more is dropped. `engine.routing` carries it out.
+"""
+
+from typing import Final, NamedTuple
+
+from daybook.engine.commands import Send
+from daybook.engine.content import codec_of
+from daybook.engine.core import Core
+from daybook.engine.dead_ends import for_dead_letters, home
+from daybook.engine.expiry_rules import expires_of
+from daybook.engine.state import Address
+
+ORIGIN_PROPERTIES: Final = (
+    "_AMQ_ORIG_ADDRESS",
+    "_AMQ_ORIG_QUEUE",
+    "_AMQ_ORIG_MESSAGE_ID",
+    "_AMQ_ACTUAL_EXPIRY",
+)
+"""Properties of an original that would be wrong in a copy."""
+
+
+class Redirected(NamedTuple):
+    """Where an unrouted message goes, and what it is there."""
+
+    address: Address
+    headers: bytes
+    expires: int
+
+
+def redirect(core: Core, command: Send, address: Address, flags: int) -> Redirected | None:
+    """Return where a message goes that no queue of its address takes, None for nowhere.
+
+    The dead letter address is created with its queue if it does not exist.
+    """
+    settings = core.state.settings.resolve(address.name)
+    target = settings.dead_letter_address
+    if not settings.send_to_dla_on_no_route or not target or target == address.name:
+        return None
+    found = home(core, target, address.name, for_dead_letters(settings))
+    if isinstance(found, str):
+        return None
+    headers = codec_of(flags).copied(
+        command.headers,
+        ORIGIN_PROPERTIES,
+        {"_AMQ_ORIG_ADDRESS": address.name, "_AMQ_ORIG_QUEUE": ""},
+    )
+    expires = expires_of(core.state.settings.resolve(target), 0, core.now // 1000)
+    return Redirected(found, headers, expires)

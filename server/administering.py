@@ -1,0 +1,93 @@
+"""Requests of administrators that change queues and addresses, and the users behind them.
+
+Each becomes a command of the engine; `server.control` reads and answers them. Must never know the
+socket, except whom it belongs to.
+"""
+
+import pwd
+import socket
+from struct import Struct
+from typing import Final
+
+import msgspec
+
+from daybook.engine.commands import (
+    Administer,
+    Command,
+    PauseAddress,
+    ResumeAddress,
+    UpdateAddress,
+    UpdateQueue,
+)
+
+_CREDENTIALS: Final = Struct("3i")
+"""What Linux knows of a peer: process, user and group."""
+
+
+class Asker(msgspec.Struct, frozen=True):
+    """The user behind a request, and the request as it came."""
+
+    by: str
+    request: str
+
+    def command(self, command: Command) -> Administer:
+        """Return a command that records its user."""
+        return Administer(self.by, self.request, command)
+
+
+def user_of(descriptor: int) -> str:
+    """Return the user of the process at the other end of a unix socket: `name (uid 0)`."""
+    with socket.fromfd(descriptor, socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+        found = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(found)
+    try:
+        return f"{pwd.getpwuid(user).pw_name} (uid {user})"
+    except KeyError:
+        # A container may have users without names.
+        return f"uid {user}"
+
+
+class QueueUpdate(msgspec.Struct, frozen=True, tag="update-queue", tag_field="do"):
+    """Change attributes of a queue, by field."""
+
+    queue: str
+    changes: dict[str, bool | int | str]
+
+    def command(self) -> Command:
+        """Return the command for this request."""
+        return UpdateQueue(self.queue, self.changes)
+
+
+class AddressUpdate(msgspec.Struct, frozen=True, tag="update-address", tag_field="do"):
+    """Give an address other routing types."""
+
+    address: str
+    routing_types: tuple[str, ...]
+
+    def command(self) -> Command:
+        """Return the command for this request."""
+        return UpdateAddress(self.address, self.routing_types)
+
+
+class AddressPause(msgspec.Struct, frozen=True, tag="pause-address", tag_field="do"):
+    """Stop the deliveries of all queues of an address."""
+
+    address: str
+
+    def command(self) -> Command:
+        """Return the command for this request."""
+        return PauseAddress(self.address)
+
+
+class AddressResumption(msgspec.Struct, frozen=True, tag="resume-address", tag_field="do"):
+    """Resume the deliveries of the queues of an address."""
+
+    address: str
+
+    def command(self) -> Command:
+        """Return the command for this request."""
+        return ResumeAddress(self.address)
+
+
+Changing = QueueUpdate | AddressUpdate | AddressPause | AddressResumption
+"""Requests that are carried out at once."""

@@ -1,0 +1,101 @@
+"""Changes of queues and addresses of a real broker, by command and by configuration."""
+
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.interop.wire import Wire
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+
+pytestmark = pytest.mark.interop
+
+JOURNAL = str(Path(DAYBOOK).with_name("journal"))
+QUEUE = """
+[[queue]]
+name = "orders"
+{}
+"""
+
+
+def daybook(broker: BrokerProcess, *words: str) -> str:
+    command = [DAYBOOK, *words, "--data", str(broker.data)]
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
+
+
+def row_of(broker: BrokerProcess, name: str) -> dict[str, Any]:
+    rows = msgspec.json.decode(daybook(broker, "queue", "list", "--json"), type=list[Any])
+    return next(row for row in rows if row["queue"] == name)
+
+
+def administered(broker: BrokerProcess) -> list[dict[str, Any]]:
+    """Who asked for what, according to the journal, as far as it is known to be durable."""
+    command = [JOURNAL, "inspect", str(broker.data), "--kind", "Administered", "--json"]
+    lines = subprocess.run(command, capture_output=True, check=True).stdout.splitlines()
+    return [msgspec.json.decode(line)["detail"] for line in lines]
+
+
+def connected(broker: BrokerProcess) -> Wire:
+    wire = Wire(broker.port)
+    wire.connect()
+    return wire
+
+
+def sent(wire: Wire, destination: str, body: bytes, **headers: str) -> None:
+    wire.send("SEND", body, destination=destination, receipt="r", **headers)
+    wire.expect("RECEIPT")
+
+
+def test_a_reload_changes_a_queue_with_its_messages(tmp_path: Path) -> None:
+    config = QUEUE.format("")
+    with BrokerProcess(tmp_path / "data", config=config) as broker, connected(broker.start()) as w:
+        sent(w, "/queue/orders", b"before")
+        broker.configure(QUEUE.format("filter = \"region = 'eu'\"\nmax-consumers = 1"))
+        broker.send_signal(signal.SIGHUP)
+        wait_for(lambda: row_of(broker, "orders")["max_consumers"] == 1, "the reload")
+        sent(w, "/queue/orders", b"us", region="us")
+        sent(w, "/queue/orders", b"eu", region="eu")
+        broker.kill()
+        broker.start()
+        with connected(broker) as again:
+            again.send("SUBSCRIBE", id="s", destination="/queue/orders", ack="auto")
+            assert [again.expect("MESSAGE").body for _ in range(2)] == [b"before", b"eu"]
+            with connected(broker) as other:
+                other.send("SUBSCRIBE", id="s", destination="/queue/orders")
+                assert b"max-consumers is 1" in other.expect("ERROR").body
+
+
+def test_a_disabled_queue_is_drained_and_takes_nothing(broker: BrokerProcess) -> None:
+    with connected(broker) as wire:
+        sent(wire, "/queue/q", b"kept")
+        assert daybook(broker, "queue", "update", "q", "--not-enabled") == "updated queue 'q'\n"
+        said = daybook(broker, "queue", "update", "q", "--not-enabled")
+        assert said == "it is so already, and nothing was changed\n"
+        sent(wire, "/queue/q", b"dropped")
+        wire.send("SUBSCRIBE", id="s", destination="/queue/q", ack="auto")
+        assert wire.expect("MESSAGE").body == b"kept"
+        daybook(broker, "queue", "update", "q", "--enabled", "--max-consumers", "2")
+        wire.send("SEND", b"taken", destination="/queue/q")
+        assert wire.expect("MESSAGE").body == b"taken"
+
+
+def test_a_paused_address_delivers_again_when_it_is_resumed(broker: BrokerProcess) -> None:
+    with connected(broker) as wire:
+        sent(wire, "/queue/q", b"first")
+        daybook(broker, "address", "pause", "q")
+    broker.kill()
+    broker.start()
+    with connected(broker) as wire:
+        wire.send("SUBSCRIBE", id="s", destination="/queue/q", ack="auto", receipt="s")
+        wire.expect("RECEIPT")
+        sent(wire, "/queue/q", b"second")
+        assert row_of(broker, "q")["ready"] == 2
+        daybook(broker, "address", "resume", "q")
+        assert [wire.expect("MESSAGE").body for _ in range(2)] == [b"first", b"second"]
+    found = wait_for(lambda: administered(broker)[1:], "the journal")
+    (resumed,) = found
+    assert resumed["request"] == '{"do":"resume-address","address":"q"}'
+    assert "(uid " in resumed["by"]
