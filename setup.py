@@ -32,7 +32,6 @@ HOT = (
     "server/refusals.py",
     "server/slow_consumers.py",
     "server/turns.py",
-    "server/unindexed.py",
 )
 COLD = {
     # Tests and benchmarks subclass what these define, which compiled classes do not allow; what

@@ -371,6 +371,8 @@ def row(
 
 
 _encoder = msgspec.msgpack.Encoder()
+_EMPTY_MAPS: Final = (b"\x80", b"\xde\x00\x00")
+"""Without fields; a struct that has more than 15 of them is encoded in the longer form."""
 _decoders = {
     entry.number: msgspec.msgpack.Decoder(entry.detail) for entry in EVENT_TYPES if entry.detail
 }
@@ -379,7 +381,7 @@ _decoders = {
 def encode_detail(detail: Detail) -> bytes:
     """Encode a detail; one with nothing but defaults becomes the empty string."""
     encoded = _encoder.encode(detail)
-    return b"" if encoded == b"\x80" else encoded
+    return b"" if encoded in _EMPTY_MAPS else encoded
 
 
 def chunk_lsns(detail: RoutedDetail | CarriedDetail) -> tuple[int, ...]:

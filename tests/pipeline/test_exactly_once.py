@@ -121,12 +121,12 @@ def refused_commits(broker: BrokerProcess) -> int:
     """How many transactions the broker refused because it had them."""
     selection = Selection(kinds=("TransactionRolledBack",))
     with reading(Source(str(broker.data)), selection, names=False) as plan:
-        reasons = [
+        found = [
             reason
             for batch in read_plan(plan, ("reason",))
             for reason in batch.column(0).to_pylist()
         ]
-    return reasons.count(reasons.REASONS[reasons.COMMIT_REFUSED][0])
+    return found.count(reasons.REASONS[reasons.COMMIT_REFUSED][0])
 
 
 @pytest.fixture

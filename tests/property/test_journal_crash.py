@@ -77,7 +77,7 @@ class Copies:
             self._near.put(block)
         except OSError as error:
             raise self._near.fail(error) from error
-        self._near.advance(block)
+        self._near.advance(block, self._near.entry_of(block))
         return True
 
     def mark(self, time: int) -> None:

@@ -32,7 +32,7 @@ SETTINGS: Matches = {
     "mails": {"redelivery-delay": 300},
     "hasty": {"max-delivery-attempts": 1, "dead-letter-address": ""},
 }  # fmt: skip
-ANYCAST = ("orders", "mails", "größe/kg", "hasty", "a b")
+ANYCAST = ("orders", "mails", "größe/kg", "hasty", "a+b")
 MULTICAST = ("news", "prices")
 STOCKS = ("apples", "pears", "plums")
 

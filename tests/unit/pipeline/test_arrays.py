@@ -33,14 +33,14 @@ def rows(
 def test_kinds_of_a_later_release_are_told_by_number(tmp_path: Path) -> None:
     detail = msgspec.msgpack.encode({"what": "new", "bytes": b"\xff"})
     journal = [
-        event(1, 60, detail, reason=99),
+        event(1, 190, detail, reason=99),
         event(2, 200, queue=7),
         event(3, events.ROUTED, queue=7, message=3),
     ]
     columns = ["kind", "reason", "detail", "queue", "body", "kind_id"]
     found = rows(tmp_path, journal, columns)
-    assert [row["kind"] for row in found] == ["#60", "#200", "Routed"]
-    assert [row["kind_id"] for row in found] == [60, 200, events.ROUTED]
+    assert [row["kind"] for row in found] == ["#190", "#200", "Routed"]
+    assert [row["kind_id"] for row in found] == [190, 200, events.ROUTED]
     assert found[0]["reason"] == "#99"
     assert json.loads(found[0]["detail"])["what"] == "new"
     # A queue whose events are not there has its number for a name.
