@@ -46,6 +46,10 @@ Modules:
 - `invariants`: Invariants of every state that the journal can lead to; checked after a fold, before
   serving.
 - `kinds`: Sets of kinds of events, each derived from the table in `engine.events`.
+- `last_values`: Deciding that a newer message replaces an older one with the same last value key
+  (ADR 45).
+- `latest`: The newest message for each last value key of a queue, as far as the store does not know
+  it.
 - `level`: A level: the entries of a queue that are delivered in the order of their positions (ADR
   33).
 - `life`: The changes that an event can make to an entry, and to the things that ids stand for.

@@ -1,6 +1,6 @@
 """Deciding about connections and about the broker's own start and stop."""
 
-from daybook.engine import details, events, quotas, reasons
+from daybook.engine import details, events, last_values, quotas, reasons
 from daybook.engine.budget import NO_LIMIT
 from daybook.engine.commands import (
     ChangeSettings,
@@ -134,6 +134,7 @@ def start(core: Core, command: Start) -> int:
     )
     core.review_due = True
     core.skip(command.skipped)
+    returning = last_values.in_flight(core)
     row = events.row(events.BROKER_STARTED, time=core.now)
     lsn = core.emit(row, events.encode_detail(detail))
     core.ending.clear()
@@ -141,6 +142,7 @@ def start(core: Core, command: Start) -> int:
         if queue.deleting:
             core.emptying[queue.id] = Emptying(queue, reasons.RESTART, 0)
             core.ending[queue.address.id] += 1
+    last_values.remove_replaced(core, returning)
     delete_useless(core)
     return lsn
 

@@ -6,6 +6,7 @@ again, in its place among those of its priority. Must never know why it had to w
 
 from daybook.engine import details, events, reasons
 from daybook.engine.core import Core
+from daybook.engine.last_values import become_value
 from daybook.engine.message import READY, Entry
 from daybook.engine.queues import Queue
 
@@ -36,7 +37,7 @@ def deliver_due(core: Core, limit: int) -> bool:
         # It may have been removed since, or scheduled again for later.
         if queue is not None and entry is not None and 0 < entry.due <= now_ms:
             assert entry.state == READY
-            core.emit_of_entry(queue, entry, events.DUE, reasons.NO_REASON)
+            become_value(core, queue, entry, reasons.NO_REASON)
             delivered += 1
         if delivered == limit or core.budget.is_spent:
             return True

@@ -254,6 +254,18 @@ KEYS: Final = (
         "Whether queues are `non-destructive` that are created without saying so.",
     ),
     Key(
+        "default-last-value-queue",
+        bool,
+        False,
+        "Whether queues that are created without saying so are last value queues.",
+    ),
+    Key(
+        "default-last-value-key",
+        str,
+        "",
+        "last-value-key of queues that are created without saying so; empty: none.",
+    ),
+    Key(
         "max-size-bytes",
         int,
         NO_LIMIT,

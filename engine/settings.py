@@ -61,6 +61,8 @@ class AddressSettings(msgspec.Struct, frozen=True):
     default_max_consumers: int
     default_exclusive_queue: bool
     default_non_destructive: bool
+    default_last_value_queue: bool
+    default_last_value_key: str
     max_size_bytes: int
     max_size_messages: int
     address_full_policy: str

@@ -14,6 +14,7 @@ from daybook.engine.departing import dead_letter, hold, is_used_up
 from daybook.engine.events import PERSISTENT, REDELIVERED
 from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
+from daybook.engine.last_values import remove_if_replaced
 from daybook.engine.message import READY, Entry
 from daybook.engine.queues import ContentError, Queue
 from daybook.engine.reasons import BY_CONSUMER
@@ -241,6 +242,7 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
             why = try_later(core, error)
         if why:
             _give_back(core, entry, reason)
+        if why and not remove_if_replaced(core, consumer.queue, entry):
             hold(core, consumer.queue, entry, reasons.DEAD_LETTER, why)
         consumer.attempted.discard(entry.message.id)
         if entry.message.flags & PERSISTENT:
@@ -250,10 +252,13 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
     for entry in returning:
         consumer = entry.consumer
         assert consumer is not None
-        delay = _delay(core, consumer.queue, entry, end)
+        queue = consumer.queue
+        delay = _delay(core, queue, entry, end)
         gate = _give_back(core, entry, reason) or gate
+        if queue.definition.keyed_by and remove_if_replaced(core, queue, entry):
+            continue
         if delay:
-            gate = schedule(core, consumer.queue, entry, delay, reasons.REDELIVERY_DELAY) or gate
+            gate = schedule(core, queue, entry, delay, reasons.REDELIVERY_DELAY) or gate
     for connection in sated.values():
         wake(core, connection)
     return gate

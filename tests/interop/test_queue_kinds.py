@@ -24,9 +24,32 @@ max-delivery-attempts = 2
 match = "read.#"
 default-non-destructive = true
 
+[[address-setting]]
+match = "set.#"
+default-last-value-key = "ticker"
+
 [[queue]]
 name = "board"
 non-destructive = true
+
+[[queue]]
+name = "prices"
+last-value-key = "ticker"
+
+[[queue]]
+name = "latest"
+last-value = true
+
+[[queue]]
+name = "wall"
+last-value-key = "ticker"
+non-destructive = true
+
+[[address-setting]]
+match = "paged.#"
+default-last-value-key = "ticker"
+max-size-bytes = 0
+page-size-bytes = 4096
 """
 
 
@@ -161,3 +184,113 @@ def test_a_transaction_and_a_selector_over_it(kinds: BrokerProcess) -> None:
         subscribe(some, "board", selector="region = 'us'")
         assert bodies(some, 1) == [b"b"]
         nothing_comes(some)
+
+
+# ---- last value
+
+
+@pytest.mark.parametrize("queue", ["prices", "set.prices", "latest"])
+def test_only_the_newest_value_stays(kinds: BrokerProcess, queue: str) -> None:
+    name = "_AMQ_LVQ_NAME" if queue == "latest" else "ticker"
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        for body, key in ((b"36.83", "A"), (b"12", "B"), (b"37.02", "A")):
+            head = f"SEND\ndestination:/queue/{queue}\n{name}:{key}\nreceipt:r\n\n"
+            wire.write(head.encode() + body + b"\0")
+            wire.expect("RECEIPT")
+        send(wire, queue, b"no key")
+        send(wire, queue, b"no key either")
+        row = figures(kinds, queue)
+        assert (row["ready"], row["replaced"]) == (4, 1)
+        wire.send("SUBSCRIBE", id="s", destination=f"/queue/{queue}", ack="client-individual")
+        assert bodies(wire, 4) == [b"12", b"37.02", b"no key", b"no key either"]
+
+
+@pytest.mark.parametrize("end", ["close", "drop", "kill", "acknowledge"])
+def test_a_value_in_delivery_is_not_replaced_until_it_returns(
+    kinds: BrokerProcess, end: str
+) -> None:
+    with Wire(kinds.port) as producer, Wire(kinds.port) as holder:
+        producer.connect()
+        send(producer, "prices", b"A", ticker="k")
+        subscribe(holder, "prices", credit="1,0")
+        (first,) = messages(holder, 1)
+        send(producer, "prices", b"B", ticker="k")
+        row = figures(kinds, "prices")
+        assert (row["ready"], row["in_flight"]) == (1, 1)
+        if end == "acknowledge":
+            settle_with_message(holder, first, b"B")
+        elif end == "kill":
+            kinds.kill()
+            kinds.start()
+        elif end == "close":
+            holder.send("UNSUBSCRIBE", id="s", receipt="u")
+            holder.expect("RECEIPT")
+        else:
+            holder.close()
+    if end != "acknowledge":
+        with Wire(kinds.port) as other:
+            subscribe(other, "prices")
+            assert bodies(other, 1) == [b"B"]
+            nothing_comes(other)
+    assert figures(kinds, "prices")["replaced"] == int(end != "acknowledge")
+    audit_is_clean(kinds)
+
+
+def settle_with_message(wire: Wire, frame: Frame, following: bytes) -> None:
+    """Acknowledge, and get the credit back and with it the next message."""
+    wire.send("ACK", id=frame.headers["ack"], receipt="a")
+    found = {each.command: each.body for each in (wire.read(), wire.read())}
+    assert found["MESSAGE"] == following
+
+
+def test_readers_of_a_wall_get_the_newest_of_each_and_then_changes(kinds: BrokerProcess) -> None:
+    with Wire(kinds.port) as producer, Wire(kinds.port) as reader:
+        producer.connect()
+        for number in range(6):
+            send(producer, "wall", b"%d" % number, ticker="AB"[number % 2])
+        subscribe(reader, "wall")
+        assert bodies(reader, 2) == [b"4", b"5"]
+        send(producer, "wall", b"6", ticker="A")
+        assert bodies(reader, 1) == [b"6"]
+    with Wire(kinds.port) as later:
+        subscribe(later, "wall")
+        assert bodies(later, 2) == [b"5", b"6"]
+
+
+def test_paged_values_are_replaced_also_after_a_kill(kinds: BrokerProcess) -> None:
+    count = 40
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        for number in range(3 * count):
+            send(wire, "paged.prices", b"%d" % number, ticker=str(number % count))
+    kinds.kill()
+    kinds.start()
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        for number in range(0, count, 2):
+            send(wire, "paged.prices", b"new %d" % number, ticker=str(number))
+        wire.send("SUBSCRIBE", id="s", destination="/queue/paged.prices", ack="auto")
+        expected = [b"%d" % (2 * count + number) for number in range(1, count, 2)]
+        expected += [b"new %d" % number for number in range(0, count, 2)]
+        assert bodies(wire, count) == expected
+        nothing_comes(wire)
+    audit_is_clean(kinds)
+
+
+def test_a_transaction_and_an_expiry_over_values(kinds: BrokerProcess) -> None:
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        send(wire, "prices", b"old", ticker="k")
+        wire.send("BEGIN", transaction="t")
+        wire.send("SEND", b"1", destination="/queue/prices", ticker="k", transaction="t")
+        wire.send("SEND", b"2", destination="/queue/prices", ticker="k", transaction="t")
+        wire.send("COMMIT", transaction="t", receipt="c")
+        wire.expect("RECEIPT")
+        assert figures(kinds, "prices")["ready"] == 1
+        send(wire, "prices", b"short", ticker="k", ttl="300")
+        while figures(kinds, "prices")["ready"]:
+            time.sleep(0.1)
+        send(wire, "prices", b"next", ticker="k")
+        wire.send("SUBSCRIBE", id="s", destination="/queue/prices", ack="auto")
+        assert bodies(wire, 1) == [b"next"]
