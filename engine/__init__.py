@@ -80,6 +80,8 @@ Modules:
   Redelivery").
 - `refusals`: Refusals: the answers to commands that the broker does not carry out.
 - `residency`: Deciding what leaves memory; residency never changes what is delivered (ADR 7).
+- `rings`: Deciding which messages leave a ring queue: one that holds a fixed number of ready
+  messages.
 - `routing`: Deciding where a message goes: the queues of an address that get it.
 - `rows`: Packing and unpacking rows of events in memory, with ids of any size (ADR 36).
 - `scanning`: Reading a level from a position on, without making the entries of the store resident.

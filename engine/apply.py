@@ -411,6 +411,11 @@ def queue_updated(
     if "auto_delete" in fields:
         queue.created_at = row[TIME] if definition.auto_delete else 0
         queue.left_at = 0
+    if "ring_size" in fields:
+        queue.trimmed = queue.added
+        state.rings.pop(queue.id, None)
+        if definition.ring_size >= 0:
+            state.rings[queue.id] = queue
     if "non_destructive" in fields:
         for consumer in queue.consumers:
             consumer.look_from_the_front()

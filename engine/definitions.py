@@ -102,7 +102,9 @@ class QueueDefinition(Detail, frozen=True):
     ] = False
     non_destructive: Annotated[
         bool,
-        Requestable("Whether every consumer reads all messages, and none of them removes any."),
+        Requestable(
+            "Whether every consumer reads all messages, and none of them removes any.", is_live=True
+        ),
     ] = False
     auto_delete: Annotated[
         bool,
@@ -142,6 +144,16 @@ class QueueDefinition(Detail, frozen=True):
         str,
         Requestable("The property that is compared instead; alone it makes a last value queue."),
     ] = ""
+
+    ring_size: Annotated[
+        int,
+        Requestable(
+            "How many messages it holds; a further one pushes out the first. -1: default-ring-size"
+            " of the address.",
+            least=-1,
+            is_live=True,
+        ),
+    ] = -1
 
     @property
     def keyed_by(self) -> str:

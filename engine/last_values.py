@@ -14,7 +14,7 @@ from daybook.engine import details, events
 from daybook.engine.content import text_of, view_of
 from daybook.engine.core import Core
 from daybook.engine.id_cache import key_of
-from daybook.engine.message import IN_FLIGHT, READY, Entry, Message
+from daybook.engine.message import READY, Entry, Message
 from daybook.engine.queues import ContentError, Queue
 from daybook.engine.reasons import REPLACED
 
@@ -95,20 +95,13 @@ def become_value(core: Core, queue: Queue, entry: Entry, reason: int) -> int:
     return lsn
 
 
-def in_flight(core: Core) -> list[tuple[int, int]]:
-    """Return queue and message of what is in flight from last value queues."""
-    return [
-        (consumer.queue.id, message_id)
-        for consumer in core.state.consumers.values()
-        if consumer.queue.definition.keyed_by
-        for message_id in consumer.unacked
-    ]
-
-
-def remove_replaced(core: Core, returned: list[tuple[int, int]]) -> None:
-    """Remove, of what a restart returned, what was replaced while it was in flight."""
-    for queue_id, message_id in returned:
+def remove_replaced(core: Core, returned: dict[int, list[int]]) -> None:
+    """Remove, of what a restart returned, by queue, what was replaced while it was in flight."""
+    for queue_id, ids in returned.items():
         queue = core.state.queues.get(queue_id)
-        entry = queue.find(message_id) if queue is not None else None
-        if queue is not None and entry is not None and entry.state != IN_FLIGHT:
-            remove_if_replaced(core, queue, entry)
+        if queue is None or not queue.definition.keyed_by:
+            continue
+        for message_id in ids:
+            entry = queue.find(message_id)
+            if entry is not None:
+                remove_if_replaced(core, queue, entry)

@@ -129,6 +129,7 @@ NO_LEVELS: Final[list[Level | None]] = [None] * LEVELS
 NO_CONSUMERS: "Final[list[Consumer]]" = []
 NONE_GONE: Final[dict[int, int]] = {}
 NONE_WITHHELD: Final[dict[int, Entry]] = {}
+NONE_RETURNED: Final[list[int]] = []
 
 
 def is_selective(consumer: "Consumer") -> bool:
@@ -150,8 +151,9 @@ class Queue:
         "dead_lettered", "definition", "deleting", "entries", "evicted", "expired", "gap_count",
         "gone", "gone_max", "has_passed", "held_count", "holder", "id", "latest", "left_at",
         "levels", "newest", "next_consumer", "next_notice", "occupied", "paused",
-        "prioritized_count", "ready_count", "replaced", "scheduled_count", "selective_count",
-        "store", "transient_count", "transients_from", "weight", "window", "withheld",
+        "prioritized_count", "ready_count", "replaced", "returned", "scheduled_count",
+        "selective_count", "store", "transient_count", "transients_from", "trimmed", "weight",
+        "window", "withheld",
     )  # fmt: skip
 
     def __init__(self, queue_id: int, definition: QueueDefinition, address: "Address") -> None:
@@ -203,6 +205,10 @@ class Queue:
         # Volatile: the consumer that has an exclusive queue for itself.
         self.holder: Consumer | None = None
         self.next_notice = 0
+        # Volatile, of ring queues: `added` when it was last trimmed, and the messages that returned
+        # since.
+        self.trimmed = 0
+        self.returned: list[int] = NONE_RETURNED
         self.has_passed = False  # whether any consumer passed over an entry: `Consumer.passed`
         # Id of the message that entered last.
         self.newest = 0

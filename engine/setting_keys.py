@@ -254,6 +254,14 @@ KEYS: Final = (
         "Whether queues are `non-destructive` that are created without saying so.",
     ),
     Key(
+        "default-ring-size",
+        int,
+        NO_LIMIT,
+        "How many messages each queue holds that has no ring-size of its own; a further one pushes"
+        " out the first. -1: no limit.",
+        check_limit,
+    ),
+    Key(
         "default-last-value-queue",
         bool,
         False,

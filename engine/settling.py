@@ -20,6 +20,7 @@ from daybook.engine.queues import ContentError, Queue
 from daybook.engine.reasons import BY_CONSUMER
 from daybook.engine.redelivery import delay_of
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
+from daybook.engine.rings import note_returned
 from daybook.engine.scheduling import schedule
 from daybook.engine.settlements import (
     ACCEPTED,
@@ -259,6 +260,8 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
             continue
         if delay:
             gate = schedule(core, queue, entry, delay, reasons.REDELIVERY_DELAY) or gate
+        else:
+            note_returned(core, queue, entry)
     for connection in sated.values():
         wake(core, connection)
     return gate

@@ -337,8 +337,9 @@ class State:
         self.window = Window()
         # Derived: queues that hold messages, or did; code that walks them removes empty ones.
         self.holding: dict[int, Queue] = {}
-        # Derived: last value queues.
+        # Derived: last value queues, and those with a ring size of their own.
         self.keyed: dict[int, Queue] = {}
+        self.rings: dict[int, Queue] = {}
         # Derived: the timers of entries in memory, by their reason.
         self.expiring = Timers(EXPIRY)
         self.scheduled = Timers(DELIVERY)
@@ -371,6 +372,8 @@ class State:
             self.holding[queue.id] = queue
         if queue.definition.keyed_by:
             self.keyed[queue.id] = queue
+        if queue.definition.ring_size >= 0:
+            self.rings[queue.id] = queue
         self.names_length += len(queue.name)
         if queue.definition.user:
             user = queue.definition.user
@@ -381,6 +384,7 @@ class State:
         queue.deleting = True
         self.holding.pop(queue.id, None)
         self.keyed.pop(queue.id, None)
+        self.rings.pop(queue.id, None)
         del self.queue_by_name[queue.name]
         self.names_length -= len(queue.name)
         queue.address.unbind(queue)

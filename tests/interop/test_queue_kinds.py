@@ -45,11 +45,32 @@ name = "wall"
 last-value-key = "ticker"
 non-destructive = true
 
+[[queue]]
+name = "ring"
+ring-size = 3
+
+[[queue]]
+name = "rings.made"
+
+[[address-setting]]
+match = "rings.#"
+default-ring-size = 3
+
+[[address-setting]]
+match = "slow.#"
+default-ring-size = 3
+redelivery-delay = 1500
+
 [[address-setting]]
 match = "paged.#"
 default-last-value-key = "ticker"
 max-size-bytes = 0
 page-size-bytes = 4096
+
+[[address-setting]]
+match = "paged.ring"
+default-last-value-key = ""
+default-ring-size = 5
 """
 
 
@@ -294,3 +315,108 @@ def test_a_transaction_and_an_expiry_over_values(kinds: BrokerProcess) -> None:
         send(wire, "prices", b"next", ticker="k")
         wire.send("SUBSCRIBE", id="s", destination="/queue/prices", ack="auto")
         assert bodies(wire, 1) == [b"next"]
+
+
+# ---- ring
+
+RINGS = ("ring", "rings.made", "rings.on.demand")
+
+
+@pytest.mark.parametrize("queue", RINGS)
+def test_a_ring_of_three_with_a_b_c_d(kinds: BrokerProcess, queue: str) -> None:
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        send(wire, queue, b"A", b"B", b"C")
+        assert figures(kinds, queue)["ready"] == 3
+        send(wire, queue, b"D")
+        row = figures(kinds, queue)
+        assert (row["ready"], row["evicted"]) == (3, 1)
+        wire.send("SUBSCRIBE", id="s", destination=f"/queue/{queue}", ack="auto")
+        assert bodies(wire, 3) == [b"B", b"C", b"D"]
+        nothing_comes(wire)
+
+
+@pytest.mark.parametrize("end", ["close", "drop", "kill", "abort"])
+def test_what_returns_puts_a_ring_over_its_size(kinds: BrokerProcess, end: str) -> None:
+    with Wire(kinds.port) as producer, Wire(kinds.port) as consumer:
+        subscribe(consumer, "ring")
+        producer.connect()
+        send(producer, "ring", b"A", b"B", b"C")
+        got = messages(consumer, 3)
+        row = figures(kinds, "ring")
+        assert (row["ready"], row["in_flight"]) == (0, 3)
+        send(producer, "ring", b"D")
+        got += messages(consumer, 1)
+        assert [each.body for each in got] == [b"A", b"B", b"C", b"D"]
+        row = figures(kinds, "ring")
+        assert (row["ready"], row["in_flight"], row["evicted"]) == (0, 4, 0)
+        if end == "abort":
+            consumer.send("BEGIN", transaction="t")
+            for each in got:
+                consumer.send("ACK", id=each.headers["ack"], transaction="t")
+            consumer.send("ABORT", transaction="t", receipt="t")
+            consumer.expect("RECEIPT")
+        if end in ("close", "abort"):
+            consumer.send("UNSUBSCRIBE", id="s", receipt="u")
+            consumer.expect("RECEIPT")
+        elif end == "kill":
+            kinds.kill()
+            kinds.start()
+        else:
+            consumer.close()
+    with Wire(kinds.port) as other:
+        subscribe(other, "ring")
+        assert bodies(other, 3) == [b"B", b"C", b"D"]
+        nothing_comes(other)
+    assert figures(kinds, "ring")["evicted"] == 1
+    audit_is_clean(kinds)
+
+
+def test_a_message_that_is_due_finds_the_ring_full(kinds: BrokerProcess) -> None:
+    """It waits for its redelivery as a scheduled message waits for its time."""
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        send(wire, "slow.ring", b"A")
+        wire.send("SUBSCRIBE", id="s", destination="/queue/slow.ring", ack="client-individual")
+        (first,) = messages(wire, 1)
+        settle(wire, "NACK", first)
+        wire.send("UNSUBSCRIBE", id="s", receipt="u")
+        wire.expect("RECEIPT")
+        send(wire, "slow.ring", b"B", b"C", b"D")
+        row = figures(kinds, "slow.ring")
+        assert (row["ready"], row["scheduled"], row["evicted"]) == (3, 1, 0)
+        while figures(kinds, "slow.ring")["scheduled"]:
+            time.sleep(0.1)
+        wire.send("SUBSCRIBE", id="s", destination="/queue/slow.ring", ack="auto")
+        assert bodies(wire, 3) == [b"B", b"C", b"D"]
+    assert figures(kinds, "slow.ring")["evicted"] == 1
+
+
+def test_a_smaller_ring_shrinks_with_what_is_consumed(kinds: BrokerProcess) -> None:
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        send(wire, "ring", b"A", b"B", b"C")
+        command = [DAYBOOK, "queue", "update", "ring", "--ring-size", "1"]
+        subprocess.run([*command, "--data", str(kinds.data)], check=True, capture_output=True)
+        assert figures(kinds, "ring")["ready"] == 3
+        send(wire, "ring", b"D")
+        assert figures(kinds, "ring")["ready"] == 3
+        wire.send("SUBSCRIBE", id="s", destination="/queue/ring", ack="client", credit="2,0")
+        assert bodies(wire, 2) == [b"B", b"C"]
+        send(wire, "ring", b"E")
+        assert figures(kinds, "ring")["ready"] == 1
+
+
+def test_a_ring_on_an_address_that_pages(kinds: BrokerProcess) -> None:
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        send(wire, "paged.ring", *(b"%d" % number for number in range(40)))
+    kinds.kill()
+    kinds.start()
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        send(wire, "paged.ring", b"40")
+        assert figures(kinds, "paged.ring")["ready"] == 5
+        wire.send("SUBSCRIBE", id="s", destination="/queue/paged.ring", ack="auto")
+        assert bodies(wire, 5) == [b"%d" % number for number in range(36, 41)]
+    audit_is_clean(kinds)

@@ -69,6 +69,7 @@ MATCHES: tuple[Matches, ...] = (
     },
     {"#": {"default-non-destructive": True}, "news": {"default-non-destructive": False}},
     {"#": {"default-last-value-queue": True, "redelivery-delay": 20}},
+    {"#": {"default-ring-size": 2}, "news": {"redelivery-delay": 20, "default-ring-size": 1}},
     {"#": {"default-last-value-key": "kind"}, "news": {"default-non-destructive": True}},
     {"#": {"id-cache-size": 2}, "mails": {"id-cache-size": 0}, "news": {"id-cache-size": 1}},
     {
@@ -206,6 +207,7 @@ def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
         auto_delete_message_count=-(y % 2),
         non_destructive=y % 3 == 2,
         last_value=z % 7 == 6,
+        ring_size=x % 4 if y % 4 == 1 else -1,
         last_value_key="kind" if z % 4 == 3 else "",
     )
 
