@@ -46,6 +46,10 @@ Modules:
 - `invariants`: Invariants of every state that the journal can lead to; checked after a fold, before
   serving.
 - `kinds`: Sets of kinds of events, each derived from the table in `engine.events`.
+- `last_values`: Deciding that a newer message replaces an older one with the same last value key
+  (ADR 45).
+- `latest`: The newest message for each last value key of a queue, as far as the store does not know
+  it.
 - `level`: A level: the entries of a queue that are delivered in the order of their positions (ADR
   33).
 - `life`: The changes that an event can make to an entry, and to the things that ids stand for.
@@ -76,6 +80,8 @@ Modules:
   Redelivery").
 - `refusals`: Refusals: the answers to commands that the broker does not carry out.
 - `residency`: Deciding what leaves memory; residency never changes what is delivered (ADR 7).
+- `rings`: Deciding which messages leave a ring queue: one that holds a fixed number of ready
+  messages.
 - `routing`: Deciding where a message goes: the queues of an address that get it.
 - `rows`: Packing and unpacking rows of events in memory, with ids of any size (ADR 36).
 - `scanning`: Reading a level from a position on, without making the entries of the store resident.

@@ -29,11 +29,13 @@ from daybook.engine.events import (
     PERSISTENT,
     PRIORITY,
     QUEUE,
+    REASON,
     REDELIVERED,
     TIME,
     Row,
 )
 from daybook.engine.id_cache import IdCache, key_of
+from daybook.engine.kinds import COUNTERS_BY_REASON
 from daybook.engine.message import (
     GONE,
     HELD_LEVEL,
@@ -83,6 +85,8 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
             enter(state, lsn, state.queues[queue_id], message)
     else:
         enter(state, lsn, state.queues[row[QUEUE]], message)
+    for queue_id, value in decoded.last_values.items():
+        state.queues[queue_id].note_latest(key_of(value), message.id, lsn)
 
 
 def enter(state: State, lsn: int, queue: Queue, message: Message) -> None:
@@ -229,6 +233,9 @@ def due(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: b
     if entry.level != SCHEDULED_LEVEL:
         raise MisfitError(f"event {lsn}: message {entry.message.id} due and is not scheduled")
     _make_ready(state, lsn, queue, entry)
+    if detail:
+        decoded = cast(details.DueDetail, events.decode_detail(events.DUE, detail))
+        queue.note_latest(key_of(decoded.last_value), row[MESSAGE], lsn)
 
 
 def _make_ready(state: State, lsn: int, queue: Queue, entry: Entry) -> None:
@@ -261,6 +268,9 @@ def removed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, bod
     """An entry leaves its queue, ready or in flight."""
     queue = state.queues[row[QUEUE]]
     _leave(lsn, queue, queue.get(row[MESSAGE]))
+    counter = COUNTERS_BY_REASON.get((events.REMOVED, row[REASON]))
+    if counter is not None:
+        setattr(queue, counter, getattr(queue, counter) + 1)
 
 
 def nothing(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
@@ -401,6 +411,11 @@ def queue_updated(
     if "auto_delete" in fields:
         queue.created_at = row[TIME] if definition.auto_delete else 0
         queue.left_at = 0
+    if "ring_size" in fields:
+        queue.trimmed = queue.added
+        state.rings.pop(queue.id, None)
+        if definition.ring_size >= 0:
+            state.rings[queue.id] = queue
     if "non_destructive" in fields:
         for consumer in queue.consumers:
             consumer.look_from_the_front()

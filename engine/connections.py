@@ -1,6 +1,6 @@
 """Deciding about connections and about the broker's own start and stop."""
 
-from daybook.engine import details, events, quotas, reasons
+from daybook.engine import details, events, last_values, quotas, reasons, rings
 from daybook.engine.budget import NO_LIMIT
 from daybook.engine.commands import (
     ChangeSettings,
@@ -134,6 +134,7 @@ def start(core: Core, command: Start) -> int:
     )
     core.review_due = True
     core.skip(command.skipped)
+    returning = in_flight(core)
     row = events.row(events.BROKER_STARTED, time=core.now)
     lsn = core.emit(row, events.encode_detail(detail))
     core.ending.clear()
@@ -141,8 +142,20 @@ def start(core: Core, command: Start) -> int:
         if queue.deleting:
             core.emptying[queue.id] = Emptying(queue, reasons.RESTART, 0)
             core.ending[queue.address.id] += 1
+    last_values.remove_replaced(core, returning)
+    rings.begin(core, returning)
     delete_useless(core)
     return lsn
+
+
+def in_flight(core: Core) -> dict[int, list[int]]:
+    """Return by queue the messages in flight from queues that look at what returns."""
+    found: dict[int, list[int]] = {}
+    for consumer in core.state.consumers.values():
+        queue = consumer.queue
+        if queue.definition.keyed_by or rings.size_of(core, queue) >= 0:
+            found.setdefault(queue.id, []).extend(consumer.unacked)
+    return found
 
 
 def checkpoint(core: Core, command: Checkpoint) -> int | Refusal:
@@ -203,6 +216,7 @@ def change_settings(core: Core, command: ChangeSettings) -> int | Refusal:
     resize(core)
     core.review_due = True
     core.held_changed = True
+    rings.do_not_shrink(core)
     for consumer in state.consumers.values():
         set_window(state, consumer.queue)
     return lsn

@@ -26,6 +26,8 @@ ANYCAST: Final = "anycast"
 MULTICAST: Final = "multicast"
 ROUTING_TYPES: Final = (ANYCAST, MULTICAST)
 UNLIMITED_CONSUMERS: Final = -1
+LAST_VALUE_KEY: Final = "_AMQ_LVQ_NAME"
+"""The property that last value queues compare unless they name another one."""
 SHARED_TEXTS_MAX: Final = 10_000
 
 
@@ -100,7 +102,9 @@ class QueueDefinition(Detail, frozen=True):
     ] = False
     non_destructive: Annotated[
         bool,
-        Requestable("Whether every consumer reads all messages, and none of them removes any."),
+        Requestable(
+            "Whether every consumer reads all messages, and none of them removes any.", is_live=True
+        ),
     ] = False
     auto_delete: Annotated[
         bool,
@@ -129,6 +133,32 @@ class QueueDefinition(Detail, frozen=True):
             "Whether it takes new messages; those in it are delivered in any case.", is_live=True
         ),
     ] = True
+    last_value: Annotated[
+        bool,
+        Requestable(
+            "Whether a newer message replaces an older one with the same value of the property"
+            " `_AMQ_LVQ_NAME`."
+        ),
+    ] = False
+    last_value_key: Annotated[
+        str,
+        Requestable("The property that is compared instead; alone it makes a last value queue."),
+    ] = ""
+
+    ring_size: Annotated[
+        int,
+        Requestable(
+            "How many messages it holds; a further one pushes out the first. -1: default-ring-size"
+            " of the address.",
+            least=-1,
+            is_live=True,
+        ),
+    ] = -1
+
+    @property
+    def keyed_by(self) -> str:
+        """The property by which newer messages replace older ones, empty if they do not."""
+        return self.last_value_key or (LAST_VALUE_KEY if self.last_value else "")
 
 
 class Attribute(msgspec.Struct, frozen=True):

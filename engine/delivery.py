@@ -6,6 +6,7 @@ spent, the next dispatch continues.
 
 from typing import Final
 
+from daybook.engine import rings
 from daybook.engine.choosing import dispatch_queue
 from daybook.engine.core import Core
 from daybook.engine.limits import review, review_all
@@ -26,6 +27,7 @@ def dispatch(core: Core) -> None:
         core.touched = {}
         core.budget.spent += len(touched) >> TOUCHED_SHIFT
         is_cut = False
+        has_rings = rings.are_there(core)
         last = 0
         for queue in touched.values():
             if queue.consumers and queue.ready_count and not queue.is_paused:
@@ -35,6 +37,8 @@ def dispatch(core: Core) -> None:
                     _dispatch_readable(core, queue)
                     is_cut = core.budget.is_spent
                     last = queue.id
+            if has_rings and queue.id not in core.later:
+                rings.trim(core, queue)
             _count(core, queue)
         if is_cut:
             if last in core.later:

@@ -103,7 +103,8 @@ class RoutedDetail(Detail, frozen=True):
     in.
 
     A large message also has its chunks (the LSN of the first, then for each the difference to the
-    one before) and the length of its body.
+    one before) and the length of its body. `last_values` are the last value keys of the message, by
+    the ids of the queues that compare them.
     """
 
     queues: tuple[int, ...] = ()
@@ -111,6 +112,7 @@ class RoutedDetail(Detail, frozen=True):
     transaction: str = ""
     chunks: tuple[int, ...] = ()
     body_bytes: int = 0
+    last_values: dict[int, str] = msgspec.field(default_factory=dict)
 
 
 class DroppedDetail(Detail, frozen=True):
@@ -143,6 +145,12 @@ class AdministeredDetail(Detail, frozen=True):
 
     by: str = ""
     request: str = ""
+
+
+class DueDetail(Detail, frozen=True):
+    """The last value key of the message, if its queue compares one and learns of it only now."""
+
+    last_value: str = ""
 
 
 class PagingDetail(Detail, frozen=True):

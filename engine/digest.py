@@ -188,7 +188,10 @@ def _queue(q: Queue) -> list[object]:
     figures = (q.paused, q.added, q.acknowledged, q.dead_lettered, q.expired)
     consumers = [c.id for c in q.consumers]
     times = q.created_at, q.left_at
-    return queue_row(q.id, q.address.id, q.definition, figures, consumers, q.deleting, times)
+    counts = q.replaced, q.evicted
+    return queue_row(
+        q.id, q.address.id, q.definition, figures, consumers, q.deleting, times, counts
+    )
 
 
 def queue_row(
@@ -199,9 +202,11 @@ def queue_row(
     consumers: Sequence[int],
     deleting: bool,
     times: Sequence[int],
+    counts: Sequence[int],
 ) -> list[object]:
     """Return the row of a queue; `figures` are whether it is paused, and its four counters,
-    `times` when it was created and when its last consumer left."""
+    `times` when it was created and when its last consumer left, and `counts` how many messages were
+    replaced, and evicted from a ring."""
     name, *attributes = msgspec.structs.astuple(definition)[:QUEUE_ATTRIBUTES]
     user = definition.user
     return [
@@ -212,6 +217,7 @@ def queue_row(
         *([True] * deleting),
         *values_beyond(definition, QUEUE_ATTRIBUTES + 1).items(),
         *_set(times),
+        *([["counts", *counts]] * any(counts)),
     ]
 
 

@@ -29,6 +29,7 @@ from daybook.engine.details import (
     ConnectionDetail,
     ConsumerAttachedDetail,
     DroppedDetail,
+    DueDetail,
     DuplicateIdDetail,
     HeldDetail,
     PagingDetail,
@@ -40,6 +41,7 @@ from daybook.engine.details import (
     TransactionDetail,
 )
 from daybook.engine.life import BEGINS, CHANGES, ENDS, IN_FLIGHT, READY, Life
+from daybook.engine.reasons import REPLACED, RING_EVICTED
 
 Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
 """An event's integers, in the order of COLUMNS."""
@@ -165,9 +167,9 @@ class EventType(msgspec.Struct, frozen=True):
     """A row of the table: number, name, the columns it fills, its detail, and its meaning.
 
     `life` is what it does to an entry, if it is about one, and `counter` the counter of the queue
-    that it changes. Otherwise `subject` is the thing that it is about, and `change` what happens to
-    that thing. `related` describes the event in the column `related`, unless that is another
-    message.
+    that it changes; `counters` are those that it changes for some reasons only. Otherwise `subject`
+    is the thing that it is about, and `change` what happens to that thing. `related` describes the
+    event in the column `related`, unless that is another message.
     """
 
     number: int
@@ -177,6 +179,7 @@ class EventType(msgspec.Struct, frozen=True):
     doc: str
     life: Life | None = None
     counter: str = ""
+    counters: tuple[tuple[int, str], ...] = ()
     subject: str = ""
     change: str = ""
     related: str = ""
@@ -185,6 +188,9 @@ class EventType(msgspec.Struct, frozen=True):
         """Whether its detail has a field of this name."""
         return self.detail is not None and name in self.detail.__struct_fields__
 
+
+REMOVED_COUNTERS: Final = ((REPLACED, "replaced"), (RING_EVICTED, "evicted"))
+"""The counter of a queue that Removed changes, by the reason."""
 
 _ENTRY = ("reason", "delivery_count", "address", "queue", "priority", "flags", "message")
 
@@ -274,9 +280,11 @@ EVENT_TYPES: Final = (
               " the expiry address, "
               "0 if it was dropped.",
               life=life.leaves(READY, life.ON_HOLD, life.ON_SCHEDULE), counter="expired"),
-    EventType(REMOVED, "Removed", (*_ENTRY, "connection"), None,
-              "The message was taken out of the queue by something other than a consumer.",
-              life=life.leaves(READY, IN_FLIGHT, life.ON_HOLD, life.ON_SCHEDULE)),
+    EventType(REMOVED, "Removed", (*_ENTRY, "connection", "related"), None,
+              "The message was taken out of the queue by something other than a consumer. `related`"
+              " is the event of the message that replaced it, if one did.",
+              life=life.leaves(READY, IN_FLIGHT, life.ON_HOLD, life.ON_SCHEDULE),
+              counters=REMOVED_COUNTERS, related="replaced by event"),
     EventType(TRANSACTION_COMMITTED, "TransactionCommitted", ("reason", "connection"),
               TransactionDetail,
               "The events from `first` on, up to this one, happened together."),
@@ -326,7 +334,7 @@ EVENT_TYPES: Final = (
               "The message was ready, and is not delivered before the time in the detail. It is set"
               " aside in its queue until then.",
               life=life.IS_SCHEDULED),
-    EventType(DUE, "Due", _ENTRY, None,
+    EventType(DUE, "Due", _ENTRY, DueDetail,
               "The message was scheduled, and its time has come: it is ready again, in its place in"
               " the queue.",
               life=life.IS_DUE),

@@ -18,6 +18,7 @@ from daybook.engine.message import HELD_LEVEL, Entry
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import ContentError, Queue
 from daybook.engine.refusals import Refusal
+from daybook.engine.rings import note_returned
 from daybook.engine.scanning import behind
 from daybook.engine.state import NOTHING_PASSED
 from daybook.engine.unreadable import try_later
@@ -90,3 +91,4 @@ def release(core: Core, command: ReleaseHeld) -> int | Refusal:
 def _release(core: Core, queue: Queue, entry: Entry, reason: int) -> None:
     queue.make_resident(entry)
     core.emit_of_entry(queue, entry, events.RELEASED, reason)
+    note_returned(core, queue, entry)

@@ -76,7 +76,9 @@ def _bindings(state: State) -> Iterator[str]:
                 yield f"address '{address.name}' has a binding to '{queue.name}', which has not"
         alone = bindings[0] if len(bindings) == len(address.anycast) == 1 else None
         only_queue = None if alone is None or alone.filter else alone.queue
-        if only_queue is not None and not only_queue.definition.enabled:
+        if only_queue is not None and (
+            only_queue.definition.keyed_by or not only_queue.definition.enabled
+        ):
             only_queue = None
         if address.only_queue is not only_queue:
             yield f"address '{address.name}' has the wrong queue for what needs no choice"

@@ -35,6 +35,11 @@ COUNTERS: Final[dict[int, str]] = {
 }
 """The counter of a queue that each kind changes, for the kinds that change one."""
 
+COUNTERS_BY_REASON: Final[dict[tuple[int, int], str]] = {
+    (event.number, reason): counter for event in EVENT_TYPES for reason, counter in event.counters
+}
+"""The counter of a queue that a kind changes for a reason."""
+
 
 def _where(holds: Callable[[EventType], bool]) -> frozenset[int]:
     return frozenset(event.number for event in EVENT_TYPES if holds(event))
@@ -71,7 +76,9 @@ ENDING_A_DELIVERY: Final = _moving(lambda life: life.before == (IN_FLIGHT,))
 """Kinds that can only follow a delivery, and end it."""
 ENDING_UNNAMED: Final = LEAVING - _where(lambda event: "consumer" in event.columns)
 """Kinds that remove an entry that may be in flight, and whose rows do not name the consumer."""
-OF_TWO_MESSAGES: Final = OF_ENTRIES & _where(lambda event: "related" in event.columns)
+OF_TWO_MESSAGES: Final = OF_ENTRIES & _where(
+    lambda event: "related" in event.columns and not event.related
+)
 """Kinds whose `related` is a message, too: the one that it was made from, or the one made from
 it."""
 

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
+from daybook.engine import life
 from daybook.engine.definitions import QueueDefinition
 from daybook.engine.gap import Gap
+from daybook.engine.latest import Latest
 from daybook.engine.level import Level, position_of
 from daybook.engine.message import (
     HELD_LEVEL,
@@ -81,6 +83,11 @@ class Store(Protocol):
         """Return one entry that is not in flight, without content."""
         ...
 
+    def last_value(self, queue: "Queue", key: bytes) -> int:
+        """Return the newest message with a last value key, 0 if there was none. It may have left
+        the queue."""
+        ...
+
     def fill(self, messages: list[Message]) -> None:
         """Fetch the headers and bodies of messages whose content is not resident; raises
         StoreError."""
@@ -122,6 +129,7 @@ NO_LEVELS: Final[list[Level | None]] = [None] * LEVELS
 NO_CONSUMERS: "Final[list[Consumer]]" = []
 NONE_GONE: Final[dict[int, int]] = {}
 NONE_WITHHELD: Final[dict[int, Entry]] = {}
+NONE_RETURNED: Final[list[int]] = []
 
 
 def is_selective(consumer: "Consumer") -> bool:
@@ -140,12 +148,12 @@ class Queue:
 
     __slots__ = (
         "acknowledged", "added", "address", "binding", "bytes", "consumers", "created_at",
-        "dead_lettered", "definition", "deleting", "entries", "expired", "gap_count", "gone",
-        "gone_max", "has_passed", "held_count", "holder", "id", "left_at", "levels", "newest",
-        "next_consumer",
-        "next_notice", "occupied", "paused", "prioritized_count", "ready_count", "scheduled_count",
-        "selective_count", "store", "transient_count", "transients_from", "weight", "window",
-        "withheld",
+        "dead_lettered", "definition", "deleting", "entries", "evicted", "expired", "gap_count",
+        "gone", "gone_max", "has_passed", "held_count", "holder", "id", "latest", "left_at",
+        "levels", "newest", "next_consumer", "next_notice", "occupied", "paused",
+        "prioritized_count", "ready_count", "replaced", "returned", "scheduled_count",
+        "selective_count", "store", "transient_count", "transients_from", "trimmed", "weight",
+        "window", "withheld",
     )  # fmt: skip
 
     def __init__(self, queue_id: int, definition: QueueDefinition, address: "Address") -> None:
@@ -179,6 +187,10 @@ class Queue:
         self.acknowledged = 0
         self.dead_lettered = 0
         self.expired = 0
+        self.replaced = 0
+        self.evicted = 0
+        # Derived, of last value queues: the newest message for each key; None if there is none.
+        self.latest: Latest | None = None
         # Entries that are not resident.
         self.store: Store | None = None
         self.gap_count = 0
@@ -193,6 +205,10 @@ class Queue:
         # Volatile: the consumer that has an exclusive queue for itself.
         self.holder: Consumer | None = None
         self.next_notice = 0
+        # Volatile, of ring queues: `added` when it was last trimmed, and the messages that returned
+        # since.
+        self.trimmed = 0
+        self.returned: list[int] = NONE_RETURNED
         self.has_passed = False  # whether any consumer passed over an entry: `Consumer.passed`
         # Id of the message that entered last.
         self.newest = 0
@@ -361,6 +377,32 @@ class Queue:
         if len(self.gone) > self.gone_max:
             self.prune_gone()
             self.gone_max = max(PRUNE_GONE_MIN, 2 * len(self.gone))
+
+    def note_latest(self, key: bytes, message_id: int, lsn: int) -> None:
+        """Note the newest message with a last value key."""
+        latest = self.latest
+        if latest is None:
+            latest = self.latest = Latest()
+        latest.note(key, message_id, lsn)
+        if latest.is_long and self.store is None:
+            aside = (entry for entry in self.entries.values() if entry.place != life.READY)
+            oldest = min((entry.message.id for entry in aside), default=PAST_ALL)
+            latest.forget_gone(self.entries, oldest)
+
+    def latest_with(self, key: bytes) -> int:
+        """Return the newest message that came with a last value key, 0 if there was none.
+
+        It may have left.
+        """
+        known = self.latest.find(key) if self.latest is not None else 0
+        if not known and self.store is not None:
+            return self.store.last_value(self, key)
+        return known
+
+    def prune_latest(self) -> None:
+        """Forget the last value keys that the store has, if there are many."""
+        if self.latest is not None and self.latest.is_long and self.store is not None:
+            self.latest.forget_indexed(self.store.indexed_lsn)
 
     def prune_gone(self) -> None:
         """Forget entries that left so long ago that the store does not have them any more."""

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine import details, duplicates, events, limits, quotas, reasons
+from daybook.engine import details, duplicates, events, last_values, limits, quotas, reasons
 from daybook.engine.commands import Chunk, Send
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST
@@ -290,7 +290,7 @@ def _send_to(
 
 def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
     """Route to one queue; return the LSN that a persistent message waits for."""
-    if command.expires or command.chunks:
+    if command.expires or command.chunks or queue.definition.keyed_by:
         return _send_with_detail(core, command, queue, flags)
     lsn = core.emit_routed(
         queue, command.priority, flags, command.connection, command.headers, command.body,
@@ -452,14 +452,22 @@ def route(
     connection: int = 0,
     transaction: str | None = None,
     related: int = 0,
+    is_scheduled: bool = False,
 ) -> int:
-    """Put a message into the queues chosen, if there are any; return the LSN of Routed."""
+    """Put a message into the queues chosen, if there are any; return the LSN of Routed.
+
+    `is_scheduled` says that it is to be set aside there at once.
+    """
     if not queues:
         return 0
     several = tuple(queue.id for queue in queues) if len(queues) > 1 else ()
+    keys: dict[int, str] = {}
+    if not is_scheduled and any(queue.definition.keyed_by for queue in queues):
+        keys = last_values.keys_of(message, queues)
+    older = last_values.older_ones(core, keys) if keys else []
     detail = b""
-    if several or message.expires or transaction is not None or message.chunks:
-        detail = _detail(message, several, transaction)
+    if several or message.expires or transaction is not None or message.chunks or keys:
+        detail = _detail(message, several, transaction, keys)
     lsn = core.emit(
         (
             events.ROUTED, reason, 0, message.address_id, 0 if several else queues[0].id,
@@ -471,6 +479,8 @@ def route(
         core.budget.spent += len(several)
     for queue in queues:
         core.touch(queue)
+    if older:
+        last_values.replace(core, older, lsn)
     return lsn
 
 
@@ -510,7 +520,9 @@ def _emit_dropped(core: Core, command: Send, address: Address, flags: int, reaso
     )  # fmt: skip
 
 
-def _detail(message: Message, queues: tuple[int, ...], transaction: str | None) -> bytes:
+def _detail(
+    message: Message, queues: tuple[int, ...], transaction: str | None, keys: dict[int, str]
+) -> bytes:
     chunks = message.chunks
     return events.encode_detail(
         details.RoutedDetail(
@@ -519,5 +531,6 @@ def _detail(message: Message, queues: tuple[int, ...], transaction: str | None) 
             transaction=transaction or "",
             chunks=events.chunk_steps(chunks),
             body_bytes=message.body_bytes if chunks else 0,
+            last_values=keys,
         )
     )

@@ -6,8 +6,10 @@ again, in its place among those of its priority. Must never know why it had to w
 
 from daybook.engine import details, events, reasons
 from daybook.engine.core import Core
+from daybook.engine.last_values import become_value
 from daybook.engine.message import READY, Entry
 from daybook.engine.queues import Queue
+from daybook.engine.rings import note_returned
 
 
 def schedule(core: Core, queue: Queue, entry: Entry, delay: int, reason: int) -> int:
@@ -19,6 +21,13 @@ def schedule(core: Core, queue: Queue, entry: Entry, delay: int, reason: int) ->
     encoded = events.encode_detail(detail)
     lsn = core.emit_of_entry(queue, entry, events.SCHEDULED, reason, detail=encoded)
     return lsn if entry.message.persistent else 0
+
+
+def make_due(core: Core, queue: Queue, entry: Entry, reason: int) -> int:
+    """Make a scheduled entry ready, as what its queue makes of it; return the LSN."""
+    lsn = become_value(core, queue, entry, reason)
+    note_returned(core, queue, entry)
+    return lsn
 
 
 def deliver_due(core: Core, limit: int) -> bool:
@@ -36,7 +45,7 @@ def deliver_due(core: Core, limit: int) -> bool:
         # It may have been removed since, or scheduled again for later.
         if queue is not None and entry is not None and 0 < entry.due <= now_ms:
             assert entry.state == READY
-            core.emit_of_entry(queue, entry, events.DUE, reasons.NO_REASON)
+            make_due(core, queue, entry, reasons.NO_REASON)
             delivered += 1
         if delivered == limit or core.budget.is_spent:
             return True

@@ -254,6 +254,26 @@ KEYS: Final = (
         "Whether queues are `non-destructive` that are created without saying so.",
     ),
     Key(
+        "default-ring-size",
+        int,
+        NO_LIMIT,
+        "How many messages each queue holds that has no ring-size of its own; a further one pushes"
+        " out the first. -1: no limit.",
+        check_limit,
+    ),
+    Key(
+        "default-last-value-queue",
+        bool,
+        False,
+        "Whether queues that are created without saying so are last value queues.",
+    ),
+    Key(
+        "default-last-value-key",
+        str,
+        "",
+        "last-value-key of queues that are created without saying so; empty: none.",
+    ),
+    Key(
         "max-size-bytes",
         int,
         NO_LIMIT,

@@ -61,6 +61,9 @@ class AddressSettings(msgspec.Struct, frozen=True):
     default_max_consumers: int
     default_exclusive_queue: bool
     default_non_destructive: bool
+    default_ring_size: int
+    default_last_value_queue: bool
+    default_last_value_key: str
     max_size_bytes: int
     max_size_messages: int
     address_full_policy: str
@@ -245,6 +248,9 @@ class Settings:
         self.has_slow_threshold: Final = any(
             values.get("slow-consumer-threshold", NO_LIMIT) != NO_LIMIT
             for values in matches.values()
+        )
+        self.has_rings: Final = any(
+            values.get("default-ring-size", NO_LIMIT) != NO_LIMIT for values in matches.values()
         )
         self._dead_ends: Final = [
             _DeadEnd(kind, target, *(self._values_of(f"{kind}_queue_{affix}") for affix in AFFIXES))

@@ -14,11 +14,13 @@ from daybook.engine.departing import dead_letter, hold, is_used_up
 from daybook.engine.events import PERSISTENT, REDELIVERED
 from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
+from daybook.engine.last_values import remove_if_replaced
 from daybook.engine.message import READY, Entry
 from daybook.engine.queues import ContentError, Queue
 from daybook.engine.reasons import BY_CONSUMER
 from daybook.engine.redelivery import delay_of
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
+from daybook.engine.rings import note_returned
 from daybook.engine.scheduling import schedule
 from daybook.engine.settlements import (
     ACCEPTED,
@@ -241,6 +243,7 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
             why = try_later(core, error)
         if why:
             _give_back(core, entry, reason)
+        if why and not remove_if_replaced(core, consumer.queue, entry):
             hold(core, consumer.queue, entry, reasons.DEAD_LETTER, why)
         consumer.attempted.discard(entry.message.id)
         if entry.message.flags & PERSISTENT:
@@ -250,10 +253,15 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
     for entry in returning:
         consumer = entry.consumer
         assert consumer is not None
-        delay = _delay(core, consumer.queue, entry, end)
+        queue = consumer.queue
+        delay = _delay(core, queue, entry, end)
         gate = _give_back(core, entry, reason) or gate
+        if queue.definition.keyed_by and remove_if_replaced(core, queue, entry):
+            continue
         if delay:
-            gate = schedule(core, consumer.queue, entry, delay, reasons.REDELIVERY_DELAY) or gate
+            gate = schedule(core, queue, entry, delay, reasons.REDELIVERY_DELAY) or gate
+        else:
+            note_returned(core, queue, entry)
     for connection in sated.values():
         wake(core, connection)
     return gate

@@ -82,7 +82,8 @@ class Address:
         self.multicast: list[Binding] = NO_BINDINGS
         # The ids of messages that it remembers; None as long as no message had one.
         self.ids: IdCache | None = None
-        # Derived: the queue of an address with exactly one, which is anycast and has no filter.
+        # Derived: the queue of an address with exactly one, which is anycast, has no filter and is
+        # no last value queue.
         self.only_queue: Queue | None = None
         # Volatile. `open_queue` is the only queue as long as messages may enter it without a check
         # of limits: while the address is not guarded.
@@ -140,7 +141,8 @@ class Address:
         self.only_queue = None
         if len(self.anycast) == 1 and not self.multicast and not self.anycast[0].filter:
             queue = self.anycast[0].queue
-            self.only_queue = queue if queue.definition.enabled else None
+            if queue.definition.enabled and not queue.definition.keyed_by:
+                self.only_queue = queue
         self.guard(self.guarded)
 
     def guard(self, guarded: bool) -> None:
@@ -335,6 +337,9 @@ class State:
         self.window = Window()
         # Derived: queues that hold messages, or did; code that walks them removes empty ones.
         self.holding: dict[int, Queue] = {}
+        # Derived: last value queues, and those with a ring size of their own.
+        self.keyed: dict[int, Queue] = {}
+        self.rings: dict[int, Queue] = {}
         # Derived: the timers of entries in memory, by their reason.
         self.expiring = Timers(EXPIRY)
         self.scheduled = Timers(DELIVERY)
@@ -365,6 +370,10 @@ class State:
         self.queue_by_name[queue.name] = queue
         if queue.held_count:
             self.holding[queue.id] = queue
+        if queue.definition.keyed_by:
+            self.keyed[queue.id] = queue
+        if queue.definition.ring_size >= 0:
+            self.rings[queue.id] = queue
         self.names_length += len(queue.name)
         if queue.definition.user:
             user = queue.definition.user
@@ -374,6 +383,8 @@ class State:
         """Remove a queue that is being deleted from everything but the queues by id."""
         queue.deleting = True
         self.holding.pop(queue.id, None)
+        self.keyed.pop(queue.id, None)
+        self.rings.pop(queue.id, None)
         del self.queue_by_name[queue.name]
         self.names_length -= len(queue.name)
         queue.address.unbind(queue)

@@ -22,6 +22,7 @@ from daybook.engine.definitions import (
     ROUTING_TYPES,
     Attribute,
 )
+from daybook.engine.queue_defaults import with_defaults
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import Address
@@ -105,7 +106,8 @@ def _fits(attribute: Attribute, value: object) -> bool:
 
 def conform(core: Core, queue: Queue, command: CreateQueue) -> int | Refusal:
     """Make a queue that exists what the configuration says, as far as that can change."""
-    wanted = command.definition
+    settings = core.state.settings.resolve(queue.address.name)
+    wanted = with_defaults(command.definition, settings)
     differing = [
         each.key
         for each in QUEUE_ATTRIBUTES

@@ -31,6 +31,7 @@ Modules:
 - `indexers`: How a broker has its index written and read: with an indexer beside it, or within it
   (ADR 42).
 - `judging`: Deciding whether an index can be used for a journal, with the reason if not (ADR 8).
+- `last_values`: The newest message for each last value key of each queue, in the index.
 - `layout`: The layout of event rows for the journal, derived from the table in `engine.events`.
 - `leaving`: A round of retention as a sequence of steps, independent of how they are performed.
 - `levels`: Changing the pages of many levels at once: inserts and removes entries in their order.

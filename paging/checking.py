@@ -35,6 +35,9 @@ from daybook.paging.tables import (
     FLIGHTS,
     ID_KEY,
     IDS,
+    LAST_VALUE,
+    LAST_VALUE_KEY,
+    LAST_VALUES,
     PAGE_KEY,
     PAGES,
     TIMERS,
@@ -61,6 +64,7 @@ def check(path: Path, *, clusters: bool = True, journal: Disk | None = None) -> 
             state = load_state(tables, txn, None, sums=sums)
             wrong = [*check_invariants(state), *_blocks(tables, txn), *_flights(tables, txn, state)]
             wrong += _ids(tables, txn, state)
+            wrong += _last_values(tables, txn, state)
             if wrong:
                 raise _damaged(path, wrong[0])
             _check_pages(tables, txn, state, sums)
@@ -108,6 +112,23 @@ def _ids(tables: Tables, txn: Transaction, state: State) -> Iterator[str]:
     needed = id_pages.page_count(state)
     if found != needed:
         yield f"there are {found} pages of ids, and {needed} are needed"
+
+
+def _last_values(tables: Tables, txn: Transaction, state: State) -> Iterator[str]:
+    """Last values are of last value queues that exist, and of messages that came."""
+    if not tables.has(LAST_VALUES):
+        return
+    lsn = tables.position(txn)[0]
+    for key, value in txn.rows(tables.db(LAST_VALUES)):
+        if len(value) != LAST_VALUE.size:
+            yield f"a last value has {len(value)} bytes"
+            return
+        queue_id, _ = LAST_VALUE_KEY.unpack(key)
+        message_id, noted = LAST_VALUE.unpack(value)
+        if queue_id not in state.keyed and not state.queues[queue_id].deleting:
+            yield f"it has a last value of queue {queue_id}, which keeps none"
+        if not message_id <= noted <= lsn:
+            yield f"message {message_id} is a last value since event {noted} of {lsn}"
 
 
 def _check_pages(tables: Tables, txn: Transaction, state: State, sums: dict[int, int]) -> None:

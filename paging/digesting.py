@@ -61,8 +61,16 @@ def _queues(tables: Tables, txn: Transaction, state: State) -> Iterator[list[obj
         )  # fmt: skip
         consumers = [each.id for each in known.consumers] if known is not None else []
         times = record.created_at, record.left_at
+        counts = record.replaced, record.evicted
         yield queue_row(
-            record.id, record.address, definition, figures, consumers, record.deleting, times
+            record.id,
+            record.address,
+            definition,
+            figures,
+            consumers,
+            record.deleting,
+            times,
+            counts,
         )
 
 

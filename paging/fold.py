@@ -14,7 +14,7 @@ import numpy as np
 from daybook.engine import details, events
 from daybook.engine.apply import APPLY, MisfitError
 from daybook.engine.events import CONNECTION, CONSUMER, KIND, MESSAGE, QUEUE, Row
-from daybook.engine.kinds import COUNTERS, ENDING_UNNAMED, MOVING_QUEUES, OF_ENTRIES
+from daybook.engine.kinds import ENDING_UNNAMED, MOVING_QUEUES, OF_ENTRIES
 from daybook.engine.message import READY, Entry
 from daybook.engine.queues import PAST_ALL, Queue, Store
 from daybook.engine.state import State
@@ -23,6 +23,7 @@ from daybook.paging.checked import IndexDamaged, Transaction
 from daybook.paging.columns import Columns
 from daybook.paging.finding import Finder
 from daybook.paging.id_pages import IdPages
+from daybook.paging.last_values import LastValues
 from daybook.paging.levels import LEVELS, Levels, join_placed, join_taken
 from daybook.paging.loading import lacking
 from daybook.paging.names import IDLE_MAX, Names
@@ -110,6 +111,7 @@ class Fold:
         self._changed = _Changed()
         self._appended: list[Placed] = []
         self._ids: Final = IdPages(tables, self.state)
+        self._last_values: Final = LastValues(tables, self.levels)
 
     def take_appended(self) -> Placed:
         """Return what plain events appended to pages since the last call."""
@@ -141,7 +143,10 @@ class Fold:
             self._apply(columns, everything(columns, start, stop))
             return
         self._settle(txn, [], [])
-        run = classify(columns, start, stop, self._is_flying)
+        keyed = self.names.has_keyed or bool(
+            (columns.column(KIND)[start:stop] == events.QUEUE_CREATED).any()
+        )
+        run = classify(columns, start, stop, self._is_flying, keyed=keyed)
         self._apply(columns, run)
         self._count(run)
         self._settle(txn, [run.appended], [run.taken])
@@ -168,8 +173,7 @@ class Fold:
             queue.added += added
             queue.newest = max(queue.newest, last)
         self._changed.queues.update(distinct.tolist())
-        for kind, ended in run.ended.items():
-            counter = COUNTERS[kind]
+        for counter, ended in run.ended.items():
             for queue_id, count in _tally(ended):
                 queue = self._queue(queue_id)
                 setattr(queue, counter, getattr(queue, counter) + count)
@@ -204,6 +208,8 @@ class Fold:
                     APPLY[kind](state, lsn, row, detail, bytes(header_bytes), bytes(body_bytes))
                 else:
                     APPLY[kind](state, lsn, row, detail, b"", b"")
+                    if kind == events.QUEUE_CREATED:
+                        self.names.note_created(row[QUEUE])
         except (KeyError, ValueError, IndexError, MisfitError, msgspec.MsgspecError) as error:
             known = events.BY_NUMBER.get(row[KIND])
             name = known.name if known is not None else f"of kind {row[KIND]}"
@@ -378,8 +384,11 @@ class Fold:
                 levels, total = self.levels.of(queue_id), self.levels.sums.get(queue_id, 0)
                 value = records.encode(records.queue_record(queue, levels, total))
                 txn.put(ID_KEY.pack(queue_id), value, db=tables.db(QUEUES))
+                if queue.latest is not None:
+                    self._last_values.write(txn, queue)
             elif queue_id in names.queues.deleted:
                 txn.delete(ID_KEY.pack(queue_id), db=tables.db(QUEUES))
+                self._last_values.forget(txn, queue_id)
         for number in changed.addresses:
             address = state.addresses.get(number)
             if address is not None:

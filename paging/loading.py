@@ -122,6 +122,8 @@ def add_queue(state: State, record: records.QueueRecord, until: int) -> Queue:
     queue.dead_lettered = record.dead_lettered
     queue.expired = record.expired
     queue.newest = record.newest
+    queue.replaced = record.replaced
+    queue.evicted = record.evicted
     for level in record.levels:
         gap = queue.level(level.priority).open_gap(0, until)
         gap.count = level.count

@@ -27,6 +27,9 @@ from daybook.paging.tables import ADDRESSES, ID_KEY, QUEUES, Tables
 IDLE_MAX: Final = 10_000
 """How many idle addresses keep their objects: about ten megabytes."""
 
+KEYING: Final = frozenset(("last_value", "last_value_key"))
+"""The attributes that make a last value queue."""
+
 _T = TypeVar("_T")
 
 
@@ -57,6 +60,8 @@ class Names:
         """Each level of a queue is one gap up to `until`."""
         self._tables: Final = tables
         self._state: Final = state
+        # Whether there may be last value queues, in memory or not.
+        self.has_keyed = False
         self._until: Final = until
         self._idle_max: Final = idle_max
         self._txn: Transaction | None = None
@@ -73,11 +78,13 @@ class Names:
         `sums` receives, by queue, the sum of the hashes of its ready entries.
         """
         self.begin(txn)
+        self.has_keyed = False
         load_settings(self._tables, txn, self._state)
         for _, value in txn.rows(self._tables.db(QUEUES)):
             record = records.decode(records.QueueRecord, value, "a queue")
             if record.sum:
                 sums[record.id] = record.sum
+            self.has_keyed |= not KEYING.isdisjoint(record.more)
             if record.levels or not record.durable or record.deleting:
                 self.queue(record.id)
         for _, value in txn.rows(self._tables.db(ADDRESSES)):
@@ -114,6 +121,10 @@ class Names:
     def address(self, number: int) -> Address | None:
         """Return an address; None if there is none."""
         return _found(self.addresses, number)
+
+    def note_created(self, number: int) -> None:
+        """Record that a queue was created."""
+        self.has_keyed |= bool(self.queues[number].definition.keyed_by)
 
     def note(self, addresses: Iterable[int]) -> None:
         """Record that a batch names addresses."""

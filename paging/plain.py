@@ -37,6 +37,8 @@ READY_KINDS: Final = _table(kind for kind, life in kinds.LIVES.items() if life.a
 UNNAMED_ENDS: Final = _table(kinds.ENDING_UNNAMED)
 END_KINDS: Final = _table(kinds.LEAVING)
 COUNTED_ENDS: Final = sorted(kinds.LEAVING.intersection(kinds.COUNTERS))
+KEYED: Final = b"last_values"
+"""In the details of Routed that have last value keys, and hardly in any other."""
 PLAIN_KINDS: Final = _table(kinds.NOT_ASIDE | kinds.LEAVING)
 
 SILENT_KINDS: Final = np.zeros(KINDS, bool)
@@ -70,14 +72,14 @@ class Run(NamedTuple):
     """The result of a run of events.
 
     `rest` are the positions of events for `apply`. For the plain ones: the queues that entries were
-    added to, and by kind the queues that entries left, one item for each event; the entries to be
-    appended to pages, and those to be removed. `newest` are the ids of the messages of `added`.
+    added to, and by counter the queues that entries left, one item for each event; the entries to
+    be appended to pages, and those to be removed. `newest` are the ids of the messages of `added`.
     """
 
     rest: NDArray[np.intp]
     added: Ids
     newest: NDArray[np.uint64]
-    ended: dict[int, Ids]
+    ended: dict[str, Ids]
     appended: Placed
     taken: Taken
 
@@ -124,12 +126,20 @@ class _Items(NamedTuple):
     spread: NDArray[np.bool_]
 
 
-def classify(columns: Columns, start: int, stop: int, flying: Callable[[int, int], bool]) -> Run:
+def classify(
+    columns: Columns,
+    start: int,
+    stop: int,
+    flying: Callable[[int, int], bool],
+    *,
+    keyed: bool = True,
+) -> Run:
     """Determine the result of the events of the run from position `start` to before `stop`.
 
-    `flying` says whether a message (second) was in flight from a queue (first) before the run.
+    `flying` says whether a message (second) was in flight from a queue (first) before the run;
+    `keyed`, whether there may be last value queues.
     """
-    items = _items(columns, start, stop)
+    items = _items(columns, start, stop, keyed=keyed)
     if not len(items.at):
         return everything(columns, start, stop)
     run_first = columns.first_lsn + start
@@ -157,7 +167,7 @@ def classify(columns: Columns, start: int, stop: int, flying: Callable[[int, int
     rest = ~SILENT_KINDS[columns.column(events.KIND)[start:stop]]
     rest[items.at] &= ~plain[group]
     added = first[is_new & plain]
-    ended = {kind: items.queue[last[ends & plain & (last_kind == kind)]] for kind in COUNTED_ENDS}
+    ended = _ended(columns, start, items, last[ends & plain])
     stays &= plain
     return Run(
         start + np.flatnonzero(rest),
@@ -169,7 +179,19 @@ def classify(columns: Columns, start: int, stop: int, flying: Callable[[int, int
     )
 
 
-def _items(columns: Columns, start: int, stop: int) -> _Items:
+def _ended(columns: Columns, start: int, items: _Items, last: NDArray[np.intp]) -> dict[str, Ids]:
+    """Return by counter the queues that entries left by the last items of plain ones."""
+    kind = items.kind[last]
+    found = {kinds.COUNTERS[each]: items.queue[last[kind == each]] for each in COUNTED_ENDS}
+    for (each, reason), counter in kinds.COUNTERS_BY_REASON.items():
+        chosen = last[kind == each]
+        if len(chosen):
+            reasons = columns.column(events.REASON)[start + items.at[chosen]]
+            found[counter] = items.queue[chosen[reasons == reason]]
+    return found
+
+
+def _items(columns: Columns, start: int, stop: int, *, keyed: bool) -> _Items:
     kind = columns.column(events.KIND)[start:stop]
     message = columns.column(events.MESSAGE)[start:stop]
     queue = columns.column(events.QUEUE)[start:stop]
@@ -178,6 +200,8 @@ def _items(columns: Columns, start: int, stop: int) -> _Items:
     spread = (kind == events.ROUTED) & (queue == 0)
     # The size of a large message is in its detail.
     odd |= (kind == events.ROUTED) & ((flags & events.LARGE) > 0)
+    with_keys = _keyed(columns, start, kind) if keyed else np.zeros(len(kind), bool)
+    odd |= with_keys
     at = np.flatnonzero((message > 0) & ~SILENT_KINDS[kind])
     if not spread.any():
         return _Items(at, kind[at], message[at], queue[at], odd[at], spread)
@@ -189,8 +213,18 @@ def _items(columns: Columns, start: int, stop: int) -> _Items:
     queues = np.concatenate((queue[at[: len(at) - len(queues)]], queues))
     order = np.argsort(at, kind="stable")
     at, queues = at[order], queues[order]
-    is_odd = odd[at] & (~spread[at] | ((flags[at] & events.LARGE) > 0))
+    is_odd = odd[at] & (~spread[at] | ((flags[at] & events.LARGE) > 0) | with_keys[at])
     return _Items(at, kind[at], message[at], queues, is_odd, spread)
+
+
+def _keyed(columns: Columns, start: int, kind: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Say of each event whether it is a Routed with last value keys, which `apply` notes."""
+    found = np.zeros(len(kind), bool)
+    detail_bytes = columns.column(DETAIL_BYTES)[start : start + len(kind)]
+    detailed = np.flatnonzero((kind == events.ROUTED) & (detail_bytes > len(KEYED)))
+    if len(detailed):
+        found[detailed] = [KEYED in each for each in columns.details(start + detailed)]
+    return found
 
 
 def _details(columns: Columns, positions: NDArray[np.intp]) -> Iterator[details.RoutedDetail]:

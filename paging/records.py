@@ -97,6 +97,8 @@ class QueueRecord(msgspec.Struct, array_like=True, frozen=True):
     more: dict[str, Any] = {}
     created_at: int = 0
     left_at: int = 0
+    replaced: int = 0
+    evicted: int = 0
 
 
 class ConnectionRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -195,6 +197,7 @@ def queue_record(queue: Queue, levels: list[LevelRecord], total: int) -> QueueRe
         acknowledged=queue.acknowledged, dead_lettered=queue.dead_lettered, expired=queue.expired,
         newest=queue.newest, levels=levels, sum=total, deleting=queue.deleting,
         created_at=queue.created_at, left_at=queue.left_at,
+        replaced=queue.replaced, evicted=queue.evicted,
         **_attributes(queue.definition, QueueRecord),
     )  # fmt: skip
 

@@ -45,6 +45,7 @@ from daybook.paging.checked import IndexDamaged, Transaction
 from daybook.paging.clustering import ranges_of
 from daybook.paging.clusters import ClusterReader
 from daybook.paging.content import CACHE_BYTES, Content, ContentReader, DecodedCache
+from daybook.paging.last_values import last_value
 from daybook.paging.layout import LAYOUT
 from daybook.paging.loading import load_state
 from daybook.paging.pages import (
@@ -63,6 +64,7 @@ from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
     ID_KEY,
+    LAST_VALUES,
     PAGE_KEY,
     PAGES,
     TIMERS,
@@ -192,6 +194,17 @@ class IndexStore:
                 if found is not None:
                     return found
         return None
+
+    def last_value(self, queue: Queue, key: bytes) -> int:
+        """Return the newest message with a last value key, 0 if there was none."""
+        try:
+            if not self._tables.has(LAST_VALUES):
+                return 0
+        except (IndexDamaged, IndexUnwritable) as error:
+            raise StoreError(str(error)) from error
+        with self._reading() as txn:
+            self._touched += SEEK_TOUCH_BYTES
+            return last_value(self._tables, txn, queue.id, key)
 
     def fill(self, messages: list[Message]) -> None:
         """Fetch the headers and bodies of messages whose content is not resident; raises

@@ -38,6 +38,8 @@ from daybook.paging.tables import (
     IDS_KEY,
     LARGE,
     LARGE_KEY,
+    LAST_VALUE_KEY,
+    LAST_VALUES,
     NAMES,
     PAGE_KEY,
     PAGES,
@@ -55,6 +57,7 @@ KEY_BYTES: Final[dict[bytes, int]] = {
     TIMERS: TIMER_KEY.size,
     LARGE: LARGE_KEY.size,
     IDS: IDS_KEY.size,
+    LAST_VALUES: LAST_VALUE_KEY.size,
 }
 """The length of the keys, for tables whose keys all have the same length."""
 

@@ -55,11 +55,14 @@ CLUSTERS: Final = b"clusters"
 CARRIED: Final = b"carried"
 LARGE: Final = b"large"
 IDS: Final = b"ids"
+LAST_VALUES: Final = b"last-values"
 NAMES: Final = (
     META, ADDRESSES, QUEUES, CONNECTIONS, CONSUMERS, SETTINGS, PAGES, FLIGHTS, TIMERS, BLOCKS,
     CLUSTERS,
-    CARRIED, LARGE, IDS,
+    CARRIED, LARGE, IDS, LAST_VALUES,
 )  # fmt: skip
+LATER: Final = frozenset((LAST_VALUES,))
+"""Tables that an index of this format may lack, because it is older than they are."""
 ID_KEY: Final = Struct(">Q")
 """Addresses, queues, connections, consumers: the id. Blocks: the first LSN. Carried: the message
 id; the value is the LSN of the event that has its content now, in the same form."""
@@ -78,6 +81,11 @@ LARGE_KEY: Final = Struct(">QQ")
 
 IDS_KEY: Final = Struct(">QQ")
 """Address id, number of the page."""
+
+LAST_VALUE_KEY: Final = Struct(">Q16s")
+"""Queue id, hash of the last value key."""
+LAST_VALUE: Final = Struct(">QQ")
+"""The newest message with that key, and the event that said so."""
 
 TIMER_KEY: Final = Struct(">QQQ")
 """Milliseconds since 1970 with the reason (`engine.timers`) above them, message id, queue id."""
@@ -146,6 +154,11 @@ def page_key(queue_id: int, level: int, first: int) -> bytes:
     return PAGE_KEY.pack(queue_id, level_of(level), first)
 
 
+def queue_prefix(queue_id: int) -> bytes:
+    """The prefix of all keys that begin with the id of a queue."""
+    return ID_KEY.pack(queue_id)
+
+
 def level_prefix(queue_id: int, level: int) -> bytes:
     """The prefix of the keys of all pages of a level."""
     return LEVEL_KEY.pack(queue_id, level_of(level))
@@ -201,13 +214,30 @@ class Tables:
         self._env: Final = env
         self._can_grow: Final = can_grow
         self._is_writing = False
-        self._dbs: Final = {
-            name: Table(path, name, env.open_db(name, create=not readonly)) for name in NAMES
-        }
+        self._dbs: Final[dict[bytes, Table]] = {}
+        for name in NAMES:
+            try:
+                self._dbs[name] = Table(path, name, env.open_db(name, create=not readonly))
+            except lmdb.NotFoundError:
+                if name not in LATER:
+                    raise
 
     def db(self, name: bytes) -> Table:
         """Return a table, to be passed to the methods of a transaction."""
         return self._dbs[name]
+
+    def has(self, name: bytes) -> bool:
+        """Whether a table exists that may be created later: asks again if it did not before.
+
+        Not within a transaction, which would not see it. Raises IndexDamaged and IndexUnwritable.
+        """
+        if name not in self._dbs:
+            with translated(self.path):
+                try:
+                    self._dbs[name] = Table(self.path, name, self._env.open_db(name, create=False))
+                except (lmdb.NotFoundError, lmdb.MapResizedError):
+                    return False
+        return True
 
     def close(self) -> None:
         """Close the environment; no transaction may be open.

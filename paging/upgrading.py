@@ -29,6 +29,7 @@ from daybook.paging.tables import (
     FLIGHTS,
     FORMAT_KEY,
     IDS,
+    LATER,
     META,
     NAMES,
     PAGES,
@@ -111,7 +112,12 @@ def _second_rows(
     directory: Path, env: lmdb.Environment, txn: lmdb.Transaction, name: bytes
 ) -> Iterator[_Row]:
     """Key and value of all rows of a table of format 2."""
-    table = Table(directory, name, env.open_db(name, txn, create=False))
+    try:
+        table = Table(directory, name, env.open_db(name, txn, create=False))
+    except lmdb.NotFoundError:
+        if name not in LATER:
+            raise
+        return
     for key, row in txn.cursor(table.dbi):
         value = unpacked(table, bytes(key), bytes(row))
         if name != META or key != FORMAT_KEY:

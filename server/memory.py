@@ -29,6 +29,7 @@ from daybook.engine.broker import Broker
 from daybook.engine.commands import ExpireTransactions
 from daybook.engine.duplicates import remembered
 from daybook.engine.handing import limit_unacked
+from daybook.engine.latest import LATEST_BYTES
 from daybook.engine.state import UNLIMITED
 from daybook.server.keeping import Writer
 from daybook.server.machine_memory import resident
@@ -385,6 +386,7 @@ class Memory:
             + QUEUE_BYTES * len(state.queues)
             + ADDRESS_BYTES * len(state.addresses)
             + ID_BYTES * self._ids
+            + LATEST_BYTES * sum(len(queue.latest or ()) for queue in state.keyed.values())
             + NAME_COPIES * state.names_length
             + WILDCARD_BYTES * broker.wildcards.nodes
         )

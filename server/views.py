@@ -150,6 +150,8 @@ def _queue(queue: Queue) -> dict[str, Any]:
         "added": queue.added,
         "acknowledged": queue.acknowledged,
         "dead_lettered": queue.dead_lettered,
+        "replaced": queue.replaced,
+        "evicted": queue.evicted,
         "expired": queue.expired,
     }
 

@@ -59,9 +59,8 @@ _ATTRIBUTES: Final[dict[str, Foreign]] = {
 ON_SEND: Final[dict[str, Foreign]] = {
     **_ATTRIBUTES,
     **_named("retained messages are", SEND_WITHOUT, ("false",), "retain"),
-    # A group or a key may have any name, `false` too.
+    # A group may have any name, `false` too.
     **_named(_GROUPS, SEND_WITHOUT, (), "message_group", "JMSXGroupID", "_AMQ_GROUP_ID"),
-    **_named("last value queues are", SEND_WITHOUT, (), "_AMQ_LVQ_NAME"),
     **_named(
         _SCHEDULED, SEND_WITHOUT, (),
         "AMQ_SCHEDULED_TIME", "AMQ_SCHEDULED_CRON", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT",

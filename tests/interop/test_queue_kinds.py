@@ -24,9 +24,53 @@ max-delivery-attempts = 2
 match = "read.#"
 default-non-destructive = true
 
+[[address-setting]]
+match = "set.#"
+default-last-value-key = "ticker"
+
 [[queue]]
 name = "board"
 non-destructive = true
+
+[[queue]]
+name = "prices"
+last-value-key = "ticker"
+
+[[queue]]
+name = "latest"
+last-value = true
+
+[[queue]]
+name = "wall"
+last-value-key = "ticker"
+non-destructive = true
+
+[[queue]]
+name = "ring"
+ring-size = 3
+
+[[queue]]
+name = "rings.made"
+
+[[address-setting]]
+match = "rings.#"
+default-ring-size = 3
+
+[[address-setting]]
+match = "slow.#"
+default-ring-size = 3
+redelivery-delay = 1500
+
+[[address-setting]]
+match = "paged.#"
+default-last-value-key = "ticker"
+max-size-bytes = 0
+page-size-bytes = 4096
+
+[[address-setting]]
+match = "paged.ring"
+default-last-value-key = ""
+default-ring-size = 5
 """
 
 
@@ -161,3 +205,218 @@ def test_a_transaction_and_a_selector_over_it(kinds: BrokerProcess) -> None:
         subscribe(some, "board", selector="region = 'us'")
         assert bodies(some, 1) == [b"b"]
         nothing_comes(some)
+
+
+# ---- last value
+
+
+@pytest.mark.parametrize("queue", ["prices", "set.prices", "latest"])
+def test_only_the_newest_value_stays(kinds: BrokerProcess, queue: str) -> None:
+    name = "_AMQ_LVQ_NAME" if queue == "latest" else "ticker"
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        for body, key in ((b"36.83", "A"), (b"12", "B"), (b"37.02", "A")):
+            head = f"SEND\ndestination:/queue/{queue}\n{name}:{key}\nreceipt:r\n\n"
+            wire.write(head.encode() + body + b"\0")
+            wire.expect("RECEIPT")
+        send(wire, queue, b"no key")
+        send(wire, queue, b"no key either")
+        row = figures(kinds, queue)
+        assert (row["ready"], row["replaced"]) == (4, 1)
+        wire.send("SUBSCRIBE", id="s", destination=f"/queue/{queue}", ack="client-individual")
+        assert bodies(wire, 4) == [b"12", b"37.02", b"no key", b"no key either"]
+
+
+@pytest.mark.parametrize("end", ["close", "drop", "kill", "acknowledge"])
+def test_a_value_in_delivery_is_not_replaced_until_it_returns(
+    kinds: BrokerProcess, end: str
+) -> None:
+    with Wire(kinds.port) as producer, Wire(kinds.port) as holder:
+        producer.connect()
+        send(producer, "prices", b"A", ticker="k")
+        subscribe(holder, "prices", credit="1,0")
+        (first,) = messages(holder, 1)
+        send(producer, "prices", b"B", ticker="k")
+        row = figures(kinds, "prices")
+        assert (row["ready"], row["in_flight"]) == (1, 1)
+        if end == "acknowledge":
+            settle_with_message(holder, first, b"B")
+        elif end == "kill":
+            kinds.kill()
+            kinds.start()
+        elif end == "close":
+            holder.send("UNSUBSCRIBE", id="s", receipt="u")
+            holder.expect("RECEIPT")
+        else:
+            holder.close()
+    if end != "acknowledge":
+        with Wire(kinds.port) as other:
+            subscribe(other, "prices")
+            assert bodies(other, 1) == [b"B"]
+            nothing_comes(other)
+    assert figures(kinds, "prices")["replaced"] == int(end != "acknowledge")
+    audit_is_clean(kinds)
+
+
+def settle_with_message(wire: Wire, frame: Frame, following: bytes) -> None:
+    """Acknowledge, and get the credit back and with it the next message."""
+    wire.send("ACK", id=frame.headers["ack"], receipt="a")
+    found = {each.command: each.body for each in (wire.read(), wire.read())}
+    assert found["MESSAGE"] == following
+
+
+def test_readers_of_a_wall_get_the_newest_of_each_and_then_changes(kinds: BrokerProcess) -> None:
+    with Wire(kinds.port) as producer, Wire(kinds.port) as reader:
+        producer.connect()
+        for number in range(6):
+            send(producer, "wall", b"%d" % number, ticker="AB"[number % 2])
+        subscribe(reader, "wall")
+        assert bodies(reader, 2) == [b"4", b"5"]
+        send(producer, "wall", b"6", ticker="A")
+        assert bodies(reader, 1) == [b"6"]
+    with Wire(kinds.port) as later:
+        subscribe(later, "wall")
+        assert bodies(later, 2) == [b"5", b"6"]
+
+
+def test_paged_values_are_replaced_also_after_a_kill(kinds: BrokerProcess) -> None:
+    count = 40
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        for number in range(3 * count):
+            send(wire, "paged.prices", b"%d" % number, ticker=str(number % count))
+    kinds.kill()
+    kinds.start()
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        for number in range(0, count, 2):
+            send(wire, "paged.prices", b"new %d" % number, ticker=str(number))
+        wire.send("SUBSCRIBE", id="s", destination="/queue/paged.prices", ack="auto")
+        expected = [b"%d" % (2 * count + number) for number in range(1, count, 2)]
+        expected += [b"new %d" % number for number in range(0, count, 2)]
+        assert bodies(wire, count) == expected
+        nothing_comes(wire)
+    audit_is_clean(kinds)
+
+
+def test_a_transaction_and_an_expiry_over_values(kinds: BrokerProcess) -> None:
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        send(wire, "prices", b"old", ticker="k")
+        wire.send("BEGIN", transaction="t")
+        wire.send("SEND", b"1", destination="/queue/prices", ticker="k", transaction="t")
+        wire.send("SEND", b"2", destination="/queue/prices", ticker="k", transaction="t")
+        wire.send("COMMIT", transaction="t", receipt="c")
+        wire.expect("RECEIPT")
+        assert figures(kinds, "prices")["ready"] == 1
+        send(wire, "prices", b"short", ticker="k", ttl="300")
+        while figures(kinds, "prices")["ready"]:
+            time.sleep(0.1)
+        send(wire, "prices", b"next", ticker="k")
+        wire.send("SUBSCRIBE", id="s", destination="/queue/prices", ack="auto")
+        assert bodies(wire, 1) == [b"next"]
+
+
+# ---- ring
+
+RINGS = ("ring", "rings.made", "rings.on.demand")
+
+
+@pytest.mark.parametrize("queue", RINGS)
+def test_a_ring_of_three_with_a_b_c_d(kinds: BrokerProcess, queue: str) -> None:
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        send(wire, queue, b"A", b"B", b"C")
+        assert figures(kinds, queue)["ready"] == 3
+        send(wire, queue, b"D")
+        row = figures(kinds, queue)
+        assert (row["ready"], row["evicted"]) == (3, 1)
+        wire.send("SUBSCRIBE", id="s", destination=f"/queue/{queue}", ack="auto")
+        assert bodies(wire, 3) == [b"B", b"C", b"D"]
+        nothing_comes(wire)
+
+
+@pytest.mark.parametrize("end", ["close", "drop", "kill", "abort"])
+def test_what_returns_puts_a_ring_over_its_size(kinds: BrokerProcess, end: str) -> None:
+    with Wire(kinds.port) as producer, Wire(kinds.port) as consumer:
+        subscribe(consumer, "ring")
+        producer.connect()
+        send(producer, "ring", b"A", b"B", b"C")
+        got = messages(consumer, 3)
+        row = figures(kinds, "ring")
+        assert (row["ready"], row["in_flight"]) == (0, 3)
+        send(producer, "ring", b"D")
+        got += messages(consumer, 1)
+        assert [each.body for each in got] == [b"A", b"B", b"C", b"D"]
+        row = figures(kinds, "ring")
+        assert (row["ready"], row["in_flight"], row["evicted"]) == (0, 4, 0)
+        if end == "abort":
+            consumer.send("BEGIN", transaction="t")
+            for each in got:
+                consumer.send("ACK", id=each.headers["ack"], transaction="t")
+            consumer.send("ABORT", transaction="t", receipt="t")
+            consumer.expect("RECEIPT")
+        if end in ("close", "abort"):
+            consumer.send("UNSUBSCRIBE", id="s", receipt="u")
+            consumer.expect("RECEIPT")
+        elif end == "kill":
+            kinds.kill()
+            kinds.start()
+        else:
+            consumer.close()
+    with Wire(kinds.port) as other:
+        subscribe(other, "ring")
+        assert bodies(other, 3) == [b"B", b"C", b"D"]
+        nothing_comes(other)
+    assert figures(kinds, "ring")["evicted"] == 1
+    audit_is_clean(kinds)
+
+
+def test_a_message_that_is_due_finds_the_ring_full(kinds: BrokerProcess) -> None:
+    """It waits for its redelivery as a scheduled message waits for its time."""
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        send(wire, "slow.ring", b"A")
+        wire.send("SUBSCRIBE", id="s", destination="/queue/slow.ring", ack="client-individual")
+        (first,) = messages(wire, 1)
+        settle(wire, "NACK", first)
+        wire.send("UNSUBSCRIBE", id="s", receipt="u")
+        wire.expect("RECEIPT")
+        send(wire, "slow.ring", b"B", b"C", b"D")
+        row = figures(kinds, "slow.ring")
+        assert (row["ready"], row["scheduled"], row["evicted"]) == (3, 1, 0)
+        while figures(kinds, "slow.ring")["scheduled"]:
+            time.sleep(0.1)
+        wire.send("SUBSCRIBE", id="s", destination="/queue/slow.ring", ack="auto")
+        assert bodies(wire, 3) == [b"B", b"C", b"D"]
+    assert figures(kinds, "slow.ring")["evicted"] == 1
+
+
+def test_a_smaller_ring_shrinks_with_what_is_consumed(kinds: BrokerProcess) -> None:
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        send(wire, "ring", b"A", b"B", b"C")
+        command = [DAYBOOK, "queue", "update", "ring", "--ring-size", "1"]
+        subprocess.run([*command, "--data", str(kinds.data)], check=True, capture_output=True)
+        assert figures(kinds, "ring")["ready"] == 3
+        send(wire, "ring", b"D")
+        assert figures(kinds, "ring")["ready"] == 3
+        wire.send("SUBSCRIBE", id="s", destination="/queue/ring", ack="client", credit="2,0")
+        assert bodies(wire, 2) == [b"B", b"C"]
+        send(wire, "ring", b"E")
+        assert figures(kinds, "ring")["ready"] == 1
+
+
+def test_a_ring_on_an_address_that_pages(kinds: BrokerProcess) -> None:
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        send(wire, "paged.ring", *(b"%d" % number for number in range(40)))
+    kinds.kill()
+    kinds.start()
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        send(wire, "paged.ring", b"40")
+        assert figures(kinds, "paged.ring")["ready"] == 5
+        wire.send("SUBSCRIBE", id="s", destination="/queue/paged.ring", ack="auto")
+        assert bodies(wire, 5) == [b"%d" % number for number in range(36, 41)]
+    audit_is_clean(kinds)

@@ -20,6 +20,7 @@ from daybook.journal.disk import MemoryDisk
 from daybook.paging import clustering, fold, id_pages
 from daybook.paging.checking import check
 from daybook.paging.index import Index
+from daybook.paging.last_values import last_value
 from daybook.paging.levels import Levels
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import TIMERS, timer_of
@@ -65,7 +66,7 @@ def books_of(queue: Queue) -> tuple[Any, ...]:
     return (
         queue.ready_count, queue.held_count, queue.scheduled_count, queue.message_count,
         queue.bytes, queue.transient_count, queue.newest, queue.added, queue.acknowledged,
-        queue.dead_lettered, queue.expired, queue.paused,
+        queue.dead_lettered, queue.expired, queue.paused, queue.replaced, queue.evicted,
     )  # fmt: skip
 
 
@@ -80,6 +81,11 @@ def compare(index: Index, state: State) -> None:
         flying = {n: known_of(e) for n, e in queue.entries.items() if e.consumer is not None}
         assert {n: known_of(e) for n, e in found.entries.items()} == flying
         assert not any(level and level.gap and len(level.head) for level in found.levels)
+    with index.tables.read() as txn:
+        for queue in state.queues.values():
+            for key, message_id, _ in queue.latest.items() if queue.latest is not None else ():
+                if message_id in queue.entries:
+                    assert last_value(index.tables, txn, queue.id, key) == message_id
     expected = sorted(
         (reason, (time, entry.message.id, queue.id))
         for queue in state.queues.values()

@@ -74,6 +74,11 @@ class MemoryStore:
                 return _copy(stored)
         return None
 
+    def last_value(self, queue: Queue, key: bytes) -> int:
+        """Return the newest message with a last value key."""
+        known = self.state.queues.get(queue.id)
+        return known.latest_with(key) if known is not None else 0
+
     def fill(self, messages: list[Message]) -> None:
         """Give messages their headers and bodies from the journal."""
         for message in messages:

@@ -20,6 +20,8 @@ def strip(state: State, store: MemoryStore) -> State:
         for entry in queue.entries.values():
             entry.message.headers = entry.message.body = b""
             entry.message.resident = False
+    for queue in state.queues.values():
+        queue.latest = None
     for timers in (state.expiring, state.scheduled):
         timers.heap.clear()
     return state

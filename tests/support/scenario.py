@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from daybook.engine import commands as c
 from daybook.engine import events, reasons
 from daybook.engine.content import CODECS
-from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.definitions import ANYCAST, LAST_VALUE_KEY, MULTICAST
 from daybook.engine.headers import build
 from daybook.engine.refusals import Refusal
 from daybook.engine.setting_keys import Matches
@@ -68,6 +68,9 @@ MATCHES: tuple[Matches, ...] = (
         },
     },
     {"#": {"default-non-destructive": True}, "news": {"default-non-destructive": False}},
+    {"#": {"default-last-value-queue": True, "redelivery-delay": 20}},
+    {"#": {"default-ring-size": 2}, "news": {"redelivery-delay": 20, "default-ring-size": 1}},
+    {"#": {"default-last-value-key": "kind"}, "news": {"default-non-destructive": True}},
     {"#": {"id-cache-size": 2}, "mails": {"id-cache-size": 0}, "news": {"id-cache-size": 1}},
     {
         "#": {"auto-delete-queues": False, "auto-delete-addresses-delay": 30},
@@ -129,6 +132,8 @@ def _transaction(world: World, connection: int, number: int) -> str | None:
 def _send(world: World, x: int, y: int, z: int) -> c.Command:
     connection = _connection(world, x)
     pairs = {"kind": "big" if y % 2 else "small", "expires": "5"}
+    if x % 3:
+        pairs[LAST_VALUE_KEY] = str(y % 3)
     # More than one where a test knows a second format.
     formats = sorted(CODECS)
     content_format = formats[(x + y) % len(formats)]
@@ -201,6 +206,9 @@ def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
         auto_delete=z % 5 == 4,
         auto_delete_message_count=-(y % 2),
         non_destructive=y % 3 == 2,
+        last_value=z % 7 == 6,
+        ring_size=x % 4 if y % 4 == 1 else -1,
+        last_value_key="kind" if z % 4 == 3 else "",
     )
 
 
