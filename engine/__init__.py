@@ -10,6 +10,8 @@ Modules:
 - `broker`: The broker as a deterministic state machine: commands in, events and effects out.
 - `budget`: The work that the engine may still do before others have their turn (ADR 27).
 - `carrying`: Recording the work of retention: content written again, and segments removed.
+- `changing_settings`: Deciding on changes of address settings, by the configuration and by
+  administrators.
 - `choosing`: Choosing the consumer of each entry, among those that can take it.
 - `commands`: Commands: what sessions, timers and administrators ask of the broker.
 - `connections`: Deciding about connections and about the broker's own start and stop.

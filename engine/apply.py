@@ -461,7 +461,7 @@ def settings_changed(
 ) -> None:
     """New address settings are in force."""
     decoded = cast(details.SettingsDetail, events.decode_detail(events.SETTINGS_CHANGED, detail))
-    state.settings = Settings.from_dict(decoded.settings, syntax_of(decoded.syntax))
+    state.settings = Settings.from_dict(decoded.settings, syntax_of(decoded.syntax), decoded.live)
     state.journal_non_persistent = decoded.journal_non_persistent
     for address in state.addresses.values():
         if address.ids is not None:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from daybook.engine import (
     administration,
     carrying,
+    changing_settings,
     commands,
     connections,
     delivery,
@@ -140,7 +141,9 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.PauseAddress: updating.pause_address,
     commands.ResumeAddress: updating.resume_address,
     commands.Administer: _administer,
-    commands.ChangeSettings: connections.change_settings,
+    commands.ChangeSettings: changing_settings.change_settings,
+    commands.SetSettings: changing_settings.set_settings,
+    commands.RemoveSettings: changing_settings.remove_settings,
     commands.Start: connections.start,
     commands.Checkpoint: connections.checkpoint,
     commands.Carry: carrying.carry,

@@ -348,6 +348,20 @@ class ChangeSettings(Command, gc=True):
     syntax: str = ""
 
 
+class SetSettings(Command):
+    """Set keys of a match at run time; they stay until they are removed."""
+
+    match: str
+    values: dict[str, str | int | bool | float]
+
+
+class RemoveSettings(Command):
+    """Remove keys of a match that were set at run time; without keys all of them."""
+
+    match: str
+    keys: tuple[str, ...] = ()
+
+
 class Start(Command):
     """The broker starts to serve; what recovery found goes into `BrokerStarted`.
 

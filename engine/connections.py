@@ -3,7 +3,6 @@
 from daybook.engine import details, events, last_values, quotas, reasons, rings
 from daybook.engine.budget import NO_LIMIT
 from daybook.engine.commands import (
-    ChangeSettings,
     Checkpoint,
     CloseConnection,
     OpenConnection,
@@ -14,15 +13,10 @@ from daybook.engine.commands import (
 )
 from daybook.engine.core import Closing, Core, Emptying
 from daybook.engine.digest import digest
-from daybook.engine.duplicates import resize
 from daybook.engine.handing import touch_queues_of
-from daybook.engine.limits import guard_all
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
-from daybook.engine.residency import set_window
-from daybook.engine.settings import problems
 from daybook.engine.state import Connection
 from daybook.engine.subscriptions import detach_consumer, retire
-from daybook.engine.syntax import syntax_of
 from daybook.engine.topology import delete_useless
 from daybook.engine.transactions import end
 
@@ -184,39 +178,3 @@ def stop(core: Core, command: Stop) -> int:
         events.row(events.BROKER_STOPPED, reason=reasons.SHUTDOWN, time=core.now),
         events.encode_detail(detail),
     )
-
-
-def change_settings(core: Core, command: ChangeSettings) -> int | Refusal:
-    """Put new address settings in force, if they differ from the present ones."""
-    wrong = problems(command.settings, syntax_of(command.syntax))
-    if wrong:
-        return Refusal(Code.INVALID, "; ".join(wrong))
-    if command.journal_non_persistent not in ("decisions", "full"):
-        return Refusal(
-            Code.INVALID,
-            f"journal-non-persistent is '{command.journal_non_persistent}'; it must be decisions "
-            "or full",
-        )
-    state = core.state
-    if (
-        command.settings == state.settings.to_dict()
-        and command.syntax == state.settings.syntax.text
-        and command.journal_non_persistent == state.journal_non_persistent
-    ):
-        return 0
-    detail = details.SettingsDetail(
-        settings=command.settings, journal_non_persistent=command.journal_non_persistent,
-        syntax=command.syntax,
-    )  # fmt: skip
-    lsn = core.emit(
-        events.row(events.SETTINGS_CHANGED, reason=reasons.CONFIGURATION, time=core.now),
-        events.encode_detail(detail),
-    )
-    guard_all(core)
-    resize(core)
-    core.review_due = True
-    core.held_changed = True
-    rings.do_not_shrink(core)
-    for consumer in state.consumers.values():
-        set_window(state, consumer.queue)
-    return lsn

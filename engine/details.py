@@ -91,11 +91,12 @@ class QueueDetail(QueueDefinition, frozen=True):
 
 class SettingsDetail(Detail, frozen=True):
     """All address settings that are now in force: match to key to value; and the syntax of matches
-    and of new names (`engine.syntax`)."""
+    and of new names (`engine.syntax`). `live` are those that administrators set at run time."""
 
     settings: dict[str, dict[str, str | int | bool | float]] = msgspec.field(default_factory=dict)
     journal_non_persistent: str = "decisions"
     syntax: str = ""
+    live: dict[str, dict[str, str | int | bool | float]] = msgspec.field(default_factory=dict)
 
 
 class RoutedDetail(Detail, frozen=True):

@@ -71,7 +71,8 @@ def digest_of_rows(topology: Iterable[Rows], state: State, sums: Rows) -> str:
         _hash_rows(hasher, part)
     syntax = state.settings.syntax.text
     # Only where it is set: digests from before it existed stay the same.
-    others = [syntax] * bool(syntax)
+    live = state.settings.live
+    others: list[object] = [*([syntax] * bool(syntax)), *([live] * bool(live))]
     hasher.update(_encode([state.settings.to_dict(), state.journal_non_persistent, *others]))
     hasher.update(_encode([state.next_address, state.next_queue]))
     _hash_rows(hasher, sums)

@@ -22,6 +22,7 @@ CACHED_ADDRESSES_MAX: Final = 10_000
 DEAD_ENDS: Final = (("dead_letter", "dead_letter_address"), ("expiry", "expiry_address"))
 """How the fields begin that say which queues are created at which address."""
 AFFIXES: Final = ("prefix", "suffix")
+NO_MATCHES: Final[Mapping[str, Mapping[str, Value]]] = {}
 
 
 class AddressSettings(msgspec.Struct, frozen=True):
@@ -211,6 +212,21 @@ def _specificity(match: str, syntax: Syntax) -> tuple[bool, int, list[bool], str
     return any_words, -length, [word == syntax.one_word for word in words], match
 
 
+def copied(matches: Mapping[str, Mapping[str, Value]]) -> Matches:
+    """Return a copy of settings."""
+    return {match: dict(values) for match, values in matches.items()}
+
+
+def merged(
+    configured: Mapping[str, Mapping[str, Value]], live: Mapping[str, Mapping[str, Value]]
+) -> Matches:
+    """Return settings of which the live ones are in force where both have a key of one match."""
+    found = copied(configured)
+    for match, values in live.items():
+        found.setdefault(match, {}).update(values)
+    return found
+
+
 class _DeadEnd(NamedTuple):
     """One of DEAD_ENDS, with everything that may stand around a name there."""
 
@@ -224,14 +240,21 @@ class Settings:
     """All address settings in force. Immutable: new settings are a new object."""
 
     def __init__(
-        self, matches: Mapping[str, Mapping[str, Value]], syntax: Syntax = DEFAULT
+        self,
+        matches: Mapping[str, Mapping[str, Value]],
+        syntax: Syntax = DEFAULT,
+        live: Mapping[str, Mapping[str, Value]] = NO_MATCHES,
     ) -> None:
         """Accept settings that were checked before (`problems`); keys unknown here are kept,
         unused.
 
         They are not checked again, because a journal must fold even after a rule became stricter.
+        `matches` are those of the configuration, `live` those that administrators set at run time;
+        where both have a key of one match, the latter is in force.
         """
-        self._matches: Matches = {match: dict(values) for match, values in matches.items()}
+        self._configured: Final = copied(matches)
+        self.live: Final[Mapping[str, Mapping[str, Value]]] = copied(live)
+        self._matches: Final = merged(matches, live)
         # The syntax of the matches, and of the names of new addresses.
         self.syntax: Final = syntax
         self._by_pattern: Final[PatternTrie[str]] = PatternTrie(syntax)
@@ -247,7 +270,7 @@ class Settings:
         self._of_layers: dict[tuple[str, ...], AddressSettings] = {}
         self.has_slow_threshold: Final = any(
             values.get("slow-consumer-threshold", NO_LIMIT) != NO_LIMIT
-            for values in matches.values()
+            for values in self._matches.values()
         )
         self.has_rings: Final = any(
             values.get("default-ring-size", NO_LIMIT) != NO_LIMIT for values in matches.values()
@@ -273,14 +296,25 @@ class Settings:
 
     @staticmethod
     def from_dict(
-        matches: Mapping[str, Mapping[str, Value]], syntax: Syntax = DEFAULT
+        matches: Mapping[str, Mapping[str, Value]],
+        syntax: Syntax = DEFAULT,
+        live: Mapping[str, Mapping[str, Value]] = NO_MATCHES,
     ) -> "Settings":
         """Build settings from the form used in commands and events."""
-        return Settings(matches, syntax)
+        return Settings(matches, syntax, live)
 
     def to_dict(self) -> Matches:
-        """Return the form used in commands and events; the caller may keep it."""
-        return {match: dict(values) for match, values in self._matches.items()}
+        """Return those of the configuration, in the form used in commands and events; the caller
+        may keep it."""
+        return copied(self._configured)
+
+    def live_to_dict(self) -> Matches:
+        """Return those of administrators, in the same form."""
+        return copied(self.live)
+
+    def is_live(self, match: str, key: str) -> bool:
+        """Whether the value of a key of a match was set at run time."""
+        return key in self.live.get(match, {})
 
     def resolve(self, address: str) -> AddressSettings:
         """Return the settings in force for an address. Cached for a bounded number of addresses."""

@@ -87,7 +87,7 @@ def load_settings(tables: Tables, txn: Transaction, state: State) -> None:
             raise IndexDamaged(f"the index in {tables.path} is damaged: it lacks its settings")
         return
     record = records.decode(records.SettingsRecord, value, "the record of settings")
-    state.settings = Settings.from_dict(record.settings, syntax_of(record.syntax))
+    state.settings = Settings.from_dict(record.settings, syntax_of(record.syntax), record.live)
     state.journal_non_persistent = record.journal_non_persistent
     state.next_address = record.next_address
     state.next_queue = record.next_queue

@@ -147,6 +147,7 @@ class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
     next_address: int
     next_queue: int
     syntax: str = ""
+    live: Matches = {}
 
 
 ASIDE_SHIFT: Final = 4
@@ -262,7 +263,7 @@ def settings_record(state: State) -> SettingsRecord:
     """Build the record of values that exist once."""
     return SettingsRecord(
         state.settings.to_dict(), state.journal_non_persistent, state.next_address,
-        state.next_queue, state.settings.syntax.text,
+        state.next_queue, state.settings.syntax.text, state.settings.live_to_dict(),
     )  # fmt: skip
 
 

@@ -60,6 +60,8 @@ Modules:
 - `refusals`: Records refused logins in the journal, with a limit on their number and content.
 - `retention`: Retention: whole segments leave the live set; queued messages stay.
 - `service`: The broker as a process: start, serve, reload, stop.
+- `setting_values`: The values of address settings as people write them: numbers, texts with units,
+  TOML.
 - `sight`: What the server shows to Watching protocols: whether it is live and ready, and its
   metrics.
 - `slow_consumers`: Slow consumers, by the settings of their address: detects, reports and

@@ -7,7 +7,7 @@ socket, except whom it belongs to.
 import pwd
 import socket
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -15,10 +15,13 @@ from daybook.engine.commands import (
     Administer,
     Command,
     PauseAddress,
+    RemoveSettings,
     ResumeAddress,
+    SetSettings,
     UpdateAddress,
     UpdateQueue,
 )
+from daybook.server.setting_values import from_text
 
 _CREDENTIALS: Final = Struct("3i")
 """What Linux knows of a peer: process, user and group."""
@@ -89,5 +92,35 @@ class AddressResumption(msgspec.Struct, frozen=True, tag="resume-address", tag_f
         return ResumeAddress(self.address)
 
 
-Changing = QueueUpdate | AddressUpdate | AddressPause | AddressResumption
+class SettingsChange(msgspec.Struct, frozen=True, tag="set-settings", tag_field="do"):
+    """Set keys of a match; the values are texts, as on a command line."""
+
+    match: str
+    values: dict[str, str]
+
+    def command(self) -> Command:
+        """Return the command for this request; the engine refuses wrong values."""
+        values: dict[str, Any] = {key: from_text(key, text) for key, text in self.values.items()}
+        return SetSettings(self.match, values)
+
+
+class SettingsRemoval(msgspec.Struct, frozen=True, tag="remove-settings", tag_field="do"):
+    """Remove keys of a match that were set at run time, without keys all of them."""
+
+    match: str
+    keys: tuple[str, ...] = ()
+
+    def command(self) -> Command:
+        """Return the command for this request."""
+        return RemoveSettings(self.match, self.keys)
+
+
+Changing = (
+    SettingsChange
+    | SettingsRemoval
+    | QueueUpdate
+    | AddressUpdate
+    | AddressPause
+    | AddressResumption
+)
 """Requests that are carried out at once."""

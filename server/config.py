@@ -38,6 +38,7 @@ from daybook.server.config_source import (
 )
 from daybook.server.kinds import Invalid
 from daybook.server.option import Option, unknown
+from daybook.server.setting_values import in_units
 
 UNSET: Final = msgspec.UNSET
 DEFAULT_MATCH: Final = "#"
@@ -419,10 +420,7 @@ class _Builder:
                 continue
             row = BY_NAME.get(key)
             value = _plain(given, as_text=row is not None and row.type is str)
-            if row is not None and row.is_size:
-                value = kinds.bytes_of(value)
-            elif row is not None and row.is_time:
-                value = kinds.milliseconds_of(value)
+            value = in_units(key, value)
             wrong = settings.check_value(key, value, self.syntax)
             if wrong:
                 self.problem(given.where, f"address-setting: {wrong}")

@@ -42,6 +42,12 @@ PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 """A page ends early when its bodies and headers exceed this."""
 
 
+DEFAULT: Final = "default"
+CONFIGURATION: Final = "configuration"
+RUN_TIME: Final = "run time"
+"""Where the value of a setting comes from."""
+
+
 def nobody(address: str) -> int:
     """Return 0: the number of blocked producers if no broker runs."""
     return 0
@@ -169,10 +175,22 @@ def settings(state: State, address: str) -> dict[str, Any] | Refusal:
         "address": address,
         "exists": exists,
         "settings": [
-            {"key": key, "value": value, "match": match or None}
+            {
+                "key": key,
+                "value": value,
+                "match": match or None,
+                "from": _origin(state, match, key),
+            }
             for key, value, match in state.settings.explain(address)
         ],
     }
+
+
+def _origin(state: State, match: str, key: str) -> str:
+    """Return where the value of a key comes from."""
+    if not match:
+        return DEFAULT
+    return RUN_TIME if state.settings.is_live(match, key) else CONFIGURATION
 
 
 def no_beginning(message: Message) -> bytes:

@@ -40,6 +40,7 @@ Modules:
 - `pipeline_demo`: The demo of the pipeline: queries the history of a broker that was killed twice,
   in every way.
 - `printing`: Tables and progress bars on a terminal, plain text otherwise, JSON for programs.
+- `settings`: Commands about address settings: `daybook settings ADDRESS`, `set` and `remove`.
 - `sql`: The command `journal sql`.
 - `story`: Describing an event: as a line for people, as an object for programs.
 - `terminal_tables`: Tables on a terminal: in its full width, with fewer columns, or as a card for

@@ -84,6 +84,8 @@ MORE_ADDRESS_COLUMNS: Final = (
     "remembered_ids", "max_size_bytes", "max_size_messages", "auto_created", "paused",
 )  # fmt: skip
 """The columns that a narrow terminal may omit."""
+IDEMPOTENT: Final = ("update-queue", "update-address", "set-settings")
+"""Requests whose answer may say that it is so already, by the LSN 0."""
 MODES: Final = ("anycast", "multicast")
 
 
@@ -147,7 +149,7 @@ def change(data: Path, done: str, as_json: bool, **request: Any) -> None:
     else:
         if answer.get("exists"):
             done = "it exists already, and nothing was changed"
-        elif answer.get("lsn") == 0 and request["do"] in ("update-queue", "update-address"):
+        elif answer.get("lsn") == 0 and request["do"] in IDEMPOTENT:
             done = "it is so already, and nothing was changed"
         for what in ("removed", "released"):
             done = done.replace(f"{{{what}}}", _counted(answer.get(what), what))
@@ -389,29 +391,6 @@ def address_clear_id_cache(name: str, data: Path, as_json: bool) -> None:
         data, f"address '{name}' has forgotten all duplicate ids", as_json, do="clear-id-cache",
         address=name,
     )  # fmt: skip
-
-
-@click.command()
-@click.argument("name", metavar="ADDRESS")
-@data_option
-@json_option
-def settings(name: str, data: Path, as_json: bool) -> None:
-    """Show the settings in force for an address, and the match that each comes from."""
-    answer = look(
-        data, {"do": "settings", "address": name}, lambda state: views.settings(state, name)
-    )
-    if as_json:
-        show_json_pretty(answer)
-        return
-    if not answer["exists"]:
-        click.echo(f"there is no address '{name}' yet; it would get these settings", err=True)
-    show_table(
-        ("key", "value", "from"),
-        [
-            (each["key"], each["value"], f"match {each['match']}" if each["match"] else "default")
-            for each in answer["settings"]
-        ],
-    )
 
 
 @click.command()

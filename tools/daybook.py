@@ -32,7 +32,7 @@ PLACES: Final = {
     "queue": "daybook.tools.administration:queue",
     "receive": "daybook.tools.messages:receive",
     "send": "daybook.tools.messages:send",
-    "settings": "daybook.tools.administration:settings",
+    "settings": "daybook.tools.settings:settings",
     "status": "daybook.tools.health:status",
     "user": "daybook.tools.users:user",
 }

@@ -20,7 +20,7 @@ match = "#"
 
 [[address-setting]]
 match = "later.#"
-auto-delete-queues-delay = "2s"
+auto-delete-queues-delay = "6s"
 
 [[address-setting]]
 match = "counted"

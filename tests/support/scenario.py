@@ -227,6 +227,21 @@ def _update_queue(world: World, x: int, y: int, z: int) -> c.Command:
     return c.Administer("joe", "{}", command) if y % 2 else command
 
 
+LIVE = ("#", "orders", "a.*")
+"""Matches that are set at run time."""
+
+
+def _set_settings(world: World, x: int, y: int, z: int) -> c.Command:
+    """Set a key at run time."""
+    values: tuple[dict[str, str | int | bool | float], ...] = (
+        {"max-delivery-attempts": 1 + z % 3},
+        {"id-cache-size": z % 3},
+        {"max-size-messages": z % 4 - 1},
+        {"dead-letter-address": ("", "dead")[z % 2], "auto-delete-queues": z % 3 > 0},
+    )
+    return c.SetSettings(LIVE[x % 3], values[y % 4])
+
+
 def _carry(world: World, x: int, y: int, z: int) -> c.Command:
     """Do what retention would do with the message of some event, if it is one."""
     events_of = [event for event in world.journal if event.row[events.KIND] == events.ROUTED]
@@ -275,6 +290,8 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: (c.PauseAddress, c.ResumeAddress)[y % 2](ADDRESSES[x % 2])),
     (2, _update_queue),
     (1, lambda w, x, y, z: c.UpdateAddress(PLACES[x % 10], (MULTICAST, ANYCAST)[y % 2 :])),
+    (1, _set_settings),
+    (1, lambda w, x, y, z: c.RemoveSettings(LIVE[x % 3], (("max-delivery-attempts",), ())[y % 2])),
     (1, lambda w, x, y, z: c.ClearDuplicateIds(ADDRESSES[x % 7])),
     (1, lambda w, x, y, z: c.PurgeQueue(QUEUES[x % 6], limit=1 + z)),
     (4, lambda w, x, y, z: c.ReleaseHeld(QUEUES[x % 2 * 2], limit=1 + z)),

@@ -445,7 +445,8 @@ REQUESTS = st.fixed_dictionaries(
         "do": st.sampled_from(
             ["status", "queues", "addresses", "settings", "browse", "create-queue",
              "delete-queue", "purge-queue", "create-address", "delete-address",
-             "update-queue", "update-address", "pause-address", "resume-address"]
+             "update-queue", "update-address", "pause-address", "resume-address",
+             "set-settings", "remove-settings"]
         )
     },
     optional={
@@ -456,6 +457,11 @@ REQUESTS = st.fixed_dictionaries(
         "force": st.booleans() | st.none(),
         "routing_type": st.text(max_size=3),
         "routing_types": st.lists(st.text(max_size=3), max_size=2),
+        "match": st.sampled_from(["#", "a", "a.#.b", ""]),
+        "values": st.dictionaries(
+            st.sampled_from(["id-cache-size", "no-expiry", "x"]), st.text(max_size=4)
+        ),
+        "keys": st.lists(st.text(max_size=3), max_size=2),
         "changes": st.dictionaries(
             st.sampled_from(["filter", "enabled", "x"]), st.text(max_size=3) | st.booleans()
         ),
