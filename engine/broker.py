@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from daybook.engine import (
     administration,
     carrying,
+    chunks,
     commands,
     connections,
     delivery,
@@ -19,6 +20,7 @@ from daybook.engine import (
     duplicates,
     events,
     expiry,
+    forwarding,
     holding,
     limits,
     routing,
@@ -70,7 +72,7 @@ def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
         ended = transactions.check_open(transaction)
         if ended is not None:
             return ended
-    return routing.take_chunk(core, command)
+    return chunks.take_chunk(core, command)
 
 
 def _settle(core: Core, command: commands.Settle) -> int | Refusal:
@@ -131,6 +133,8 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.DeleteAddress: administration.delete_address,
     commands.CreateQueue: administration.create_queue_by_command,
     commands.DeleteQueue: administration.delete_queue,
+    commands.CreateDivert: forwarding.create_divert,
+    commands.DeleteDivert: forwarding.delete_divert,
     commands.ClearDuplicateIds: duplicates.clear,
     commands.PauseQueue: administration.pause_queue,
     commands.ResumeQueue: administration.resume_queue,

@@ -49,6 +49,7 @@ REDELIVERY_DELAY: Final = 39
 AUTO_DELETE: Final = 60
 NO_ROUTE: Final = 61
 DISABLED: Final = 62
+DIVERT: Final = 70
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
@@ -100,4 +101,5 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_ROUTE: ("no-route", "no queue of its address took it: it went to the dead letter address"),
     DISABLED: ("disabled", "every queue that it could go to is disabled"),
     AUTO_DELETE: ("auto-delete", "nobody uses it any more, and its settings do not keep it"),
+    DIVERT: ("divert", "a divert made it a copy for one of its forwarding addresses"),
 }

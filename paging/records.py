@@ -13,6 +13,7 @@ import msgspec
 from daybook.engine.definitions import (
     AddressDefinition,
     Detail,
+    DivertDefinition,
     QueueDefinition,
     SharedTexts,
     definition_in,
@@ -138,13 +139,14 @@ class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
-    """Values that exist once: address settings with the syntax of names, and the next ids."""
+    """Values that exist once: address settings with the syntax of names, the next ids, diverts."""
 
     settings: Matches
     journal_non_persistent: str
     next_address: int
     next_queue: int
     syntax: str = ""
+    diverts: list[DivertDefinition] = []
 
 
 ASIDE_SHIFT: Final = 4
@@ -259,7 +261,7 @@ def settings_record(state: State) -> SettingsRecord:
     """Build the record of values that exist once."""
     return SettingsRecord(
         state.settings.to_dict(), state.journal_non_persistent, state.next_address,
-        state.next_queue, state.settings.syntax.text,
+        state.next_queue, state.settings.syntax.text, list(state.diverts.values()),
     )  # fmt: skip
 
 
