@@ -13,6 +13,7 @@ Modules:
 - `changing_settings`: Deciding on changes of address settings, by the configuration and by
   administrators.
 - `choosing`: Choosing the consumer of each entry, among those that can take it.
+- `chunks`: Deciding about the pieces of large messages, which are journaled before their message.
 - `commands`: Commands: what sessions, timers and administrators ask of the broker.
 - `connections`: Deciding about connections and about the broker's own start and stop.
 - `content`: Reading the content of messages: the registry of formats, and a typed view of headers.
@@ -27,6 +28,8 @@ Modules:
   address.
 - `details`: The details of events: one struct for each kind that needs more than columns.
 - `digest`: The digest of the logical state: equal digests mean equal states.
+- `diverts`: Diverts: which of them take messages of an address, and what their copies look like
+  (ADR 47).
 - `duplicates`: Deciding that a message came before: duplicates are detected by the ids that senders
   set.
 - `events`: The one table of events: columns and kinds, with the details of each (`engine.details`).
@@ -37,6 +40,8 @@ Modules:
   2.0, 3.8.1).
 - `formats`: Formats of content: how the flags of a message name one, and what every codec must
   offer.
+- `forwarding`: Deciding about diverts: creating and deleting them, and which of them take a message
+  (ADR 47).
 - `gap`: A gap: the part of a level of a queue whose entries only the store has.
 - `handing`: Handing an entry to a consumer: makes one delivery.
 - `headers`: Header lines, the first format of content: the canonical block, and its codec.

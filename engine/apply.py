@@ -14,6 +14,7 @@ from daybook.engine import details, events
 from daybook.engine.content import is_known
 from daybook.engine.definitions import (
     AddressDefinition,
+    DivertDefinition,
     QueueDefinition,
     definition_in,
     with_changes,
@@ -468,6 +469,22 @@ def settings_changed(
             address.ids.resize(state.settings.resolve(address.name).id_cache_size)
 
 
+def divert_created(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """A divert appears, or replaces the one of its name."""
+    decoded = cast(details.DivertDetail, events.decode_detail(events.DIVERT_CREATED, detail))
+    state.diverts[decoded.name] = definition_in(DivertDefinition, decoded, state.texts)
+
+
+def divert_deleted(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """A divert is removed."""
+    decoded = cast(details.DivertDeletedDetail, events.decode_detail(events.DIVERT_DELETED, detail))
+    del state.diverts[decoded.name]
+
+
 def paging_started(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
@@ -575,6 +592,9 @@ APPLY: Final[dict[int, Apply]] = {
     events.SHOWN: nothing,
     events.SEEN: nothing,
     events.ADMINISTERED: nothing,
+    events.DIVERT_CREATED: divert_created,
+    events.DIVERT_DELETED: divert_deleted,
+    events.DIVERTED: nothing,
 }
 assert APPLY.keys() == events.BY_NUMBER.keys()
 

@@ -13,6 +13,7 @@ from daybook.engine import (
     administration,
     carrying,
     changing_settings,
+    chunks,
     commands,
     connections,
     delivery,
@@ -20,6 +21,7 @@ from daybook.engine import (
     duplicates,
     events,
     expiry,
+    forwarding,
     holding,
     limits,
     routing,
@@ -71,7 +73,7 @@ def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
         ended = transactions.check_open(transaction)
         if ended is not None:
             return ended
-    return routing.take_chunk(core, command)
+    return chunks.take_chunk(core, command)
 
 
 def _settle(core: Core, command: commands.Settle) -> int | Refusal:
@@ -132,6 +134,8 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.DeleteAddress: administration.delete_address,
     commands.CreateQueue: administration.create_queue_by_command,
     commands.DeleteQueue: administration.delete_queue,
+    commands.CreateDivert: forwarding.create_divert,
+    commands.DeleteDivert: forwarding.delete_divert,
     commands.ClearDuplicateIds: duplicates.clear,
     commands.PauseQueue: administration.pause_queue,
     commands.ResumeQueue: administration.resume_queue,

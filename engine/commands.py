@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from daybook.engine.definitions import ANYCAST, QueueDefinition
+from daybook.engine.definitions import ANYCAST, DivertDefinition, QueueDefinition
 from daybook.engine.formats import LINES
 from daybook.engine.settlements import ACCEPTED, BY_SETTLEMENT
 
@@ -112,7 +112,9 @@ class Send(Command):
     `format` names, as flags do (`engine.formats`). The body of a large message came by `Chunk`
     before: `chunks` are the answers to those, in order, `body_bytes` its whole length, and `body`
     is empty. `duplicate_id` is the id by which its sender wants duplicates detected, or empty;
-    chunks whose answer was 0 were not stored, because the address had the message before.
+    chunks whose answer was 0 were not stored, because the address had the message before. A copy
+    that diverts made has `copied_from`, the id of the message; `diverts` are names of those that
+    take this one. Clients set neither.
     """
 
     connection: int
@@ -129,6 +131,8 @@ class Send(Command):
     body_bytes: int = 0
     duplicate_id: str = ""
     format: int = LINES
+    copied_from: int = 0
+    diverts: tuple[str, ...] = ()
 
 
 class Chunk(Command):
@@ -297,6 +301,19 @@ class DeleteQueue(Command):
 
     queue: str
     force: bool = False
+
+
+class CreateDivert(Command, gc=True):
+    """Create a divert as defined; `replaces` allows a divert of this name that differs."""
+
+    definition: DivertDefinition
+    replaces: bool = False
+
+
+class DeleteDivert(Command):
+    """Delete a divert."""
+
+    name: str
 
 
 class ClearDuplicateIds(Command):

@@ -16,6 +16,7 @@ from daybook.engine import details, events
 from daybook.engine.apply import APPLY, enter, settle, take_off
 from daybook.engine.bindings import Binding
 from daybook.engine.budget import Budget
+from daybook.engine.diverts import Diverts
 from daybook.engine.events import ACKNOWLEDGED, BODY_OMITTED, DELIVERED, ROUTED, ROW_STRUCT, Row
 from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.filters.naming import AddressName
@@ -129,6 +130,7 @@ class Core:
         # How many queues of an address are being deleted, by its id; events still name it.
         self.ending: Counter[int] = Counter()
         self.wildcards = Wildcards(state.addresses.values(), self.budget)
+        self.diverts = Diverts(state.diverts, self.budget)
         # What is full, and what that means for addresses (`engine.limits`).
         self.sizes = Sizes()
         self.line = Line()

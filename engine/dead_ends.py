@@ -37,6 +37,10 @@ class Resources(NamedTuple):
     suffix: str
 
 
+PLAIN: Final = Resources(wanted=False, prefix="", suffix="")
+"""No queue for each address of origin."""
+
+
 def for_dead_letters(settings: AddressSettings) -> Resources:
     """Return how queues for dead letters are created."""
     return Resources(

@@ -161,16 +161,55 @@ class QueueDefinition(Detail, frozen=True):
         return self.last_value_key or (LAST_VALUE_KEY if self.last_value else "")
 
 
+class DivertDefinition(Detail, frozen=True):
+    """A divert: which messages of an address it takes, and where their copies go.
+
+    `syntax` is the syntax of its address (`engine.syntax`), which may be a pattern.
+    """
+
+    name: str = ""
+    address: str = ""
+    forwarding_addresses: Annotated[
+        tuple[str, ...], Requestable("The addresses that get a copy of each message, one or more.")
+    ] = ()
+    exclusive: Annotated[
+        bool,
+        Requestable(
+            "Whether its messages go to the forwarding addresses only, not to queues of the"
+            " address."
+        ),
+    ] = False
+    filter: Annotated[
+        str,
+        Requestable("Which messages it takes: a condition, as in SQL-92; empty: all of them."),
+    ] = ""
+    routing_type: Annotated[
+        str,
+        Requestable("Routing type of the copies; strip: none, pass: that of the message."),
+        Literal["strip", "pass", "anycast", "multicast"],
+    ] = "strip"
+    add_properties: Annotated[
+        tuple[str, ...], Requestable("Properties to set in copies, each NAME=VALUE.")
+    ] = ()
+    remove_properties: Annotated[
+        tuple[str, ...], Requestable("Properties that copies are without.")
+    ] = ()
+    rename_properties: Annotated[
+        tuple[str, ...], Requestable("Properties that have another name in copies, each OLD=NEW.")
+    ] = ()
+    syntax: str = ""
+
+
 class Attribute(msgspec.Struct, frozen=True):
     """An attribute that can be asked for: field, key in the configuration, and its possible values.
 
-    `kind` is bool, int or str; `choices` are the values of a str that has few, `least` the smallest
-    of an int, and `is_live` says whether it may change.
+    `kind` is bool, int, str, or tuple for several texts; `choices` are the values of a str that has
+    few, `least` the smallest of an int, and `is_live` says whether it may change.
     """
 
     field: str
-    kind: type[bool] | type[int] | type[str]
-    default: bool | int | str | None
+    kind: type[bool] | type[int] | type[str] | type[tuple[str, ...]]
+    default: bool | int | str | tuple[str, ...] | None
     doc: str
     choices: tuple[str, ...] = ()
     least: int = 0
@@ -189,6 +228,7 @@ def requestable(definition: type[Detail]) -> tuple[Attribute, ...]:
     for field in msgspec.structs.fields(definition):
         hint = hints[field.name]
         kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        kind = get_origin(kind) or kind
         for mark in marks:
             if isinstance(mark, Requestable):
                 choices = next((get_args(m) for m in marks if get_origin(m) is Literal), ())
@@ -203,6 +243,7 @@ def requestable(definition: type[Detail]) -> tuple[Attribute, ...]:
 QUEUE_ATTRIBUTES: Final = requestable(QueueDefinition)
 LIVE_ATTRIBUTES: Final = {each.field: each for each in QUEUE_ATTRIBUTES if each.is_live}
 """Those that may change, by field."""
+DIVERT_ATTRIBUTES: Final = requestable(DivertDefinition)
 
 
 def not_requestable(definition: QueueDefinition) -> list[str]:
@@ -244,7 +285,9 @@ class _Shape:
         ]
 
 
-_SHAPES: Final = {kind: _Shape(kind) for kind in (AddressDefinition, QueueDefinition)}
+_SHAPES: Final = {
+    kind: _Shape(kind) for kind in (AddressDefinition, QueueDefinition, DivertDefinition)
+}
 
 
 def definition_in(kind: type[_D], source: Any, texts: SharedTexts, name: str = "") -> _D:

@@ -6,16 +6,18 @@ address is never dropped because no queue there takes it. It is held (ADR 25), u
 `dead-letter-policy` is DROP. Must never know how held messages are walked.
 """
 
-from daybook.engine import details, events, reasons
+from daybook.engine import details, events, forwarding, reasons
+from daybook.engine.commands import Send
 from daybook.engine.content import codec_of
 from daybook.engine.core import Core
-from daybook.engine.dead_ends import Resources, for_dead_letters, for_expired, home
+from daybook.engine.dead_ends import PLAIN, Resources, for_dead_letters, for_expired, home
+from daybook.engine.diverts import Divert
 from daybook.engine.duplicates import NOTICE_MICROSECONDS
 from daybook.engine.expiry_rules import expires_of
 from daybook.engine.formats import Value
 from daybook.engine.message import Entry, Message
 from daybook.engine.queues import Queue
-from daybook.engine.routing import route, select
+from daybook.engine.routing import forward, route, select
 from daybook.engine.setting_keys import HOLD
 from daybook.engine.state import Address
 from daybook.engine.unrouted import ORIGIN_PROPERTIES
@@ -104,21 +106,68 @@ def _move_out(
     message = entry.message
     copy = message
     queues: list[Queue] = []
+    takers: tuple[Divert, ...] = ()
     address = home(core, target, _origin(core, queue, message).name, resources)
     if isinstance(address, Address):
         copy = _copy_for(core, queue, message, address, extra)
-        queues = select(core, address, None, copy)
-    if all(each.definition.temporary for each in queues):
+        takers = forwarding.taking(core, target, copy)
+        if forwarding.is_taken(takers):
+            address = _homes(core, takers, address)
+            if isinstance(address, Address):
+                # The id depends on the events since; `_homes` may have created queues.
+                copy = _copy_for(core, queue, message, address, extra)
+        else:
+            queues = select(core, address, None, copy)
+    taken = isinstance(address, Address) and forwarding.is_taken(takers)
+    if not taken and all(each.definition.temporary for each in queues):
         # A subscription that comes and goes is no place for messages that must not be lost.
         settings = core.state.settings.resolve(queue.address.name)
         if settings.dead_letter_policy == HOLD:
             refused = f"no queue of address '{target}' takes it"
             return address if isinstance(address, str) else refused
-    reason = reasons.NO_REASON if queues else reasons.UNROUTABLE
-    _leave(core, queue, entry, kind=kind, reason=reason, related=copy.id if queues else 0)
+    reason = reasons.NO_REASON if queues or taken else reasons.UNROUTABLE
+    related = copy.id if queues or taken else 0
+    _leave(core, queue, entry, kind=kind, reason=reason, related=related)
+    if takers and isinstance(address, Address):
+        _forward(core, copy, address, queues, takers, kind, message.id)
+        return ""
     routed = reasons.DEAD_LETTER if kind == events.DEAD_LETTERED else reasons.EXPIRY
     route(core, copy, queues, reason=routed, related=message.id)
     return ""
+
+
+def _homes(core: Core, takers: tuple[Divert, ...], address: Address) -> Address | str:
+    """Ensure that all targets of diverts have a queue that stays; return why one has not."""
+    for name in core.diverts.reached(takers):
+        found = home(core, name, "", PLAIN)
+        if isinstance(found, str):
+            return found
+    return address
+
+
+def _forward(
+    core: Core,
+    copy: Message,
+    address: Address,
+    queues: list[Queue],
+    takers: tuple[Divert, ...],
+    kind: int,
+    related: int,
+) -> None:
+    """Route a copy that diverts of its address take, and their copies of it."""
+    sent = Send(
+        0, address.name, copy.headers, copy.body,
+        priority=copy.priority, persistent=copy.persistent, expires=copy.expires,
+        chunks=copy.chunks, body_bytes=copy.body_bytes if copy.chunks else 0,
+        format=copy.flags & events.FORMAT, copied_from=related,
+        diverts=tuple(divert.name for divert in takers),
+    )  # fmt: skip
+    if queues:
+        routed = reasons.DEAD_LETTER if kind == events.DEAD_LETTERED else reasons.EXPIRY
+        route(core, copy, queues, reason=routed, related=related)
+    else:
+        forwarding.emit_diverted(core, sent, address, copy.flags & ~events.BODY_OMITTED)
+    forward(core, sent, takers, copy.id)
 
 
 def _leave(

@@ -6,7 +6,7 @@ of kinds.
 
 import msgspec
 
-from daybook.engine.definitions import AddressDefinition, Detail, QueueDefinition
+from daybook.engine.definitions import AddressDefinition, Detail, DivertDefinition, QueueDefinition
 
 
 class BrokerStartedDetail(Detail, frozen=True):
@@ -89,6 +89,16 @@ class QueueDetail(QueueDefinition, frozen=True):
     changed: tuple[str, ...] = ()
 
 
+class DivertDetail(DivertDefinition, frozen=True):
+    """A divert, complete; it replaces the one of the same name."""
+
+
+class DivertDeletedDetail(Detail, frozen=True):
+    """The name of the divert."""
+
+    name: str = ""
+
+
 class SettingsDetail(Detail, frozen=True):
     """All address settings that are now in force: match to key to value; and the syntax of matches
     and of new names (`engine.syntax`). `live` are those that administrators set at run time."""
@@ -121,6 +131,13 @@ class DroppedDetail(Detail, frozen=True):
 
     transaction: str = ""
     duplicate_id: str = ""
+
+
+class DivertedDetail(Detail, frozen=True):
+    """The diverts that took the message, and the transaction that it came in, if any."""
+
+    diverts: tuple[str, ...] = ()
+    transaction: str = ""
 
 
 class DuplicateIdDetail(Detail, frozen=True):

@@ -70,9 +70,10 @@ def digest_of_rows(topology: Iterable[Rows], state: State, sums: Rows) -> str:
     for part in topology:
         _hash_rows(hasher, part)
     syntax = state.settings.syntax.text
-    # Only where it is set: digests from before it existed stay the same.
+    # Only where they are set: digests from before they existed stay the same.
     live = state.settings.live
-    others: list[object] = [*([syntax] * bool(syntax)), *([live] * bool(live))]
+    diverts = [[name, values_beyond(each, 1)] for name, each in sorted(state.diverts.items())]
+    others = [each for each in (syntax, live, diverts) if each]
     hasher.update(_encode([state.settings.to_dict(), state.journal_non_persistent, *others]))
     hasher.update(_encode([state.next_address, state.next_queue]))
     _hash_rows(hasher, sums)

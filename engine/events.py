@@ -28,6 +28,9 @@ from daybook.engine.details import (
     ConnectionClosedDetail,
     ConnectionDetail,
     ConsumerAttachedDetail,
+    DivertDeletedDetail,
+    DivertDetail,
+    DivertedDetail,
     DroppedDetail,
     DueDetail,
     DuplicateIdDetail,
@@ -161,6 +164,9 @@ DUE: Final = 42
 SHOWN: Final = 50
 SEEN: Final = 51
 ADMINISTERED: Final = 60
+DIVERT_CREATED: Final = 70
+DIVERT_DELETED: Final = 71
+DIVERTED: Final = 72
 
 
 class EventType(msgspec.Struct, frozen=True):
@@ -254,7 +260,7 @@ EVENT_TYPES: Final = (
     EventType(ROUTED, "Routed", (*_ENTRY, "connection", "related"), RoutedDetail,
               "A message was taken and put into these queues. `related` is the message that it "
               "was made from "
-              "(dead letter, expiry).",
+              "(dead letter, expiry, divert).",
               life=life.ENTERS, counter="added"),
     EventType(DROPPED, "Dropped", ("reason", "address", "priority", "flags", "connection",
     "related"),
@@ -349,6 +355,17 @@ EVENT_TYPES: Final = (
               "An administrator asked for the events from the one in `related` up to this one. A"
               " request that takes long has several such parts.",
               related="from event"),
+    EventType(DIVERT_CREATED, "DivertCreated", ("reason",), DivertDetail,
+              "From here on the divert takes messages of its address; one of the same name before"
+              " is replaced."),
+    EventType(DIVERT_DELETED, "DivertDeleted", ("reason",), DivertDeletedDetail,
+              "The divert is gone."),
+    EventType(DIVERTED, "Diverted",
+              ("reason", "address", "priority", "flags", "message", "connection", "related"),
+              DivertedDetail,
+              "A message was taken, diverts took it, and no queue of its address holds it. Its"
+              " copies are the messages whose Routed has it in `related`; here `related` is the"
+              " message that it was made from (dead letter, expiry, a divert before)."),
 )  # fmt: skip
 
 BY_NUMBER: Final[dict[int, EventType]] = {entry.number: entry for entry in EVENT_TYPES}

@@ -153,6 +153,11 @@ def _milliseconds(text: str) -> int:
     return int(text) if is_number else 0
 
 
+def is_of_applications(name: str) -> bool:
+    """Whether a header is a property of the application, not one with a standard meaning."""
+    return name not in _NOT_OF_APPLICATIONS
+
+
 class LinesCodec:
     """Reads header lines. All properties are strings."""
 

@@ -248,6 +248,8 @@ def _open_if_free(core: Core, address: Address, settings: AddressSettings) -> No
     needs_checks = settings.has_page_limit() or core.is_full or has_rules(settings)
     if settings.has_max_size() and not address.paging:
         needs_checks = True
+    if core.diverts.count and core.diverts.of(address.name):
+        needs_checks = True
     if not needs_checks and not core.line.first(address.name):
         address.guard(False)
         core.opened[address.id] = address

@@ -22,7 +22,10 @@ class Outcome(NamedTuple):
 
 def outcome_of(state: State, pending: Pending, since: int) -> Outcome | None:
     """Return what became of the first message in the open batch after an LSN, None if there is
-    none."""
+    none.
+
+    For a message that diverts took completely that is the first copy.
+    """
     rows = [unpack_wide(row) for row in pending.rows[since + 1 - pending.first_lsn :]]
     count = sum(detail_bytes > 0 for _, (detail_bytes, _, _) in rows)
     encoded = iter(pending.details[len(pending.details) - count :])

@@ -51,6 +51,7 @@ NO_ROUTE: Final = 61
 DISABLED: Final = 62
 REPLACED: Final = 70
 RING_EVICTED: Final = 71
+DIVERT: Final = 80
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
@@ -104,4 +105,5 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     AUTO_DELETE: ("auto-delete", "nobody uses it any more, and its settings do not keep it"),
     REPLACED: ("replaced", "a newer message with the same last value key replaced it"),
     RING_EVICTED: ("ring-evicted", "the ring was full"),
+    DIVERT: ("divert", "a divert made it a copy for one of its forwarding addresses"),
 }

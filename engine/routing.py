@@ -11,10 +11,20 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine import details, duplicates, events, last_values, limits, quotas, reasons
-from daybook.engine.commands import Chunk, Send
+from daybook.engine import (
+    details,
+    duplicates,
+    events,
+    forwarding,
+    last_values,
+    limits,
+    quotas,
+    reasons,
+)
+from daybook.engine.commands import Send
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.diverts import Divert
 from daybook.engine.events import PERSISTENT
 from daybook.engine.expiry_rules import expires_of
 from daybook.engine.id_cache import key_of
@@ -40,7 +50,7 @@ EXPIRES_MAX: Final = (1 << 53) - 1
 def send(core: Core, command: Send) -> int | Refusal:
     """Route a message that a client sent, unless it is a duplicate."""
     if command.duplicate_id:
-        known = _known_at(core, command)
+        known = known_at(core, command)
         if known is not None:
             return _drop_known(core, command, known)
         if command.chunks and not command.chunks[0]:
@@ -64,6 +74,8 @@ def send(core: Core, command: Send) -> int | Refusal:
     if address.is_wildcard or not _serves(address, command.routing_type):
         return _send_on_demand(core, command)
     if address.guarded:
+        if core.diverts.count and core.diverts.of(address.name):
+            return _send_on_demand(core, command)
         _set_expiry(core, command, address)
     others = matching(core, command, address) if core.wildcards.count else ()
     is_free = _has_room(core, address)
@@ -108,9 +120,15 @@ def matching(core: Core, command: Send, address: Address | None) -> tuple[Addres
 def targets_of(core: Core, command: Send) -> limits.Targets:
     """Return the addresses whose queues a message may enter."""
     name, address = target_of(core, command)
-    targets: limits.Targets = {name: address}
-    for other in matching(core, command, address):
-        targets[other.name] = other
+    takers = _takers(core, command)
+    targets: limits.Targets = {} if forwarding.is_taken(takers) else {name: address}
+    if targets:
+        for other in matching(core, command, address):
+            targets[other.name] = other
+    for reached in core.diverts.reached(takers):
+        targets[reached] = core.state.address_by_name.get(reached)
+        for other in core.wildcards.matching(reached):
+            targets[other.name] = other
     return targets
 
 
@@ -122,7 +140,7 @@ def target_of(core: Core, command: Send) -> tuple[str, Address | None]:
     return command.address, core.state.address_by_name.get(command.address)
 
 
-def _known_at(core: Core, command: Send) -> Address | None:
+def known_at(core: Core, command: Send) -> Address | None:
     """Return the address that a message is for if it had the message before."""
     address = target_of(core, command)[1]
     if address is not None and duplicates.is_known(address, key_of(command.duplicate_id)):
@@ -166,6 +184,8 @@ def check_send(core: Core, command: Send) -> Refusal | None:
     if command.queue is not None:
         routing_type = command.routing_type or default_queue_type(core, command.address)
         return check_queue(core, command.queue, command.address, routing_type, command.connection)
+    if forwarding.is_taken(_takers(core, command)):
+        return _check_address_of_taken(core, command)
     address = core.state.address_by_name.get(command.address)
     if address is not None and _serves(address, command.routing_type):
         return None
@@ -174,43 +194,33 @@ def check_send(core: Core, command: Send) -> Refusal | None:
     return check_address(core, command.address, MULTICAST, command.connection)
 
 
-def take_chunk(core: Core, command: Chunk) -> int | Refusal:
-    """Record a piece of a body. It becomes part of a message by the send that lists it."""
-    send = command.send
-    refusal = check_send(core, send) if not command.previous else None
-    if refusal is None and _is_passed_over(core, command):
-        return 0
-    is_asked = not command.previous and send.transaction is None
-    if refusal is None and (core.disk_full or core.held):
-        refusal = limits.check_piece(core, send.connection, targets_of(core, send))
-    elif refusal is None and is_asked:
-        refusal = limits.check(core, send.connection, targets_of(core, send))
-    if refusal is not None:
-        return refusal
-    return core.emit(
-        events.row(
-            events.CHUNK_RECEIVED,
-            connection=command.send.connection, related=command.previous, time=core.now,
-        ),
-        body=command.body,
-    )  # fmt: skip
+def forward(core: Core, command: Send, takers: tuple[Divert, ...], original: int) -> None:
+    """Route the copies of a message that diverts take; `original` is its id.
 
-
-def _is_passed_over(core: Core, command: Chunk) -> bool:
-    """Whether a piece belongs to a message that will be dropped as a duplicate.
-
-    Not in a transaction, where the commit is refused instead.
+    A copy that its address does not take is dropped: the message itself is where it belongs.
     """
-    send = command.send
-    if not send.duplicate_id or send.transaction is not None or command.previous:
-        return False
-    return _known_at(core, send) is not None
+    for copy in forwarding.copies(command, takers, original):
+        refused = check_send(core, copy) or _send_checked(core, copy)
+        if isinstance(refused, Refusal):
+            address = core.state.address_by_name[command.address]
+            flags = PERSISTENT | command.format if command.persistent else command.format
+            _emit_dropped(core, copy, address, flags, reasons.UNROUTABLE)
+
+
+def _check_address_of_taken(core: Core, command: Send) -> Refusal | None:
+    """Return why a message that exclusive diverts take would be refused, None if it would not."""
+    if command.address in core.state.address_by_name:
+        return None
+    routing_type = command.routing_type or MULTICAST
+    return check_address(core, command.address, routing_type, command.connection)
 
 
 def queue_needed(core: Core, command: Send) -> tuple[str, str] | None:
     """Return (name, address) of the queue that must exist or be created for a send, if any."""
     if command.queue is not None:
         return (command.queue, command.address) if command.address else None
+    if forwarding.is_taken(_takers(core, command)):
+        return None
     address = core.state.address_by_name.get(command.address)
     if address is not None and _serves(address, command.routing_type):
         return None
@@ -235,6 +245,19 @@ def _send_on_demand(core: Core, command: Send) -> int | Refusal:
         refusal = limits.check(core, command.connection, targets_of(core, command))
     if refusal is not None:
         return refusal
+    return _send_checked(core, command)
+
+
+def _send_checked(core: Core, command: Send) -> int | Refusal:
+    """Route a message that was not refused; create what it needs."""
+    takers = _takers(core, command)
+    if takers:
+        return _send_by_diverts(core, command, takers)
+    return _send_here(core, command)
+
+
+def _send_here(core: Core, command: Send) -> int | Refusal:
+    """Route a message to its own address, whatever diverts there are."""
     if command.queue is not None:
         routing_type = command.routing_type or default_queue_type(core, command.address)
         queue = require_queue(
@@ -245,15 +268,69 @@ def _send_on_demand(core: Core, command: Send) -> int | Refusal:
         if not queue.definition.enabled:
             return _drop_unrouted(core, command, queue.address, reasons.DISABLED)
         return _send_or_drop(core, command, queue.address, queue)
-    if _default_type(core, command) == ANYCAST:
+    if not _is_served(core, command) and _default_type(core, command) == ANYCAST:
         created = require_queue(core, command.address, command.address, ANYCAST, command.connection)
         if isinstance(created, Refusal):
             return created
         return _send_or_drop(core, command, created.address, None)
-    address = require_address(core, command.address, MULTICAST, command.connection)
-    if isinstance(address, Refusal):
-        return address
+    address = core.state.address_by_name.get(command.address)
+    if address is None or not _serves(address, command.routing_type):
+        found = require_address(core, command.address, MULTICAST, command.connection)
+        if isinstance(found, Refusal):
+            return found
+        address = found
     return _send_or_drop(core, command, address, None)
+
+
+def _is_served(core: Core, command: Send) -> bool:
+    address = core.state.address_by_name.get(command.address)
+    return address is not None and _serves(address, command.routing_type)
+
+
+# ---- diverts
+
+
+def _takers(core: Core, command: Send) -> tuple[Divert, ...]:
+    """Return the diverts that take a message: only exclusive ones, if there are any."""
+    if not core.diverts.count or command.queue is not None:
+        return ()
+    if not core.diverts.of(command.address):
+        return ()
+    address = core.state.address_by_name.get(command.address)
+    flags = PERSISTENT if command.persistent else 0
+    return forwarding.taking(
+        core, command.address, _message(core, command, address, flags | command.format)
+    )
+
+
+def _send_by_diverts(core: Core, command: Send, takers: tuple[Divert, ...]) -> int | Refusal:
+    """Route a message to its address, unless an exclusive divert takes it, and the copies."""
+    first = core.next_lsn
+    command.diverts = tuple(divert.name for divert in takers)
+    if forwarding.is_taken(takers):
+        address: Address | Refusal | None = core.state.address_by_name.get(command.address)
+        if address is None:
+            wanted = command.routing_type or MULTICAST
+            address = require_address(core, command.address, wanted, command.connection)
+        if isinstance(address, Refusal):
+            return address
+        _set_expiry(core, command, address)
+        decided: int | Refusal = _divert(core, command, address)
+    else:
+        decided = _send_here(core, command)
+    if isinstance(decided, Refusal):
+        return decided
+    forward(core, command, takers, forwarding.original_of(core, first))
+    return core.next_lsn - 1 if command.persistent else decided
+
+
+def _divert(core: Core, command: Send, address: Address) -> int:
+    """Record that only diverts take a message; return the LSN that its sender must wait for."""
+    flags = _flags(core, command, address, ()) & ~events.BODY_OMITTED
+    lsn = forwarding.emit_diverted(core, command, address, flags)
+    if command.duplicate_id:
+        lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
+    return lsn if flags & PERSISTENT else 0
 
 
 def _send_or_drop(core: Core, command: Send, address: Address, queue: Queue | None) -> int:
@@ -290,7 +367,8 @@ def _send_to(
 
 def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
     """Route to one queue; return the LSN that a persistent message waits for."""
-    if command.expires or command.chunks or queue.definition.keyed_by:
+    is_plain = not (command.expires or command.chunks or command.copied_from)
+    if queue.definition.keyed_by or not is_plain:
         return _send_with_detail(core, command, queue, flags)
     lsn = core.emit_routed(
         queue, command.priority, flags, command.connection, command.headers, command.body,
@@ -307,19 +385,22 @@ def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> in
     message = _message(core, command, queue.address, flags)
     lsn = route(
         core, message, [queue],
-        reason=reasons.SENT, connection=command.connection, transaction=command.transaction,
+        reason=reasons.DIVERT if command.copied_from else reasons.SENT,
+        connection=command.connection, transaction=command.transaction,
+        related=command.copied_from,
     )  # fmt: skip
     if command.duplicate_id:
         lsn = duplicates.remember(core, queue.address, command.duplicate_id, lsn)
     return lsn
 
 
-def _message(core: Core, command: Send, address: Address, flags: int) -> Message:
-    """Return the message of a send."""
+def _message(core: Core, command: Send, address: Address | None, flags: int) -> Message:
+    """Return the message of a send; the address may not exist yet."""
     if command.chunks:
         flags |= events.LARGE
     message = Message(
-        core.next_lsn, address.id, command.priority, flags, command.expires,
+        core.next_lsn, address.id if address is not None else 0, command.priority, flags,
+        command.expires,
         command.headers, command.body,
     )  # fmt: skip
     if command.chunks:
@@ -343,8 +424,12 @@ def _send_to_several(
     queues = select(core, address, command.routing_type, message, full)
     lsn = route(
         core, message, queues,
-        reason=reasons.SENT, connection=command.connection, transaction=command.transaction,
+        reason=reasons.DIVERT if command.copied_from else reasons.SENT,
+        connection=command.connection, transaction=command.transaction,
+        related=command.copied_from,
     )  # fmt: skip
+    if not queues and command.diverts:
+        return _divert(core, command, address)
     if not queues and not full:
         lsn = _send_to_dead_end(core, command, address, flags)
         if not lsn:
@@ -514,7 +599,7 @@ def _emit_dropped(core: Core, command: Send, address: Address, flags: int, reaso
         events.row(
             events.DROPPED,
             reason=reason, address=address.id, priority=command.priority, flags=flags,
-            connection=command.connection, time=core.now,
+            connection=command.connection, related=command.copied_from, time=core.now,
         ),
         events.encode_detail(detail),
     )  # fmt: skip

@@ -8,7 +8,7 @@ digest. This module knows no commands, no clock and no I/O.
 from typing import Any, Final, TypeVar
 
 from daybook.engine.bindings import NO_BINDINGS, Binding, bound, unbound
-from daybook.engine.definitions import ANYCAST, AddressDefinition, SharedTexts
+from daybook.engine.definitions import ANYCAST, AddressDefinition, DivertDefinition, SharedTexts
 from daybook.engine.id_cache import IdCache
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import ENTRY_BYTES, Entry, Filter, Message
@@ -330,6 +330,8 @@ class State:
         self.next_address = 1
         self.next_queue = 1
         self.settings = Settings.from_dict({})
+        # The diverts by name.
+        self.diverts: dict[str, DivertDefinition] = {}
         self.texts = SharedTexts()
         self.journal_non_persistent = "decisions"
         # The store of entries that are not resident, and how much comes back at a time.

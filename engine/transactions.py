@@ -126,7 +126,11 @@ def _entries_of(core: Core, command: Send) -> int:
         return 1
     address = core.state.address_by_name.get(command.address)
     count = 1 + (len(address.multicast) if address is not None else 0)
-    return count + sum(len(each.multicast) for each in matching(core, command, address))
+    count += sum(len(each.multicast) for each in matching(core, command, address))
+    for name in core.diverts.reached(core.diverts.of(command.address)):
+        target = core.state.address_by_name.get(name)
+        count += 1 + (len(target.multicast) if target is not None else 0)
+    return count
 
 
 def _too_many(core: Core, transaction: Transaction) -> Refusal:
@@ -185,8 +189,8 @@ def commit(core: Core, command: Commit) -> int | Refusal:
     refusal = _check(core, transaction)
     if refusal is None:
         targets: limits.Targets = {}
-        for send_of_kind, _ in _kinds(transaction).values():
-            targets |= targets_of(core, send_of_kind)
+        for each in _to_check(core, transaction):
+            targets |= targets_of(core, each)
         refusal = limits.check(core, connection.id, targets, in_turn=False)
     if refusal is not None:
         if refusal.code is not Code.BLOCKED:
@@ -253,6 +257,13 @@ def _kinds(transaction: Transaction) -> dict[_Kind, tuple[Send, int]]:
             first, count = found.get(kind, (operation, 0))
             found[kind] = first, count + 1
     return found
+
+
+def _to_check(core: Core, transaction: Transaction) -> list[Send]:
+    """Return sends whose targets are those of all; diverts choose by the headers of each."""
+    if not core.diverts.count:
+        return [send_of_kind for send_of_kind, _ in _kinds(transaction).values()]
+    return [each for each in transaction.operations if isinstance(each, Send)]
 
 
 def _check_planned(core: Core, planned: dict[str, str], command: Send) -> Refusal | None:

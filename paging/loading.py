@@ -91,6 +91,7 @@ def load_settings(tables: Tables, txn: Transaction, state: State) -> None:
     state.journal_non_persistent = record.journal_non_persistent
     state.next_address = record.next_address
     state.next_queue = record.next_queue
+    state.diverts = {divert.name: divert for divert in record.diverts}
 
 
 def add_address(

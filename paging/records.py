@@ -13,6 +13,7 @@ import msgspec
 from daybook.engine.definitions import (
     AddressDefinition,
     Detail,
+    DivertDefinition,
     QueueDefinition,
     SharedTexts,
     definition_in,
@@ -140,7 +141,7 @@ class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
-    """Values that exist once: address settings with the syntax of names, and the next ids."""
+    """Values that exist once: address settings with the syntax of names, the next ids, diverts."""
 
     settings: Matches
     journal_non_persistent: str
@@ -148,6 +149,7 @@ class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
     next_queue: int
     syntax: str = ""
     live: Matches = {}
+    diverts: list[DivertDefinition] = []
 
 
 ASIDE_SHIFT: Final = 4
@@ -264,6 +266,7 @@ def settings_record(state: State) -> SettingsRecord:
     return SettingsRecord(
         state.settings.to_dict(), state.journal_non_persistent, state.next_address,
         state.next_queue, state.settings.syntax.text, state.settings.live_to_dict(),
+        list(state.diverts.values()),
     )  # fmt: skip
 
 

@@ -11,6 +11,8 @@ Modules:
 - `blocked`: Blocked peers: their command waits for space at a full address. They resume in order.
 - `config`: The configuration: parses a file and flags into frozen structs, or reports all errors.
 - `config_source`: Reads a configuration file and flags, without checking the values.
+- `configured`: What a configuration asks the engine for: the commands that put it in force, in
+  order.
 - `connections`: Connections for administrators: listed in pages, and closed by id, user or address.
 - `control`: The control socket, over which the command line talks to the broker of a data
   directory.
@@ -20,6 +22,8 @@ Modules:
 - `disk_space`: How full the disk of the data directory is, and whether that is too full.
 - `disk_watch`: Watching the disk of the data directory: is it full, by its limits or because no
   segment fits?
+- `divert_requests`: The requests of the control socket about diverts. Must never know how they are
+  transported.
 - `door`: The checks between a new socket and the connection of a user.
 - `ending`: The stop of a broker: all decided events become durable, if that is still possible.
 - `entrances`: Connects an acceptor to the hub, or to the connections of Watching protocols.

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from daybook.engine import names, settings
-from daybook.engine.definitions import QueueDefinition
+from daybook.engine.definitions import DivertDefinition, QueueDefinition
+from daybook.engine.forwarding import wrong_with as wrong_with_divert
 from daybook.engine.setting_key import Value as Setting
 from daybook.engine.setting_keys import BY_NAME, Matches
 from daybook.engine.syntax import DEFAULT as DEFAULT_SYNTAX
@@ -180,6 +181,7 @@ class Config(msgspec.Struct, frozen=True):
     address_settings: Matches
     addresses: tuple[AddressConfig, ...]
     queues: tuple[QueueConfig, ...]
+    diverts: tuple[DivertDefinition, ...]
     wildcards: WildcardConfig
     log: LogConfig
 
@@ -246,6 +248,7 @@ class _Builder:
             address_settings=self.address_settings(source.settings),
             addresses=addresses,
             queues=self.queues(source.arrays["queue"], addresses),
+            diverts=self.diverts(source.arrays["divert"]),
             wildcards=wildcards,
             log=LogConfig(**sections["log"]),
         )
@@ -392,6 +395,17 @@ class _Builder:
         self.unique(blocks, [queue.name for queue in built], "queue.name")
         return tuple(built)
 
+    def diverts(self, blocks: Sequence[Block]) -> tuple[DivertDefinition, ...]:
+        built = []
+        for block in blocks:
+            divert = DivertDefinition(**self.values(block, options.DIVERT_TABLE, "divert."))
+            wrong = wrong_with_divert(divert, self.syntax) if divert.name else None
+            if wrong:
+                self.problem(block.where, f"divert {show(divert.name)}: {wrong}")
+            built.append(divert)
+        self.unique(blocks, [divert.name for divert in built], "divert.name")
+        return tuple(built)
+
     def address_settings(self, blocks: Sequence[Block]) -> Matches:
         built: Matches = {}
         first: dict[str, str] = {}
@@ -493,6 +507,7 @@ def effective(old: Config, new: Config) -> Config:
         address_settings=new.address_settings,
         addresses=new.addresses,
         queues=new.queues,
+        diverts=new.diverts,
         wildcards=_renew(old.wildcards, new.wildcards, options.WILDCARDS),
         log=_renew(old.log, new.log, options.LOG),
     )
@@ -535,6 +550,7 @@ def _groups(config: Config) -> dict[str, dict[str, object]]:
     flat |= {f"address {address.name}": _by_key(address) for address in config.addresses}
     for queue in config.queues:
         flat[f"queue {queue.name}"] = _by_key(queue.definition) | {"address": queue.address}
+    flat |= {f"divert {divert.name}": _by_key(divert) for divert in config.diverts}
     for match, values in config.address_settings.items():
         flat[f"address-setting {match}"] = dict(values)
     return flat

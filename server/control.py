@@ -47,6 +47,7 @@ from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import State
 from daybook.server import connections, logs, views
 from daybook.server.administering import Asker, Changing, user_of
+from daybook.server.divert_requests import DivertCreation, DivertDeletion, Diverts, diverts
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 CLIENTS_MAX: Final = 32
@@ -238,10 +239,11 @@ class IdCacheClearing(msgspec.Struct, frozen=True, tag="clear-id-cache", tag_fie
         return ClearDuplicateIds(self.address)
 
 
-Reading = Status | Queues | Addresses | Connections | Consumers | SettingsOf | Browse
+Reading = Status | Queues | Addresses | Connections | Consumers | SettingsOf | Browse | Diverts
 Change = (
     QueueCreation | QueueDeletion | QueuePause | QueueResumption
-    | AddressCreation | AddressDeletion | IdCacheClearing | Changing
+    | AddressCreation | AddressDeletion | IdCacheClearing | DivertCreation | DivertDeletion
+    | Changing
 )  # fmt: skip
 Request = Reading | QueuePurge | QueueRelease | ConnectionClosing | Change
 
@@ -327,9 +329,9 @@ class ControlServer:
             return _told(await self._in_parts(asker, PurgeQueue(request.queue)))
         if isinstance(request, QueueRelease):
             return _told(await self._in_parts(asker, ReleaseHeld(request.queue)))
-        if isinstance(request, QueueCreation | AddressCreation) and request.is_done(
-            self._hub.broker.state
-        ):
+        if isinstance(
+            request, QueueCreation | AddressCreation | DivertCreation
+        ) and request.is_done(self._hub.broker.state):
             return _told({"exists": True})
         if isinstance(request, QueueCreation) and not_requestable(request.definition):
             wrong = ", ".join(not_requestable(request.definition))
@@ -355,6 +357,8 @@ class ControlServer:
             return views.settings(state, request.address)
         if isinstance(request, Browse):
             return self._browse(request)
+        if isinstance(request, Diverts):
+            return diverts(state)
         return {"pid": os.getpid()} | self._hub.status()
 
     def _close(self, request: ConnectionClosing) -> dict[str, Any] | Refusal:

@@ -98,6 +98,8 @@ def kind_of(attribute: Attribute) -> Kind:
         return FLAG
     if attribute.kind is int:
         return count(attribute.least, COUNT_MOST)
+    if attribute.kind is tuple:
+        return TEXTS
     return choice(*attribute.choices) if attribute.choices else text("a text", ".*")
 
 

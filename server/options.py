@@ -7,7 +7,13 @@ never know where a value was written, and does no I/O.
 
 from typing import Final
 
-from daybook.engine.definitions import ANYCAST, MULTICAST, QUEUE_ATTRIBUTES
+from daybook.engine.definitions import (
+    ANYCAST,
+    DIVERT_ATTRIBUTES,
+    MULTICAST,
+    QUEUE_ATTRIBUTES,
+    Attribute,
+)
 from daybook.engine.setting_keys import BLOCK, DROP, FAIL
 from daybook.journal.format import DEVICE_BLOCKS
 from daybook.server.acceptor_options import ANY
@@ -383,6 +389,18 @@ JOURNAL: Final = (
     ),
 )
 
+
+def _of_attribute(attribute: Attribute) -> Option:
+    default = attribute.default
+    return Option(
+        attribute.key,
+        kind_of(attribute),
+        list(default) if isinstance(default, tuple) else default,
+        attribute.doc,
+        live=True,
+    )
+
+
 ADDRESS_TABLE: Final = (
     Option("name", ADDRESS, None, "The address.", live=True),
     Option(
@@ -409,7 +427,19 @@ QUEUE_TABLE: Final = (
         "The address that it is bound to; empty: the one named as the queue.",
         live=True,
     ),
-    *(Option(one.key, kind_of(one), one.default, one.doc, live=True) for one in QUEUE_ATTRIBUTES),
+    *map(_of_attribute, QUEUE_ATTRIBUTES),
+)
+
+DIVERT_TABLE: Final = (
+    Option("name", NAME, None, "The divert; no two diverts of a broker have one name.", live=True),
+    Option(
+        "address",
+        ADDRESS,
+        None,
+        "The address whose messages it takes; may have wildcards.",
+        live=True,
+    ),
+    *map(_of_attribute, DIVERT_ATTRIBUTES),
 )
 
 WILDCARDS: Final = (
@@ -466,6 +496,7 @@ ARRAYS: Final[dict[str, tuple[Option, ...]]] = {
     "acceptor": ANY,
     "address": ADDRESS_TABLE,
     "queue": QUEUE_TABLE,
+    "divert": DIVERT_TABLE,
 }
 """Written [[NAME]], as often as needed. [[address-setting]] is one more, see `engine.settings`. The
 keys of an acceptor depend on its protocol, see `server.acceptor_options`."""

@@ -20,12 +20,7 @@ import uvloop
 
 from daybook.engine import settings, unreadable
 from daybook.engine.broker import Broker
-from daybook.engine.commands import (
-    ChangeSettings,
-    Command,
-    CreateAddress,
-    CreateQueue,
-)
+from daybook.engine.commands import Command
 from daybook.engine.core import Options
 from daybook.engine.queues import ContentError, StoreError
 from daybook.engine.refusals import Code, Refusal
@@ -43,6 +38,7 @@ from daybook.recovery.last_words import distrust
 from daybook.recovery.starting import start_after
 from daybook.server import logs
 from daybook.server.config import Config, ConfigError, changes, check_archive, effective
+from daybook.server.configured import commands
 from daybook.server.control import ControlServer
 from daybook.server.descriptors import TooFewDescriptors
 from daybook.server.disk_watch import DiskWatch
@@ -296,21 +292,10 @@ class Service:
 
     async def _apply_configuration(self) -> None:
         config = self.config
-        syntax = config.wildcards.syntax
-        for warning in settings.warnings(config.address_settings, syntax):
+        for warning in settings.warnings(config.address_settings, config.wildcards.syntax):
             log.warning(warning)
-        await self._carry_out(
-            ChangeSettings(
-                config.address_settings, config.broker.journal_non_persistent, syntax.text
-            )
-        )
-        for address in config.addresses:
-            create = CreateAddress(address.name, address.routing_types, adopts=True)
-            await self._carry_out(create)
-        for queue in config.queues:
-            await self._carry_out(
-                CreateQueue(queue.address, queue.definition, adopts=True, configured=True)
-            )
+        for command in commands(config):
+            await self._carry_out(command)
 
     async def _carry_out(self, command: Command) -> None:
         """Execute a command of the configuration; an object that exists already is not an error."""

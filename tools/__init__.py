@@ -14,6 +14,7 @@ Modules:
 - `demo_clients`: The clients of the demo: producers and consumers on stomp.py, and what they saw.
 - `demo_proof`: Checks the demo: the records of the clients must be consistent, and agree with the
   journal.
+- `diverts`: The command `daybook divert`: showing, creating and deleting diverts of a broker.
 - `entry`: The installed commands: they handle Ctrl-C quietly from the first moment on.
 - `extras`: The error for a missing package that belongs to one of Daybook's extras.
 - `failures`: How the command lines report errors: with a sentence and an exit code, never with a

@@ -36,11 +36,17 @@ data_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print for programs.")
 
 
-def attribute_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command an option for each attribute of a queue that can be asked for."""
-    for attribute in reversed(QUEUE_ATTRIBUTES):
-        command = _attribute_option(attribute)(command)
-    return command
+def attribute_options(
+    attributes: tuple[Attribute, ...],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command an option for each attribute of a definition that can be asked for."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for attribute in reversed(attributes):
+            command = _attribute_option(attribute)(command)
+        return command
+
+    return decorate
 
 
 def live_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,6 +63,8 @@ def _attribute_option(attribute: Attribute) -> Callable[[Callable[..., Any]], Ca
             f"{name}/--not-{attribute.key}", default=attribute.default, show_default=True,
             help=attribute.doc,
         )  # fmt: skip
+    if attribute.kind is tuple:
+        return click.option(name, multiple=True, help=f"{attribute.doc} May be repeated.")
     kind: Any = attribute.kind
     if attribute.choices:
         kind = click.Choice(attribute.choices)
@@ -214,7 +222,7 @@ def _cell(value: Any) -> Any:
 @queue.command("create")
 @click.argument("name")
 @click.option("--address", default="", help="Its address; the default is its name.")
-@attribute_options
+@attribute_options(QUEUE_ATTRIBUTES)
 @if_missing_option
 @data_option
 @json_option

@@ -27,6 +27,7 @@ PLACES: Final = {
     "browse": "daybook.tools.administration:browse",
     "connection": "daybook.tools.connections:connection",
     "consumer": "daybook.tools.connections:consumer",
+    "divert": "daybook.tools.diverts:divert",
     "health": "daybook.tools.health:health",
     "pipeline": "daybook.tools.pipeline:pipeline_group",
     "queue": "daybook.tools.administration:queue",

@@ -34,6 +34,7 @@ FIELDS = {
     bool: st.booleans(),
     tuple[int, ...]: st.lists(st.integers(0, 1 << 31), max_size=3).map(tuple),
     tuple[str, ...]: st.lists(text, max_size=3).map(tuple),
+    dict[int, str]: st.dictionaries(st.integers(0, 1 << 31), text, max_size=3),
     dict[str, dict[str, str | int | bool | float]]: st.dictionaries(
         text,
         st.dictionaries(

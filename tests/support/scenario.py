@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from daybook.engine import commands as c
 from daybook.engine import events, reasons
 from daybook.engine.content import CODECS
-from daybook.engine.definitions import ANYCAST, LAST_VALUE_KEY, MULTICAST
+from daybook.engine.definitions import ANYCAST, LAST_VALUE_KEY, MULTICAST, DivertDefinition
 from daybook.engine.headers import build
 from daybook.engine.refusals import Refusal
 from daybook.engine.setting_keys import Matches
@@ -29,6 +29,7 @@ QUEUES = ("orders", "extra", "mails", "dsub.one", "dead", "other")
 TYPES = (None, None, ANYCAST, MULTICAST)
 FILTERS = ("", "", "", "kind=big", "not kind=big")
 NAMES = ("t", "u")
+DIVERTS = ("d", "e", "f")
 REASONS = (reasons.CLOSED, reasons.DISCONNECTED, reasons.TIMEOUT)
 MODES = ("decisions", "full")
 MATCHES: tuple[Matches, ...] = (
@@ -261,6 +262,22 @@ def _carry(world: World, x: int, y: int, z: int) -> c.Command:
     )
 
 
+def _create_divert(world: World, x: int, y: int, z: int) -> c.Command:
+    return c.CreateDivert(
+        DivertDefinition(
+            name=DIVERTS[x % 3],
+            address=WILDCARDS[y % 3] if z > 17 else ADDRESSES[y % 6],
+            forwarding_addresses=(ADDRESSES[z % 6], ADDRESSES[(z + y) % 7])[: 1 + x % 2],
+            exclusive=y % 3 == 0,
+            filter=FILTERS[z % 5],
+            routing_type=("strip", "pass", ANYCAST, MULTICAST)[(x + z) % 4],
+            add_properties=("kind=big",) if z % 4 == 3 else (),
+            rename_properties=("kind=sort",) if z % 4 == 2 else (),
+        ),
+        replaces=z % 2 == 0,
+    )
+
+
 def _note_removed(world: World, x: int, y: int, z: int) -> c.Command:
     return c.NoteSegmentsRemoved(last_lsn=x, segments=y, bytes=z)
 
@@ -285,6 +302,8 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: c.CreateAddress(PLACES[x % 10], ((ANYCAST,), TYPES[2:])[y % 2])),
     (1, lambda w, x, y, z: c.DeleteAddress(PLACES[x % 10], y % 2 == 0)),
     (1, _create_queue),
+    (1, _create_divert),
+    (1, lambda w, x, y, z: c.DeleteDivert(DIVERTS[x % 3])),
     (1, lambda w, x, y, z: c.DeleteQueue(QUEUES[x % 6], y % 2 == 0)),
     (1, lambda w, x, y, z: (c.PauseQueue, c.ResumeQueue)[y % 2](QUEUES[x % 2])),
     (1, lambda w, x, y, z: (c.PauseAddress, c.ResumeAddress)[y % 2](ADDRESSES[x % 2])),

@@ -1,0 +1,189 @@
+"""Deciding about diverts: creating and deleting them, and which of them take a message (ADR 47).
+
+The copies are routed by `engine.routing`, as messages of their own. Invariant: diverts never lead
+in a circle, and make a bounded number of copies of a message; a divert that would is refused. Must
+never know how a copy is routed.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from daybook.engine import details, events, limits, names, reasons
+from daybook.engine.commands import CreateDivert, DeleteDivert, Send
+from daybook.engine.core import Core
+from daybook.engine.definitions import DivertDefinition
+from daybook.engine.diverts import COPIES_MAX, ORIGINS, Divert
+from daybook.engine.headers import is_of_applications
+from daybook.engine.message import Message
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.rows import unpack_wide
+from daybook.engine.state import Address
+from daybook.engine.syntax import DEFAULT, Syntax
+from daybook.engine.topology import compile_filter
+
+DIVERTS_MAX: Final = 10_000
+TARGETS_MAX: Final = 100
+PROPERTY_BYTES_MAX: Final = 4096
+_OF_THE_BROKER: Final = frozenset(
+    ("message-id", "subscription", "ack", "redelivered", "receipt", "transaction", *ORIGINS)
+)
+
+
+def create_divert(core: Core, command: CreateDivert) -> int | Refusal:
+    """Create a divert, or replace the one of this name."""
+    syntax = core.state.settings.syntax
+    wanted = msgspec.structs.replace(command.definition, syntax=syntax.of_names)
+    wrong = wrong_with(wanted, syntax)
+    if wrong is not None:
+        return Refusal(Code.INVALID, f"divert '{wanted.name}': {wrong}")
+    matcher = compile_filter(core, wanted.filter)
+    if isinstance(matcher, Refusal):
+        return matcher
+    old = core.state.diverts.get(wanted.name)
+    if old is not None and (old == wanted or not command.replaces):
+        return Refusal(Code.ALREADY_EXISTS, f"divert '{wanted.name}' exists already")
+    if old is None and len(core.state.diverts) >= DIVERTS_MAX:
+        return Refusal(Code.LIMIT, f"there are {DIVERTS_MAX:,} diverts, and more are not possible")
+    refusal = _check_paths(core, wanted, old)
+    if refusal is not None:
+        return refusal
+    lsn = core.emit(
+        events.row(events.DIVERT_CREATED, reason=reasons.ADMINISTRATION, time=core.now),
+        events.encode_detail(wanted),
+    )
+    limits.guard_all(core)
+    return lsn
+
+
+def _check_paths(
+    core: Core, wanted: DivertDefinition, old: DivertDefinition | None
+) -> Refusal | None:
+    """Put a divert in force, unless copies would come back to their divert or become too many."""
+    if old is not None:
+        core.diverts.remove(old.name)
+    core.diverts.add(wanted)
+    bad = core.diverts.too_many()
+    if bad is None:
+        return None
+    core.diverts.remove(wanted.name)
+    if old is not None:
+        core.diverts.add(old)
+    return Refusal(
+        Code.NOT_ALLOWED,
+        f"divert '{wanted.name}' would lead messages in a circle, or make more than {COPIES_MAX} "
+        f"copies of one (see divert '{bad}'); forward to another address",
+    )
+
+
+def delete_divert(core: Core, command: DeleteDivert) -> int | Refusal:
+    """Delete a divert."""
+    if command.name not in core.state.diverts:
+        return Refusal(Code.NOT_FOUND, f"there is no divert '{command.name}'")
+    core.diverts.remove(command.name)
+    lsn = core.emit(
+        events.row(events.DIVERT_DELETED, reason=reasons.ADMINISTRATION, time=core.now),
+        events.encode_detail(details.DivertDeletedDetail(name=command.name)),
+    )
+    limits.guard_all(core)
+    return lsn
+
+
+def wrong_with(definition: DivertDefinition, syntax: Syntax = DEFAULT) -> str | None:
+    """Return what is wrong with the definition of a divert; None if nothing is."""
+    wrong = names.wrong_with(definition.name, syntax)
+    if wrong:
+        return f"the name is wrong: {wrong}"
+    wrong = names.wrong_with_wildcards(definition.address, syntax)
+    if wrong:
+        return f"address is '{definition.address}': {wrong}"
+    targets = definition.forwarding_addresses
+    if not 0 < len(targets) <= TARGETS_MAX:
+        return f"it must have 1 to {TARGETS_MAX} forwarding addresses"
+    for target in targets:
+        wrong = names.wrong_with(target, syntax)
+        if wrong:
+            return f"forwarding-addresses has '{target}': {wrong}"
+    return _wrong_with_properties(definition)
+
+
+def _wrong_with_properties(definition: DivertDefinition) -> str | None:
+    for pair in (*definition.add_properties, *definition.rename_properties):
+        if not pair.partition("=")[0] or "=" not in pair:
+            return f"'{pair}' is no pair; write NAME=VALUE, or OLD=NEW to rename"
+    written = [pair.partition("=")[0] for pair in definition.add_properties]
+    written += [pair.partition("=")[2] for pair in definition.rename_properties]
+    for name in written:
+        if not name or not is_of_applications(name) or name in _OF_THE_BROKER:
+            return f"'{name}' is no property that a divert can set"
+    texts = (
+        *definition.add_properties, *definition.rename_properties, *definition.remove_properties,
+    )  # fmt: skip
+    if any(names.length(text) > PROPERTY_BYTES_MAX for text in texts):
+        return f"a property is longer than {PROPERTY_BYTES_MAX:,} bytes"
+    return None
+
+
+def taking(core: Core, address: str, message: Message) -> tuple[Divert, ...]:
+    """Return the diverts that take a message sent to an address.
+
+    Exclusive ones if there are any: then the others, and the queues of the address, get nothing.
+    """
+    found = tuple(each for each in core.diverts.of(address) if _accepts(core, each, message))
+    exclusive = tuple(each for each in found if each.definition.exclusive)
+    return exclusive or found
+
+
+def _accepts(core: Core, divert: Divert, message: Message) -> bool:
+    text = divert.definition.filter
+    if not text:
+        return True
+    if divert.matcher is None:
+        divert.matcher = core.options.compile_filter(text, core.address_name)
+    return divert.matcher.matches(message)
+
+
+def is_taken(takers: tuple[Divert, ...]) -> bool:
+    """Whether a message goes to the targets of diverts only, not to queues of its address."""
+    return bool(takers) and takers[0].definition.exclusive
+
+
+def emit_diverted(core: Core, command: Send, address: Address, flags: int) -> int:
+    """Record a message that no queue of its address holds, because diverts took it."""
+    detail = details.DivertedDetail(diverts=command.diverts, transaction=command.transaction or "")
+    return core.emit(
+        events.row(
+            events.DIVERTED,
+            reason=reasons.DIVERT, address=address.id, priority=command.priority, flags=flags,
+            message=core.next_lsn, connection=command.connection, related=command.copied_from,
+            time=core.now,
+        ),
+        events.encode_detail(detail),
+    )  # fmt: skip
+
+
+def original_of(core: Core, first: int) -> int:
+    """Return the id of the message that was decided since an LSN; if it was dropped, its event."""
+    for lsn in range(first, core.next_lsn):
+        row, _ = unpack_wide(core.pending.rows[lsn - core.pending.first_lsn])
+        if row[events.MESSAGE] == lsn:
+            return lsn
+    return core.next_lsn - 1
+
+
+def copies(command: Send, takers: tuple[Divert, ...], original: int) -> Iterator[Send]:
+    """Return the copies of a message that diverts take, one for each forwarding address."""
+    sent = command.routing_type
+    for divert in takers:
+        headers = divert.headers(
+            command.format, command.headers, origin=command.address, message=original, sent=sent
+        )
+        for target in divert.definition.forwarding_addresses:
+            yield Send(
+                command.connection, target, headers, command.body,
+                routing_type=divert.routing_type(sent), priority=command.priority,
+                persistent=command.persistent, expires=command.expires,
+                transaction=command.transaction, chunks=command.chunks,
+                body_bytes=command.body_bytes, format=command.format, copied_from=original,
+            )  # fmt: skip

@@ -1,0 +1,27 @@
+"""What a configuration asks the engine for: the commands that put it in force, in order.
+
+Must never know how commands are executed.
+"""
+
+from collections.abc import Iterator
+
+from daybook.engine.commands import (
+    ChangeSettings,
+    Command,
+    CreateAddress,
+    CreateDivert,
+    CreateQueue,
+)
+from daybook.server.config import Config
+
+
+def commands(config: Config) -> Iterator[Command]:
+    """Return the commands; what exists already is refused, and that is no error."""
+    syntax = config.wildcards.syntax.text
+    yield ChangeSettings(config.address_settings, config.broker.journal_non_persistent, syntax)
+    for address in config.addresses:
+        yield CreateAddress(address.name, address.routing_types, adopts=True)
+    for queue in config.queues:
+        yield CreateQueue(queue.address, queue.definition, adopts=True, configured=True)
+    for divert in config.diverts:
+        yield CreateDivert(divert, replaces=True)
