@@ -208,6 +208,7 @@ def change_settings(core: Core, command: ChangeSettings) -> int | Refusal:
         settings=command.settings, journal_non_persistent=command.journal_non_persistent,
         syntax=command.syntax,
     )  # fmt: skip
+    had_rings = state.settings.has_rings
     lsn = core.emit(
         events.row(events.SETTINGS_CHANGED, reason=reasons.CONFIGURATION, time=core.now),
         events.encode_detail(detail),
@@ -216,7 +217,8 @@ def change_settings(core: Core, command: ChangeSettings) -> int | Refusal:
     resize(core)
     core.review_due = True
     core.held_changed = True
-    rings.do_not_shrink(core)
+    if state.settings.has_rings and not had_rings:
+        rings.do_not_shrink(core)
     for consumer in state.consumers.values():
         set_window(state, consumer.queue)
     return lsn
