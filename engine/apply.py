@@ -413,7 +413,9 @@ def queue_updated(
         queue.created_at = row[TIME] if definition.auto_delete else 0
         queue.left_at = 0
     if "ring_size" in fields:
-        queue.trimmed = queue.added
+        if queue.definition.ring_size < 0 and not state.settings.has_rings:
+            # It was no ring: what it has stays.
+            queue.trimmed = queue.added
         state.rings.pop(queue.id, None)
         if definition.ring_size >= 0:
             state.rings[queue.id] = queue

@@ -123,6 +123,7 @@ def _change_live(core: Core, live: Matches) -> int | Refusal:
 
 
 def _put_in_force(core: Core, detail: details.SettingsDetail, reason: int) -> int:
+    had_rings = core.state.settings.has_rings
     lsn = core.emit(
         events.row(events.SETTINGS_CHANGED, reason=reason, time=core.now),
         events.encode_detail(detail),
@@ -131,7 +132,8 @@ def _put_in_force(core: Core, detail: details.SettingsDetail, reason: int) -> in
     resize(core)
     core.review_due = True
     core.held_changed = True
-    rings.do_not_shrink(core)
+    if core.state.settings.has_rings and not had_rings:
+        rings.do_not_shrink(core)
     for consumer in core.state.consumers.values():
         set_window(core.state, consumer.queue)
     return lsn

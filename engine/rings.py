@@ -107,7 +107,7 @@ def begin(core: Core, returning: dict[int, list[int]]) -> None:
 
 
 def do_not_shrink(core: Core) -> None:
-    """Keep what is in queues that became rings, or smaller rings, by other settings."""
-    if core.state.settings.has_rings:
-        for queue in core.state.queues.values():
+    """Keep what is in queues that became rings by the first settings that make rings."""
+    for queue in core.state.queues.values():
+        if queue.definition.ring_size < 0:
             queue.trimmed = queue.added

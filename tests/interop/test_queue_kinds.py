@@ -46,6 +46,51 @@ last-value-key = "ticker"
 non-destructive = true
 
 [[queue]]
+name = "alone"
+exclusive = true
+
+[[queue]]
+name = "alone.ring"
+exclusive = true
+ring-size = 3
+
+[[queue]]
+name = "alone.prices"
+exclusive = true
+last-value-key = "ticker"
+
+[[queue]]
+name = "alone.board"
+exclusive = true
+non-destructive = true
+
+[[queue]]
+name = "two"
+max-consumers = 2
+
+[[queue]]
+name = "two.board"
+max-consumers = 2
+non-destructive = true
+
+[[queue]]
+name = "two.ring"
+max-consumers = 2
+ring-size = 3
+
+[[queue]]
+name = "none"
+max-consumers = 0
+
+[[address-setting]]
+match = "two.made"
+default-max-consumers = 2
+
+[[address-setting]]
+match = "alone.made"
+default-exclusive-queue = true
+
+[[queue]]
 name = "ring"
 ring-size = 3
 
@@ -420,3 +465,67 @@ def test_a_ring_on_an_address_that_pages(kinds: BrokerProcess) -> None:
         wire.send("SUBSCRIBE", id="s", destination="/queue/paged.ring", ack="auto")
         assert bodies(wire, 5) == [b"%d" % number for number in range(36, 41)]
     audit_is_clean(kinds)
+
+
+# ---- exclusive, and how many may consume
+
+
+@pytest.mark.parametrize("queue", ["alone", "alone.made", "alone.ring", "alone.prices"])
+def test_an_exclusive_queue_fails_over_in_order(kinds: BrokerProcess, queue: str) -> None:
+    with Wire(kinds.port) as producer, Wire(kinds.port) as first, Wire(kinds.port) as second:
+        subscribe(first, queue)
+        subscribe(second, queue)
+        producer.connect()
+        for number in range(3):
+            send(producer, queue, b"%d" % number, ticker=str(number))
+        got = messages(first, 3)
+        settle(first, "ACK", got[0])
+        first.close()
+        assert bodies(second, 2) == [b"1", b"2"]
+        send(producer, queue, b"3", ticker="3")
+        assert bodies(second, 1) == [b"3"]
+    row = figures(kinds, queue)
+    assert row["acknowledged"] == 1
+    audit_is_clean(kinds)
+
+
+def test_an_exclusive_queue_that_is_read_shows_itself_to_the_next(kinds: BrokerProcess) -> None:
+    with Wire(kinds.port) as first, Wire(kinds.port) as second:
+        subscribe(first, "alone.board")
+        subscribe(second, "alone.board")
+        send(second, "alone.board", b"1", b"2")
+        got = messages(first, 2)
+        settle(first, "ACK", got[0])
+        first.send("UNSUBSCRIBE", id="s", receipt="u")
+        first.expect("RECEIPT")
+        assert bodies(second, 2) == [b"1", b"2"]
+        nothing_comes(first)
+
+
+def refused(broker: BrokerProcess, queue: str) -> str:
+    """What the ERROR for one consumer too many says."""
+    with Wire(broker.port) as wire:
+        wire.connect()
+        wire.send("SUBSCRIBE", id="s", destination=f"/queue/{queue}", receipt="s")
+        return wire.expect("ERROR").body.decode()
+
+
+@pytest.mark.parametrize("queue", ["two", "two.made", "two.board", "two.ring"])
+def test_there_are_no_more_consumers_than_there_may_be(kinds: BrokerProcess, queue: str) -> None:
+    with Wire(kinds.port) as first, Wire(kinds.port) as second:
+        subscribe(first, queue)
+        subscribe(second, queue)
+        assert "max-consumers is 2" in refused(kinds, queue)
+        first.send("UNSUBSCRIBE", id="s", receipt="u")
+        first.expect("RECEIPT")
+        with Wire(kinds.port) as third:
+            subscribe(third, queue)
+            assert "max-consumers is 2" in refused(kinds, queue)
+
+
+def test_nobody_consumes_where_nobody_may(kinds: BrokerProcess) -> None:
+    assert "max-consumers is 0" in refused(kinds, "none")
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        send(wire, "none", b"waits")
+    assert figures(kinds, "none")["ready"] == 1

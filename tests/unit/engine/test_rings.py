@@ -153,6 +153,14 @@ def test_a_queue_that_becomes_a_ring_keeps_what_it_has(world: World) -> None:
     world.check()
 
 
+def test_another_size_in_the_same_turn_forgets_nothing(ring: World) -> None:
+    for letter in b"ABCDEF":
+        ring.handle(c.Send(0, "q", b"", bytes([letter])))
+    ring.ok(c.UpdateQueue("q", {"ring_size": 4}))
+    assert there(ring) == "CDEF"
+    ring.check()
+
+
 def test_the_setting_holds_for_every_queue_without_a_size(world: World) -> None:
     world.ok(create_queue("made", "q"))
     world.ok(create_queue("own", "other", ring_size=5))
