@@ -57,7 +57,11 @@ def _send(core: Core, command: commands.Send) -> int | Refusal:
     if command.transaction is not None:
         return transactions.add_send(core, command)
     expires = command.expires
-    if command.priority not in _PRIORITIES or (expires and not 0 < expires <= routing.EXPIRES_MAX):
+    if (
+        command.priority not in _PRIORITIES
+        or (expires and not 0 < expires <= routing.EXPIRES_MAX)
+        or (command.due and not 0 < command.due <= routing.EXPIRES_MAX)
+    ):
         refusal = routing.check_send(core, command)
         assert refusal is not None
         return refusal
@@ -130,6 +134,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.DeleteUnused: sweeping.delete_unused,
     commands.RetryHeld: holding.retry,
     commands.ReleaseHeld: holding.release,
+    commands.DeliverScheduled: scheduling.deliver_scheduled,
     commands.CreateAddress: administration.create_address,
     commands.DeleteAddress: administration.delete_address,
     commands.CreateQueue: administration.create_queue_by_command,

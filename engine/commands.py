@@ -112,9 +112,10 @@ class Send(Command):
     `format` names, as flags do (`engine.formats`). The body of a large message came by `Chunk`
     before: `chunks` are the answers to those, in order, `body_bytes` its whole length, and `body`
     is empty. `duplicate_id` is the id by which its sender wants duplicates detected, or empty;
-    chunks whose answer was 0 were not stored, because the address had the message before. A copy
-    that diverts made has `copied_from`, the id of the message; `diverts` are names of those that
-    take this one. Clients set neither.
+    chunks whose answer was 0 were not stored, because the address had the message before. `due` is
+    the time before which the message is not delivered, in milliseconds since 1970, 0 for none. A
+    copy that diverts made has `copied_from`, the id of the message; `diverts` are names of those
+    that take this one. Clients set neither.
     """
 
     connection: int
@@ -131,6 +132,7 @@ class Send(Command):
     body_bytes: int = 0
     duplicate_id: str = ""
     format: int = LINES
+    due: int = 0
     copied_from: int = 0
     diverts: tuple[str, ...] = ()
 
@@ -348,6 +350,15 @@ class PurgeQueue(Command):
 
 class ReleaseHeld(Command):
     """Make held messages of a queue ready again, at most `limit`; otherwise like PurgeQueue."""
+
+    queue: str
+    through: int = 0
+    limit: int = 10_000
+
+
+class DeliverScheduled(Command):
+    """Make scheduled messages of a queue ready before their time, at most `limit`; otherwise like
+    PurgeQueue."""
 
     queue: str
     through: int = 0

@@ -185,5 +185,6 @@ def copies(command: Send, takers: tuple[Divert, ...], original: int) -> Iterator
                 routing_type=divert.routing_type(sent), priority=command.priority,
                 persistent=command.persistent, expires=command.expires,
                 transaction=command.transaction, chunks=command.chunks,
-                body_bytes=command.body_bytes, format=command.format, copied_from=original,
+                body_bytes=command.body_bytes, format=command.format, due=command.due,
+                copied_from=original,
             )  # fmt: skip

@@ -52,6 +52,8 @@ DISABLED: Final = 62
 REPLACED: Final = 70
 RING_EVICTED: Final = 71
 DIVERT: Final = 80
+# From 90 on: reasons about the beginning and the end of deliveries from a queue.
+DELIVERY_TIME: Final = 90
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
@@ -106,4 +108,5 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     REPLACED: ("replaced", "a newer message with the same last value key replaced it"),
     RING_EVICTED: ("ring-evicted", "the ring was full"),
     DIVERT: ("divert", "a divert made it a copy for one of its forwarding addresses"),
+    DELIVERY_TIME: ("delivery-time", "its sender said when it may be delivered"),
 }

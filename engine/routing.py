@@ -31,6 +31,7 @@ from daybook.engine.id_cache import key_of
 from daybook.engine.message import Message
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.scheduling import is_later, schedule_new
 from daybook.engine.spreading import next_anycast
 from daybook.engine.state import Address
 from daybook.engine.topology import (
@@ -174,6 +175,11 @@ def check_send(core: Core, command: Send) -> Refusal | None:
         return Refusal(
             Code.INVALID,
             f"expires is {command.expires}; it must be milliseconds since 1970, 0 for never",
+        )
+    if not 0 <= command.due <= EXPIRES_MAX:
+        return Refusal(
+            Code.INVALID,
+            f"the delivery time is {command.due}; it must be milliseconds since 1970",
         )
     if core.state.settings.syntax.is_pattern(command.address):
         return Refusal(
@@ -367,7 +373,7 @@ def _send_to(
 
 def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
     """Route to one queue; return the LSN that a persistent message waits for."""
-    is_plain = not (command.expires or command.chunks or command.copied_from)
+    is_plain = not (command.expires or command.chunks or command.due or command.copied_from)
     if queue.definition.keyed_by or not is_plain:
         return _send_with_detail(core, command, queue, flags)
     lsn = core.emit_routed(
@@ -381,17 +387,18 @@ def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
 
 
 def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> int:
-    """Route a message that needs a detail to one queue."""
+    """Route a message that is not plain to one queue."""
     message = _message(core, command, queue.address, flags)
     lsn = route(
         core, message, [queue],
         reason=reasons.DIVERT if command.copied_from else reasons.SENT,
         connection=command.connection, transaction=command.transaction,
         related=command.copied_from,
+        is_scheduled=is_later(core, command.due),
     )  # fmt: skip
     if command.duplicate_id:
         lsn = duplicates.remember(core, queue.address, command.duplicate_id, lsn)
-    return lsn
+    return schedule_new(core, message.id, [queue], command.due) or lsn
 
 
 def _message(core: Core, command: Send, address: Address | None, flags: int) -> Message:
@@ -427,6 +434,7 @@ def _send_to_several(
         reason=reasons.DIVERT if command.copied_from else reasons.SENT,
         connection=command.connection, transaction=command.transaction,
         related=command.copied_from,
+        is_scheduled=is_later(core, command.due),
     )  # fmt: skip
     if not queues and command.diverts:
         return _divert(core, command, address)
@@ -441,6 +449,7 @@ def _send_to_several(
     if command.duplicate_id and (is_routed or command.transaction is not None):
         # What was dropped can be sent again, but a commit must not be repeated.
         lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
+    lsn = schedule_new(core, message.id, queues, command.due) or lsn
     return lsn if flags & PERSISTENT else 0
 
 

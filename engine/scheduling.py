@@ -4,21 +4,26 @@ A scheduled entry is in a level of its own and delays no other entry. When it is
 again, in its place among those of its priority. Must never know why it had to wait.
 """
 
+from collections.abc import Iterable
+from itertools import islice
+
 from daybook.engine import details, events, reasons
+from daybook.engine.commands import DeliverScheduled
 from daybook.engine.core import Core
 from daybook.engine.last_values import become_value
 from daybook.engine.message import READY, Entry
+from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue
+from daybook.engine.refusals import Refusal
 from daybook.engine.rings import note_returned
 
 
-def schedule(core: Core, queue: Queue, entry: Entry, delay: int, reason: int) -> int:
-    """Set a ready entry aside for a number of milliseconds.
+def schedule(core: Core, queue: Queue, entry: Entry, due: int, reason: int) -> int:
+    """Set a ready entry aside until a time, in milliseconds since 1970.
 
     Return the LSN that must be durable before clients may learn of it.
     """
-    detail = details.ScheduledDetail(due=core.now // 1000 + delay)
-    encoded = events.encode_detail(detail)
+    encoded = events.encode_detail(details.ScheduledDetail(due=due))
     lsn = core.emit_of_entry(queue, entry, events.SCHEDULED, reason, detail=encoded)
     return lsn if entry.message.persistent else 0
 
@@ -28,6 +33,43 @@ def make_due(core: Core, queue: Queue, entry: Entry, reason: int) -> int:
     lsn = become_value(core, queue, entry, reason)
     note_returned(core, queue, entry)
     return lsn
+
+
+def is_later(core: Core, due: int) -> bool:
+    """Whether a time, in milliseconds since 1970, is to come."""
+    return due * 1000 > core.now
+
+
+def schedule_new(core: Core, message_id: int, queues: Iterable[Queue], due: int) -> int:
+    """Set a message aside in the queues that it was just routed to, unless its time has come.
+
+    Return what `schedule` returns, 0 if the message is not scheduled.
+    """
+    if not is_later(core, due):
+        return 0
+    gate = 0
+    for queue in queues:
+        entry = queue.entries[message_id]
+        gate = schedule(core, queue, entry, due, reasons.DELIVERY_TIME)
+        core.budget.spent += 1
+    return gate
+
+
+def deliver_scheduled(core: Core, command: DeliverScheduled) -> int | Refusal:
+    """Make scheduled messages ready before their time, a part at a time; 0 says that none was
+    left."""
+    queue = find_queue(core.state, command.queue)
+    if isinstance(queue, Refusal):
+        return queue
+    through = command.through or core.next_lsn
+    most = min(command.limit, max(core.budget.left, 1))
+    old = (entry for entry in queue.scheduled() if entry.position <= through)
+    chosen = list(islice(old, most))
+    for entry in chosen:
+        queue.make_resident(entry)
+        make_due(core, queue, entry, reasons.ADMINISTRATION)
+    core.budget.spent += len(chosen)
+    return core.next_lsn - 1 if chosen else 0
 
 
 def deliver_due(core: Core, limit: int) -> bool:

@@ -259,7 +259,8 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
         if queue.definition.keyed_by and remove_if_replaced(core, queue, entry):
             continue
         if delay:
-            gate = schedule(core, queue, entry, delay, reasons.REDELIVERY_DELAY) or gate
+            due = core.now // 1000 + delay
+            gate = schedule(core, queue, entry, due, reasons.REDELIVERY_DELAY) or gate
         else:
             note_returned(core, queue, entry)
     for connection in sated.values():

@@ -28,6 +28,7 @@ from daybook.engine.commands import (
     CreateQueue,
     DeleteAddress,
     DeleteQueue,
+    DeliverScheduled,
     PauseQueue,
     PurgeQueue,
     ReleaseHeld,
@@ -178,6 +179,12 @@ class QueueRelease(msgspec.Struct, frozen=True, tag="release-queue", tag_field="
     queue: str
 
 
+class QueueDelivery(msgspec.Struct, frozen=True, tag="deliver-scheduled", tag_field="do"):
+    """Make all scheduled messages of a queue ready now."""
+
+    queue: str
+
+
 class QueuePause(msgspec.Struct, frozen=True, tag="pause-queue", tag_field="do"):
     """Stop the deliveries of a queue."""
 
@@ -245,7 +252,12 @@ Change = (
     | AddressCreation | AddressDeletion | IdCacheClearing | DivertCreation | DivertDeletion
     | Changing
 )  # fmt: skip
-Request = Reading | QueuePurge | QueueRelease | ConnectionClosing | Change
+Request = Reading | QueuePurge | QueueRelease | QueueDelivery | ConnectionClosing | Change
+InParts = PurgeQueue | ReleaseHeld | DeliverScheduled
+DONE_WITH: Final[dict[type, str]] = {
+    PurgeQueue: "removed", ReleaseHeld: "released", DeliverScheduled: "made_ready",
+}  # fmt: skip
+"""What the answer calls the number of messages that a command in parts was about."""
 
 log = logs.logger("control")
 
@@ -329,6 +341,8 @@ class ControlServer:
             return _told(await self._in_parts(asker, PurgeQueue(request.queue)))
         if isinstance(request, QueueRelease):
             return _told(await self._in_parts(asker, ReleaseHeld(request.queue)))
+        if isinstance(request, QueueDelivery):
+            return _told(await self._in_parts(asker, DeliverScheduled(request.queue)))
         if isinstance(
             request, QueueCreation | AddressCreation | DivertCreation
         ) and request.is_done(self._hub.broker.state):
@@ -389,9 +403,7 @@ class ControlServer:
         told = await self._decide(asker.command(request.command()))
         return told if isinstance(told, Refusal) else told | {"removed": removed}
 
-    async def _in_parts(
-        self, asker: Asker, command: PurgeQueue | ReleaseHeld
-    ) -> dict[str, Any] | Refusal:
+    async def _in_parts(self, asker: Asker, command: InParts) -> dict[str, Any] | Refusal:
         """Execute a command about the messages that exist now, one part at a time.
 
         Other work has its turn between the parts, and each part is durable before the next, so
@@ -400,7 +412,7 @@ class ControlServer:
         state = self._hub.broker.state
         command.through = max(self._hub.broker.lsn, 1)
         last: dict[str, Any] = {"lsn": 0}
-        what = "removed" if isinstance(command, PurgeQueue) else "released"
+        what = DONE_WITH[type(command)]
         removed = 0
         while True:
             queue = _queue_of(state, command.queue)
@@ -434,12 +446,14 @@ def _queue_of(state: State, name: str) -> Queue | None:
     return None if isinstance(found, Refusal) else found
 
 
-def _waiting(queue: Queue | None, command: PurgeQueue | ReleaseHeld) -> int:
+def _waiting(queue: Queue | None, command: InParts) -> int:
     """Return the number of messages to which a command applies."""
     if queue is None:
         return 0
     if isinstance(command, ReleaseHeld):
         return queue.held_count
+    if isinstance(command, DeliverScheduled):
+        return queue.scheduled_count
     return queue.ready_count + queue.aside_count
 
 

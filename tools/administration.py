@@ -95,6 +95,12 @@ MORE_ADDRESS_COLUMNS: Final = (
 IDEMPOTENT: Final = ("update-queue", "update-address", "set-settings")
 """Requests whose answer may say that it is so already, by the LSN 0."""
 MODES: Final = ("anycast", "multicast")
+NOTHING_TO_DO: Final = {
+    "removed": ": it was empty",
+    "released": ": it held nothing",
+    "made_ready": ": nothing was scheduled in it",
+}
+"""What is printed about commands that did something with this number of messages, if it is 0."""
 
 
 def _request(data: Path, request: dict[str, Any]) -> dict[str, Any] | None:
@@ -144,7 +150,7 @@ def look_at_all(
 def change(data: Path, done: str, as_json: bool, **request: Any) -> None:
     """Ask the running broker for a change, and print a line about it.
 
-    In `done`, `{removed}` or `{released}` is replaced by the number of messages.
+    In `done`, the keys of NOTHING_TO_DO in braces are replaced by the number of messages.
     """
     answer = _request(data, request)
     if answer is None:
@@ -159,7 +165,7 @@ def change(data: Path, done: str, as_json: bool, **request: Any) -> None:
             done = "it exists already, and nothing was changed"
         elif answer.get("lsn") == 0 and request["do"] in IDEMPOTENT:
             done = "it is so already, and nothing was changed"
-        for what in ("removed", "released"):
+        for what in NOTHING_TO_DO:
             done = done.replace(f"{{{what}}}", _counted(answer.get(what), what))
         click.echo(done)
 
@@ -168,8 +174,8 @@ def _counted(count: int | None, what: str) -> str:
     if count is None:
         return ""
     if count == 0:
-        return ": it was empty" if what == "removed" else ": it held nothing"
-    return f": {count:,} message{'s' * (count > 1)} {what}"
+        return NOTHING_TO_DO[what]
+    return f": {count:,} message{'s' * (count > 1)} {what.replace('_', ' ')}"
 
 
 @click.group(cls=Commands)
@@ -287,6 +293,16 @@ def queue_release(name: str, data: Path, as_json: bool) -> None:
     """Deliver messages again that are held because they had nowhere to go."""
     done = f"released queue '{name}'{{released}}"
     change(data, done, as_json, do="release-queue", queue=name)
+
+
+@queue.command("deliver-scheduled")
+@click.argument("name")
+@data_option
+@json_option
+def queue_deliver_scheduled(name: str, data: Path, as_json: bool) -> None:
+    """Make the scheduled messages of a queue ready now, before their time."""
+    done = f"queue '{name}'{{made_ready}}"
+    change(data, done, as_json, do="deliver-scheduled", queue=name)
 
 
 @queue.command("pause")

@@ -22,8 +22,10 @@ CREATE_QUEUE: Final = (
     "have an administrator create the queue (daybook queue create), or use an address-setting"
 )
 
+SCHEDULE: Final = "use AMQ_SCHEDULED_DELAY, or AMQ_SCHEDULED_TIME for a time"
+
 _GROUPS: Final = "message groups are"
-_SCHEDULED: Final = "scheduled delivery is"
+_SCHEDULED: Final = "scheduled delivery by this header is"
 _LOCAL: Final = "subscriptions without the connection's own messages are"
 _SEQUENCES: Final = "sequence numbers are"
 _QUEUE_ARGUMENTS: Final = "attributes of queues given by clients are"
@@ -62,13 +64,10 @@ ON_SEND: Final[dict[str, Foreign]] = {
     # A group may have any name, `false` too.
     **_named(_GROUPS, SEND_WITHOUT, (), "message_group", "JMSXGroupID", "_AMQ_GROUP_ID"),
     **_named(
-        _SCHEDULED, SEND_WITHOUT, (),
-        "AMQ_SCHEDULED_TIME", "AMQ_SCHEDULED_CRON", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT",
+        "repeated deliveries are", SEND_WITHOUT, (),
+        "AMQ_SCHEDULED_CRON", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT",
     ),
-    **_named(
-        _SCHEDULED, SEND_WITHOUT, ("0",),
-        "AMQ_SCHEDULED_DELAY", "_AMQ_SCHED_DELIVERY", "JMSDeliveryTime", "x-delay",
-    ),
+    **_named(_SCHEDULED, SCHEDULE, ("0",), "JMSDeliveryTime", "x-delay"),
 }  # fmt: skip
 
 ON_SUBSCRIBE: Final[dict[str, Foreign]] = {

@@ -20,7 +20,7 @@ RECEIPT_OUTCOME: Final = "receipt-outcome"
 NOT_STORED: Final = frozenset(
     (
         "receipt", RECEIPT_OUTCOME, "transaction", "message-id", "subscription", "ack",
-        "redelivered", "delivery-count", "ttl", "expiration", "heart-beat",
+        "redelivered", "delivery-count", "ttl", "expiration", "heart-beat", "AMQ_SCHEDULED_DELAY",
     )
 )  # fmt: skip
 """Headers that say something to the broker, or that the broker itself gives to MESSAGE: they are no
@@ -29,6 +29,10 @@ part of the message. Anything else travels with it."""
 ROUTING_TYPE: Final = "_AMQ_ROUTING_TYPE"
 """The routing type as Artemis stores it with a message: 0 is anycast, 1 multicast."""
 _ROUTING_TYPES: Final = {"0": "ANYCAST", "1": "MULTICAST"}
+DELIVERY_TIME: Final = "_AMQ_SCHED_DELIVERY"
+"""Header of SEND: before this time, in milliseconds since 1970, the message is not delivered."""
+_DELIVERY_TIMES: Final = ("AMQ_SCHEDULED_TIME", DELIVERY_TIME)
+_DELIVERY_DELAY: Final = "AMQ_SCHEDULED_DELAY"
 
 _DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
 _DUPLICATE_ID_BYTES: Final = _DUPLICATE_ID.encode()
@@ -40,7 +44,7 @@ _KNOWN: Final = frozenset(
     name.encode()
     for name in (
         "destination", "destination-type", "priority", "persistent", "expires", "content-length",
-        "reply-to", ROUTING_TYPE, *NOT_STORED, *foreign.ON_SEND,
+        "reply-to", ROUTING_TYPE, *_DELIVERY_TIMES, *NOT_STORED, *foreign.ON_SEND,
     )
 )  # fmt: skip
 _NOT_STORED_BYTES: Final = frozenset(name.encode() for name in NOT_STORED)
@@ -55,15 +59,15 @@ _PLAN_BYTES: Final = 400
 class SendPlan:
     """A SEND without its body and receipt: where to, how, and the headers to keep.
 
-    `expires` is milliseconds since 1970 and `ttl` milliseconds from arrival, 0 for never; `length`
-    is the content-length or UNTIL_NUL. `duplicate_id` is empty if there is none. `tells_outcome`
-    asks that the receipt says where the message went. `is_special` says that a frame needs more
-    than what is here.
+    `expires` is milliseconds since 1970 and `ttl` milliseconds from arrival, 0 for never; `due` and
+    `delay` likewise say when it may be delivered, 0 for at once; `length` is the content-length or
+    UNTIL_NUL. `duplicate_id` is empty if there is none. `tells_outcome` asks that the receipt says
+    where the message went. `is_special` says that a frame needs more than what is here.
     """
 
     __slots__ = (
-        "address", "duplicate_id", "expires", "headers", "is_special", "length", "persistent",
-        "priority", "queue", "routing_type", "tells_outcome", "transaction", "ttl",
+        "address", "delay", "due", "duplicate_id", "expires", "headers", "is_special", "length",
+        "persistent", "priority", "queue", "routing_type", "tells_outcome", "transaction", "ttl",
     )  # fmt: skip
 
     def __init__(
@@ -80,9 +84,13 @@ class SendPlan:
         headers: bytes,
         duplicate_id: str,
         tells_outcome: bool = False,
+        due: int = 0,
+        delay: int = 0,
     ) -> None:
         self.tells_outcome: bool = tells_outcome
-        self.is_special: bool = tells_outcome or ttl > 0
+        self.is_special: bool = tells_outcome or ttl > 0 or due > 0 or delay > 0
+        self.due: int = due
+        self.delay: int = delay
         self.address: str = address
         self.queue: str | None = queue
         self.routing_type: str | None = routing_type
@@ -103,6 +111,7 @@ def prepare(head: Head, options: StompOptions) -> SendPlan:
     foreign.refuse_temporary(values.get("reply-to", ""))
     target = resolve(required(head, "destination"), _wanted_type(values), options)
     ttl = _time_to_live(values)
+    due, delay = _delivery_time(values)
     return SendPlan(
         target.address,
         target.queue,
@@ -116,6 +125,8 @@ def prepare(head: Head, options: StompOptions) -> SendPlan:
         _stored(head, ttl > 0),
         _duplicate_id(values.get(_DUPLICATE_ID)),
         truth(head, RECEIPT_OUTCOME, False),
+        due,
+        delay,
     )
 
 
@@ -191,13 +202,13 @@ class Planner:
         if core is None:
             core = prepare(parse_head(known_key, self._version, self._options), self._options)
             self._remember(self._by_known_lines, known_key, core)
-        if core.ttl:
+        if core.ttl or core.delay:
             return None
         kept.append(b"")
         return SendPlan(
             core.address, core.queue, core.routing_type, core.priority, core.persistent, 0,
             core.expires, core.transaction, core.length, b"\n".join(kept), duplicate_id.decode(),
-            core.tells_outcome,
+            core.tells_outcome, core.due,
         )  # fmt: skip
 
 
@@ -246,13 +257,23 @@ def _time_to_live(values: dict[str, str]) -> int:
     return min(ttl, expiration) if ttl and expiration else ttl or expiration
 
 
-def _milliseconds(name: str, given: str | None) -> int:
+def _delivery_time(values: dict[str, str]) -> tuple[int, int]:
+    """Return the time of delivery and the delay from arrival, in milliseconds, 0 for none.
+
+    A time overrides a delay; of two times the later one counts.
+    """
+    due = max(_milliseconds(name, values.get(name), "for at once") for name in _DELIVERY_TIMES)
+    delay = _milliseconds(_DELIVERY_DELAY, values.get(_DELIVERY_DELAY), "for at once")
+    return due, 0 if due else delay
+
+
+def _milliseconds(name: str, given: str | None, zero: str = "for never") -> int:
     if given is None:
         return 0
     value = number(given)
     if value is None:
         raise StompError(
-            f"{name} is {shortened(given)}", "give milliseconds as a whole number, 0 for never"
+            f"{name} is {shortened(given)}", f"give milliseconds as a whole number, 0 {zero}"
         )
     return value
 

@@ -434,9 +434,14 @@ class Session(Conversation):
             by_ttl = now // _US_PER_MS + plan.ttl
             expires = min(expires, by_ttl) if expires else by_ttl
             headers = b"%bexpires:%d\n" % (headers, expires)
+        due = plan.due
+        if plan.delay:
+            due = now // _US_PER_MS + plan.delay
+            headers = b"%b_AMQ_SCHED_DELIVERY:%d\n" % (headers, due)
         return Send(
             self.connection, plan.address, headers, body, plan.routing_type, plan.queue,
             plan.priority, plan.persistent, expires, plan.transaction, (), 0, plan.duplicate_id,
+            due=due,
         )  # fmt: skip
 
     def _sends(self, data: bytes, position: int, now: int) -> int:

@@ -35,7 +35,7 @@ class Wire:
         self.socket.sendall(data)
 
     def send(self, command: str, body: bytes = b"", **headers: Any) -> None:
-        """Send a frame; underscores in names of headers become hyphens."""
+        """Send a frame, as `frame` makes it."""
         self.write(frame(command, body, **headers))
 
     def connect(self, version: str = "1.2", **headers: Any) -> Frame:
@@ -87,11 +87,16 @@ class Wire:
 
 
 def frame(command: str, body: bytes = b"", **headers: Any) -> bytes:
-    """The bytes of a frame; underscores in names of headers become hyphens."""
-    lines = [command, *(f"{name.replace('_', '-')}:{value}" for name, value in headers.items())]
+    """The bytes of a frame; underscores in names of headers become hyphens, but not in names like
+    AMQ_SCHEDULED_TIME and JMSXGroupID."""
+    lines = [command, *(f"{_header(name)}:{value}" for name, value in headers.items())]
     if body:
         lines.append(f"content-length:{len(body)}")
     return "\n".join(lines).encode() + b"\n\n" + body + b"\0"
+
+
+def _header(name: str) -> str:
+    return name.replace("_", "-") if name.islower() else name
 
 
 def _cut(buffer: bytearray) -> Frame | None:

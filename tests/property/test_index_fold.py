@@ -37,7 +37,10 @@ sizes = st.lists(st.integers(1, 4), min_size=1, max_size=12)
 def known_of(entry: Entry) -> tuple[int, ...]:
     message = entry.message
     flags = message.flags | events.REDELIVERED * entry.redelivered
-    flags |= (message.priority << 4) * (entry.level >= PRIORITIES)
+    if entry.level >= PRIORITIES:
+        # The priority is where the format of others is, and the format above it.
+        upper = flags & ~15
+        flags = flags & 15 | message.priority << 4 | upper << 4
     return (
         message.id, message.size, message.address_id, entry.delivery_count, flags, message.expires,
         entry.due,

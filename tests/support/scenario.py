@@ -151,6 +151,7 @@ def _send(world: World, x: int, y: int, z: int) -> c.Command:
         transaction=_transaction(world, connection, x + y),
         duplicate_id=str(z % 5) if x % 3 == 1 else "",
         format=content_format,
+        due=world.now // 1000 + 10 * y - 10 if (x + z) % 5 == 0 else 0,
     )
     if y % 7 == 6:
         _send_chunks(world, command, 1 + x % 3)
@@ -320,6 +321,7 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, _note_removed),
     (1, lambda w, x, y, z: c.Checkpoint(max(0, w.broker.lsn + 2 - x), f"{x}-{y}")),
     (2, lambda w, x, y, z: SETTINGS[(x + y) % len(SETTINGS)]),
+    (1, lambda w, x, y, z: c.DeliverScheduled(QUEUES[x % 6], limit=1 + z)),
 )
 _WHEEL: tuple[Maker, ...] = tuple(maker for weight, maker in MAKERS for _ in range(weight))
 

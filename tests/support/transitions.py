@@ -22,6 +22,7 @@ LEAVE: Final = "the consumer leaves"
 LOSE: Final = "the connection of the consumer is lost"
 EXPIRE: Final = "its time has passed"
 COME: Final = "the time has come until which it is scheduled"
+HURRY: Final = "an administrator delivers what is scheduled"
 PURGE: Final = "an administrator purges the queue"
 DELETE: Final = "an administrator deletes the queue with its messages"
 UNHOLD: Final = "an administrator releases what the queue holds"
@@ -31,7 +32,7 @@ START: Final = "the broker starts again"
 PLACES: Final = (READY, ON_HOLD, ON_SCHEDULE, IN_FLIGHT, GONE)
 INPUTS: Final = (
     DELIVER, ACCEPT, RELEASE, REJECT, FAIL, LAST_FAIL, STUCK_FAIL, DELAYED_FAIL, LEAVE, LOSE,
-    EXPIRE, COME, PURGE, DELETE, UNHOLD, WAY, START,
+    EXPIRE, COME, HURRY, PURGE, DELETE, UNHOLD, WAY, START,
 )  # fmt: skip
 
 
@@ -63,6 +64,7 @@ TRANSITIONS: Final[dict[tuple[str, str], Transition]] = {
     (ON_HOLD, UNHOLD): Transition(READY, (events.RELEASED,)),
     (ON_HOLD, WAY): Transition(GONE, (events.DEAD_LETTERED,)),
     (ON_SCHEDULE, COME): Transition(READY, (events.DUE,)),
+    (ON_SCHEDULE, HURRY): Transition(READY, (events.DUE,)),
     (ON_SCHEDULE, EXPIRE): Transition(GONE, (events.EXPIRED,)),
     (ON_SCHEDULE, PURGE): Transition(GONE, (events.REMOVED,)),
     (ON_SCHEDULE, DELETE): Transition(GONE, (events.REMOVED,)),

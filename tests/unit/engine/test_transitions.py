@@ -16,6 +16,7 @@ from tests.support.transitions import (
     DELIVER,
     EXPIRE,
     FAIL,
+    HURRY,
     INPUTS,
     LAST_FAIL,
     LEAVE,
@@ -151,6 +152,7 @@ GIVE: dict[str, Callable[[Scene], None]] = {
     PURGE: lambda s: s.give(c.PurgeQueue(QUEUE)),
     DELETE: lambda s: s.give(c.DeleteQueue(QUEUE, force=True)),
     UNHOLD: lambda s: s.give(c.ReleaseHeld(QUEUE)),
+    HURRY: lambda s: s.give(c.DeliverScheduled(QUEUE)),
     WAY: find_a_way,
     START: lambda s: s.world.restart(),
 }

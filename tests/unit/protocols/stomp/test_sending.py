@@ -115,6 +115,33 @@ def test_of_ttl_and_expires_the_earlier_counts() -> None:
     assert late.expires == NOW // 1000 + 2000
 
 
+def test_a_delay_is_counted_from_the_arrival_of_each_message() -> None:
+    peer = connected()
+    for _ in range(2):
+        command = sent(peer, "destination:/queue/a\nAMQ_SCHEDULED_DELAY:2000\nx:y")
+        assert command.due == peer.now // 1000 + 2000
+        time = b"_AMQ_SCHED_DELIVERY:%d\n" % command.due
+        assert command.headers == b"destination:/queue/a\nx:y\n" + time
+        peer.now += 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("headers", "due"),
+    [
+        ("AMQ_SCHEDULED_TIME:7", 7),
+        ("_AMQ_SCHED_DELIVERY:8", 8),
+        ("AMQ_SCHEDULED_TIME:7\n_AMQ_SCHED_DELIVERY:8", 8),
+        ("AMQ_SCHEDULED_TIME:7\nAMQ_SCHEDULED_DELAY:2000", 7),
+        ("AMQ_SCHEDULED_TIME:0\nAMQ_SCHEDULED_DELAY:0", 0),
+    ],
+)
+def test_times_of_delivery(headers: str, due: int) -> None:
+    peer = connected()
+    # The second one comes by the plan that is remembered.
+    for _ in range(2):
+        assert sent(peer, "destination:/queue/a\nown:1\n" + headers).due == due
+
+
 def test_zero_means_never() -> None:
     assert sent(connected(), "destination:/queue/a\nttl:0\nexpires:0").expires == 0
 
@@ -138,7 +165,10 @@ def test_zero_means_never() -> None:
         ("destination:/queue/a\nmessage_group:g", "message groups are not supported"),
         ("destination:/queue/a\nJMSXGroupID:g", "message groups are not supported"),
         ("destination:/queue/a\n_AMQ_DUPL_ID:", "_AMQ_DUPL_ID is empty"),
-        ("destination:/queue/a\nAMQ_SCHEDULED_DELAY:5", "scheduled delivery is not supported"),
+        ("destination:/queue/a\nAMQ_SCHEDULED_DELAY:soon", "AMQ_SCHEDULED_DELAY is 'soon'"),
+        ("destination:/queue/a\nAMQ_SCHEDULED_TIME:-1", "AMQ_SCHEDULED_TIME is '-1'"),
+        ("destination:/queue/a\n_AMQ_SCHED_DELIVERY:", "_AMQ_SCHED_DELIVERY is ''"),
+        ("destination:/queue/a\nx-delay:5", "scheduled delivery by this header is not supported"),
         ("destination:/queue/a\nreply-to:/temp-queue/x", "temporary destinations are not"),
         ("destination:/queue/a.*", "wildcards are for SUBSCRIBE"),
         ("destination:/queue/a\ncontent-length:x", "content-length is 'x'"),

@@ -1,0 +1,147 @@
+"""Scheduled messages on a real broker, by the headers that Artemis reads."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.interop.conftest import NO_LIMIT
+from tests.interop.wire import Wire
+from tests.support.process import DAYBOOK, BrokerProcess
+
+pytestmark = pytest.mark.interop
+
+DELAY_MS = 1_500
+
+
+def daybook(broker: BrokerProcess, *words: str) -> str:
+    command = [DAYBOOK, *words, "--data", str(broker.data)]
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
+
+
+def figures(broker: BrokerProcess) -> dict[str, Any]:
+    (row,) = msgspec.json.decode(daybook(broker, "queue", "list", "--json"), type=list[Any])
+    return row
+
+
+def send(wire: Wire, body: bytes, **headers: str) -> None:
+    wire.send("SEND", body, destination="/queue/jobs", receipt="r", **headers)
+    wire.expect("RECEIPT")
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.mark.parametrize(
+    "header", ["AMQ_SCHEDULED_DELAY", "AMQ_SCHEDULED_TIME", "_AMQ_SCHED_DELIVERY"]
+)
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_not_before_its_time(broker: BrokerProcess, header: str, is_killed: bool) -> None:
+    with Wire(broker.port) as wire:
+        wire.connect()
+        begun = now_ms()
+        value = DELAY_MS if header == "AMQ_SCHEDULED_DELAY" else begun + DELAY_MS
+        send(wire, b"later", **{header: str(value)})
+        send(wire, b"now")
+        row = figures(broker)
+        assert (row["messages"], row["ready"], row["scheduled"]) == (2, 1, 1)
+    if is_killed:
+        broker.kill()
+        broker.start()
+    with Wire(broker.port) as wire:
+        wire.connect()
+        wire.send("SUBSCRIBE", id="s", destination="/queue/jobs")
+        late = wire.expect("MESSAGE")
+        if late.body == b"now":
+            late = wire.expect("MESSAGE")
+        else:
+            # The start took longer than the delay.
+            assert is_killed
+        assert late.body == b"later"
+        assert "redelivered" not in late.headers
+        assert now_ms() >= begun + DELAY_MS
+        # A client that passes the headers on does not delay the message once more.
+        assert "AMQ_SCHEDULED_DELAY" not in late.headers
+        assert int(late.headers.get("_AMQ_SCHED_DELIVERY", value)) >= begun + DELAY_MS
+
+
+def test_it_stands_at_the_head_when_it_is_due(broker: BrokerProcess) -> None:
+    with Wire(broker.port) as wire:
+        wire.connect()
+        send(wire, b"A", AMQ_SCHEDULED_DELAY=str(DELAY_MS))
+        for body in (b"B", b"C", b"D"):
+            send(wire, body)
+        row = figures(broker)
+        assert (row["messages"], row["scheduled"]) == (4, 1)
+        while figures(broker)["scheduled"]:
+            time.sleep(0.05)
+        wire.send("SUBSCRIBE", id="s", destination="/queue/jobs")
+        assert [wire.expect("MESSAGE").body for _ in range(4)] == [b"A", b"B", b"C", b"D"]
+
+
+def test_in_a_transaction_and_to_a_topic(broker: BrokerProcess) -> None:
+    with Wire(broker.port) as wire, Wire(broker.port) as other:
+        for each in (wire, other):
+            each.connect()
+            each.send("SUBSCRIBE", id="s", destination="/topic/news", receipt="s")
+            each.expect("RECEIPT")
+        wire.send("BEGIN", transaction="t")
+        begun = now_ms()
+        wire.send(
+            "SEND", b"x", destination="/topic/news", transaction="t",
+            AMQ_SCHEDULED_DELAY=str(DELAY_MS),
+        )  # fmt: skip
+        wire.send("COMMIT", transaction="t", receipt="c")
+        wire.expect("RECEIPT")
+        for each in (wire, other):
+            assert each.expect("MESSAGE").body == b"x"
+            assert now_ms() >= begun + DELAY_MS
+
+
+def test_an_administrator_does_not_wait(broker: BrokerProcess) -> None:
+    with Wire(broker.port) as wire:
+        wire.connect()
+        send(wire, b"x", AMQ_SCHEDULED_DELAY="3600000")
+        browsed = msgspec.json.decode(daybook(broker, "browse", "jobs", "--json"))
+        (message,) = browsed["messages"]
+        assert message["state"] == "scheduled"
+        assert 3_500_000 < message["due"] - now_ms() <= 3_600_000
+        wire.send("SUBSCRIBE", id="s", destination="/queue/jobs")
+        answer = daybook(broker, "queue", "deliver-scheduled", "jobs")
+        assert answer == "queue 'jobs': 1 message made ready\n"
+        assert wire.expect("MESSAGE").body == b"x"
+        answer = daybook(broker, "queue", "deliver-scheduled", "jobs")
+        assert answer == "queue 'jobs': nothing was scheduled in it\n"
+    journal = str(Path(sys.executable).with_name("journal"))
+    command = [journal, "inspect", str(broker.data)]
+    story = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    assert story.index("its sender said when it may be delivered") < story.index("Due")
+    assert story.index("an administrator asked for it") < story.index("Delivered")
+
+
+def test_it_expires_while_it_waits(broker: BrokerProcess) -> None:
+    broker.stop()
+    broker.configure("[broker]\nmessage-expiry-scan-period = 100\n" + NO_LIMIT)
+    broker.start()
+    with Wire(broker.port) as wire:
+        wire.connect()
+        send(wire, b"x", AMQ_SCHEDULED_DELAY="3600000", ttl="300")
+        while figures(broker)["messages"]:
+            time.sleep(0.05)
+        assert figures(broker)["expired"] == 1
+
+
+@pytest.mark.parametrize("value", ["soon", "-1", "1.5", "", "9" * 30])
+def test_wrong_values_are_an_error(broker: BrokerProcess, value: str) -> None:
+    for header in ("AMQ_SCHEDULED_DELAY", "AMQ_SCHEDULED_TIME", "_AMQ_SCHED_DELIVERY"):
+        with Wire(broker.port) as wire:
+            wire.connect()
+            wire.send("SEND", b"x", destination="/queue/jobs", **{header: value})
+            error = wire.expect("ERROR")
+            assert error.headers["message"].startswith(f"{header} is ")
+            assert b"0 for at once" in error.body
