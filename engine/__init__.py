@@ -6,6 +6,8 @@ Modules:
 
 - `administration`: Deciding on the commands of administrators and of the configuration.
 - `apply`: `apply`: the only code that changes the logical state, alike live and in every fold.
+- `beginning`: When a queue begins to deliver: with so many consumers, or some time after the first
+  one.
 - `bindings`: Bindings: each routes messages of an address into one queue (ADR 35).
 - `broker`: The broker as a deterministic state machine: commands in, events and effects out.
 - `budget`: The work that the engine may still do before others have their turn (ADR 27).
@@ -75,6 +77,8 @@ Modules:
 - `patterns`: Patterns over names, and a trie that finds the patterns that match a name (ADR 35).
 - `pending`: The open batch: events that were decided and applied, and are not yet given to the
   journal.
+- `purging`: Queues that keep messages only while they have consumers: what is left goes with the
+  last one.
 - `queue_defaults`: The attributes that a queue has by the settings of its address unless its
   definition has them.
 - `queue_names`: Finding a queue by the name that somebody gives it: QUEUE, or ADDRESS::QUEUE (fully
@@ -103,8 +107,7 @@ Modules:
 - `settling`: Deciding how a delivery ends: acknowledged, returned, or dead-lettered.
 - `showing`: Showing the messages of a non-destructive queue to its consumers (ADR 44).
 - `sizes`: The sizes of addresses that do not page, and the memory of all queues.
-- `slices`: Work that continues in slices without commands: closing connections, emptying deleted
-  queues.
+- `slices`: Work that continues in slices without commands: closing connections, emptying queues.
 - `spreading`: Choosing the one anycast queue that gets a message, where an address has several.
 - `state`: The logical state of the broker: the queues and messages that the journal describes.
 - `subscriptions`: Deciding about consumers: attach, detach, durable and temporary subscriptions.

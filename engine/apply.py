@@ -314,6 +314,9 @@ def consumer_attached(
     consumer.priority = decoded.priority
     state.consumers[consumer.id] = consumer
     connection.consumers[consumer.id] = consumer
+    if queue.definition.consumers_before_dispatch > 1 and not queue.consumers:
+        queue.waits_since = row[TIME]
+        state.waiting[queue.id] = queue
     queue.attach(consumer)
 
 
@@ -327,6 +330,23 @@ def consumer_detached(
     del consumer.connection.consumers[consumer.id]
     consumer.queue.detach(consumer)
     _note_idle(consumer.queue, row)
+    if consumer.queue.waits_since and not consumer.queue.consumers:
+        _stop_waiting(state, consumer.queue)
+
+
+def dispatch_started(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """A queue delivers, which had consumers that waited for others."""
+    queue = state.queues[row[QUEUE]]
+    if not queue.waits_since:
+        raise MisfitError(f"event {lsn}: queue {queue.name} begins to deliver and does already")
+    _stop_waiting(state, queue)
+
+
+def _stop_waiting(state: State, queue: Queue) -> None:
+    queue.waits_since = 0
+    state.waiting.pop(queue.id, None)
 
 
 def _note_idle(queue: Queue, row: Row) -> None:
@@ -537,6 +557,8 @@ def broker_started(
             _come_back(state, lsn, consumer.queue, entry, entry.delivery_count)
         consumer.queue.detach_all()
         _note_idle(consumer.queue, row)
+        consumer.queue.waits_since = 0
+    state.waiting.clear()
     state.consumers.clear()
     for queue in list(state.queues.values()):
         if not queue.definition.durable:
@@ -597,6 +619,7 @@ APPLY: Final[dict[int, Apply]] = {
     events.DIVERT_CREATED: divert_created,
     events.DIVERT_DELETED: divert_deleted,
     events.DIVERTED: nothing,
+    events.DISPATCH_STARTED: dispatch_started,
 }
 assert APPLY.keys() == events.BY_NUMBER.keys()
 

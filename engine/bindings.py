@@ -25,17 +25,49 @@ class Binding:
     """The fact that a queue is bound to an address, with its routing type and filter.
 
     `address` is the name that messages are sent to. `matcher` is the compiled filter, compiled when
-    it is first needed; that of a queue that is not enabled lets nothing in.
+    it is first needed; that of a queue that is not enabled lets nothing in, and where `served_only`
+    is set it also wants the queue to have consumers.
     """
 
-    __slots__ = ("address", "filter", "matcher", "queue", "routing_type")
+    __slots__ = ("address", "filter", "matcher", "queue", "routing_type", "served_only")
 
     def __init__(self, address: str, queue: Queue) -> None:
         self.address = address
         self.queue = queue
         self.routing_type = queue.definition.routing_type
         self.filter = queue.definition.filter
-        self.matcher: Filter | None = None if queue.definition.enabled else NOTHING
+        self.served_only = queue.definition.purge_on_no_consumers
+        self.matcher: Filter | None = None
+        if not queue.definition.enabled:
+            self.matcher = NOTHING
+        elif self.served_only and not self.filter:
+            self.matcher = Served(queue, None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes every message, without a look at its content."""
+        definition = self.queue.definition
+        return definition.enabled and not (self.filter or self.served_only or definition.keyed_by)
+
+    def compiled(self, matcher: Filter) -> Filter:
+        """Set the compiled filter; return what a message must match."""
+        self.matcher = Served(self.queue, matcher) if self.served_only else matcher
+        return self.matcher
+
+
+class Served:
+    """The filter of a queue that takes messages only while it has consumers."""
+
+    __slots__ = ("_inner", "_queue")
+
+    def __init__(self, queue: Queue, inner: Filter | None) -> None:
+        self._queue: Final = queue
+        self._inner: Final = inner
+
+    def matches(self, message: Message) -> bool:
+        """Whether the queue has consumers and the message passes the filter of the queue."""
+        inner = self._inner
+        return bool(self._queue.consumers) and (inner is None or inner.matches(message))
 
 
 NO_BINDINGS: Final[list[Binding]] = []

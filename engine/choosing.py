@@ -22,6 +22,7 @@ how a delivery is sent.
 from collections.abc import Iterator
 from typing import Final
 
+from daybook.engine.beginning import decide
 from daybook.engine.core import Core
 from daybook.engine.departing import expire
 from daybook.engine.expiry import is_expired
@@ -45,6 +46,10 @@ def dispatch_queue(core: Core, queue: Queue) -> None:
 
     If the budget is spent before that, the queue is then in `core.later`.
     """
+    if queue.waits_since and not decide(core, queue):
+        return
+    if core.purging and queue.id in core.purging:
+        return
     definition = queue.definition
     if definition.non_destructive:
         show_to_all(core, queue)

@@ -14,6 +14,7 @@ from daybook.engine.commands import (
 from daybook.engine.core import Closing, Core, Emptying
 from daybook.engine.digest import digest
 from daybook.engine.handing import touch_queues_of
+from daybook.engine.purging import all_left
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.state import Connection
 from daybook.engine.subscriptions import detach_consumer, retire
@@ -139,6 +140,7 @@ def start(core: Core, command: Start) -> int:
     last_values.remove_replaced(core, returning)
     rings.begin(core, returning)
     delete_useless(core)
+    all_left(core)
     return lsn
 
 

@@ -127,6 +127,8 @@ class Core:
         self.budget = Budget()
         self.closing: dict[int, Closing] = {}
         self.emptying: dict[int, Emptying] = {}
+        # By id of a queue, up to which position it loses what it has (`engine.purging`).
+        self.purging: dict[int, int] = {}
         # How many queues of an address are being deleted, by its id; events still name it.
         self.ending: Counter[int] = Counter()
         self.wildcards = Wildcards(state.addresses.values(), self.budget)
@@ -333,8 +335,8 @@ class Core:
         """Whether a message passes the filter of a binding, if it has one."""
         matcher = binding.matcher
         if matcher is None and binding.filter:
-            matcher = self.options.compile_filter(binding.filter, self.address_name)
-            binding.matcher = matcher
+            compiled = self.options.compile_filter(binding.filter, self.address_name)
+            matcher = binding.compiled(compiled)
         return matcher is None or matcher.matches(message)
 
     def address_name(self, number: int) -> str | None:

@@ -154,6 +154,29 @@ class QueueDefinition(Detail, frozen=True):
             is_live=True,
         ),
     ] = -1
+    consumers_before_dispatch: Annotated[
+        int,
+        Requestable(
+            "How many consumers must be attached before the first delivery; 0: one.", is_live=True
+        ),
+    ] = 0
+    delay_before_dispatch: Annotated[
+        int,
+        Requestable(
+            "Milliseconds after the first consumer came after which deliveries begin without the"
+            " others; -1: they wait for consumers-before-dispatch.",
+            least=-1,
+            is_live=True,
+        ),
+    ] = -1
+    purge_on_no_consumers: Annotated[
+        bool,
+        Requestable(
+            "Whether it takes messages only while it has consumers, and loses what is left when the"
+            " last one leaves.",
+            is_live=True,
+        ),
+    ] = False
 
     @property
     def keyed_by(self) -> str:

@@ -192,7 +192,15 @@ def _queue(q: Queue) -> list[object]:
     times = q.created_at, q.left_at
     counts = q.replaced, q.evicted
     return queue_row(
-        q.id, q.address.id, q.definition, figures, consumers, q.deleting, times, counts
+        q.id,
+        q.address.id,
+        q.definition,
+        figures,
+        consumers,
+        q.deleting,
+        times,
+        counts,
+        q.waits_since,
     )
 
 
@@ -205,6 +213,7 @@ def queue_row(
     deleting: bool,
     times: Sequence[int],
     counts: Sequence[int],
+    waits_since: int,
 ) -> list[object]:
     """Return the row of a queue; `figures` are whether it is paused, and its four counters,
     `times` when it was created and when its last consumer left, and `counts` how many messages were
@@ -217,6 +226,7 @@ def queue_row(
         consumers,
         *([user] * bool(user)),
         *([True] * deleting),
+        *([["waits", waits_since]] if waits_since else []),
         *values_beyond(definition, QUEUE_ATTRIBUTES + 1).items(),
         *_set(times),
         *([["counts", *counts]] * any(counts)),

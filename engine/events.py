@@ -167,6 +167,7 @@ ADMINISTERED: Final = 60
 DIVERT_CREATED: Final = 70
 DIVERT_DELETED: Final = 71
 DIVERTED: Final = 72
+DISPATCH_STARTED: Final = 90
 
 
 class EventType(msgspec.Struct, frozen=True):
@@ -366,6 +367,10 @@ EVENT_TYPES: Final = (
               "A message was taken, diverts took it, and no queue of its address holds it. Its"
               " copies are the messages whose Routed has it in `related`; here `related` is the"
               " message that it was made from (dead letter, expiry, a divert before)."),
+    EventType(DISPATCH_STARTED, "DispatchStarted", ("reason", "address", "queue"), None,
+              "The queue, whose consumers waited for others, delivers from here on, until the last"
+              " consumer left.",
+              subject=life.QUEUE),
 )  # fmt: skip
 
 BY_NUMBER: Final[dict[int, EventType]] = {entry.number: entry for entry in EVENT_TYPES}

@@ -75,11 +75,7 @@ def _bindings(state: State) -> Iterator[str]:
             if queue.address is not address or state.queues.get(queue.id) is not queue:
                 yield f"address '{address.name}' has a binding to '{queue.name}', which has not"
         alone = bindings[0] if len(bindings) == len(address.anycast) == 1 else None
-        only_queue = None if alone is None or alone.filter else alone.queue
-        if only_queue is not None and (
-            only_queue.definition.keyed_by or not only_queue.definition.enabled
-        ):
-            only_queue = None
+        only_queue = alone.queue if alone is not None and alone.is_open else None
         if address.only_queue is not only_queue:
             yield f"address '{address.name}' has the wrong queue for what needs no choice"
         if address.open_queue is not (None if address.guarded else address.only_queue):
@@ -129,6 +125,10 @@ def _peers(state: State) -> Iterator[str]:
     for queue in state.queues.values():
         if queue.selective_count != sum(map(is_selective, queue.consumers)):
             yield f"queue '{queue.name}' counts {queue.selective_count} selective consumers"
+        if (state.waiting.get(queue.id) is queue) != (queue.waits_since > 0 and not queue.deleting):
+            yield f"queue '{queue.name}' waits for consumers and is not listed, or the reverse"
+        if queue.waits_since and not queue.consumers:
+            yield f"queue '{queue.name}' waits for more consumers and has none"
         if queue.prioritized_count != sum(each.priority != 0 for each in queue.consumers):
             yield f"queue '{queue.name}' counts {queue.prioritized_count} prioritized consumers"
         if queue.holder is not None and queue.holder not in queue.consumers:

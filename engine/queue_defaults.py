@@ -10,13 +10,23 @@ from daybook.engine.settings import AddressSettings
 
 
 def with_defaults(definition: QueueDefinition, settings: AddressSettings) -> QueueDefinition:
-    """Return the definition of a new queue on an address with these settings."""
-    is_keyed = bool(definition.keyed_by)
-    filled = msgspec.structs.replace(
-        definition,
-        non_destructive=definition.non_destructive or settings.default_non_destructive,
-        last_value=definition.last_value or (settings.default_last_value_queue and not is_keyed),
-        last_value_key=definition.last_value_key
-        or (settings.default_last_value_key if not is_keyed else ""),
-    )
-    return filled if filled != definition else definition
+    """Return the definition of a new queue on an address with these settings.
+
+    A queue that ends with its only consumer waits for no others.
+    """
+    wanted: dict[str, int | str] = {
+        "non_destructive": settings.default_non_destructive,
+        "purge_on_no_consumers": settings.default_purge_on_no_consumers,
+    }
+    if not definition.keyed_by:
+        wanted["last_value"] = settings.default_last_value_queue
+        wanted["last_value_key"] = settings.default_last_value_key
+    if not definition.temporary:
+        wanted["consumers_before_dispatch"] = settings.default_consumers_before_dispatch
+        wanted["delay_before_dispatch"] = settings.default_delay_before_dispatch
+    unset = {
+        field.name: wanted[field.name]
+        for field in msgspec.structs.fields(QueueDefinition)
+        if field.name in wanted and getattr(definition, field.name) == field.default
+    }
+    return msgspec.structs.replace(definition, **unset)

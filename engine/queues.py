@@ -152,7 +152,8 @@ class Queue:
         "gone", "gone_max", "has_passed", "held_count", "holder", "id", "latest", "left_at",
         "levels", "newest", "next_consumer", "next_notice", "occupied", "paused",
         "prioritized_count", "ready_count", "replaced", "returned", "scheduled_count",
-        "selective_count", "store", "transient_count", "transients_from", "trimmed", "weight",
+        "selective_count", "store", "transient_count", "transients_from", "trimmed", "waits_since",
+        "weight",
         "window", "withheld",
     )  # fmt: skip
 
@@ -183,6 +184,8 @@ class Queue:
         # Derived: how many of them get entries by rules, and how many have a priority.
         self.selective_count = 0
         self.prioritized_count = 0
+        # When the first consumer came (microseconds since 1970) that waits for others; else 0.
+        self.waits_since = 0
         self.added = 0
         self.acknowledged = 0
         self.dead_lettered = 0

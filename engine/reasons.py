@@ -54,6 +54,9 @@ RING_EVICTED: Final = 71
 DIVERT: Final = 80
 # From 90 on: reasons about the beginning and the end of deliveries from a queue.
 DELIVERY_TIME: Final = 90
+CONSUMERS_CAME: Final = 91
+DELAY_OVER: Final = 92
+NO_CONSUMERS: Final = 93
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
@@ -109,4 +112,7 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     RING_EVICTED: ("ring-evicted", "the ring was full"),
     DIVERT: ("divert", "a divert made it a copy for one of its forwarding addresses"),
     DELIVERY_TIME: ("delivery-time", "its sender said when it may be delivered"),
+    CONSUMERS_CAME: ("consumers-came", "as many consumers are attached as deliveries wait for"),
+    DELAY_OVER: ("delay-over", "the first consumer has waited long enough"),
+    NO_CONSUMERS: ("no-consumers", "the queue keeps messages only while it has consumers"),
 }

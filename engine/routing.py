@@ -273,6 +273,8 @@ def _send_here(core: Core, command: Send) -> int | Refusal:
             return queue
         if not queue.definition.enabled:
             return _drop_unrouted(core, command, queue.address, reasons.DISABLED)
+        if queue.definition.purge_on_no_consumers and not queue.consumers:
+            return _drop_unrouted(core, command, queue.address, reasons.NO_CONSUMERS)
         return _send_or_drop(core, command, queue.address, queue)
     if not _is_served(core, command) and _default_type(core, command) == ANYCAST:
         created = require_queue(core, command.address, command.address, ANYCAST, command.connection)
@@ -488,14 +490,16 @@ def _drop_unrouted(core: Core, command: Send, address: Address, reason: int) -> 
 
 
 def _no_queue(command: Send, address: Address, others: tuple[Address, ...]) -> int:
-    """Return why no queue takes a message: there is none, none is enabled, or no filter wants
-    it."""
+    """Return why no queue takes a message: there is none, none is enabled, none has consumers, or
+    no filter wants it."""
     found = list(address.anycast) if command.routing_type != MULTICAST else []
     if command.routing_type != ANYCAST:
         for each in (address, *others):
             found += each.multicast
     if not found:
         return reasons.NO_BINDING
+    if all(each.served_only and not each.queue.consumers for each in found):
+        return reasons.NO_CONSUMERS
     is_enabled = any(binding.queue.definition.enabled for binding in found)
     return reasons.NO_MATCHING_FILTER if is_enabled else reasons.DISABLED
 

@@ -7,7 +7,7 @@ again, in its place among those of its priority. Must never know why it had to w
 from collections.abc import Iterable
 from itertools import islice
 
-from daybook.engine import details, events, reasons
+from daybook.engine import beginning, details, events, reasons
 from daybook.engine.commands import DeliverScheduled
 from daybook.engine.core import Core
 from daybook.engine.last_values import become_value
@@ -75,11 +75,14 @@ def deliver_scheduled(core: Core, command: DeliverScheduled) -> int | Refusal:
 def deliver_due(core: Core, limit: int) -> bool:
     """Make scheduled entries that are due ready, at most `limit`; return whether some are left.
 
-    Some are also left when the budget is spent.
+    Queues that begin to deliver because of the time do so. Some are also left when the budget is
+    spent.
     """
     state = core.state
     now_ms = core.now // 1000
     delivered = 0
+    if state.waiting:
+        beginning.begin_due(core)
     for _, message_id, queue_id in state.scheduled.due(state.store, now_ms):
         core.budget.spent += 1
         queue = state.queues.get(queue_id)
@@ -91,5 +94,5 @@ def deliver_due(core: Core, limit: int) -> bool:
             delivered += 1
         if delivered == limit or core.budget.is_spent:
             return True
-    state.wake_at = state.scheduled.next(state.store)
+    state.wake_at = min(state.scheduled.next(state.store), beginning.next_time(state))
     return False

@@ -79,6 +79,12 @@ def _check_perhaps_delay(value: Value) -> str | None:
     return None
 
 
+def _check_count(value: Value) -> str | None:
+    if not isinstance(value, int) or not 0 <= value <= LIMIT_MAX:
+        return "it must be 0 or more"
+    return None
+
+
 def _check_reading(value: Value) -> str | None:
     if not isinstance(value, int) or (value != NO_LIMIT and not 1 <= value <= LIMIT_MAX):
         return "it must be 1 or more, or -1"
@@ -272,6 +278,28 @@ KEYS: Final = (
         str,
         "",
         "last-value-key of queues that are created without saying so; empty: none.",
+    ),
+    Key(
+        "default-consumers-before-dispatch",
+        int,
+        0,
+        "consumers-before-dispatch of queues whose definition does not say it; not of those of"
+        " subscriptions that end with their consumer.",
+        _check_count,
+    ),
+    Key(
+        "default-delay-before-dispatch",
+        int,
+        NO_LIMIT,
+        "delay-before-dispatch, likewise.",
+        _check_perhaps_delay,
+        is_time=True,
+    ),
+    Key(
+        "default-purge-on-no-consumers",
+        bool,
+        False,
+        "purge-on-no-consumers of queues whose definition does not say it.",
     ),
     Key(
         "max-size-bytes",

@@ -65,6 +65,9 @@ class AddressSettings(msgspec.Struct, frozen=True):
     default_ring_size: int
     default_last_value_queue: bool
     default_last_value_key: str
+    default_consumers_before_dispatch: int
+    default_delay_before_dispatch: int
+    default_purge_on_no_consumers: bool
     max_size_bytes: int
     max_size_messages: int
     address_full_policy: str

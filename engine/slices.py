@@ -1,4 +1,4 @@
-"""Work that continues in slices without commands: closing connections, emptying deleted queues.
+"""Work that continues in slices without commands: closing connections, emptying queues.
 
 All of it was decided before, so no client waits for it; each slice leaves a consistent state, and
 ends when the budget of the turn is spent. If the broker ends before the work does: its connections
@@ -7,12 +7,15 @@ are gone, and the journal says which queues are being deleted, so that the next 
 
 from daybook.engine.connections import close
 from daybook.engine.core import Core
-from daybook.engine.topology import empty
+from daybook.engine.purging import purge
+from daybook.engine.topology import ALL, empty
 
 
 def has_more(core: Core) -> bool:
     """Whether there is work left."""
-    return bool(core.emptying) or any(each.is_left for each in core.closing.values())
+    return bool(core.emptying or core.purging) or any(
+        each.is_left for each in core.closing.values()
+    )
 
 
 def go_on(core: Core) -> None:
@@ -23,6 +26,10 @@ def go_on(core: Core) -> None:
         if not close(core, closing):
             # Behind the others; perhaps only one step is missing.
             core.closing[closing.connection.id] = core.closing.pop(closing.connection.id)
+    for queue_id in list(core.purging):
+        if core.budget.is_spent:
+            return
+        purge(core, queue_id, ALL)
     for queue_id, emptying in list(core.emptying.items()):
         if core.budget.is_spent:
             return

@@ -82,8 +82,7 @@ class Address:
         self.multicast: list[Binding] = NO_BINDINGS
         # The ids of messages that it remembers; None as long as no message had one.
         self.ids: IdCache | None = None
-        # Derived: the queue of an address with exactly one, which is anycast, has no filter and is
-        # no last value queue.
+        # Derived: the queue of an address with exactly one, which is anycast and takes everything.
         self.only_queue: Queue | None = None
         # Volatile. `open_queue` is the only queue as long as messages may enter it without a check
         # of limits: while the address is not guarded.
@@ -139,10 +138,8 @@ class Address:
 
     def _find_only_queue(self) -> None:
         self.only_queue = None
-        if len(self.anycast) == 1 and not self.multicast and not self.anycast[0].filter:
-            queue = self.anycast[0].queue
-            if queue.definition.enabled and not queue.definition.keyed_by:
-                self.only_queue = queue
+        if len(self.anycast) == 1 and not self.multicast and self.anycast[0].is_open:
+            self.only_queue = self.anycast[0].queue
         self.guard(self.guarded)
 
     def guard(self, guarded: bool) -> None:
@@ -342,10 +339,13 @@ class State:
         # Derived: last value queues, and those with a ring size of their own.
         self.keyed: dict[int, Queue] = {}
         self.rings: dict[int, Queue] = {}
+        # Derived: queues whose consumers wait for others (`engine.beginning`), by id.
+        self.waiting: dict[int, Queue] = {}
         # Derived: the timers of entries in memory, by their reason.
         self.expiring = Timers(EXPIRY)
         self.scheduled = Timers(DELIVERY)
-        # Volatile: before this time, in milliseconds since 1970, no scheduled entry is due.
+        # Volatile: before this time, in milliseconds since 1970, no scheduled entry is due, and no
+        # queue begins to deliver because of the time.
         self.wake_at = 0
 
     def look_again(self, queue: Queue, entry: Entry) -> None:
@@ -376,6 +376,8 @@ class State:
             self.keyed[queue.id] = queue
         if queue.definition.ring_size >= 0:
             self.rings[queue.id] = queue
+        if queue.waits_since:
+            self.waiting[queue.id] = queue
         self.names_length += len(queue.name)
         if queue.definition.user:
             user = queue.definition.user
@@ -387,6 +389,7 @@ class State:
         self.holding.pop(queue.id, None)
         self.keyed.pop(queue.id, None)
         self.rings.pop(queue.id, None)
+        self.waiting.pop(queue.id, None)
         del self.queue_by_name[queue.name]
         self.names_length -= len(queue.name)
         queue.address.unbind(queue)

@@ -3,7 +3,7 @@
 from itertools import islice
 from typing import Final
 
-from daybook.engine import details, events, quotas, reasons
+from daybook.engine import beginning, details, events, purging, quotas, reasons
 from daybook.engine.commands import Attach, Credit, DeleteSubscription, Detach
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
@@ -101,6 +101,11 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     share_windows(core.state)
     set_window(core.state, queue)
     core.touch(queue)
+    if queue.waits_since:
+        beginning.decide(core, queue)
+    if queue.definition.purge_on_no_consumers and len(queue.consumers) == 1:
+        # It takes messages from here on.
+        core.held_changed = True
     return consumer_id
 
 
@@ -270,6 +275,8 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
     share_windows(core.state)
     if last_of_temporary:
         delete_queue(core, queue, reasons.UNUSED, consumer.connection_id)
+    else:
+        purging.left(core, queue)
     return True
 
 

@@ -63,15 +63,9 @@ def _queues(tables: Tables, txn: Transaction, state: State) -> Iterator[list[obj
         times = record.created_at, record.left_at
         counts = record.replaced, record.evicted
         yield queue_row(
-            record.id,
-            record.address,
-            definition,
-            figures,
-            consumers,
-            record.deleting,
-            times,
-            counts,
-        )
+            record.id, record.address, definition, figures, consumers, record.deleting, times,
+            counts, record.waits_since,
+        )  # fmt: skip
 
 
 def _sums(

@@ -125,6 +125,7 @@ def add_queue(state: State, record: records.QueueRecord, until: int) -> Queue:
     queue.newest = record.newest
     queue.replaced = record.replaced
     queue.evicted = record.evicted
+    queue.waits_since = record.waits_since
     for level in record.levels:
         gap = queue.level(level.priority).open_gap(0, until)
         gap.count = level.count

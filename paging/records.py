@@ -100,6 +100,7 @@ class QueueRecord(msgspec.Struct, array_like=True, frozen=True):
     left_at: int = 0
     replaced: int = 0
     evicted: int = 0
+    waits_since: int = 0
 
 
 class ConnectionRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -199,7 +200,7 @@ def queue_record(queue: Queue, levels: list[LevelRecord], total: int) -> QueueRe
         id=queue.id, address=queue.address.id, paused=queue.paused, added=queue.added,
         acknowledged=queue.acknowledged, dead_lettered=queue.dead_lettered, expired=queue.expired,
         newest=queue.newest, levels=levels, sum=total, deleting=queue.deleting,
-        created_at=queue.created_at, left_at=queue.left_at,
+        created_at=queue.created_at, left_at=queue.left_at, waits_since=queue.waits_since,
         replaced=queue.replaced, evicted=queue.evicted,
         **_attributes(queue.definition, QueueRecord),
     )  # fmt: skip

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from daybook.engine.broker import Broker
+from daybook.engine.queues import Queue
 from daybook.engine.setting_keys import KILL
 from daybook.engine.settings import AddressSettings
 from daybook.engine.state import Consumer
@@ -83,7 +84,7 @@ class SlowConsumers:
         self._marks[consumer.id] = Mark(
             now, consumer.handed, unacked, queue.ready_count, queue.added
         )
-        if before is None or before.moment > now or queue.paused:
+        if before is None or before.moment > now or _is_stopped(queue):
             return
         wanted = settings.slow_consumer_threshold * (now - before.moment) / US_PER_SECOND
         consumed = consumer.handed - before.handed + before.unacked - unacked
@@ -127,3 +128,8 @@ class SlowConsumers:
                     }
                 )
         return rows
+
+
+def _is_stopped(queue: Queue) -> bool:
+    """Whether a queue delivers nothing, however fast its consumers are."""
+    return queue.paused or queue.waits_since > 0

@@ -144,6 +144,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
         "address": queue.address.name,
         **_attributes(queue.definition),
         "paused": queue.paused,
+        "waits_for_consumers": queue.waits_since > 0,
         "consumers": len(queue.consumers),
         "messages": queue.message_count,
         "bytes": queue.bytes,

@@ -49,7 +49,10 @@ MATCHES: tuple[Matches, ...] = (
         "#": {"max-size-messages": 0, "page-limit-messages": 3, "page-full-policy": "DROP"},
         "orders": {"page-limit-bytes": 500, "page-full-policy": "FAIL"},
     },
-    {"#": {"max-delivery-attempts": 1, "dead-letter-policy": "DROP"}},
+    {
+        "#": {"max-delivery-attempts": 1, "dead-letter-policy": "DROP"},
+        "orders": {"default-consumers-before-dispatch": 2, "default-delay-before-dispatch": 10},
+    },
     {
         "#": {"max-delivery-attempts": 1, "dead-letter-address": "dead", "expiry-address": "late"},
         "dead": {"auto-create-queues": False},
@@ -72,6 +75,11 @@ MATCHES: tuple[Matches, ...] = (
     {"#": {"default-last-value-queue": True, "redelivery-delay": 20}},
     {"#": {"default-ring-size": 2}, "news": {"redelivery-delay": 20, "default-ring-size": 1}},
     {"#": {"default-last-value-key": "kind"}, "news": {"default-non-destructive": True}},
+    {
+        "#": {"default-consumers-before-dispatch": 2},
+        "orders": {"default-delay-before-dispatch": 20},
+        "mails": {"default-purge-on-no-consumers": True},
+    },
     {"#": {"id-cache-size": 2}, "mails": {"id-cache-size": 0}, "news": {"id-cache-size": 1}},
     {
         "#": {"auto-delete-queues": False, "auto-delete-addresses-delay": 30},
@@ -211,6 +219,9 @@ def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
         last_value=z % 7 == 6,
         ring_size=x % 4 if y % 4 == 1 else -1,
         last_value_key="kind" if z % 4 == 3 else "",
+        consumers_before_dispatch=2 * (x % 5 == 4),
+        delay_before_dispatch=10 * y if z % 2 else -1,
+        purge_on_no_consumers=y % 6 == 4,
     )
 
 

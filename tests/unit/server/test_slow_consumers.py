@@ -1,6 +1,7 @@
 """Slow consumers: those that could have consumed more, and nobody else."""
 
 from daybook.engine.commands import ChangeSettings, PauseQueue
+from tests.support.topology import create_queue
 from tests.unit.server.test_hub import Bench, Client
 
 SECOND = 1_000_000
@@ -85,6 +86,16 @@ def test_who_has_nothing_to_consume_is_not_slow() -> None:
     bench.hub.request(PauseQueue("a"))
     fill(client, 100)
     tick(bench, 12)
+    assert slow(bench) == []
+
+
+def test_who_waits_for_other_consumers_is_not_slow() -> None:
+    bench = bench_with()
+    client = bench.connect()
+    bench.hub.request(create_queue("a", "a", consumers_before_dispatch=2))
+    fill(client, 100)
+    subscribe(client, ack="client-individual")
+    tick(bench, 20)
     assert slow(bench) == []
 
 
