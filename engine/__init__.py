@@ -45,6 +45,7 @@ Modules:
 - `forwarding`: Deciding about diverts: creating and deleting them, and which of them take a message
   (ADR 47).
 - `gap`: A gap: the part of a level of a queue whose entries only the store has.
+- `groups`: Message groups: which consumer has which group of a queue (ADR 48).
 - `handing`: Handing an entry to a consumer: makes one delivery.
 - `headers`: Header lines, the first format of content: the canonical block, and its codec.
 - `holding`: Deciding about held messages: trying to move them again, or delivering them again (ADR

@@ -13,6 +13,8 @@ Non-destructive queues choose no consumer: all get everything (`engine.showing`)
   position up to which it has seen every entry and wanted none. An entry that returns behind a
   cursor sets the cursor back. So a consumer never waits behind messages that are not for it,
   wherever they are, and a dispatch costs as much as there are new entries, not as the backlog.
+- **Groups** are a rule: all messages of a group go to one consumer (`engine.groups`). While that
+  one cannot take, the others pass over its group as if they did not want it.
 
 A rule about the order of consumers belongs in `_in_order`, one about which consumer may have an
 entry in `_next_taker`; a rule that leaves messages in the queue moves the cursor. Must never know
@@ -22,11 +24,13 @@ how a delivery is sent.
 from collections.abc import Iterator
 from typing import Final
 
+from daybook.engine import groups
 from daybook.engine.beginning import decide
 from daybook.engine.core import Core
 from daybook.engine.departing import expire
+from daybook.engine.events import GROUPED
 from daybook.engine.expiry import is_expired
-from daybook.engine.handing import can_take, deliver
+from daybook.engine.handing import can_take, deliver, mark_last
 from daybook.engine.message import PRIORITIES, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.scanning import SCAN_ENTRIES, behind
@@ -37,6 +41,8 @@ DELIVERY_UNITS: Final = 2
 """What a delivery costs with its encoding, in units of the budget."""
 CONSUMERS_SHIFT: Final = 6
 """Asking consumers whether they can take costs one unit for 2 to this power."""
+LOOK_ENTRIES: Final = 8
+"""How many entries are looked at first."""
 TURN_ENTRIES: Final = 5_000
 """How many entries of a queue are checked by rules before others have their turn."""
 
@@ -50,6 +56,10 @@ def dispatch_queue(core: Core, queue: Queue) -> None:
         return
     if core.purging and queue.id in core.purging:
         return
+    if queue.groups is not None and queue.groups.pauses:
+        if queue.in_flight_count:
+            return
+        queue.groups.pauses = False
     definition = queue.definition
     if definition.non_destructive:
         show_to_all(core, queue)
@@ -81,11 +91,16 @@ def choose_in_turn(core: Core, queue: Queue) -> None:
             core.later[queue.id] = queue
             break
         left -= 1
-        if entry.message.expires and is_expired(core, queue, entry):
+        message = entry.message
+        if message.expires and is_expired(core, queue, entry):
             expire(core, queue, entry)
             # Nobody was served: the same consumer is asked again.
             position = (position - 1) % count
             continue
+        if message.flags & GROUPED:
+            core.budget.spent += (most - left - 1) * DELIVERY_UNITS
+            choose_by_rules(core, queue)
+            return
         unable = 0
         deliver(core, entry, consumer)
         queue.next_consumer = position
@@ -97,13 +112,16 @@ def choose_by_rules(core: Core, queue: Queue) -> None:
     # Each entry is shown to each consumer.
     shown = max(1, len(queue.consumers))
     left = min(TURN_ENTRIES, max(SCAN_ENTRIES, core.budget.left // shown))
+    # Often the first few are for consumers that have credit for a few.
+    most = LOOK_ENTRIES
     for priority in range(PRIORITIES - 1, -1, -1):
         while True:
             able = [consumer for consumer in _eligible(queue) if can_take(consumer)]
             if not able:
                 return
             start = min(each.passed.get(priority, NOTHING_PASSED) for each in able)
-            entries = behind(queue, priority, start)
+            entries = behind(queue, priority, start, most)
+            most = min(SCAN_ENTRIES, most * 4)
             if not entries:
                 break
             if left <= 0:
@@ -130,15 +148,46 @@ def _hand_out(core: Core, queue: Queue, priority: int, entries: list[Entry]) -> 
             continue
         if not entry.message.resident:
             core.fill(entry.message)
-        chosen = _next_taker(queue, entry, priority)
+        chosen, is_first = _taker(core, queue, entry, priority)
         if chosen is not None:
             queue.make_resident(entry)
             deliver(core, entry, chosen)
+            if is_first and queue.definition.group_first_key:
+                mark_last(core, queue.definition.group_first_key)
             continue
         for consumer in able:
             if consumer.passed.get(priority, NOTHING_PASSED) < position:
                 consumer.passed[priority] = position
                 queue.has_passed = True
+
+
+def _taker(core: Core, queue: Queue, entry: Entry, priority: int) -> tuple[Consumer | None, bool]:
+    """Return the consumer that gets an entry, None if none can now, and whether the entry is the
+    first that the consumer gets of its group or of an exclusive queue."""
+    message = entry.message
+    if queue.definition.exclusive:
+        is_first = queue.holder is None
+        return _next_taker(queue, entry, priority), is_first
+    key = groups.bucket_of(queue.definition, message) if message.flags & GROUPED else -1
+    if key < 0:
+        return _next_taker(queue, entry, priority), False
+    core.budget.spent += 1
+    known = groups.groups_of(queue, core.state.groups)
+    key, consumer = known.find(key, message)
+    is_first = consumer is None
+    if consumer is None:
+        consumer = _next_taker(queue, entry, priority)
+        if consumer is None:
+            return None, False
+        if not groups.closes(message):
+            known.bind(key, consumer, bool(core.objects_full))
+        return consumer, is_first
+    if not can_take(consumer):
+        known.skip(key, priority, entry.position)
+        return None, False
+    if key >= 0 and groups.closes(message):
+        known.release(key, queue.consumers)
+    return consumer, is_first
 
 
 def _next_taker(queue: Queue, entry: Entry, priority: int) -> Consumer | None:

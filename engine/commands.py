@@ -109,13 +109,13 @@ class Send(Command):
 
     `routing_type` None means any. `expires` is milliseconds since 1970, 0 for never. `transaction`
     is the name of one that is open on the connection, or None. `headers` are in the format that
-    `format` names, as flags do (`engine.formats`). The body of a large message came by `Chunk`
-    before: `chunks` are the answers to those, in order, `body_bytes` its whole length, and `body`
-    is empty. `duplicate_id` is the id by which its sender wants duplicates detected, or empty;
-    chunks whose answer was 0 were not stored, because the address had the message before. `due` is
-    the time before which the message is not delivered, in milliseconds since 1970, 0 for none. A
-    copy that diverts made has `copied_from`, the id of the message; `diverts` are names of those
-    that take this one. Clients set neither.
+    `format` names, as flags do (`engine.formats`, with `events.GROUPED` if they name a group). The
+    body of a large message came by `Chunk` before: `chunks` are the answers to those, in order,
+    `body_bytes` its whole length, and `body` is empty. `duplicate_id` is the id by which its sender
+    wants duplicates detected, or empty; chunks whose answer was 0 were not stored, because the
+    address had the message before. `due` is the time before which the message is not delivered, in
+    milliseconds since 1970, 0 for none. A copy that diverts made has `copied_from`, the id of
+    the message; `diverts` are names of those that take this one. Clients set neither.
     """
 
     connection: int

@@ -177,6 +177,37 @@ class QueueDefinition(Detail, frozen=True):
             is_live=True,
         ),
     ] = False
+    group_rebalance: Annotated[
+        bool,
+        Requestable(
+            "Whether message groups are given to consumers again when another one comes.",
+            is_live=True,
+        ),
+    ] = False
+    group_rebalance_pause_dispatch: Annotated[
+        bool,
+        Requestable(
+            "Whether group-rebalance waits until what is in flight is settled.",
+            is_live=True,
+        ),
+    ] = False
+    group_buckets: Annotated[
+        int,
+        Requestable(
+            "Into how many buckets message groups are put, each of which has one consumer; 0: no"
+            " groups; -1: each group by itself.",
+            least=-1,
+            is_live=True,
+        ),
+    ] = -1
+    group_first_key: Annotated[
+        str,
+        Requestable(
+            "Header that is true in the first message of a group that a consumer gets; empty:"
+            " none.",
+            is_live=True,
+        ),
+    ] = ""
 
     @property
     def keyed_by(self) -> str:

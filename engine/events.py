@@ -73,7 +73,7 @@ COLUMNS: Final = (
         "bits: 1 persistent, 2 headers and body not journaled, 4 large: the body is in the chunks "
         "that the detail of Routed lists, 8 (of Returned) redelivered: the delivery that ended may "
         "have reached its consumer, whether or not the attempt counts; 16, 32 and 64 are a number "
-        "from 0 to 7: the format of the headers",
+        "from 0 to 7: the format of the headers; 128: the headers name a group",
     ),
     Column("message", "Q", 16, "id of the message: the LSN of its Routed event"),
     Column("consumer", "Q", 24, "id of the consumer: the LSN of its ConsumerAttached event"),
@@ -118,7 +118,12 @@ REDELIVERED: Final = 8
 FORMAT: Final = 16 | 32 | 64
 """The format of the headers, as `engine.formats` numbers them."""
 
-MESSAGE_FLAGS: Final = PERSISTENT | BODY_OMITTED | LARGE | FORMAT
+GROUPED: Final = 128
+"""The headers name a group that the message belongs to (`engine.groups`)."""
+OF_HEADERS: Final = FORMAT | GROUPED
+"""What the flags say about the headers."""
+
+MESSAGE_FLAGS: Final = PERSISTENT | BODY_OMITTED | LARGE | OF_HEADERS
 """The flags that messages have; the others belong to entries."""
 
 # Numbers of the kinds. Gaps belong to kinds that the design names and that do not exist yet.

@@ -84,3 +84,7 @@ class Codec(Protocol):
         A property in `added` replaces those of its name.
         """
         ...
+
+    def marked(self, headers: bytes, name: str) -> bytes:
+        """Return the headers with a property that is true, instead of others of its name."""
+        ...

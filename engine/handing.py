@@ -1,8 +1,9 @@
 """Handing an entry to a consumer: makes one delivery."""
 
+from daybook.engine.content import codec_of
 from daybook.engine.core import DELIVERY_COUNT_MAX, Core
 from daybook.engine.events import PERSISTENT
-from daybook.engine.message import Entry
+from daybook.engine.message import Entry, Message
 from daybook.engine.reasons import AUTOMATIC
 from daybook.engine.state import Connection, Consumer
 
@@ -68,3 +69,16 @@ def deliver(core: Core, entry: Entry, consumer: Consumer) -> None:
     elif consumer.acknowledges and not core.options.persist_delivery_count_before_delivery:
         lsn = message.id
     core.effects.append((consumer, message, delivery_count, redelivered, lsn))
+
+
+def mark_last(core: Core, name: str) -> None:
+    """Set a header to true in the delivery that was made last; the message stays as it is."""
+    consumer, message, count, redelivered, gate = core.effects[-1]
+    headers = codec_of(message.flags).marked(message.headers, name)
+    marked = Message(
+        message.id, message.address_id, message.priority, message.flags, message.expires, headers,
+        message.body,
+    )  # fmt: skip
+    if message.chunks:
+        marked.enlarge(message.chunks, message.body_bytes)
+    core.effects[-1] = (consumer, marked, count, redelivered, gate)

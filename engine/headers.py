@@ -197,3 +197,7 @@ class LinesCodec:
         """As `Codec.copied`; what is added comes last."""
         kept = without(headers, (_EXPIRES, *left_out, *added))
         return kept + build((name, str(value)) for name, value in added.items())
+
+    def marked(self, headers: bytes, name: str) -> bytes:
+        """As `Codec.marked`; it comes last."""
+        return replaced(headers, [(name, "true")])

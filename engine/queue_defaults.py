@@ -17,6 +17,10 @@ def with_defaults(definition: QueueDefinition, settings: AddressSettings) -> Que
     wanted: dict[str, int | str] = {
         "non_destructive": settings.default_non_destructive,
         "purge_on_no_consumers": settings.default_purge_on_no_consumers,
+        "group_rebalance": settings.default_group_rebalance,
+        "group_rebalance_pause_dispatch": settings.default_group_rebalance_pause_dispatch,
+        "group_buckets": settings.default_group_buckets,
+        "group_first_key": settings.default_group_first_key,
     }
     if not definition.keyed_by:
         wanted["last_value"] = settings.default_last_value_queue

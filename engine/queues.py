@@ -29,6 +29,7 @@ from daybook.errors import DaybookError
 
 if TYPE_CHECKING:
     from daybook.engine.bindings import Binding
+    from daybook.engine.groups import Groups
     from daybook.engine.state import Address, Consumer
 
 PRUNE_GONE_MIN: Final = 1024
@@ -149,8 +150,8 @@ class Queue:
     __slots__ = (
         "acknowledged", "added", "address", "binding", "bytes", "consumers", "created_at",
         "dead_lettered", "definition", "deleting", "entries", "evicted", "expired", "gap_count",
-        "gone", "gone_max", "has_passed", "held_count", "holder", "id", "latest", "left_at",
-        "levels", "newest", "next_consumer", "next_notice", "occupied", "paused",
+        "gone", "gone_max", "groups", "has_passed", "held_count", "holder", "id", "latest",
+        "left_at", "levels", "newest", "next_consumer", "next_notice", "occupied", "paused",
         "prioritized_count", "ready_count", "replaced", "returned", "scheduled_count",
         "selective_count", "store", "transient_count", "transients_from", "trimmed", "waits_since",
         "weight",
@@ -207,6 +208,8 @@ class Queue:
         self.next_consumer = 0
         # Volatile: the consumer that has an exclusive queue for itself.
         self.holder: Consumer | None = None
+        # Volatile: the message groups that its consumers have; None if there were none.
+        self.groups: Groups | None = None
         self.next_notice = 0
         # Volatile, of ring queues: `added` when it was last trimmed, and the messages that returned
         # since.
@@ -287,7 +290,10 @@ class Queue:
         self.prioritized_count -= consumer.priority != 0
         if consumer is self.holder:
             self.holder = None
+        if self.groups is not None:
+            self.groups.leave(consumer, self.consumers)
         if not self.consumers:
+            self.groups = None
             self.slim()
 
     def detach_all(self) -> None:
@@ -296,6 +302,9 @@ class Queue:
         self.selective_count = 0
         self.prioritized_count = 0
         self.holder = None
+        if self.groups is not None:
+            self.groups.release_all([])
+            self.groups = None
 
     def slim(self) -> None:
         """Free what a queue needs only while it is used."""

@@ -4,6 +4,7 @@ Costs what is found, at most SCAN_ENTRIES at a time, not the length of the level
 the reader.
 """
 
+from bisect import bisect_right
 from collections import deque
 from heapq import merge
 from itertools import islice
@@ -12,64 +13,71 @@ from typing import Final
 from daybook.engine.gap import Gap
 from daybook.engine.level import Run, position_of
 from daybook.engine.message import READY, Entry
-from daybook.engine.queues import Queue
+from daybook.engine.queues import Queue, Window
 
 SCAN_ENTRIES: Final = 500
-"""How many entries are read at a time."""
+"""How many entries are read at a time at most."""
+FEW: Final = 64
+"""So few entries are fetched one by one from the middle of a line."""
 
 
-def behind(queue: Queue, number: int, position: int) -> list[Entry]:
+def behind(queue: Queue, number: int, position: int, most: int = SCAN_ENTRIES) -> list[Entry]:
     """Return some ready entries of a level after a position, in order, if there are any.
 
-    Entries that are only in the store are returned with content and do not become resident.
+    About `most` of them. Entries that are only in the store are returned with content and do not
+    become resident.
     """
     level = queue.levels[number]
     if level is None:
         return []
-    found = _in_run(level.head, position)
+    found = _in_run(level.head, position, most)
     if found or level.gap is None:
         return found
-    return _in_gap(queue, number, level.gap, position) or _in_run(level.end, position)
+    return _in_gap(queue, number, level.gap, position, most) or _in_run(level.end, position, most)
 
 
-def _in_run(run: Run, position: int) -> list[Entry]:
+def _in_run(run: Run, position: int, most: int) -> list[Entry]:
     run.settle_if_short()
-    found = _in_line(run.line, position)
+    found = _in_line(run.line, position, most)
     if not run.back:
         return found
     returned = [each[2] for each in run.back if each[0] > position and each[2].state == READY]
     if not returned:
         return found
     returned.sort(key=position_of)
-    return list(islice(merge(found, returned, key=position_of), SCAN_ENTRIES))
+    return list(islice(merge(found, returned, key=position_of), most))
 
 
-def _in_line(line: deque[Entry], position: int) -> list[Entry]:
-    first = next((entry for entry in line if entry.state == READY), None)
-    if first is None:
+def _in_line(line: deque[Entry], position: int, most: int) -> list[Entry]:
+    if not line or line[-1].position <= position:
         return []
-    if first.position > position:
-        return list(islice((entry for entry in line if entry.state == READY), SCAN_ENTRIES))
-    # From the end, because new entries are there; the earliest ones found stay.
-    later: deque[Entry] = deque(maxlen=SCAN_ENTRIES)
-    for entry in reversed(line):
-        if entry.state != READY:
-            continue
-        if entry.position <= position:
-            break
-        later.appendleft(entry)
-    return list(later)
+    place = bisect_right(line, position, key=position_of) if line[0].position <= position else 0
+    if most > FEW or not place:
+        return list(
+            islice((each for each in islice(line, place, None) if each.state == READY), most)
+        )
+    found: list[Entry] = []
+    # A deque finds a place from its nearer end, which is cheaper than to iterate over all before.
+    while place < len(line) and len(found) < most:
+        entry = line[place]
+        if entry.state == READY:
+            found.append(entry)
+        place += 1
+    return found
 
 
-def _in_gap(queue: Queue, number: int, gap: Gap, position: int) -> list[Entry]:
+def _in_gap(queue: Queue, number: int, gap: Gap, position: int, most: int) -> list[Entry]:
     after = max(position, gap.after)
     islands = [entry for entry in gap.islands if entry.state == READY]
+    window = queue.window
+    if most < window.messages:
+        window = Window(most, window.bytes)
     while True:
         loaded: list[Entry] = []
         reached = gap.until
         if gap.count and after < gap.until:
             assert queue.store is not None
-            answer = queue.store.load(queue, number, after, queue.window)
+            answer = queue.store.load(queue, number, after, window)
             loaded = [entry for entry in answer.entries if entry.position <= gap.until]
             reached = min(answer.reached, gap.until)
         loaded += [entry for entry in islands if position < entry.position <= reached]

@@ -302,6 +302,31 @@ KEYS: Final = (
         "purge-on-no-consumers of queues whose definition does not say it.",
     ),
     Key(
+        "default-group-rebalance",
+        bool,
+        False,
+        "group-rebalance of queues whose definition does not say it.",
+    ),
+    Key(
+        "default-group-rebalance-pause-dispatch",
+        bool,
+        False,
+        "group-rebalance-pause-dispatch, likewise.",
+    ),
+    Key(
+        "default-group-buckets",
+        int,
+        NO_LIMIT,
+        "group-buckets, likewise; -1: each group by itself.",
+        check_limit,
+    ),
+    Key(
+        "default-group-first-key",
+        str,
+        "",
+        "group-first-key, likewise.",
+    ),
+    Key(
         "max-size-bytes",
         int,
         NO_LIMIT,

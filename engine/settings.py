@@ -68,6 +68,10 @@ class AddressSettings(msgspec.Struct, frozen=True):
     default_consumers_before_dispatch: int
     default_delay_before_dispatch: int
     default_purge_on_no_consumers: bool
+    default_group_rebalance: bool
+    default_group_rebalance_pause_dispatch: bool
+    default_group_buckets: int
+    default_group_first_key: str
     max_size_bytes: int
     max_size_messages: int
     address_full_policy: str

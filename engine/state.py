@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from daybook.engine.bindings import NO_BINDINGS, Binding, bound, unbound
 from daybook.engine.definitions import ANYCAST, AddressDefinition, DivertDefinition, SharedTexts
+from daybook.engine.groups import GroupCount
 from daybook.engine.id_cache import IdCache
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import ENTRY_BYTES, Entry, Filter, Message
@@ -344,6 +345,8 @@ class State:
         # Derived: the timers of entries in memory, by their reason.
         self.expiring = Timers(EXPIRY)
         self.scheduled = Timers(DELIVERY)
+        # Volatile: how many message groups the queues know.
+        self.groups = GroupCount()
         # Volatile: before this time, in milliseconds since 1970, no scheduled entry is due, and no
         # queue begins to deliver because of the time.
         self.wake_at = 0

@@ -3,7 +3,7 @@
 from itertools import islice
 from typing import Final
 
-from daybook.engine import beginning, details, events, purging, quotas, reasons
+from daybook.engine import beginning, details, events, groups, purging, quotas, reasons
 from daybook.engine.commands import Attach, Credit, DeleteSubscription, Detach
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
@@ -43,6 +43,8 @@ DETACH_UNITS: Final = 20
 """What detaching a consumer costs, with the end of its queue."""
 DETACH_LEAST: Final = 50
 """The least number of deliveries that return each time that a leaving consumer is looked at."""
+GROUPS_SHIFT: Final = 6
+"""Releasing message groups costs one unit for 2 to this power."""
 HELD_SHIFT: Final = 5
 """Looking at what transactions hold costs one unit for 2 to this power."""
 
@@ -103,6 +105,9 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     core.touch(queue)
     if queue.waits_since:
         beginning.decide(core, queue)
+    if queue.groups is not None:
+        core.budget.spent += len(queue.groups.bound) >> GROUPS_SHIFT
+        groups.joined(queue)
     if queue.definition.purge_on_no_consumers and len(queue.consumers) == 1:
         # It takes messages from here on.
         core.held_changed = True
@@ -261,6 +266,8 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
         if consumer.unacked and core.budget.is_spent:
             return False
     core.budget.spent += DETACH_UNITS
+    if queue.groups is not None:
+        core.budget.spent += len(queue.groups.bound) >> GROUPS_SHIFT
     core.emit(
         events.row(
             events.CONSUMER_DETACHED,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daybook.engine.digest import HASH_FACTORS, HASH_START, STATES
-from daybook.engine.events import FORMAT, SHORT_ID_MAX
+from daybook.engine.events import OF_HEADERS, SHORT_ID_MAX
 from daybook.engine.message import LEVELS, PRIORITIES, READY
 from daybook.paging.checked import CRC_BYTES, IndexDamaged
 from daybook.paging.records import ASIDE_MASK, ASIDE_SHIFT
@@ -235,7 +235,7 @@ def entry_hashes(
         # As `paging.records` reads them.
         shift, mask = np.uint64(ASIDE_SHIFT), np.uint64(ASIDE_MASK)
         priority = np.where(aside, flags >> shift & mask, priority)
-        flags = np.where(aside, flags & mask | flags >> shift & np.uint64(FORMAT), flags)
+        flags = np.where(aside, flags & mask | flags >> shift & np.uint64(OF_HEADERS), flags)
         state = _STATES[level]
     value = _mix(rows.message + np.uint64(HASH_START))
     wide = queue.astype(U64)

@@ -20,7 +20,7 @@ from daybook.engine.definitions import (
     values_beyond,
     with_changes,
 )
-from daybook.engine.events import FORMAT, MESSAGE_FLAGS, REDELIVERED
+from daybook.engine.events import MESSAGE_FLAGS, OF_HEADERS, REDELIVERED
 from daybook.engine.message import (
     PRIORITIES,
     SCHEDULED_LEVEL,
@@ -285,14 +285,14 @@ def flags_of(entry: Entry) -> int:
     """Return the flags of an entry in the index: its message's, and its own.
 
     Entries that are set aside are in one level, whatever their priority, so their flags include the
-    priority: in bits 4 to 7, where others have the format of the content, which then is in bits 8
-    to 10.
+    priority: in bits 4 to 7, where others have what the flags say about the headers, which then is
+    in bits 8 to 11.
     """
     flags = entry.message.flags | REDELIVERED if entry.redelivered else entry.message.flags
     if entry.level < PRIORITIES:
         return flags
-    plain, content_format = flags & ~FORMAT, flags & FORMAT
-    return plain | entry.message.priority << ASIDE_SHIFT | content_format << ASIDE_SHIFT
+    plain, of_headers = flags & ~OF_HEADERS, flags & OF_HEADERS
+    return plain | entry.message.priority << ASIDE_SHIFT | of_headers << ASIDE_SHIFT
 
 
 def priority_of(level: int, flags: int) -> int:
@@ -303,7 +303,7 @@ def priority_of(level: int, flags: int) -> int:
 def message_flags(level: int, flags: int) -> int:
     """Return the flags of a message from its level and flags in the index."""
     if level >= PRIORITIES:
-        flags = flags & ASIDE_MASK | flags >> ASIDE_SHIFT & FORMAT
+        flags = flags & ASIDE_MASK | flags >> ASIDE_SHIFT & OF_HEADERS
     return flags & MESSAGE_FLAGS
 
 

@@ -41,9 +41,11 @@ QUEUE_BYTES: Final = 2 * 1024
 ADDRESS_BYTES: Final = 512
 ID_BYTES: Final = 128
 WILDCARD_BYTES: Final = 512
+GROUP_BYTES: Final = 256
 NAME_COPIES: Final = 4
 """The measured memory of one object of each kind, without parts that are counted elsewhere; of one
-word of a wildcard address; and how often the name of a queue or address is stored.
+word of a wildcard address; of a message group that a consumer has; and how often the name of a
+queue or address is stored.
 """
 
 PRESSED_ROOM: Final = 16 * 1024
@@ -389,6 +391,7 @@ class Memory:
             + LATEST_BYTES * sum(len(queue.latest or ()) for queue in state.keyed.values())
             + NAME_COPIES * state.names_length
             + WILDCARD_BYTES * broker.wildcards.nodes
+            + GROUP_BYTES * state.groups.known
         )
         return {
             "messages": max(0, sizes.weight - unacked + shown),

@@ -145,6 +145,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
         **_attributes(queue.definition),
         "paused": queue.paused,
         "waits_for_consumers": queue.waits_since > 0,
+        "groups": len(queue.groups.bound) if queue.groups is not None else 0,
         "consumers": len(queue.consumers),
         "messages": queue.message_count,
         "bytes": queue.bytes,

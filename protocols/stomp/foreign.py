@@ -24,7 +24,6 @@ CREATE_QUEUE: Final = (
 
 SCHEDULE: Final = "use AMQ_SCHEDULED_DELAY, or AMQ_SCHEDULED_TIME for a time"
 
-_GROUPS: Final = "message groups are"
 _SCHEDULED: Final = "scheduled delivery by this header is"
 _LOCAL: Final = "subscriptions without the connection's own messages are"
 _SEQUENCES: Final = "sequence numbers are"
@@ -61,8 +60,6 @@ _ATTRIBUTES: Final[dict[str, Foreign]] = {
 ON_SEND: Final[dict[str, Foreign]] = {
     **_ATTRIBUTES,
     **_named("retained messages are", SEND_WITHOUT, ("false",), "retain"),
-    # A group may have any name, `false` too.
-    **_named(_GROUPS, SEND_WITHOUT, (), "message_group", "JMSXGroupID", "_AMQ_GROUP_ID"),
     **_named(
         "repeated deliveries are", SEND_WITHOUT, (),
         "AMQ_SCHEDULED_CRON", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT",

@@ -6,6 +6,8 @@ the session that uses it.
 
 from typing import Final
 
+from daybook.engine.events import GROUPED
+from daybook.engine.formats import LINES
 from daybook.engine.headers import explicit_line
 from daybook.protocols.stomp import foreign
 from daybook.protocols.stomp.destinations import resolve
@@ -34,6 +36,8 @@ DELIVERY_TIME: Final = "_AMQ_SCHED_DELIVERY"
 _DELIVERY_TIMES: Final = ("AMQ_SCHEDULED_TIME", DELIVERY_TIME)
 _DELIVERY_DELAY: Final = "AMQ_SCHEDULED_DELAY"
 
+_GROUPS: Final = frozenset(("JMSXGroupID", "_AMQ_GROUP_ID", "message_group"))
+_GROUPS_BYTES: Final = frozenset(name.encode() for name in _GROUPS)
 _DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
 _DUPLICATE_ID_BYTES: Final = _DUPLICATE_ID.encode()
 _DEFAULT_PRIORITY: Final = 4
@@ -44,7 +48,7 @@ _KNOWN: Final = frozenset(
     name.encode()
     for name in (
         "destination", "destination-type", "priority", "persistent", "expires", "content-length",
-        "reply-to", ROUTING_TYPE, *_DELIVERY_TIMES, *NOT_STORED, *foreign.ON_SEND,
+        "reply-to", ROUTING_TYPE, *_DELIVERY_TIMES, *_GROUPS, *NOT_STORED, *foreign.ON_SEND,
     )
 )  # fmt: skip
 _NOT_STORED_BYTES: Final = frozenset(name.encode() for name in NOT_STORED)
@@ -62,11 +66,13 @@ class SendPlan:
     `expires` is milliseconds since 1970 and `ttl` milliseconds from arrival, 0 for never; `due` and
     `delay` likewise say when it may be delivered, 0 for at once; `length` is the content-length or
     UNTIL_NUL. `duplicate_id` is empty if there is none. `tells_outcome` asks that the receipt says
-    where the message went. `is_special` says that a frame needs more than what is here.
+    where the message went. `format` is as in `commands.Send`. `is_special` says that a frame needs
+    more than what is here.
     """
 
     __slots__ = (
-        "address", "delay", "due", "duplicate_id", "expires", "headers", "is_special", "length",
+        "address", "delay", "due", "duplicate_id", "expires", "format", "headers", "is_special",
+        "length",
         "persistent", "priority", "queue", "routing_type", "tells_outcome", "transaction", "ttl",
     )  # fmt: skip
 
@@ -86,7 +92,9 @@ class SendPlan:
         tells_outcome: bool = False,
         due: int = 0,
         delay: int = 0,
+        format_flags: int = LINES,
     ) -> None:
+        self.format: int = format_flags
         self.tells_outcome: bool = tells_outcome
         self.is_special: bool = tells_outcome or ttl > 0 or due > 0 or delay > 0
         self.due: int = due
@@ -127,6 +135,7 @@ def prepare(head: Head, options: StompOptions) -> SendPlan:
         truth(head, RECEIPT_OUTCOME, False),
         due,
         delay,
+        _format(not _GROUPS.isdisjoint(values)),
     )
 
 
@@ -182,6 +191,7 @@ class Planner:
         known = [b"SEND"]
         kept = []
         duplicate_id = b""
+        is_grouped = False
         for line in lines[1:]:
             colon = line.find(b":")
             if colon <= 0 or len(line) > longest:
@@ -192,6 +202,9 @@ class Planner:
                 if len(line) == colon + 1:
                     return None
                 duplicate_id = duplicate_id or line[colon + 1 :]
+            elif name in _GROUPS_BYTES:
+                # Likewise: what matters is that there is a group.
+                is_grouped = True
             elif name in _KNOWN:
                 known.append(line)
                 if name in _NOT_STORED_BYTES:
@@ -208,7 +221,7 @@ class Planner:
         return SendPlan(
             core.address, core.queue, core.routing_type, core.priority, core.persistent, 0,
             core.expires, core.transaction, core.length, b"\n".join(kept), duplicate_id.decode(),
-            core.tells_outcome, core.due,
+            core.tells_outcome, core.due, 0, _format(is_grouped),
         )  # fmt: skip
 
 
@@ -227,6 +240,10 @@ def _wanted_type(values: dict[str, str]) -> str | None:
             f"{ROUTING_TYPE} is {name}, and destination-type says another", "give one of them"
         )
     return name
+
+
+def _format(is_grouped: bool) -> int:
+    return LINES | GROUPED if is_grouped else LINES
 
 
 def _duplicate_id(given: str | None) -> str:

@@ -441,7 +441,7 @@ class Session(Conversation):
         return Send(
             self.connection, plan.address, headers, body, plan.routing_type, plan.queue,
             plan.priority, plan.persistent, expires, plan.transaction, (), 0, plan.duplicate_id,
-            due=due,
+            plan.format, due,
         )  # fmt: skip
 
     def _sends(self, data: bytes, position: int, now: int) -> int:
@@ -499,7 +499,7 @@ class Session(Conversation):
                 Send(
                     connection, plan.address, plan.headers, data[body_at:stop], plan.routing_type,
                     plan.queue, plan.priority, plan.persistent, plan.expires, plan.transaction,
-                    (), 0, plan.duplicate_id,
+                    (), 0, plan.duplicate_id, plan.format,
                 ),
                 now,
             )  # fmt: skip

@@ -6,7 +6,7 @@ Must never know queues or decide anything: a delivery that arrives here was deci
 from typing import TYPE_CHECKING, Final
 
 from daybook.engine.content import text_of, view_of
-from daybook.engine.events import FORMAT
+from daybook.engine.events import FORMAT, GROUPED
 from daybook.engine.formats import FORMAT_SHIFT, LINES
 from daybook.engine.headers import build, without
 from daybook.engine.settlements import BY_GRANT, UNMETERED
@@ -22,8 +22,11 @@ _REMEMBERED_BYTES: Final = range(2, 513)
 """How long headers may be that a subscription keeps to compare with those of the next message. Of
 strings of one byte or none there is only one object, in whatever format they are."""
 
-_IN_LINES: Final = range(LINES, LINES + (1 << FORMAT_SHIFT))
+_IN_LINES: Final = frozenset(
+    flags | group for flags in range(LINES, LINES + (1 << FORMAT_SHIFT)) for group in (0, GROUPED)
+)
 """Flags of messages whose headers are lines."""
+_NONE: Final[frozenset[int]] = frozenset()
 
 
 class Subscription:
@@ -54,7 +57,7 @@ class Subscription:
         self.durable_name: str | None = request.durable_name
         self.is_open: bool = True
         # Flags of messages whose headers are written as they are, unless there is a bare colon.
-        self._plain_flags: range = _IN_LINES if version == V12 else range(0)
+        self._plain_flags: frozenset[int] = _IN_LINES if version == V12 else _NONE
         # Headers of the last message, and what became of them.
         self._headers: bytes | None = None
         self._headers_out: bytes = b""

@@ -96,7 +96,7 @@ def frame(command: str, body: bytes = b"", **headers: Any) -> bytes:
 
 
 def _header(name: str) -> str:
-    return name.replace("_", "-") if name.islower() else name
+    return name.replace("_", "-") if name.islower() and name != "message_group" else name
 
 
 def _cut(buffer: bytearray) -> Frame | None:

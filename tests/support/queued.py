@@ -1,6 +1,6 @@
 """The queued entries of an index, read as a start and consumers would read them."""
 
-from daybook.engine.message import PRIORITIES, Entry
+from daybook.engine.message import LEVELS, Entry
 from daybook.engine.queues import PAST_ALL, Window
 from daybook.engine.state import State
 from daybook.paging.store import IndexStore
@@ -13,7 +13,7 @@ def entries_of(store: IndexStore, state: State) -> dict[tuple[int, int], Entry]:
         for entry in queue.entries.values():
             store.fill([entry.message])
             found[queue.id, entry.message.id] = entry
-        for priority in range(PRIORITIES):
+        for priority in range(LEVELS):
             after = 0
             while queue.gap(priority) is not None and after < PAST_ALL:
                 loaded = store.load(queue, priority, after, Window(3, 500))

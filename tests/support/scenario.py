@@ -12,6 +12,7 @@ from daybook.engine import commands as c
 from daybook.engine import events, reasons
 from daybook.engine.content import CODECS
 from daybook.engine.definitions import ANYCAST, LAST_VALUE_KEY, MULTICAST, DivertDefinition
+from daybook.engine.events import GROUPED
 from daybook.engine.headers import build
 from daybook.engine.refusals import Refusal
 from daybook.engine.setting_keys import Matches
@@ -52,6 +53,7 @@ MATCHES: tuple[Matches, ...] = (
     {
         "#": {"max-delivery-attempts": 1, "dead-letter-policy": "DROP"},
         "orders": {"default-consumers-before-dispatch": 2, "default-delay-before-dispatch": 10},
+        "mails": {"default-group-rebalance": True, "default-group-rebalance-pause-dispatch": True},
     },
     {
         "#": {"max-delivery-attempts": 1, "dead-letter-address": "dead", "expiry-address": "late"},
@@ -75,6 +77,7 @@ MATCHES: tuple[Matches, ...] = (
     {"#": {"default-last-value-queue": True, "redelivery-delay": 20}},
     {"#": {"default-ring-size": 2}, "news": {"redelivery-delay": 20, "default-ring-size": 1}},
     {"#": {"default-last-value-key": "kind"}, "news": {"default-non-destructive": True}},
+    {"orders": {"default-non-destructive": True}, "mails": {"default-non-destructive": True}},
     {
         "#": {"default-consumers-before-dispatch": 2},
         "orders": {"default-delay-before-dispatch": 20},
@@ -143,13 +146,17 @@ def _send(world: World, x: int, y: int, z: int) -> c.Command:
     pairs = {"kind": "big" if y % 2 else "small", "expires": "5"}
     if x % 3:
         pairs[LAST_VALUE_KEY] = str(y % 3)
+    is_grouped = z % 4 == 1
+    standard = {"group_id": f"g{y % 3}"} if is_grouped else {}
+    if is_grouped and x % 7 == 3:
+        pairs["JMSXGroupSeq"] = "-1"
     # More than one where a test knows a second format.
     formats = sorted(CODECS)
     content_format = formats[(x + y) % len(formats)]
     command = c.Send(
         connection,
         PLACES[y % 3 if z < 12 else y % 6 if z < 20 else y % 10],
-        encode(pairs) if content_format == MAPS else build(pairs.items()),
+        encode(pairs, **standard) if content_format == MAPS else _lines(pairs, standard),
         b"%d-%d-%d" % (x, y, z),
         routing_type=TYPES[z % 4],
         queue=QUEUES[z % 6] if z > 17 else None,
@@ -158,12 +165,17 @@ def _send(world: World, x: int, y: int, z: int) -> c.Command:
         expires=(world.now // 1000 + 10 * z) if x % 4 == 0 else 0,
         transaction=_transaction(world, connection, x + y),
         duplicate_id=str(z % 5) if x % 3 == 1 else "",
-        format=content_format,
+        format=content_format | GROUPED if is_grouped else content_format,
         due=world.now // 1000 + 10 * y - 10 if (x + z) % 5 == 0 else 0,
     )
     if y % 7 == 6:
         _send_chunks(world, command, 1 + x % 3)
     return command
+
+
+def _lines(pairs: dict[str, str], standard: dict[str, str]) -> bytes:
+    group = [("JMSXGroupID", standard["group_id"])] if standard else []
+    return build([*pairs.items(), *group])
 
 
 def _send_chunks(world: World, command: c.Send, count: int) -> None:
@@ -222,6 +234,10 @@ def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
         consumers_before_dispatch=2 * (x % 5 == 4),
         delay_before_dispatch=10 * y if z % 2 else -1,
         purge_on_no_consumers=y % 6 == 4,
+        group_rebalance=x % 4 == 1,
+        group_rebalance_pause_dispatch=y % 3 == 1,
+        group_buckets=z % 5 - 1,
+        group_first_key="first" if y % 2 else "",
     )
 
 

@@ -55,6 +55,10 @@ class MapsCodec:
             properties.pop(name, None)
         return encode(properties | dict(added), **standard)
 
+    def marked(self, headers: bytes, name: str) -> bytes:
+        standard, properties = self._read(headers)
+        return encode(properties | {name: True}, **standard)
+
 
 @contextmanager
 def installed() -> Iterator[MapsCodec]:

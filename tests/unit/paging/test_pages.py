@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.digest import entry_hash
-from daybook.engine.events import FORMAT, ID_MAX, SHORT_ID_MAX
+from daybook.engine.events import ID_MAX, OF_HEADERS, SHORT_ID_MAX
 from daybook.engine.message import (
     HELD_LEVEL,
     PRIORITIES,
@@ -130,7 +130,7 @@ def test_hashes_are_those_of_the_digest(entries: list[Known], queue: int, level:
         entries, levels, strict=True
     ):
         # Where one level has all priorities, the priority is between the bits of the flags.
-        aside = flags >> 4 & 15, flags & 15 | flags >> 4 & FORMAT
+        aside = flags >> 4 & 15, flags & 15 | flags >> 4 & OF_HEADERS
         priority, own = (each, flags) if each < PRIORITIES else aside
         message = message_without_content(message_id, address, priority, own, expires, size)
         entry = Scheduled(message, due) if due else Entry(message)

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.commands import Send
+from daybook.engine.events import GROUPED
+from daybook.engine.formats import LINES
 from daybook.engine.refusals import Code
 from daybook.protocols.stomp.errors import StompError
 from daybook.protocols.stomp.frames import parse_head
@@ -142,6 +144,17 @@ def test_times_of_delivery(headers: str, due: int) -> None:
         assert sent(peer, "destination:/queue/a\nown:1\n" + headers).due == due
 
 
+@pytest.mark.parametrize("name", ["JMSXGroupID", "_AMQ_GROUP_ID", "message_group"])
+def test_a_group_shows_in_the_flags_and_travels_with_the_message(name: str) -> None:
+    peer = connected()
+    # A group may have any name, and each message another one.
+    for value in ("g", "false", "0", "g"):
+        command = sent(peer, f"destination:/queue/a\nx:y\n{name}:{value}")
+        assert command.format == GROUPED
+        assert command.headers == f"destination:/queue/a\nx:y\n{name}:{value}\n".encode()
+    assert sent(peer, "destination:/queue/a\nx:y").format == LINES
+
+
 def test_zero_means_never() -> None:
     assert sent(connected(), "destination:/queue/a\nttl:0\nexpires:0").expires == 0
 
@@ -162,8 +175,6 @@ def test_zero_means_never() -> None:
         ("destination:/queue/a\nttl:" + "9" * 5000, "ttl is"),
         ("destination:/queue/a\ntransaction:", "SEND without transaction"),
         ("destination:/queue/a\nretain:set", "retained messages are not supported"),
-        ("destination:/queue/a\nmessage_group:g", "message groups are not supported"),
-        ("destination:/queue/a\nJMSXGroupID:g", "message groups are not supported"),
         ("destination:/queue/a\n_AMQ_DUPL_ID:", "_AMQ_DUPL_ID is empty"),
         ("destination:/queue/a\nAMQ_SCHEDULED_DELAY:soon", "AMQ_SCHEDULED_DELAY is 'soon'"),
         ("destination:/queue/a\nAMQ_SCHEDULED_TIME:-1", "AMQ_SCHEDULED_TIME is '-1'"),

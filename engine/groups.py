@@ -1,0 +1,184 @@
+"""Message groups: which consumer has which group of a queue (ADR 48).
+
+All messages of a group go to one consumer, in order, as long as it is attached. Volatile, like
+everything about consumers: it affects later decisions, and each decision is an event. Only the hash
+of a group's name is kept, and only so many groups each by itself, so that the memory is bounded
+whatever names clients choose. Must never know how the consumer of a new group is chosen.
+"""
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from daybook.engine.content import codec_of
+from daybook.engine.message import PRIORITIES, Message
+
+if TYPE_CHECKING:
+    from daybook.engine.definitions import QueueDefinition
+    from daybook.engine.queues import Queue
+    from daybook.engine.state import Consumer
+
+KNOWN_MAX: Final = 200_000
+"""How many groups of all queues are known each by itself ..."""
+KNOWN_PER_QUEUE_MAX: Final = 20_000
+"""... and how many of one queue; further groups of the queue share SHARED places."""
+SHARED: Final = 64
+KEY_BYTES: Final = 7
+"""The part of the hash of a name that stands for it; it fits into a signed integer of 64 bits."""
+KEY_MAX: Final = (1 << 8 * KEY_BYTES) - 1
+SEQUENCES: Final = ("JMSXGroupSeq", "_AMQ_GROUP_SEQUENCE")
+"""Properties with the number of a message in its group; a negative one closes the group."""
+HASH_FACTOR: Final = 0xBF58476D1CE4E5B9
+
+
+class GroupCount:
+    """How many groups all queues know."""
+
+    __slots__ = ("known",)
+
+    def __init__(self) -> None:
+        self.known: int = 0
+
+
+class Groups:
+    """The groups of one queue.
+
+    `bound` has the consumer by the key of a group. A negative key is a place that several groups
+    share; once one was needed, no group gets a place of its own any more, or its messages could be
+    with two consumers. `pauses` says that nothing is delivered until what is in flight is settled.
+    """
+
+    __slots__ = ("_count", "_is_full", "_skipped", "bound", "buckets", "pauses")
+
+    def __init__(self, count: GroupCount, buckets: int) -> None:
+        # `group-buckets` of the queue when its groups were bound.
+        self.buckets: Final = buckets
+        self.bound: dict[int, Consumer] = {}
+        self.pauses: bool = False
+        self._count: Final = count
+        self._is_full: bool = False
+        # The first position of messages that had to wait for their consumer, by key and priority.
+        self._skipped: dict[tuple[int, int], int] = {}
+
+    def find(self, key: int, message: Message) -> "tuple[int, Consumer | None]":
+        """Return the consumer that a message of a group must go to, None if any may have it, and
+        the key by which to bind it.
+
+        If the group's consumer does not want the message because of its filter, another one has
+        the messages that it does not want.
+        """
+        while True:
+            consumer = self.bound.get(key)
+            if consumer is None and self._is_full and key >= 0:
+                key = -1 - key % SHARED
+                consumer = self.bound.get(key)
+            if consumer is None:
+                return key, None
+            if consumer.matcher is None or consumer.matcher.matches(message):
+                return key, consumer
+            key = mixed(key, consumer.id)
+
+    def bind(self, key: int, consumer: "Consumer", is_short: bool) -> None:
+        """Give a group to a consumer; `is_short` says that there is no memory for more groups."""
+        count = self._count
+        if key >= 0 and not self._is_full:
+            no_place = len(self.bound) >= KNOWN_PER_QUEUE_MAX or count.known >= KNOWN_MAX
+            self._is_full = is_short or no_place
+            if self._is_full:
+                key = -1 - key % SHARED
+        if key not in self.bound:
+            count.known += 1
+            self.bound[key] = consumer
+
+    def skip(self, key: int, priority: int, position: int) -> None:
+        """Note that a message waits for the consumer of its group, and others passed over it."""
+        place = key, priority
+        if position < self._skipped.get(place, position + 1):
+            self._skipped[place] = position
+
+    def release(self, key: int, consumers: "list[Consumer]") -> None:
+        """Release a group: its next message may go to any of these consumers."""
+        if self.bound.pop(key, None) is not None:
+            self._count.known -= 1
+        if not self._skipped:
+            return
+        for priority in range(PRIORITIES):
+            position = self._skipped.pop((key, priority), 0)
+            if position:
+                look_again(consumers, priority, position)
+
+    def release_all(self, consumers: "list[Consumer]") -> None:
+        """Release all groups."""
+        self._count.known -= len(self.bound)
+        self.bound.clear()
+        self._is_full = False
+        for (_, priority), position in self._skipped.items():
+            look_again(consumers, priority, position)
+        self._skipped.clear()
+
+    def leave(self, consumer: "Consumer", consumers: "list[Consumer]") -> None:
+        """Release the groups of a consumer that left these others."""
+        for key in [key for key, each in self.bound.items() if each is consumer]:
+            self.release(key, consumers)
+
+
+def look_again(consumers: "list[Consumer]", priority: int, position: int) -> None:
+    """Make consumers consider again what they passed over from a position on."""
+    for consumer in consumers:
+        if position <= consumer.passed.get(priority, 0):
+            consumer.passed[priority] = position - 1
+
+
+def mixed(key: int, number: int) -> int:
+    """Return another key that follows from a key and a number."""
+    value = (key ^ number) * HASH_FACTOR & (1 << 64) - 1
+    return value >> 8 ^ value & KEY_MAX
+
+
+def key_of(message: Message) -> int:
+    """Return what stands for the group of a message, -1 if it has none. Its headers are
+    resident."""
+    name = codec_of(message.flags).said(message.headers, "group_id")
+    if not name:
+        return -1
+    digest = sha256(str(name).encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:KEY_BYTES], "big")
+
+
+def bucket_of(definition: "QueueDefinition", message: Message) -> int:
+    """Return the key by which a queue knows the group of a message, -1 if it is in none."""
+    buckets = definition.group_buckets
+    key = key_of(message) if buckets else -1
+    return key % buckets if buckets > 0 and key >= 0 else key
+
+
+def closes(message: Message) -> bool:
+    """Whether a message is the last of its group."""
+    codec = codec_of(message.flags)
+    for name in SEQUENCES:
+        value = codec.first(message.headers, name)
+        if isinstance(value, int):
+            return value < 0
+        if isinstance(value, str):
+            text = value.strip()
+            return text.startswith("-") and text[1:].isdecimal() and text.strip("-0") != ""
+    return False
+
+
+def joined(queue: "Queue") -> None:
+    """Give the groups of a queue to consumers again, if it says so, because one more came."""
+    definition = queue.definition
+    if queue.groups is None or not definition.group_rebalance:
+        return
+    queue.groups.release_all(queue.consumers)
+    queue.groups.pauses = definition.group_rebalance_pause_dispatch
+
+
+def groups_of(queue: "Queue", count: GroupCount) -> Groups:
+    """Return the groups of a queue; none is bound if the number of buckets changed since."""
+    buckets = queue.definition.group_buckets
+    found = queue.groups
+    if found is None or found.buckets != buckets:
+        if found is not None:
+            found.release_all(queue.consumers)
+        found = queue.groups = Groups(count, buckets)
+    return found
