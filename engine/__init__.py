@@ -71,6 +71,8 @@ Modules:
   served.
 - `message`: What a queue contains: a message, which never changes, and an entry, a queue's
   reference to it.
+- `moving`: Deciding what administrators do with messages of a queue: move, copy, retry, expire,
+  remove.
 - `names`: The rule for names of addresses and queues, the same for every way to create them.
 - `open_transactions`: The open transactions of all connections: their operations, and the memory
   they take together.

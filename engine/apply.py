@@ -274,6 +274,12 @@ def removed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, bod
         setattr(queue, counter, getattr(queue, counter) + 1)
 
 
+def moved(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
+    """An entry leaves its queue; its message goes on as another."""
+    queue = state.queues[row[QUEUE]]
+    _leave(lsn, queue, queue.get(row[MESSAGE]))
+
+
 def nothing(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
     """Events that record a fact and change nothing."""
 
@@ -616,6 +622,7 @@ APPLY: Final[dict[int, Apply]] = {
     events.SHOWN: nothing,
     events.SEEN: nothing,
     events.ADMINISTERED: nothing,
+    events.MOVED: moved,
     events.DIVERT_CREATED: divert_created,
     events.DIVERT_DELETED: divert_deleted,
     events.DIVERTED: nothing,

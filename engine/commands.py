@@ -348,6 +348,31 @@ class PurgeQueue(Command):
     limit: int = 10_000
 
 
+class ActOnMessages(Command, gc=True):
+    """Do something with messages of a queue that are not in flight, a part at a time.
+
+    `action` is one of `engine.moving.ACTIONS`; `filter` chooses messages, `message` a single one.
+    `target` is the queue to move or copy to, `priority` the new one. Messages that came after
+    `through` (LSN, 0 for no limit) are left alone. The other attributes say how far it is, and are
+    set by the engine: `acted` counts messages, and `is_done` says that none is left.
+    """
+
+    queue: str
+    action: str
+    filter: str = ""
+    message: int = 0
+    target: str = ""
+    priority: int = -1
+    through: int = 0
+    limit: int = 200
+    level: int = -1
+    position: int = 0
+    acted: int = 0
+    passed_over: int = 0
+    is_done: bool = False
+    matcher: Any = None
+
+
 class ReleaseHeld(Command):
     """Make held messages of a queue ready again, at most `limit`; otherwise like PurgeQueue."""
 

@@ -227,7 +227,9 @@ class Core:
         """
         lsn = self.next_lsn
         self.next_lsn = lsn + 1
-        address_id = queue.address.id
+        address = queue.address
+        address.routed += 1
+        address_id = address.id
         headers_bytes = body_bytes = detail_bytes = 0
         pending = self.pending
         if transaction is not None:

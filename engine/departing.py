@@ -109,13 +109,13 @@ def _move_out(
     takers: tuple[Divert, ...] = ()
     address = home(core, target, _origin(core, queue, message).name, resources)
     if isinstance(address, Address):
-        copy = _copy_for(core, queue, message, address, extra)
+        copy = copy_for(core, queue, message, address, extra)
         takers = forwarding.taking(core, target, copy)
         if forwarding.is_taken(takers):
             address = _homes(core, takers, address)
             if isinstance(address, Address):
                 # The id depends on the events since; `_homes` may have created queues.
-                copy = _copy_for(core, queue, message, address, extra)
+                copy = copy_for(core, queue, message, address, extra)
         else:
             queues = select(core, address, None, copy)
     taken = isinstance(address, Address) and forwarding.is_taken(takers)
@@ -178,10 +178,11 @@ def _leave(
     core.emit_of_entry(queue, entry, kind, reason, related=related)
 
 
-def _copy_for(
+def copy_for(
     core: Core, queue: Queue, message: Message, address: Address, extra: dict[str, Value]
 ) -> Message:
-    """Return the copy of a message for a target address."""
+    """Return the copy of a message for a target address, whose Routed is the event after the
+    next."""
     origin = _origin(core, queue, message)
     if not message.resident:
         core.fill(message)

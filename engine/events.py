@@ -169,6 +169,7 @@ DUE: Final = 42
 SHOWN: Final = 50
 SEEN: Final = 51
 ADMINISTERED: Final = 60
+MOVED: Final = 61
 DIVERT_CREATED: Final = 70
 DIVERT_DELETED: Final = 71
 DIVERTED: Final = 72
@@ -361,6 +362,10 @@ EVENT_TYPES: Final = (
               "An administrator asked for the events from the one in `related` up to this one. A"
               " request that takes long has several such parts.",
               related="from event"),
+    EventType(MOVED, "Moved", (*_ENTRY, "related"), None,
+              "An administrator moved the message, or gave it another priority; it left the queue."
+              " `related` is the new message in its place.",
+              life=life.leaves(READY, life.ON_HOLD, life.ON_SCHEDULE)),
     EventType(DIVERT_CREATED, "DivertCreated", ("reason",), DivertDetail,
               "From here on the divert takes messages of its address; one of the same name before"
               " is replaced."),

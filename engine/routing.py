@@ -460,6 +460,7 @@ def _send_to_dead_end(core: Core, command: Send, address: Address, flags: int) -
 
     Return the LSN of Routed, 0 if it was not routed.
     """
+    address.unrouted += 1
     redirected = redirect(core, command, address, flags)
     if redirected is None:
         return 0
@@ -577,6 +578,9 @@ def route(
         core.budget.spent += len(several)
     for queue in queues:
         core.touch(queue)
+    sent_to = core.state.addresses.get(message.address_id)
+    if sent_to is not None:
+        sent_to.routed += 1
     if older:
         last_values.replace(core, older, lsn)
     return lsn

@@ -66,6 +66,8 @@ class Address:
         "only_queue",
         "open_queue",
         "paging",
+        "routed",
+        "unrouted",
         "volatile_ids",
     )
 
@@ -95,6 +97,9 @@ class Address:
         # next one is reported (microseconds since 1970).
         self.volatile_ids: IdCache | None = None
         self.duplicates = 0
+        # How many messages queues took, and how many found none, since the start.
+        self.routed = 0
+        self.unrouted = 0
         self.next_notice = 0
         # What `engine.wildcards` remembers: the wildcard addresses that it matches, and when.
         self.matched = NEVER_MATCHED

@@ -23,6 +23,7 @@ from daybook.engine.definitions import (
     Attribute,
 )
 from daybook.engine.queue_defaults import with_defaults
+from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import Address
@@ -39,9 +40,9 @@ TOUCHED_SHIFT = 3
 
 def update_queue(core: Core, command: UpdateQueue) -> int | Refusal:
     """Change attributes of a queue."""
-    queue = core.state.queue_by_name.get(command.queue)
-    if queue is None:
-        return Refusal(Code.NOT_FOUND, f"there is no queue '{command.queue}'")
+    queue = find_queue(core.state, command.queue)
+    if isinstance(queue, Refusal):
+        return queue
     if queue.definition.temporary:
         return Refusal(
             Code.NOT_ALLOWED, f"queue '{queue.name}' is temporary and belongs to its connection"

@@ -202,7 +202,7 @@ SELECT message, min(routed_at) AS routed_at, min(address) AS address,
   count(*) FILTER (WHERE state = 'acknowledged') AS acknowledged,
   count(*) FILTER (WHERE state = 'dead-lettered') AS dead_lettered,
   count(*) FILTER (WHERE state = 'expired') AS expired,
-  count(*) FILTER (WHERE state = 'removed') AS removed,
+  count(*) FILTER (WHERE state IN ('removed', 'moved')) AS removed,
   count(*) FILTER (WHERE state = 'dropped') AS dropped
 FROM each_entry GROUP BY message"""
 
@@ -278,7 +278,7 @@ counted AS (
     count(*) FILTER (WHERE state = 'acknowledged') AS acknowledged,
     count(*) FILTER (WHERE state = 'dead-lettered') AS dead_lettered,
     count(*) FILTER (WHERE state = 'expired') AS expired,
-    count(*) FILTER (WHERE state = 'removed') AS removed,
+    count(*) FILTER (WHERE state IN ('removed', 'moved')) AS removed,
     count(*) FILTER (WHERE state = 'dropped') AS dropped,
     count(*) FILTER (WHERE state = 'ready') AS ready,
     count(*) FILTER (WHERE state = 'in flight') AS in_flight,
@@ -361,7 +361,7 @@ queued                in how many queues it still is
 acknowledged          in how many queues it was acknowledged
 dead_lettered         in how many queues it was dead-lettered
 expired               in how many queues it expired
-removed               from how many queues it was removed
+removed               from how many queues it was removed, or moved to another
 dropped               from how many queues it was dropped at a restart
 """),
     (EVENTS, MILESTONES),
@@ -419,7 +419,7 @@ acknowledged   messages that were acknowledged
 returned       deliveries that were returned, but for those that a restart returned
 dead_lettered  messages that were dead-lettered
 expired        messages that expired
-removed        messages that were removed by an administrator, or with the queue
+removed        messages that were removed or moved by an administrator, or removed with the queue
 dropped        messages that were dropped at a restart
 ready          messages that are ready now
 held           messages that are held now, because they had nowhere to go

@@ -7,11 +7,12 @@ socket, except whom it belongs to.
 import pwd
 import socket
 from struct import Struct
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from daybook.engine.commands import (
+    ActOnMessages,
     Administer,
     Command,
     PauseAddress,
@@ -113,6 +114,23 @@ class SettingsRemoval(msgspec.Struct, frozen=True, tag="remove-settings", tag_fi
     def command(self) -> Command:
         """Return the command for this request."""
         return RemoveSettings(self.match, self.keys)
+
+
+class MessagesAction(msgspec.Struct, frozen=True, tag="act-on-messages", tag_field="do"):
+    """Do something with messages of a queue: all of them, those that a filter chooses, or one."""
+
+    queue: str
+    action: str
+    filter: str = ""
+    message: Annotated[int, msgspec.Meta(ge=0)] = 0
+    target: str = ""
+    priority: int = -1
+
+    def command(self, through: int) -> ActOnMessages:
+        """Return the command for the messages that came up to an LSN."""
+        return ActOnMessages(
+            self.queue, self.action, self.filter, self.message, self.target, self.priority, through
+        )
 
 
 Changing = (

@@ -47,7 +47,7 @@ from daybook.engine.queues import Queue, StoreError
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import State
 from daybook.server import connections, logs, views
-from daybook.server.administering import Asker, Changing, user_of
+from daybook.server.administering import Asker, Changing, MessagesAction, user_of
 from daybook.server.divert_requests import DivertCreation, DivertDeletion, Diverts, diverts
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
@@ -131,6 +131,7 @@ class Browse(msgspec.Struct, frozen=True, tag="browse", tag_field="do"):
     queue: str
     offset: int = 0
     limit: int = views.PAGE_DEFAULT
+    filter: str = ""
 
 
 class QueueCreation(msgspec.Struct, frozen=True, tag="create-queue", tag_field="do"):
@@ -252,7 +253,10 @@ Change = (
     | AddressCreation | AddressDeletion | IdCacheClearing | DivertCreation | DivertDeletion
     | Changing
 )  # fmt: skip
-Request = Reading | QueuePurge | QueueRelease | QueueDelivery | ConnectionClosing | Change
+Request = (
+    Reading | QueuePurge | QueueRelease | QueueDelivery | MessagesAction | ConnectionClosing
+    | Change
+)  # fmt: skip
 InParts = PurgeQueue | ReleaseHeld | DeliverScheduled
 DONE_WITH: Final[dict[type, str]] = {
     PurgeQueue: "removed", ReleaseHeld: "released", DeliverScheduled: "made_ready",
@@ -339,6 +343,8 @@ class ControlServer:
             return _told(self._close(request))
         if isinstance(request, QueuePurge):
             return _told(await self._in_parts(asker, PurgeQueue(request.queue)))
+        if isinstance(request, MessagesAction):
+            return _told(await self._act(asker, request))
         if isinstance(request, QueueRelease):
             return _told(await self._in_parts(asker, ReleaseHeld(request.queue)))
         if isinstance(request, QueueDelivery):
@@ -389,8 +395,8 @@ class ControlServer:
         hub = self._hub
         try:
             return views.browse(
-                hub.broker.state, request.queue,
-                offset=request.offset, limit=request.limit, beginning=hub.beginning_of,
+                hub.broker.state, request.queue, offset=request.offset, limit=request.limit,
+                chosen_by=request.filter, beginning=hub.beginning_of,
             )  # fmt: skip
         except StoreError as error:
             return Refusal(Code.NOT_FOUND, f"a message cannot be read back: {error}")
@@ -426,6 +432,19 @@ class ControlServer:
             if told["lsn"] == 0:
                 return last | {what: removed}
             last = told
+
+    async def _act(self, asker: Asker, request: MessagesAction) -> dict[str, Any] | Refusal:
+        """Do something with the messages that a queue has now, one part at a time."""
+        command = request.command(max(self._hub.broker.lsn, 1))
+        last = 0
+        while not command.is_done:
+            told = await self._decide(asker.command(command))
+            if isinstance(told, Refusal):
+                return told
+            last = told["lsn"] or last
+            # Nothing waits for the disk where nothing was chosen.
+            await asyncio.sleep(0)
+        return {"lsn": last, "acted": command.acted, "passed_over": command.passed_over}
 
     def _decide(self, command: Command) -> "asyncio.Future[dict[str, Any] | Refusal]":
         """Decide a command at once; the future gets the answer when it may be sent."""

@@ -15,8 +15,9 @@ from msgspec.structs import fields
 from daybook.engine.content import view_of
 from daybook.engine.definitions import Detail
 from daybook.engine.duplicates import remembered
+from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.headers import as_dict
-from daybook.engine.message import Entry, Message
+from daybook.engine.message import Entry, Filter, Message
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
@@ -106,6 +107,8 @@ def addresses(
                 "max_size_messages": _limit(settings.max_size_messages),
                 "full_policy": settings.address_full_policy,
                 "paging": address.paging,
+                "routed": address.routed,
+                "unrouted": address.unrouted,
                 "remembered_ids": remembered(address),
                 "blocked_producers": blocked(address.name),
             }
@@ -206,9 +209,12 @@ def browse(
     *,
     offset: int = 0,
     limit: int = PAGE_DEFAULT,
+    chosen_by: str = "",
     beginning: Callable[[Message], bytes] = no_beginning,
 ) -> dict[str, Any] | Refusal:
     """A page of what is in a queue: in flight, ready in order of delivery, held, scheduled.
+
+    With a filter the page has those of `limit` messages that the filter chooses, perhaps none.
 
     `next_offset` is where the next page begins, None if this was the last. What happens between two
     pages moves messages between them. `beginning` reads the beginning of a large message. Raises
@@ -223,13 +229,19 @@ def browse(
             f"offset must be 0 to {OFFSET_MAX} and limit 1 to {PAGE_MAX}; "
             "`journal inspect` shows what is deeper in a queue",
         )
+    matcher = _matcher(state, chosen_by)
+    if isinstance(matcher, Refusal):
+        return matcher
     in_flight = (entry for consumer in queue.consumers for entry in consumer.unacked.values())
     rows: list[dict[str, Any]] = []
-    size = 0
+    size = looked = 0
     for entry in islice(chain(in_flight, queue.standing()), offset, offset + limit):
+        looked += 1
         message = entry.message
         if not message.resident and state.store is not None:
             state.store.fill([message])
+        if matcher is not None and not matcher.matches(message):
+            continue
         body = (beginning(message) if message.chunks else message.body)[:BODY_BYTES_MAX]
         rows.append(_entry(entry, body))
         size += len(message.headers) + len(body)
@@ -240,8 +252,23 @@ def browse(
         "messages": rows,
         "offset": offset,
         "in_queue": queue.message_count,
-        "next_offset": _next(offset, len(rows), queue.message_count),
+        "next_offset": _next(offset, looked, queue.message_count),
     }
+
+
+def _matcher(state: State, text: str) -> Filter | Refusal | None:
+    """Return the filter in a text, None for the empty one."""
+    if not text:
+        return None
+
+    def name_of(number: int) -> str | None:
+        address = state.addresses.get(number)
+        return address.name if address is not None else None
+
+    try:
+        return compile_filter(text, name_of)
+    except ValueError as error:
+        return Refusal(Code.INVALID, f"the filter is wrong: {error}")
 
 
 def _entry(entry: Entry, body: bytes) -> dict[str, Any]:

@@ -41,6 +41,8 @@ Modules:
 - `pipeline_demo`: The demo of the pipeline: queries the history of a broker that was killed twice,
   in every way.
 - `printing`: Tables and progress bars on a terminal, plain text otherwise, JSON for programs.
+- `queue_messages`: Commands that do something with messages of a queue: `daybook queue move`,
+  `copy`, `retry` and so on. They complete the group `queue`.
 - `settings`: Commands about address settings: `daybook settings ADDRESS`, `set` and `remove`.
 - `sql`: The command `journal sql`.
 - `story`: Describing an event: as a line for people, as an object for programs.

@@ -89,7 +89,8 @@ ADDRESS_COLUMNS: Final = (
     "blocked_producers",
 )  # fmt: skip
 MORE_ADDRESS_COLUMNS: Final = (
-    "remembered_ids", "max_size_bytes", "max_size_messages", "auto_created", "paused",
+    "routed", "unrouted", "remembered_ids", "max_size_bytes", "max_size_messages", "auto_created",
+    "paused",
 )  # fmt: skip
 """The columns that a narrow terminal may omit."""
 IDEMPOTENT: Final = ("update-queue", "update-address", "set-settings")
@@ -147,17 +148,23 @@ def look_at_all(
     return rows
 
 
-def change(data: Path, done: str, as_json: bool, **request: Any) -> None:
-    """Ask the running broker for a change, and print a line about it.
-
-    In `done`, the keys of NOTHING_TO_DO in braces are replaced by the number of messages.
-    """
+def demand(data: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """Ask the running broker for a change, and return its answer."""
     answer = _request(data, request)
     if answer is None:
         raise Failure(
             f"no broker runs on {data}, and only a running one can change anything; start it with "
             f"`daybook serve --data {data}`, or name another with --data"
         )
+    return answer
+
+
+def change(data: Path, done: str, as_json: bool, **request: Any) -> None:
+    """Ask the running broker for a change, and print a line about it.
+
+    In `done`, the keys of NOTHING_TO_DO in braces are replaced by the number of messages.
+    """
+    answer = demand(data, request)
     if as_json:
         show_json(answer)
     else:
@@ -430,17 +437,21 @@ def address_clear_id_cache(name: str, data: Path, as_json: bool) -> None:
     type=click.IntRange(1, views.PAGE_MAX),
     default=views.PAGE_DEFAULT,
     show_default=True,
-    help="Show this many messages.",
+    help="Show this many messages; with --filter, look at so many.",
 )
+@click.option(
+    "--filter", "chosen_by", default="", metavar="CONDITION",
+    help="Show only messages for which this is true, as in SQL-92 (docs/filters.md).",
+)  # fmt: skip
 @data_option
 @json_option
-def browse(name: str, offset: int, limit: int, data: Path, as_json: bool) -> None:
+def browse(name: str, offset: int, limit: int, chosen_by: str, data: Path, as_json: bool) -> None:
     """Show the messages of a queue without consuming them: in flight first, then in delivery
     order."""
     answer = look(
         data,
-        {"do": "browse", "queue": name, "offset": offset, "limit": limit},
-        lambda state: views.browse(state, name, offset=offset, limit=limit),
+        {"do": "browse", "queue": name, "offset": offset, "limit": limit, "filter": chosen_by},
+        lambda state: views.browse(state, name, offset=offset, limit=limit, chosen_by=chosen_by),
     )
     if as_json:
         show_json_pretty(answer)

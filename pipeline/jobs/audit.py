@@ -19,8 +19,8 @@ has no opening, and its ready and in-flight messages are exactly those of the br
   it was in flight; `expired-in-flight`; `delivery-count`: the count does not follow from the count
   before it: one more for a delivery, one less for a return whose attempt does not count;
 * `lost`: in a queue that was deleted, or in flight to a consumer that left, and not returned;
-* `no-copy`: the copy named by DeadLettered or Expired was never routed; `no-origin`: a Routed names
-  an original that was not dead-lettered or expired as this copy;
+* `no-copy`: the copy named by DeadLettered, Expired or Moved was never routed; `no-origin`: a
+  Routed names an original that was not dead-lettered, expired or moved as this copy;
 * `no-queue`, `no-consumer`, `no-connection`: an event of one that did not exist at that time (or of
   a consumer of another queue or connection); `not-detached`: a connection closed with a consumer;
 * `transaction`: a TransactionCommitted that does not directly follow the events that it names, or a

@@ -14,6 +14,7 @@ from daybook.engine.content import CODECS
 from daybook.engine.definitions import ANYCAST, LAST_VALUE_KEY, MULTICAST, DivertDefinition
 from daybook.engine.events import GROUPED
 from daybook.engine.headers import build
+from daybook.engine.moving import ACTIONS
 from daybook.engine.refusals import Refusal
 from daybook.engine.setting_keys import Matches
 from daybook.engine.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
@@ -256,6 +257,23 @@ def _update_queue(world: World, x: int, y: int, z: int) -> c.Command:
     return c.Administer("joe", "{}", command) if y % 2 else command
 
 
+def _act_on_messages(world: World, x: int, y: int, z: int) -> c.Command:
+    """Do something with some messages of a queue, or with one, or with none."""
+    name = QUEUES[x % 6]
+    queue = world.state.queue_by_name.get(name)
+    ids = [entry.message.id for entry in queue.standing()] if queue is not None else []
+    actions = sorted(ACTIONS)
+    return c.ActOnMessages(
+        name,
+        actions[y % len(actions)],
+        filter=FILTERS[z % 5],
+        message=_pick(ids, z) if x > 15 else 0,
+        target=QUEUES[z % 6],
+        priority=z % 11,
+        limit=1 + z,
+    )
+
+
 LIVE = ("#", "orders", "a.*")
 """Matches that are set at run time."""
 
@@ -337,6 +355,7 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: (c.PauseAddress, c.ResumeAddress)[y % 2](ADDRESSES[x % 2])),
     (2, _update_queue),
     (1, lambda w, x, y, z: c.UpdateAddress(PLACES[x % 10], (MULTICAST, ANYCAST)[y % 2 :])),
+    (3, _act_on_messages),
     (1, _set_settings),
     (1, lambda w, x, y, z: c.RemoveSettings(LIVE[x % 3], (("max-delivery-attempts",), ())[y % 2])),
     (1, lambda w, x, y, z: c.ClearDuplicateIds(ADDRESSES[x % 7])),

@@ -24,6 +24,7 @@ EXPIRE: Final = "its time has passed"
 COME: Final = "the time has come until which it is scheduled"
 HURRY: Final = "an administrator delivers what is scheduled"
 PURGE: Final = "an administrator purges the queue"
+MOVE: Final = "an administrator moves it to another queue"
 DELETE: Final = "an administrator deletes the queue with its messages"
 UNHOLD: Final = "an administrator releases what the queue holds"
 WAY: Final = "dead letters can leave again"
@@ -32,7 +33,7 @@ START: Final = "the broker starts again"
 PLACES: Final = (READY, ON_HOLD, ON_SCHEDULE, IN_FLIGHT, GONE)
 INPUTS: Final = (
     DELIVER, ACCEPT, RELEASE, REJECT, FAIL, LAST_FAIL, STUCK_FAIL, DELAYED_FAIL, LEAVE, LOSE,
-    EXPIRE, COME, HURRY, PURGE, DELETE, UNHOLD, WAY, START,
+    EXPIRE, COME, HURRY, PURGE, MOVE, DELETE, UNHOLD, WAY, START,
 )  # fmt: skip
 
 
@@ -47,6 +48,7 @@ TRANSITIONS: Final[dict[tuple[str, str], Transition]] = {
     (READY, DELIVER): Transition(IN_FLIGHT, (events.DELIVERED,)),
     (READY, EXPIRE): Transition(GONE, (events.EXPIRED,)),
     (READY, PURGE): Transition(GONE, (events.REMOVED,)),
+    (READY, MOVE): Transition(GONE, (events.MOVED,)),
     (READY, DELETE): Transition(GONE, (events.REMOVED,)),
     (IN_FLIGHT, ACCEPT): Transition(GONE, (events.ACKNOWLEDGED,)),
     (IN_FLIGHT, RELEASE): Transition(READY, (events.RETURNED,)),
@@ -60,6 +62,7 @@ TRANSITIONS: Final[dict[tuple[str, str], Transition]] = {
     # A consequence of `BrokerStarted`, which is about no single entry.
     (IN_FLIGHT, START): Transition(READY, ()),
     (ON_HOLD, PURGE): Transition(GONE, (events.REMOVED,)),
+    (ON_HOLD, MOVE): Transition(GONE, (events.MOVED,)),
     (ON_HOLD, DELETE): Transition(GONE, (events.REMOVED,)),
     (ON_HOLD, UNHOLD): Transition(READY, (events.RELEASED,)),
     (ON_HOLD, WAY): Transition(GONE, (events.DEAD_LETTERED,)),
@@ -67,6 +70,7 @@ TRANSITIONS: Final[dict[tuple[str, str], Transition]] = {
     (ON_SCHEDULE, HURRY): Transition(READY, (events.DUE,)),
     (ON_SCHEDULE, EXPIRE): Transition(GONE, (events.EXPIRED,)),
     (ON_SCHEDULE, PURGE): Transition(GONE, (events.REMOVED,)),
+    (ON_SCHEDULE, MOVE): Transition(GONE, (events.MOVED,)),
     (ON_SCHEDULE, DELETE): Transition(GONE, (events.REMOVED,)),
 }
 

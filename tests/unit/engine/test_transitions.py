@@ -8,6 +8,7 @@ from daybook.engine import commands as c
 from daybook.engine import events, reasons
 from daybook.engine.life import GONE, IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
 from daybook.engine.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
+from tests.support.topology import create_queue
 from tests.support.transitions import (
     ACCEPT,
     COME,
@@ -21,6 +22,7 @@ from tests.support.transitions import (
     LAST_FAIL,
     LEAVE,
     LOSE,
+    MOVE,
     PLACES,
     PURGE,
     REJECT,
@@ -121,6 +123,11 @@ def expire(scene: Scene) -> None:
     scene.give(c.ExpireDue())
 
 
+def move(scene: Scene) -> None:
+    scene.give(create_queue("target", "target"))
+    scene.give(c.ActOnMessages(QUEUE, "move", target="target"))
+
+
 def come(scene: Scene) -> None:
     scene.world.sleep(DELAY_MS / 1000)
     scene.give(c.DeliverDue())
@@ -150,6 +157,7 @@ GIVE: dict[str, Callable[[Scene], None]] = {
     EXPIRE: expire,
     COME: come,
     PURGE: lambda s: s.give(c.PurgeQueue(QUEUE)),
+    MOVE: move,
     DELETE: lambda s: s.give(c.DeleteQueue(QUEUE, force=True)),
     UNHOLD: lambda s: s.give(c.ReleaseHeld(QUEUE)),
     HURRY: lambda s: s.give(c.DeliverScheduled(QUEUE)),

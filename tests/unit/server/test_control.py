@@ -446,7 +446,7 @@ REQUESTS = st.fixed_dictionaries(
             ["status", "queues", "addresses", "settings", "browse", "create-queue",
              "delete-queue", "purge-queue", "create-address", "delete-address",
              "update-queue", "update-address", "pause-address", "resume-address",
-             "set-settings", "remove-settings"]
+             "set-settings", "remove-settings", "act-on-messages"]
         )
     },
     optional={
@@ -457,6 +457,8 @@ REQUESTS = st.fixed_dictionaries(
         "force": st.booleans() | st.none(),
         "routing_type": st.text(max_size=3),
         "routing_types": st.lists(st.text(max_size=3), max_size=2),
+        "action": st.sampled_from(["move", "remove", "x"]),
+        "message": st.integers(-1, 2**64),
         "match": st.sampled_from(["#", "a", "a.#.b", ""]),
         "values": st.dictionaries(
             st.sampled_from(["id-cache-size", "no-expiry", "x"]), st.text(max_size=4)
