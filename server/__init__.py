@@ -8,9 +8,15 @@ Modules:
   them.
 - `admission`: Limits on connections: in total, for each address, and for connections without a
   login.
+- `artemis`: What Artemis calls things that have another name here, and its defaults where ours
+  differ.
 - `blocked`: Blocked peers: their command waits for space at a full address. They resume in order.
+- `broker_xml`: The configuration of Artemis, `broker.xml`, as the source of ours.
 - `config`: The configuration: parses a file and flags into frozen structs, or reports all errors.
+- `config_changes`: What a new configuration changes: what is in force at once, and what needs a
+  restart.
 - `config_source`: Reads a configuration file and flags, without checking the values.
+- `config_text`: Writing what a configuration says as the text of a broker.toml.
 - `configured`: What a configuration asks the engine for: the commands that put it in force, in
   order.
 - `connections`: Connections for administrators: listed in pages, and closed by id, user or address.
@@ -80,4 +86,5 @@ Modules:
 - `users`: Who may log in: logins with salted, slow hashes of their passcodes, in a file.
 - `version`: The version of this release, as the distribution says.
 - `views`: Views of a broker's state as plain data, for the control socket and the command line.
+- `xml_source`: An XML file as a tree of elements with the line of each, read by a hardened parser.
 """

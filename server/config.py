@@ -9,7 +9,7 @@ and creates no folders, it only reads the one file.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -22,12 +22,12 @@ from daybook.engine.syntax import DEFAULT as DEFAULT_SYNTAX
 from daybook.engine.syntax import Syntax, wrong_with_characters
 from daybook.errors import DaybookError
 from daybook.journal.archive.place import overlap
-from daybook.journal.archive.store import without_password
 from daybook.journal.data_directory import USERS
 from daybook.protocols.port import Value
 from daybook.protocols.registry import OFFERS
 from daybook.server import kinds, options
 from daybook.server.acceptor_options import COMMON, TABLES
+from daybook.server.broker_xml import read_broker_xml
 from daybook.server.config_source import (
     Block,
     Given,
@@ -40,8 +40,8 @@ from daybook.server.config_source import (
 from daybook.server.kinds import Invalid
 from daybook.server.option import Option, unknown
 from daybook.server.setting_values import in_units
+from daybook.server.xml_source import is_xml
 
-UNSET: Final = msgspec.UNSET
 DEFAULT_MATCH: Final = "#"
 DEFAULT_SETTINGS: Final[dict[str, Setting]] = {
     "dead-letter-address": "DLQ",
@@ -184,6 +184,7 @@ class Config(msgspec.Struct, frozen=True):
     diverts: tuple[DivertDefinition, ...]
     wildcards: WildcardConfig
     log: LogConfig
+    warnings: tuple[str, ...] = ()
 
 
 def load(
@@ -194,17 +195,24 @@ def load(
     """Read a configuration file (None: the embedded defaults) and apply flags to it.
 
     `overrides` are KEY=VALUE texts of `--set`, `listen` are PROTOCOL://HOST:PORT texts that replace
-    all acceptors. Raises ConfigError.
+    all acceptors, or are added to those of a broker.xml. Raises ConfigError.
     """
     problems: list[str] = []
-    source = read_file(Path(path), problems) if path is not None else Source()
+    warnings: list[str] = []
+    if path is None:
+        source = Source()
+    elif is_xml(Path(path)):
+        source = read_broker_xml(Path(path), problems, warnings)
+        source.is_artemis = True
+    else:
+        source = read_file(Path(path), problems)
     if not any(_match_of(block) == DEFAULT_MATCH for block in source.settings):
         source.settings.insert(0, _default_settings())
     read_flags(source, overrides, listen, problems)
     config = _Builder(problems).build(source)
     if problems:
         raise ConfigError(problems)
-    return config
+    return msgspec.structs.replace(config, warnings=tuple(warnings)) if warnings else config
 
 
 def _match_of(block: Block) -> object:
@@ -268,7 +276,7 @@ class _Builder:
                 value = default_of(option)
                 if option.required:
                     self.problem(block.where, f"{prefix}{option.name} is missing")
-            values[_field(option.name)] = value
+            values[field_of(option.name)] = value
         return values
 
     def value(self, given: Given, option: Option, prefix: str) -> Value:
@@ -443,11 +451,13 @@ class _Builder:
         return values
 
 
-def _field(key: str) -> str:
+def field_of(key: str) -> str:
+    """Return the field of a struct that holds the value of a key."""
     return key.replace("-", "_")
 
 
-def _key(field: str) -> str:
+def key_of(field: str) -> str:
+    """Return the key whose value a field of a struct holds."""
     return field.replace("_", "-")
 
 
@@ -480,8 +490,8 @@ def show(value: object) -> str:
 
 def _acceptor(row: Mapping[str, Any]) -> AcceptorConfig:
     """An acceptor of its values by field name: those of its protocol are known by their keys."""
-    common = {_field(key) for key in COMMON} | {"host", "port"}
-    own = {_key(field): value for field, value in row.items() if field not in common}
+    common = {field_of(key) for key in COMMON} | {"host", "port"}
+    own = {key_of(field): value for field, value in row.items() if field not in common}
     return AcceptorConfig(
         **{field: value for field, value in row.items() if field in common}, options=own
     )
@@ -492,89 +502,3 @@ def check_archive(config: Config) -> None:
     wrong = overlap(config.journal.archive_directory, Path(config.broker.data_directory))
     if wrong:
         raise ConfigError([wrong])
-
-
-def effective(old: Config, new: Config) -> Config:
-    """What is in force after a reload: `new` where a key is live, else `old` until a restart."""
-    renewed = {acceptor.name: acceptor for acceptor in new.acceptors}
-    return Config(
-        broker=_renew(old.broker, new.broker, options.BROKER),
-        journal=_renew(old.journal, new.journal, options.JOURNAL),
-        acceptors=tuple(
-            _renew_acceptor(acceptor, renewed.get(acceptor.name, acceptor))
-            for acceptor in old.acceptors
-        ),
-        address_settings=new.address_settings,
-        addresses=new.addresses,
-        queues=new.queues,
-        diverts=new.diverts,
-        wildcards=_renew(old.wildcards, new.wildcards, options.WILDCARDS),
-        log=_renew(old.log, new.log, options.LOG),
-    )
-
-
-Section = TypeVar("Section", bound=msgspec.Struct)
-
-
-def _renew(old: Section, new: Section, table: Sequence[Option]) -> Section:
-    live = [_field(option.name) for option in table if option.live]
-    return msgspec.structs.replace(old, **{name: getattr(new, name) for name in live})
-
-
-def _renew_acceptor(old: AcceptorConfig, new: AcceptorConfig) -> AcceptorConfig:
-    """What is in force of an acceptor: the options of its protocol are live, which one is not."""
-    if old.protocol != new.protocol:
-        return old
-    table = [option for option in TABLES[old.protocol] if option.name in COMMON]
-    return msgspec.structs.replace(_renew(old, new, table), options=new.options)
-
-
-def changes(old: Config, new: Config) -> tuple[list[str], list[str]]:
-    """What a reload changes, in words: (what `effective` puts in force, what needs a restart)."""
-    applied = effective(old, new)
-    return _differences(old, applied), _differences(applied, new)
-
-
-def _groups(config: Config) -> dict[str, dict[str, object]]:
-    """All values by group (a section or one element of an array) and key."""
-    flat: dict[str, dict[str, object]] = {
-        "broker": _by_key(config.broker),
-        "journal": _by_key(config.journal),
-        "wildcard-addresses": _by_key(config.wildcards),
-        "log": _by_key(config.log),
-    }
-    for acceptor in config.acceptors:
-        common = _by_key(acceptor)
-        del common["options"]
-        flat[f"acceptor {acceptor.name}"] = common | acceptor.options
-    flat |= {f"address {address.name}": _by_key(address) for address in config.addresses}
-    for queue in config.queues:
-        flat[f"queue {queue.name}"] = _by_key(queue.definition) | {"address": queue.address}
-    flat |= {f"divert {divert.name}": _by_key(divert) for divert in config.diverts}
-    for match, values in config.address_settings.items():
-        flat[f"address-setting {match}"] = dict(values)
-    return flat
-
-
-def _by_key(section: msgspec.Struct) -> dict[str, object]:
-    return {_key(field): value for field, value in msgspec.structs.asdict(section).items()}
-
-
-def _shown(key: str, value: object) -> str:
-    """A value for the log, where nobody's password belongs."""
-    return show(without_password(str(value)) if key == "archive-directory" else value)
-
-
-def _differences(old: Config, new: Config) -> list[str]:
-    before, after = _groups(old), _groups(new)
-    lines = [f"{group}: added" for group in after if group not in before]
-    lines += [f"{group}: removed" for group in before if group not in after]
-    for group in before:
-        if group not in after:
-            continue
-        for key in {**before[group], **after[group]}:
-            values = (before[group].get(key, UNSET), after[group].get(key, UNSET))
-            if values[0] != values[1] or type(values[0]) is not type(values[1]):
-                was, becomes = (_shown(key, one) if one is not UNSET else "unset" for one in values)
-                lines.append(f"{group}: {key} {was} -> {becomes}")
-    return lines

@@ -47,6 +47,10 @@ class Source:
         self.settings: list[Block] = []
         self.replaced: list[Block] = []
         """Acceptors of the file that flags replace: not used, but still checked."""
+        self.spare: list[Block] = []
+        """Acceptors of a broker.xml that cannot be opened: flags make others with their
+        prefixes."""
+        self.is_artemis = False
 
 
 def read_file(path: Path, problems: list[str]) -> Source:
@@ -98,7 +102,7 @@ def read_flags(
     source: Source, overrides: Sequence[str], listen: Sequence[str], problems: list[str]
 ) -> None:
     """Apply the flags `--listen` and `--set` to the values of a file."""
-    if listen:
+    if listen and not source.is_artemis:
         source.replaced = source.arrays["acceptor"]
         source.arrays["acceptor"] = []
     for text in listen:
@@ -110,6 +114,9 @@ def read_flags(
             )
             continue
         values = {"protocol": Given(protocol, where), "listen": Given(endpoint, where)}
+        for spare in source.spare:
+            prefixes = ("anycast-prefix", "multicast-prefix")
+            values |= {key: spare.values[key] for key in prefixes if key in spare.values}
         source.arrays["acceptor"].append(Block(where, values))
     if not source.arrays["acceptor"]:
         source.arrays["acceptor"].append(Block("the default acceptor", {}))

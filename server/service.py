@@ -37,7 +37,8 @@ from daybook.recovery.directory import RecoveryError
 from daybook.recovery.last_words import distrust
 from daybook.recovery.starting import start_after
 from daybook.server import logs
-from daybook.server.config import Config, ConfigError, changes, check_archive, effective
+from daybook.server.config import Config, ConfigError, check_archive
+from daybook.server.config_changes import changes, effective
 from daybook.server.configured import commands
 from daybook.server.control import ControlServer
 from daybook.server.descriptors import TooFewDescriptors
@@ -292,7 +293,8 @@ class Service:
 
     async def _apply_configuration(self) -> None:
         config = self.config
-        for warning in settings.warnings(config.address_settings, config.wildcards.syntax):
+        found = settings.warnings(config.address_settings, config.wildcards.syntax)
+        for warning in (*config.warnings, *found):
             log.warning(warning)
         for command in commands(config):
             await self._carry_out(command)

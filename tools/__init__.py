@@ -6,6 +6,8 @@ Modules:
   settings.
 - `archive`: The commands `journal archive`: listing an archive, verifying it, and fetching from it.
 - `archiving`: Running `journal archive`: listing an archive, verifying it, and fetching from it.
+- `configuration`: The command `daybook config`: checking configuration files, and converting those
+  of Artemis.
 - `connections`: Commands about clients: `daybook connection list|close`, `daybook consumer list`.
 - `counting`: Running `journal stat`: sizes of the segments, events by kind, and messages by queue.
 - `daybook`: The command line `daybook`: running a broker, and sending requests to one.

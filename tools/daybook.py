@@ -25,6 +25,7 @@ CONFIG_SOURCES: Final = (
 PLACES: Final = {
     "address": "daybook.tools.administration:address",
     "browse": "daybook.tools.administration:browse",
+    "config": "daybook.tools.configuration:config",
     "connection": "daybook.tools.connections:connection",
     "consumer": "daybook.tools.connections:consumer",
     "divert": "daybook.tools.diverts:divert",
@@ -49,7 +50,8 @@ def cli() -> None:
 @cli.command()
 @click.option(
     "--config", "config_file", type=PathThatIsNamed(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Configuration file; without one the defaults of etc/broker.toml are in force.",
+    help="Configuration file, or a broker.xml of Artemis; without one the defaults of"
+    " etc/broker.toml are in force.",
 )  # fmt: skip
 @click.option(
     "--data", envvar="DAYBOOK_DATA", type=DIRECTORY, metavar="DIR",
@@ -57,8 +59,8 @@ def cli() -> None:
 )  # fmt: skip
 @click.option(
     "--listen", multiple=True, metavar="PROTOCOL://HOST:PORT",
-    help="Listen here instead of where the configuration says; may be repeated. PROTOCOL is stomp "
-    "for clients, http for supervisors and Prometheus.",
+    help="Listen here instead of where the configuration says, and with a broker.xml besides; may "
+    "be repeated. PROTOCOL is stomp for clients, http for supervisors and Prometheus.",
 )  # fmt: skip
 @click.option(
     "--processes", type=click.Choice(("1", "3")),

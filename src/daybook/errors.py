@@ -42,6 +42,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         TomlError                   server.toml_source
             TomlMissing             server.toml_source
         UsersError                  server.users
+        XmlError                    server.xml_source
         NoSuchMessageError          tools.trail
 
 Must never know any room: every room may import this module.

@@ -10,7 +10,7 @@ from tests.meta import names, pages, rooms_map, tree
 FOREIGN = frozenset({
     # Other brokers, protocols and file formats.
     "MDB_NOSYNC", "anycastPrefix", "broker.xml", "durable-subscriber-name",
-    "durable-subscription-name", "first-acquirer", "multicastPrefix", "stompConsumerCredits",
+    "durable-subscription-name", "first-acquirer", "multicastPrefix",
     "subscription-name",
     # Object stores, Delta and Spark.
     "AWS_ACCESS_KEY_ID", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_SECRET_ACCESS_KEY",

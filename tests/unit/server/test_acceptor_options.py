@@ -10,7 +10,8 @@ from daybook.protocols.stomp.offer import Stomp
 from daybook.protocols.stomp.options import StompOptions
 from daybook.server.acceptor_options import COMMON
 from daybook.server.acceptor_options import TABLES as ACCEPTORS
-from daybook.server.config import ConfigError, changes, default_of, effective, load
+from daybook.server.config import ConfigError, default_of, load
+from daybook.server.config_changes import changes, effective
 from tests.unit.server.test_config import Writer
 
 

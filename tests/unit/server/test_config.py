@@ -14,11 +14,10 @@ from daybook.server import options
 from daybook.server.config import (
     Config,
     ConfigError,
-    changes,
     default_of,
-    effective,
     load,
 )
+from daybook.server.config_changes import changes, effective
 
 ROOT = Path(__file__).parents[3]
 DEFAULT_FILE = ROOT / "etc" / "broker.toml"

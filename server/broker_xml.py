@@ -1,0 +1,328 @@
+"""The configuration of Artemis, `broker.xml`, as the source of ours.
+
+What both have is translated by the tables of keys (`engine.setting_keys`, `engine.definitions`,
+`server.options`): a key of the same name works as soon as it exists here. What Daybook does not
+have becomes a warning with file, line and element, never silence. Values are checked where those of
+other files are. Must never act on what it reads.
+"""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from daybook.engine.setting_keys import BY_NAME
+from daybook.engine.settings import check_value
+from daybook.server.acceptor_options import TABLES
+from daybook.server.artemis import (
+    BASE_SETTINGS,
+    CORE_ALIASES,
+    PARAMETERS,
+    QUEUE_ALIASES,
+    SETTING_ALIASES,
+)
+from daybook.server.config_source import Block, Given, Source, literal
+from daybook.server.options import BROKER, QUEUE_TABLE
+from daybook.server.xml_source import Element, XmlError, read_xml
+
+_SIZE: Final = re.compile(r"(-?\d+)\s*([KMG])(?:i?B)?", re.IGNORECASE)
+_URL: Final = re.compile(r"(\w+)://(\[[^\]]+\]|[^:/?]*):(\d+)/?(?:\?(.*))?", re.DOTALL)
+_BROKER_KEYS: Final = {option.name: option for option in BROKER}
+_QUEUE_KEYS: Final = {option.name: option for option in QUEUE_TABLE}
+_SUPPORTED: Final = "stomp"
+_DEFAULT_MATCH: Final = "#"
+
+
+class _Reader:
+    """Translates the elements of one file."""
+
+    def __init__(self, name: str, problems: list[str], warnings: list[str]) -> None:
+        self.source: Final = Source()
+        self._name: Final = name
+        self._problems: Final = problems
+        self._warnings: Final = warnings
+        self._base: Final[dict[str, Given]] = {}
+
+    # ---- places and messages
+
+    def where(self, element: Element) -> str:
+        return f"{self._name}:{element.line}"
+
+    def warn(self, element: Element, what: str) -> None:
+        self._warnings.append(f"{self.where(element)}: {what}")
+
+    def ignore(self, element: Element, inside: str = "") -> None:
+        """Warn of an element that is not supported."""
+        place = f" in {inside}" if inside else ""
+        self.warn(element, f"<{element.tag}>{place} is not supported and is ignored")
+
+    def given(self, element: Element, text: str, *, as_text: bool, is_size: bool = False) -> Given:
+        """Return a value as a TOML file would give it."""
+        text = text.strip()
+        found = _SIZE.fullmatch(text) if is_size else None
+        if found is not None:
+            text = str(int(found[1]) << {"K": 10, "M": 20, "G": 30}[found[2].upper()])
+        value = text if as_text else literal(text.lower() if _is_flag(text) else text)
+        return Given(value, self.where(element))
+
+    # ---- the file
+
+    def read(self, root: Element) -> None:
+        """Translate the whole file."""
+        if root.tag != "configuration":
+            self._problems.append(
+                f"{self.where(root)}: <{root.tag}> is not the root of a broker.xml; it must be"
+                " <configuration>"
+            )
+            return
+        cores = [child for child in root.children if child.tag == "core"]
+        for child in root.children:
+            if child.tag != "core":
+                self.ignore(child)
+        if not cores:
+            self._problems.append(f"{self.where(root)}: there is no <core> in <configuration>")
+        for core in cores:
+            for child in core.children:
+                self.core(child)
+        self.add_base(root)
+
+    def core(self, element: Element) -> None:
+        """Translate an element of <core>."""
+        lists = {
+            "acceptors": ("acceptor", self.acceptor),
+            "addresses": ("address", self.address),
+            "address-settings": ("address-setting", self.setting),
+            "diverts": ("divert", self.divert),
+        }
+        if element.tag in lists:
+            tag, translate = lists[element.tag]
+            for child in element.children:
+                if child.tag == tag:
+                    translate(child)
+                else:
+                    self.ignore(child, f"<{element.tag}>")
+            return
+        single = dict(lists.values())
+        if element.tag in single:
+            # Manuals leave the list around an element out.
+            single[element.tag](element)
+        elif element.tag == "wildcard-addresses":
+            self.wildcards(element)
+        elif element.tag == "literal-match-markers":
+            block = self.source.sections["wildcard-addresses"]
+            block.values[element.tag] = Given(element.value, self.where(element))
+        elif element.tag == "id-cache-size":
+            self._base[element.tag] = self.given(element, element.text, as_text=False)
+        else:
+            self.broker_key(element)
+
+    def broker_key(self, element: Element) -> None:
+        option = _BROKER_KEYS.get(CORE_ALIASES.get(element.tag, element.tag))
+        if option is None or option.name in ("data-directory", "users-file"):
+            self.ignore(element)
+            return
+        is_size = option.kind.name.startswith("size")
+        value = self.given(element, element.text, as_text=option.kind.text, is_size=is_size)
+        self.source.sections["broker"].values[option.name] = value
+
+    def wildcards(self, element: Element) -> None:
+        block = self.source.sections["wildcard-addresses"]
+        block.where = self.where(element)
+        keys = ("enabled", "routing-enabled", "delimiter", "any-words", "single-word")
+        for child in element.children:
+            if child.tag in keys:
+                as_text = not child.tag.endswith("enabled")
+                block.values[child.tag] = self.given(child, child.text, as_text=as_text)
+            else:
+                self.ignore(child, "<wildcard-addresses>")
+
+    # ---- acceptors
+
+    def acceptor(self, element: Element) -> None:
+        found = _URL.fullmatch(element.value)
+        name = element.attributes.get("name", "")
+        if found is None:
+            self._problems.append(
+                f"{self.where(element)}: acceptor {name!r} is {element.value!r}; it must be like"
+                " tcp://0.0.0.0:61613?protocols=STOMP"
+            )
+            return
+        pairs = [pair.partition("=") for pair in re.split(r"[;&]", found[4] or "") if pair]
+        parameters = {key.strip(): value.strip() for key, _, value in pairs}
+        block = Block(self.where(element), {})
+        block.values["name"] = Given(name, block.where)
+        block.values["listen"] = Given(f"{found[2] or '0.0.0.0'}:{found[3]}", block.where)
+        why = self.why_closed(found[1], parameters)
+        for key, value in parameters.items():
+            self.parameter(element, block, key, value)
+        if why:
+            self.warn(element, f"<acceptor> {name!r} is not opened: {why}")
+            # Clients that come by another acceptor find its prefixes there.
+            self.source.spare.append(block)
+        else:
+            self.source.arrays["acceptor"].append(block)
+
+    def why_closed(self, scheme: str, parameters: dict[str, str]) -> str:
+        """Return why an acceptor cannot be opened, empty if it can."""
+        if scheme != "tcp":
+            return f"{scheme}:// is not supported"
+        if parameters.get("sslEnabled", "").lower() == "true":
+            return "TLS is not supported; let a proxy end it in front of the broker"
+        protocols = [each.strip().lower() for each in parameters.get("protocols", "").split(",")]
+        if protocols == [""] or _SUPPORTED in protocols:
+            return ""
+        return f"of its protocols ({parameters['protocols']}) none is supported; there is STOMP"
+
+    def parameter(self, element: Element, block: Block, key: str, value: str) -> None:
+        """Translate a parameter of the URL of an acceptor."""
+        if key == "protocols":
+            others = [each.strip() for each in value.split(",") if each.strip().lower() != "stomp"]
+            if others and len(others) < len(value.split(",")):
+                self.warn(element, f"<acceptor>: of protocols, {', '.join(others)} are ignored")
+            return
+        if key in ("anycastPrefix", "multicastPrefix"):
+            prefixes: list[str] = [each.strip() for each in value.split(",") if each.strip()]
+            known = block.values
+            # `/queue/` and `/topic/` are prefixes from the start.
+            kept = [each for each in prefixes if each not in ("/queue/", "/topic/")]
+            known[PARAMETERS[key]] = Given(kept, block.where)
+            return
+        name = PARAMETERS.get(key)
+        if name is None or not any(option.name == name for option in TABLES["stomp"]):
+            self.warn(element, f"<acceptor>: the parameter {key} is not supported and is ignored")
+            return
+        if int(value) > 0 if value.lstrip("-").isdigit() else True:
+            block.values[name] = self.given(element, value, as_text=False, is_size=True)
+
+    # ---- addresses and queues
+
+    def address(self, element: Element) -> None:
+        name = element.attributes.get("name", "")
+        block = Block(self.where(element), {"name": Given(name, self.where(element))})
+        types: list[str] = []
+        for child in element.children:
+            if child.tag not in ("anycast", "multicast"):
+                self.ignore(child, f"address {name!r}")
+                continue
+            types.append(child.tag)
+            for queue in child.children:
+                if queue.tag == "queue":
+                    self.queue(queue, name, child.tag)
+                else:
+                    self.ignore(queue, f"address {name!r}")
+        if types:
+            block.values["routing-types"] = Given(types, block.where)
+        self.source.arrays["address"].append(block)
+
+    def queue(self, element: Element, address: str, routing_type: str) -> None:
+        where = self.where(element)
+        name = element.attributes.get("name", "")
+        block = Block(where, {"name": Given(name, where), "address": Given(address, where)})
+        block.values["routing-type"] = Given(routing_type, where)
+        for key, text in element.attributes.items():
+            if key != "name":
+                self.queue_key(element, block, key, text)
+        for child in element.children:
+            text = child.attributes.get("string", child.text)
+            self.queue_key(child, block, child.tag, text)
+        self.source.arrays["queue"].append(block)
+
+    def queue_key(self, element: Element, block: Block, key: str, text: str) -> None:
+        option = _QUEUE_KEYS.get(QUEUE_ALIASES.get(key, key))
+        if option is None or option.name in block.values:
+            queue = str(block.values["name"].value)
+            self.warn(element, f"{key} of queue {queue!r} is not supported and is ignored")
+            return
+        block.values[option.name] = self.given(element, text, as_text=option.kind.text)
+
+    # ---- address settings
+
+    def setting(self, element: Element) -> None:
+        match = element.attributes.get("match", "")
+        block = Block(self.where(element), {"match": Given(match, self.where(element))})
+        for child in element.children:
+            key = SETTING_ALIASES.get(child.tag, child.tag)
+            row = BY_NAME.get(key)
+            if row is None:
+                self.ignore(child, f"address-setting {match!r}")
+                continue
+            given = self.given(child, child.text, as_text=row.type is str, is_size=row.is_size)
+            block.values[key] = Given(_as_spelled(key, given.value), given.where)
+        self.source.settings.append(block)
+
+    def add_base(self, root: Element) -> None:
+        """Give every address the defaults of Artemis where ours differ."""
+        base = {key: Given(value, self.where(root)) for key, value in BASE_SETTINGS.items()}
+        base |= self._base
+        for block in self.source.settings:
+            if block.values["match"].value == _DEFAULT_MATCH:
+                block.values = block.values | {
+                    key: value for key, value in base.items() if key not in block.values
+                }
+                return
+        match = {"match": Given(_DEFAULT_MATCH, self.where(root))}
+        self.source.settings.insert(0, Block(self.where(root), match | base))
+
+    # ---- diverts
+
+    def divert(self, element: Element) -> None:
+        where = self.where(element)
+        name = element.attributes.get("name", "")
+        block = Block(where, {"name": Given(name, where)})
+        for child in element.children:
+            place = self.where(child)
+            if child.tag == "address":
+                block.values["address"] = Given(child.value, place)
+            elif child.tag == "forwarding-address":
+                targets = [each.strip() for each in child.value.split(",") if each.strip()]
+                block.values["forwarding-addresses"] = Given(targets, place)
+            elif child.tag == "exclusive":
+                block.values["exclusive"] = self.given(child, child.text, as_text=False)
+            elif child.tag == "filter":
+                block.values["filter"] = Given(child.attributes.get("string", child.value), place)
+            elif child.tag == "routing-type":
+                block.values["routing-type"] = Given(child.value.lower(), place)
+            elif child.tag == "transformer":
+                self.transformer(child, block, name)
+            else:
+                self.ignore(child, f"divert {name!r}")
+        self.source.arrays["divert"].append(block)
+
+    def transformer(self, element: Element, block: Block, divert: str) -> None:
+        """Translate the one transformer of Artemis that only adds properties."""
+        names = [child.value for child in element.children if child.tag == "class-name"]
+        if not names or not names[0].endswith(".AddHeadersTransformer"):
+            shown = names[0] if names else "a transformer"
+            self.warn(
+                element, f"{shown} of divert {divert!r} is code of Java: its copies stay unchanged"
+            )
+            return
+        pairs = [
+            f"{child.attributes.get('key', '')}={child.attributes.get('value', '')}"
+            for child in element.children
+            if child.tag == "property"
+        ]
+        block.values["add-properties"] = Given(pairs, self.where(element))
+
+
+def _is_flag(text: str) -> bool:
+    return text.lower() in ("true", "false")
+
+
+def _as_spelled(key: str, value: object) -> object:
+    """Return a word in upper or lower case, whichever the key has."""
+    if not isinstance(value, str) or check_value(key, value) is None:
+        return value
+    for spelled in (value.upper(), value.lower()):
+        if check_value(key, spelled) is None:
+            return spelled
+    return value
+
+
+def read_broker_xml(path: Path, problems: list[str], warnings: list[str]) -> Source:
+    """Read a broker.xml; add what is wrong to `problems`, what is ignored to `warnings`."""
+    reader = _Reader(str(path), problems, warnings)
+    try:
+        reader.read(read_xml(path))
+    except XmlError as error:
+        problems.append(str(error))
+    return reader.source

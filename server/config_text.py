@@ -1,0 +1,30 @@
+"""Writing what a configuration says as the text of a broker.toml.
+
+Must never know where the values come from.
+"""
+
+from collections.abc import Sequence
+
+from daybook.server.config import show
+from daybook.server.config_source import SETTINGS, Block, Source
+
+
+def as_toml(source: Source, name: str, warnings: Sequence[str] = ()) -> str:
+    """Return the text of a broker.toml with these values; `name` is the file they come from.
+
+    `warnings` become comments.
+    """
+    lines = [f"# Converted from {name} by `daybook config convert`."]
+    lines += [f"# Ignored: {warning}" for warning in warnings]
+    for section, block in source.sections.items():
+        if block.values:
+            lines += ["", f"[{section}]", *_pairs(block)]
+    arrays = {**source.arrays, SETTINGS: source.settings}
+    for array, blocks in arrays.items():
+        for block in blocks:
+            lines += ["", f"[[{array}]]", *_pairs(block)]
+    return "\n".join(lines) + "\n"
+
+
+def _pairs(block: Block) -> list[str]:
+    return [f"{key} = {show(given.value)}" for key, given in block.values.items()]
