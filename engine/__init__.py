@@ -6,6 +6,8 @@ Modules:
 
 - `administration`: Deciding on the commands of administrators and of the configuration.
 - `apply`: `apply`: the only code that changes the logical state, alike live and in every fold.
+- `apply_topology`: What events change of connections, consumers, addresses, queues, settings and
+  diverts.
 - `beginning`: When a queue begins to deliver: with so many consumers, or some time after the first
   one.
 - `bindings`: Bindings: each routes messages of an address into one queue (ADR 35).
@@ -32,6 +34,7 @@ Modules:
 - `digest`: The digest of the logical state: equal digests mean equal states.
 - `diverts`: Diverts: which of them take messages of an address, and what their copies look like
   (ADR 47).
+- `dropping`: Recording that a message that was sent is dropped, and why; and what its flags say.
 - `duplicates`: Deciding that a message came before: duplicates are detected by the ids that senders
   set.
 - `events`: The one table of events: columns and kinds, with the details of each (`engine.details`).
@@ -71,6 +74,7 @@ Modules:
   served.
 - `message`: What a queue contains: a message, which never changes, and an entry, a queue's
   reference to it.
+- `misfit`: The error of an event that does not fit the state: a bug of the broker, or damage.
 - `moving`: Deciding what administrators do with messages of a queue: move, copy, retry, expire,
   remove.
 - `names`: The rule for names of addresses and queues, the same for every way to create them.
@@ -80,6 +84,7 @@ Modules:
 - `patterns`: Patterns over names, and a trie that finds the patterns that match a name (ADR 35).
 - `pending`: The open batch: events that were decided and applied, and are not yet given to the
   journal.
+- `placing`: Choosing the queues of a message among those of its address, and putting it there.
 - `purging`: Queues that keep messages only while they have consumers: what is left goes with the
   last one.
 - `queue_defaults`: The attributes that a queue has by the settings of its address unless its

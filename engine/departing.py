@@ -16,8 +16,9 @@ from daybook.engine.duplicates import NOTICE_MICROSECONDS
 from daybook.engine.expiry_rules import expires_of
 from daybook.engine.formats import Value
 from daybook.engine.message import Entry, Message
+from daybook.engine.placing import route, select
 from daybook.engine.queues import Queue
-from daybook.engine.routing import forward, route, select
+from daybook.engine.routing import forward
 from daybook.engine.setting_keys import HOLD
 from daybook.engine.state import Address
 from daybook.engine.unrouted import ORIGIN_PROPERTIES

@@ -23,10 +23,10 @@ from daybook.engine.message import (
     Filter,
     Message,
 )
+from daybook.engine.placing import route, select
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import ContentError, Queue
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.routing import route, select
 from daybook.engine.scanning import behind
 from daybook.engine.state import NOTHING_PASSED
 from daybook.engine.topology import check_queue, compile_filter, require_queue

@@ -6,17 +6,14 @@ queues, unless the sender said which (fact sheet of Artemis, section 1.1). Multi
 those of the address and those of the wildcard addresses that it matches (ADR 40).
 """
 
-from collections.abc import Container
 from typing import Final
 
 import msgspec
 
 from daybook.engine import (
-    details,
     duplicates,
     events,
     forwarding,
-    last_values,
     limits,
     quotas,
     reasons,
@@ -25,14 +22,15 @@ from daybook.engine.commands import Send
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.diverts import Divert
+from daybook.engine.dropping import drop, drop_known, emit_dropped, flags_of
 from daybook.engine.events import PERSISTENT
 from daybook.engine.expiry_rules import expires_of
 from daybook.engine.id_cache import key_of
 from daybook.engine.message import Message
+from daybook.engine.placing import route, select
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.scheduling import is_later, schedule_new
-from daybook.engine.spreading import next_anycast
 from daybook.engine.state import Address
 from daybook.engine.topology import (
     check_address,
@@ -53,7 +51,7 @@ def send(core: Core, command: Send) -> int | Refusal:
     if command.duplicate_id:
         known = known_at(core, command)
         if known is not None:
-            return _drop_known(core, command, known)
+            return drop_known(core, command, known)
         if command.chunks and not command.chunks[0]:
             return _not_known_any_more(command)
         if core.objects_full and command.transaction is None:
@@ -210,7 +208,7 @@ def forward(core: Core, command: Send, takers: tuple[Divert, ...], original: int
         if isinstance(refused, Refusal):
             address = core.state.address_by_name[command.address]
             flags = PERSISTENT | command.format if command.persistent else command.format
-            _emit_dropped(core, copy, address, flags, reasons.UNROUTABLE)
+            emit_dropped(core, copy, address, flags, reasons.UNROUTABLE)
 
 
 def _check_address_of_taken(core: Core, command: Send) -> Refusal | None:
@@ -334,7 +332,7 @@ def _send_by_diverts(core: Core, command: Send, takers: tuple[Divert, ...]) -> i
 
 def _divert(core: Core, command: Send, address: Address) -> int:
     """Record that only diverts take a message; return the LSN that its sender must wait for."""
-    flags = _flags(core, command, address, ()) & ~events.BODY_OMITTED
+    flags = flags_of(core, command, address, ()) & ~events.BODY_OMITTED
     lsn = forwarding.emit_diverted(core, command, address, flags)
     if command.duplicate_id:
         lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
@@ -352,7 +350,7 @@ def _send_or_drop(core: Core, command: Send, address: Address, queue: Queue | No
             full[each] = reason
     if not full:
         return _send_to(core, command, address, others, queue)
-    flags = _flags(core, command, address, others)
+    flags = flags_of(core, command, address, others)
     return _send_to_several(core, command, address, others, flags, full)
 
 
@@ -364,7 +362,7 @@ def _send_to(
     queue: Queue | None = None,
 ) -> int:
     """Route to a queue, or to those that the address chooses."""
-    flags = _flags(core, command, address, others)
+    flags = flags_of(core, command, address, others)
     if queue is None and command.routing_type != MULTICAST and not others:
         queue = address.only_queue
     if queue is None:
@@ -443,10 +441,10 @@ def _send_to_several(
     if not queues and not full:
         lsn = _send_to_dead_end(core, command, address, flags)
         if not lsn:
-            return _drop(core, command, address, flags, _no_queue(command, address, others))
+            return drop(core, command, address, flags, _no_queue(command, address, others))
     is_routed = lsn > 0
     for each, reason in full.items():
-        dropped = _emit_dropped(core, command, each, flags, reason)
+        dropped = emit_dropped(core, command, each, flags, reason)
         lsn = lsn or dropped
     if command.duplicate_id and (is_routed or command.transaction is not None):
         # What was dropped can be sent again, but a commit must not be repeated.
@@ -470,7 +468,7 @@ def _send_to_dead_end(core: Core, command: Send, address: Address, flags: int) -
     dead = msgspec.structs.replace(
         command, headers=redirected.headers, expires=redirected.expires, routing_type=None
     )
-    flags = _flags(core, dead, target, core.wildcards.of(target))
+    flags = flags_of(core, dead, target, core.wildcards.of(target))
     message = _message(core, dead, target, flags)
     queues = select(core, target, None, message)
     return route(
@@ -481,10 +479,10 @@ def _send_to_dead_end(core: Core, command: Send, address: Address, flags: int) -
 
 def _drop_unrouted(core: Core, command: Send, address: Address, reason: int) -> int:
     """Drop a message that its one queue does not take, or send it to the dead letter address."""
-    flags = _flags(core, command, address, ())
+    flags = flags_of(core, command, address, ())
     lsn = _send_to_dead_end(core, command, address, flags)
     if not lsn:
-        return _drop(core, command, address, flags, reason)
+        return drop(core, command, address, flags, reason)
     if command.duplicate_id:
         lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
     return lsn if flags & PERSISTENT else 0
@@ -503,136 +501,3 @@ def _no_queue(command: Send, address: Address, others: tuple[Address, ...]) -> i
         return reasons.NO_CONSUMERS
     is_enabled = any(binding.queue.definition.enabled for binding in found)
     return reasons.NO_MATCHING_FILTER if is_enabled else reasons.DISABLED
-
-
-def _flags(core: Core, command: Send, address: Address, others: tuple[Address, ...]) -> int:
-    """Return the flags of a message.
-
-    A message that may leave memory must be completely in the journal. The body of a large message
-    is never in memory, so the journal always has it: otherwise retention could not know which
-    message needs the chunks.
-    """
-    if command.persistent:
-        return PERSISTENT | command.format
-    if core.state.journal_non_persistent == "full" or address.paging or command.chunks:
-        return command.format
-    if others and any(each.paging for each in others):
-        return command.format
-    return events.BODY_OMITTED | command.format
-
-
-def select(
-    core: Core,
-    address: Address,
-    routing_type: str | None,
-    message: Message,
-    full: Container[Address] = (),
-) -> list[Queue]:
-    """Choose the queues that a message to the address goes to, none of those of `full`
-    addresses."""
-    chosen: list[Queue] = []
-    if routing_type != MULTICAST and address not in full:
-        queue = next_anycast(core, address, message)
-        if queue is not None:
-            chosen.append(queue)
-    if routing_type != ANYCAST:
-        for each in (address, *core.wildcards.of(address)):
-            if each not in full:
-                chosen.extend(b.queue for b in each.multicast if core.accepts(b, message))
-    return chosen
-
-
-def route(
-    core: Core,
-    message: Message,
-    queues: list[Queue],
-    *,
-    reason: int,
-    connection: int = 0,
-    transaction: str | None = None,
-    related: int = 0,
-    is_scheduled: bool = False,
-) -> int:
-    """Put a message into the queues chosen, if there are any; return the LSN of Routed.
-
-    `is_scheduled` says that it is to be set aside there at once.
-    """
-    if not queues:
-        return 0
-    several = tuple(queue.id for queue in queues) if len(queues) > 1 else ()
-    keys: dict[int, str] = {}
-    if not is_scheduled and any(queue.definition.keyed_by for queue in queues):
-        keys = last_values.keys_of(message, queues)
-    older = last_values.older_ones(core, keys) if keys else []
-    detail = b""
-    if several or message.expires or transaction is not None or message.chunks or keys:
-        detail = _detail(message, several, transaction, keys)
-    lsn = core.emit(
-        (
-            events.ROUTED, reason, 0, message.address_id, 0 if several else queues[0].id,
-            message.priority, message.flags, message.id, 0, connection, related, core.now,
-        ),
-        detail, message.headers, message.body,
-    )  # fmt: skip
-    if several:
-        core.budget.spent += len(several)
-    for queue in queues:
-        core.touch(queue)
-    sent_to = core.state.addresses.get(message.address_id)
-    if sent_to is not None:
-        sent_to.routed += 1
-    if older:
-        last_values.replace(core, older, lsn)
-    return lsn
-
-
-def _drop_known(core: Core, command: Send, address: Address) -> int:
-    """Drop a duplicate message; return the LSN that its sender must wait for.
-
-    That is the last LSN: the message itself may not be durable yet.
-    """
-    _drop(core, command, address, _flags(core, command, address, ()), reasons.DUPLICATE)
-    duplicates.note(core, address, command.duplicate_id)
-    return core.next_lsn - 1
-
-
-def _drop(core: Core, command: Send, address: Address, flags: int, reason: int) -> int:
-    """Drop a message; return the LSN to wait for, 0 for none."""
-    lsn = _emit_dropped(core, command, address, flags, reason)
-    if command.transaction is not None and command.duplicate_id:
-        # The commit must not be repeated, whatever became of its parts.
-        lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
-    return lsn if flags & PERSISTENT else 0
-
-
-def _emit_dropped(core: Core, command: Send, address: Address, flags: int, reason: int) -> int:
-    """Record that a message was dropped. It never becomes a message, so it has no message id."""
-    if command.chunks:
-        flags |= events.LARGE
-    detail = details.DroppedDetail(
-        transaction=command.transaction or "", duplicate_id=command.duplicate_id
-    )
-    return core.emit(
-        events.row(
-            events.DROPPED,
-            reason=reason, address=address.id, priority=command.priority, flags=flags,
-            connection=command.connection, related=command.copied_from, time=core.now,
-        ),
-        events.encode_detail(detail),
-    )  # fmt: skip
-
-
-def _detail(
-    message: Message, queues: tuple[int, ...], transaction: str | None, keys: dict[int, str]
-) -> bytes:
-    chunks = message.chunks
-    return events.encode_detail(
-        details.RoutedDetail(
-            queues=queues,
-            expires=message.expires,
-            transaction=transaction or "",
-            chunks=events.chunk_steps(chunks),
-            body_bytes=message.body_bytes if chunks else 0,
-            last_values=keys,
-        )
-    )

@@ -12,10 +12,11 @@ import msgspec
 import numpy as np
 
 from daybook.engine import details, events
-from daybook.engine.apply import APPLY, MisfitError
+from daybook.engine.apply import APPLY
 from daybook.engine.events import CONNECTION, CONSUMER, KIND, MESSAGE, QUEUE, Row
 from daybook.engine.kinds import ENDING_UNNAMED, MOVING_QUEUES, OF_ENTRIES
 from daybook.engine.message import READY, Entry
+from daybook.engine.misfit import MisfitError
 from daybook.engine.queues import PAST_ALL, Queue, Store
 from daybook.engine.state import State
 from daybook.paging import records

@@ -7,8 +7,9 @@ nothing.
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from daybook.engine.apply import APPLY, MisfitError
+from daybook.engine.apply import APPLY
 from daybook.engine.events import BY_NUMBER, COLUMNS, Row
+from daybook.engine.misfit import MisfitError
 from daybook.engine.state import State
 from daybook.errors import DaybookError
 from daybook.journal.block import Block

@@ -7,8 +7,8 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         ControlError                client.control
         StompError                  client.stomp
             Refused                 client.stomp
-        MisfitError                 engine.apply
         UnknownFormat               engine.content
+        MisfitError                 engine.misfit
         StoreError                  engine.queues
             ContentError            engine.queues
             StoreDamaged            engine.queues

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybook.engine import events
-from daybook.engine.apply import MisfitError
 from daybook.engine.commands import Attach, CreateAddress, OpenConnection, Send, Settle
 from daybook.engine.definitions import MULTICAST
+from daybook.engine.misfit import MisfitError
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs import audit as audit_job

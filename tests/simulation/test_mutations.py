@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from daybook.engine import events, routing
-from daybook.engine.apply import MisfitError, apply
+from daybook.engine.apply import apply
 from daybook.engine.message import IN_FLIGHT
+from daybook.engine.misfit import MisfitError
 from daybook.engine.queues import Loaded, Queue, StoreError, Window
 from daybook.engine.state import State
 from daybook.journal.batch import BatchLike

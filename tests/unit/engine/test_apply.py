@@ -3,8 +3,9 @@
 import pytest
 
 from daybook.engine import events
-from daybook.engine.apply import APPLY, MisfitError, apply
+from daybook.engine.apply import APPLY, apply
 from daybook.engine.commands import CreateAddress
+from daybook.engine.misfit import MisfitError
 from daybook.engine.state import State
 from tests.support.world import World, fold
 

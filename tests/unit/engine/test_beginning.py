@@ -3,9 +3,9 @@
 import pytest
 
 from daybook.engine import reasons
-from daybook.engine.apply import MisfitError
 from daybook.engine.commands import CreateQueue, DeliverDue
 from daybook.engine.definitions import QueueDefinition
+from daybook.engine.misfit import MisfitError
 from daybook.engine.timers import NEVER
 from daybook.server.views import queues
 from tests.support.paged_world import PagedWorld

@@ -1,0 +1,99 @@
+"""Choosing the queues of a message among those of its address, and putting it there.
+
+Must never know who sent it, or whether there is room for it.
+"""
+
+from collections.abc import Container
+
+from daybook.engine import (
+    details,
+    events,
+    last_values,
+)
+from daybook.engine.core import Core
+from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.message import Message
+from daybook.engine.queues import Queue
+from daybook.engine.spreading import next_anycast
+from daybook.engine.state import Address
+
+
+def select(
+    core: Core,
+    address: Address,
+    routing_type: str | None,
+    message: Message,
+    full: Container[Address] = (),
+) -> list[Queue]:
+    """Choose the queues that a message to the address goes to, none of those of `full`
+    addresses."""
+    chosen: list[Queue] = []
+    if routing_type != MULTICAST and address not in full:
+        queue = next_anycast(core, address, message)
+        if queue is not None:
+            chosen.append(queue)
+    if routing_type != ANYCAST:
+        for each in (address, *core.wildcards.of(address)):
+            if each not in full:
+                chosen.extend(b.queue for b in each.multicast if core.accepts(b, message))
+    return chosen
+
+
+def route(
+    core: Core,
+    message: Message,
+    queues: list[Queue],
+    *,
+    reason: int,
+    connection: int = 0,
+    transaction: str | None = None,
+    related: int = 0,
+    is_scheduled: bool = False,
+) -> int:
+    """Put a message into the queues chosen, if there are any; return the LSN of Routed.
+
+    `is_scheduled` says that it is to be set aside there at once.
+    """
+    if not queues:
+        return 0
+    several = tuple(queue.id for queue in queues) if len(queues) > 1 else ()
+    keys: dict[int, str] = {}
+    if not is_scheduled and any(queue.definition.keyed_by for queue in queues):
+        keys = last_values.keys_of(message, queues)
+    older = last_values.older_ones(core, keys) if keys else []
+    detail = b""
+    if several or message.expires or transaction is not None or message.chunks or keys:
+        detail = _detail(message, several, transaction, keys)
+    lsn = core.emit(
+        (
+            events.ROUTED, reason, 0, message.address_id, 0 if several else queues[0].id,
+            message.priority, message.flags, message.id, 0, connection, related, core.now,
+        ),
+        detail, message.headers, message.body,
+    )  # fmt: skip
+    if several:
+        core.budget.spent += len(several)
+    for queue in queues:
+        core.touch(queue)
+    sent_to = core.state.addresses.get(message.address_id)
+    if sent_to is not None:
+        sent_to.routed += 1
+    if older:
+        last_values.replace(core, older, lsn)
+    return lsn
+
+
+def _detail(
+    message: Message, queues: tuple[int, ...], transaction: str | None, keys: dict[int, str]
+) -> bytes:
+    chunks = message.chunks
+    return events.encode_detail(
+        details.RoutedDetail(
+            queues=queues,
+            expires=message.expires,
+            transaction=transaction or "",
+            chunks=events.chunk_steps(chunks),
+            body_bytes=message.body_bytes if chunks else 0,
+            last_values=keys,
+        )
+    )
