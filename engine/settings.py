@@ -280,7 +280,8 @@ class Settings:
             for values in self._matches.values()
         )
         self.has_rings: Final = any(
-            values.get("default-ring-size", NO_LIMIT) != NO_LIMIT for values in matches.values()
+            values.get("default-ring-size", NO_LIMIT) != NO_LIMIT
+            for values in self._matches.values()
         )
         self._dead_ends: Final = [
             _DeadEnd(kind, target, *(self._values_of(f"{kind}_queue_{affix}") for affix in AFFIXES))

@@ -27,13 +27,15 @@ from daybook.engine.message import (
     message_without_content,
 )
 from daybook.engine.queues import Queue
-from daybook.engine.scanning import SCAN_ENTRIES, behind
+from daybook.engine.scanning import behind
 from daybook.engine.state import NONE_SHOWN, NOTHING_PASSED, SHOWN_BYTES, Consumer
 
 SHOW_UNITS: Final = 2
 """What showing a message costs with its encoding, in units of the budget."""
 CONSUMERS_SHIFT: Final = 4
 """Asking consumers whether they have read everything costs one unit for 2 to this power."""
+SHOWN_AT_A_TIME: Final = 100
+"""How many messages one consumer is shown before the next one has its turn."""
 SHOWN_LEVEL: Final = -1
 """The level of what a consumer was shown, which is in no level of its queue."""
 
@@ -85,21 +87,36 @@ def show_to_all(core: Core, queue: Queue) -> None:
 
 
 def _show_next(core: Core, queue: Queue, consumer: Consumer) -> bool:
-    """Show a consumer the next messages of one priority; return whether there were any."""
+    """Show a consumer its next messages, at most SHOWN_AT_A_TIME; return whether there were any.
+
+    So many whatever comes from the store at a time: the order among consumers must not depend on
+    what is in memory.
+    """
+    left = SHOWN_AT_A_TIME
+    while left and can_take(consumer):
+        priority, entries = _next(queue, consumer)
+        if not entries:
+            consumer.caught_up = queue.newest
+            break
+        looked_at = _show_some(core, queue, consumer, entries[:left], priority)
+        left -= looked_at
+        if core.budget.is_spent:
+            break
+    return left < SHOWN_AT_A_TIME
+
+
+def _next(queue: Queue, consumer: Consumer) -> tuple[int, list[Entry]]:
+    """Return the next entries for a consumer, all of one priority, which is returned, too."""
     for priority in range(PRIORITIES - 1, -1, -1):
         if consumer.again:
             entries = _again(queue, consumer, priority)
             if entries:
-                _show_some(core, queue, consumer, entries, priority)
-                return True
-        if queue.levels[priority] is None:
-            continue
-        entries = behind(queue, priority, consumer.passed.get(priority, NOTHING_PASSED))
-        if entries:
-            _show_some(core, queue, consumer, entries, priority)
-            return True
-    consumer.caught_up = queue.newest
-    return False
+                return priority, entries
+        if queue.levels[priority] is not None:
+            entries = behind(queue, priority, consumer.passed.get(priority, NOTHING_PASSED))
+            if entries:
+                return priority, entries
+    return 0, []
 
 
 def _again(queue: Queue, consumer: Consumer, priority: int) -> list[Entry]:
@@ -116,18 +133,20 @@ def _again(queue: Queue, consumer: Consumer, priority: int) -> list[Entry]:
             del consumer.again[message_id]
         else:
             found.append(entry)
-    return found[:SCAN_ENTRIES]
+    return found
 
 
 def _show_some(
     core: Core, queue: Queue, consumer: Consumer, entries: list[Entry], priority: int
-) -> None:
+) -> int:
     """Show entries in order, as many as the consumer can take and the budget allows; at least
-    one."""
+    one. Return how many were looked at."""
     most = max(1, core.budget.left // SHOW_UNITS)
+    looked_at = 0
     for entry in islice(entries, most):
         if not can_take(consumer):
-            return
+            break
+        looked_at += 1
         core.budget.spent += SHOW_UNITS
         if entry.message.expires and is_expired(core, queue, entry):
             queue.make_resident(entry)
@@ -142,6 +161,7 @@ def _show_some(
             consumer.again.pop(entry.message.id, None)
         if entry.position > consumer.passed.get(priority, NOTHING_PASSED):
             consumer.passed[priority] = entry.position
+    return looked_at
 
 
 def _show(core: Core, queue: Queue, entry: Entry, consumer: Consumer) -> None:

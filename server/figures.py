@@ -289,6 +289,10 @@ QUEUES: Final = (
         "messages_dead_lettered_total", "counter", "Messages that had too many failed deliveries."
     ),
     _of_queues("messages_expired_total", "counter", "Messages that expired."),
+    _of_queues(
+        "messages_replaced_total", "counter", "Messages that a newer last value replaced."
+    ),
+    _of_queues("messages_evicted_total", "counter", "Messages that left a full ring."),
 )  # fmt: skip
 
 
@@ -297,7 +301,7 @@ def _row_of_queue(queue: Queue) -> tuple[int, ...]:
     return (
         queue.ready_count, queue.in_flight_count, queue.held_count, queue.scheduled_count,
         queue.bytes, len(queue.consumers), queue.added, queue.acknowledged, queue.dead_lettered,
-        queue.expired,
+        queue.expired, queue.replaced, queue.evicted,
     )  # fmt: skip
 
 

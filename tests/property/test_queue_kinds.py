@@ -24,6 +24,7 @@ from tests.support.world import World
 OPERATIONS = (
     "send", "send", "send", "send", "send", "send", "attach", "attach", "ack", "ack", "nack",
     "release", "detach", "lose", "purge", "sleep", "restart", "abort", "commit", "size", "credit",
+    "switch",
 )  # fmt: skip
 
 kinds = st.fixed_dictionaries(
@@ -157,6 +158,10 @@ class Player:
         if 0 <= self.kind["ring_size"] < number:
             self.kind = {**self.kind, "ring_size": number}
             self.world.handle(c.UpdateQueue("q", {"ring_size": number}))
+
+    def switch(self, number: int) -> None:
+        change = {"non_destructive": number % 2 == 0, "exclusive": number % 3 == 0}
+        self.world.handle(c.UpdateQueue("q", change))
 
     def credit(self, number: int) -> None:
         if self.consumers:

@@ -179,6 +179,19 @@ def test_the_setting_holds_for_every_queue_without_a_size(world: World) -> None:
     world.check()
 
 
+def test_a_setting_at_run_time_makes_rings_too(world: World) -> None:
+    put(world, "ABCD")
+    world.ok(c.SetSettings("q", {"default-ring-size": 2}))
+    put(world, "E")
+    assert there(world) == "BCDE"
+    world.restart()
+    assert there(world) == "DE"
+    world.ok(c.RemoveSettings("q"))
+    put(world, "FGH")
+    assert there(world) == "DEFGH"
+    world.check()
+
+
 def test_the_head_has_the_highest_priority(ring: World) -> None:
     put(ring, "AB", priority=1)
     put(ring, "C", priority=9)

@@ -186,6 +186,23 @@ def test_an_exclusive_one_shows_itself_to_one_consumer(world: World) -> None:
     world.check()
 
 
+def test_it_may_become_an_ordinary_queue_and_again_one_that_is_read(q: World) -> None:
+    ids = sent(q, 2)
+    consumer = q.attach(q.connect(), "q")
+    q.ok(c.UpdateQueue("q", {"non_destructive": False}))
+    assert got(q, consumer) == numbers(0, 1, 0, 1)
+    for _ in range(2):
+        q.ack(consumer, ids[0])
+    assert q.bodies("q") == numbers(1)
+    q.ok(c.UpdateQueue("q", {"non_destructive": True}))
+    q.nack(consumer, ids[1])
+    assert got(q, consumer)[4:] == []
+    q.ack(consumer, ids[1])
+    later = q.attach(q.connect(), "q")
+    assert got(q, later) == numbers(1)
+    q.check()
+
+
 def test_without_acknowledgement_nothing_is_remembered(q: World) -> None:
     sent(q, 2)
     consumer = q.attach(q.connect(), "q", acknowledges=False)
