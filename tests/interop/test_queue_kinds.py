@@ -437,6 +437,44 @@ def test_a_message_that_is_due_finds_the_ring_full(kinds: BrokerProcess) -> None
     assert figures(kinds, "slow.ring")["evicted"] == 1
 
 
+def scheduled(wire: Wire, queue: str, body: bytes, milliseconds: int, key: str = "") -> None:
+    head = f"SEND\ndestination:/queue/{queue}\nAMQ_SCHEDULED_DELAY:{milliseconds}\nreceipt:r\n"
+    head += f"ticker:{key}\n" if key else ""
+    wire.write(head.encode() + b"\n" + body + b"\0")
+    wire.expect("RECEIPT")
+
+
+def test_a_scheduled_message_finds_the_ring_full(kinds: BrokerProcess) -> None:
+    """The example of 12:05, in seconds for minutes."""
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        scheduled(wire, "ring", b"A", 3_000)
+        counts = []
+        for body in (b"B", b"C", b"D"):
+            send(wire, "ring", body)
+            row = figures(kinds, "ring")
+            counts.append((row["ready"], row["scheduled"], row["evicted"]))
+        assert counts == [(1, 1, 0), (2, 1, 0), (3, 1, 0)]
+        while figures(kinds, "ring")["scheduled"]:
+            time.sleep(0.1)
+        wire.send("SUBSCRIBE", id="s", destination="/queue/ring", ack="auto")
+        assert bodies(wire, 3) == [b"B", b"C", b"D"]
+    assert figures(kinds, "ring")["evicted"] == 1
+    audit_is_clean(kinds)
+
+
+def test_a_scheduled_value_replaces_when_it_is_due(kinds: BrokerProcess) -> None:
+    with Wire(kinds.port) as wire:
+        wire.connect()
+        scheduled(wire, "wall", b"due", 1_500, key="k")
+        send(wire, "wall", b"now", ticker="k")
+        wire.send("SUBSCRIBE", id="s", destination="/queue/wall", ack="auto")
+        assert bodies(wire, 2) == [b"now", b"due"]
+        row = figures(kinds, "wall")
+        assert (row["ready"], row["replaced"]) == (1, 1)
+    audit_is_clean(kinds)
+
+
 def test_a_smaller_ring_shrinks_with_what_is_consumed(kinds: BrokerProcess) -> None:
     with Wire(kinds.port) as wire:
         wire.connect()

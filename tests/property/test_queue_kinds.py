@@ -74,7 +74,8 @@ class Player:
         if self.kind["ring_size"] >= 0:
             assert queue.ready_count <= self.kind["ring_size"]
         if self.kind["last_value_key"]:
-            waiting = [e for e in world.entries("q") if e.state != IN_FLIGHT]
+            # What its sender scheduled is no value yet.
+            waiting = [e for e in world.entries("q") if e.state != IN_FLIGHT and not e.due]
             keys = [key for e in waiting if (key := self.key(e)) is not None]
             assert len(keys) == len(set(keys))
 
@@ -87,7 +88,7 @@ class Player:
         priority = 7 if number == 2 else 4
         command = c.Send(
             0, "q", headers, b"%d" % number, priority=priority, persistent=number != 5,
-            expires=expires,
+            expires=expires, due=self.world.now // 1000 + 40 if number in (3, 8) else 0,
         )  # fmt: skip
         self.world.handle(command)
 

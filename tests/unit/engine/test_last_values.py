@@ -181,6 +181,34 @@ def test_a_non_destructive_one_always_has_the_newest_of_each_key(world: World) -
     world.check()
 
 
+def test_a_scheduled_message_is_no_value_before_its_time(q: World) -> None:
+    soon = q.now // 1000 + 1000
+    put(q, "later", due=soon)
+    scheduled = q.queue("q").newest
+    first = put(q, "1")
+    second = put(q, "2")
+    assert removed(q) == [(reasons.REPLACED, first, second)]
+    assert q.queue("q").scheduled_count == 1
+    q.sleep(2)
+    q.ok(c.DeliverDue(10))
+    assert q.bodies("q") == [b"later"]
+    put(q, "3")
+    assert q.bodies("q") == [b"3"]
+    assert [message for _, message, _ in removed(q)] == [first, second, scheduled]
+    q.check()
+
+
+def test_a_value_in_delivery_is_replaced_by_one_that_is_due(q: World) -> None:
+    put(q, "later", due=q.now // 1000 + 1000)
+    first = put(q, "1")
+    consumer = q.attach(q.connect(), "q", credit_messages=1, credit_bytes=0)
+    q.sleep(2)
+    q.ok(c.DeliverDue(10))
+    q.nack(consumer, first)
+    assert q.bodies("q") == [b"later"]
+    q.check()
+
+
 def test_a_transaction_replaces_at_its_commit(q: World) -> None:
     put(q, "1")
     connection = q.connect()

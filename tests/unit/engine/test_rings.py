@@ -127,6 +127,21 @@ def test_a_scheduled_message_is_evicted_when_it_is_due_and_the_ring_is_full(ring
     ring.check()
 
 
+def test_the_scheduled_message_at_12_05(ring: World) -> None:
+    noon = ring.now
+    counts = []
+    put(ring, "A", due=noon // 1000 + 300_000)
+    for minute, letter in enumerate("BCD", 1):
+        ring.now = noon + minute * 60_000_000
+        put(ring, letter)
+        counts.append((ring.queue("q").message_count, ring.queue("q").scheduled_count))
+    assert counts == [(2, 1), (3, 1), (4, 1)]
+    ring.now = noon + 300_000_000
+    ring.ok(c.DeliverDue(10))
+    assert (there(ring), evicted(ring)) == ("BCD", 1)
+    ring.check()
+
+
 def test_a_smaller_size_does_not_shrink_it_at_once(ring: World) -> None:
     put(ring, "ABC")
     ring.ok(c.UpdateQueue("q", {"ring_size": 1}))

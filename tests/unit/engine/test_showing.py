@@ -175,6 +175,19 @@ def test_expiry_and_purge_remove(q: World) -> None:
     q.check()
 
 
+def test_a_scheduled_message_is_read_once_when_it_is_due(q: World) -> None:
+    q.send("q", b"later", due=q.now // 1000 + 1000)
+    consumer = q.attach(q.connect(), "q")
+    sent(q, 2)
+    q.sleep(2)
+    q.ok(c.DeliverDue(10))
+    sent(q, 1, 2)
+    assert got(q, consumer) == [b"0", b"1", b"later", b"2"]
+    later = q.attach(q.connect(), "q")
+    assert got(q, later) == [b"later", b"0", b"1", b"2"]
+    q.check()
+
+
 def test_an_exclusive_one_shows_itself_to_one_consumer(world: World) -> None:
     world.ok(create_queue("q", "q", non_destructive=True, exclusive=True))
     sent(world, 2)
