@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from daybook.engine import names, reasons
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
-from daybook.engine.settings import AddressSettings
+from daybook.engine.settings import CUT_MARK, AddressSettings
 from daybook.engine.state import Address
 from daybook.engine.topology import (
     check_address_name,
@@ -24,8 +24,6 @@ from daybook.engine.topology import (
     update_routing_types,
 )
 
-MARK: Final = "~"
-"""Stands before the digest in the name of a queue whose address has too long a name."""
 DIGEST_CHARACTERS: Final = 16
 
 
@@ -69,10 +67,10 @@ def queue_name(resources: Resources, origin: str) -> str:
     if excess <= 0:
         return name
     digest = sha256(origin.encode("utf-8", "surrogatepass")).hexdigest()[:DIGEST_CHARACTERS]
-    kept = names.length(origin) - excess - len(MARK + digest)
+    kept = names.length(origin) - excess - len(CUT_MARK + digest)
     # Whole characters only.
     begin = origin.encode("utf-8", "surrogatepass")[:kept].decode("utf-8", "ignore")
-    return f"{resources.prefix}{begin}{MARK}{digest}{resources.suffix}"
+    return f"{resources.prefix}{begin}{CUT_MARK}{digest}{resources.suffix}"
 
 
 def origin_filter(origin: str) -> str:
@@ -88,7 +86,8 @@ def home(core: Core, target: str, origin: str, resources: Resources) -> Address 
     queue named as the target. One more queue is better than dropping messages that nobody asked to
     drop.
     """
-    if resources.wanted:
+    # With nothing around it the name would be that of the address, whose own queue may need it.
+    if resources.wanted and (resources.prefix or resources.suffix):
         return _home_of(core, target, origin, queue_name(resources, origin))
     address = find_address(core, target)
     bound = address.queues() if address is not None else []

@@ -116,7 +116,8 @@ DEAD_END_KEYS: Final = (
         False,
         "Whether a queue is created at the dead-letter-address for each address that dead letters"
         " come from. It is multicast, named by the two keys below and the address, and takes only"
-        " messages from there. It is deleted like other queues that were created by being used.",
+        " messages from there. It is deleted like other queues that were created by being used. If"
+        " both keys are empty there is no such queue: its name would be that of the address.",
     ),
     Key(
         "dead-letter-queue-prefix",

@@ -6,6 +6,7 @@ queues, unless the sender said which (fact sheet of Artemis, section 1.1). Multi
 those of the address and those of the wildcard addresses that it matches (ADR 40).
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -114,6 +115,11 @@ def matching(core: Core, command: Send, address: Address | None) -> tuple[Addres
     if address is not None:
         return core.wildcards.of(address)
     return core.wildcards.matching(command.address)
+
+
+def copied_to(core: Core, command: Send) -> Iterator[str]:
+    """Iterate over the addresses that copies of a message can reach."""
+    return core.diverts.reached(_takers(core, command))
 
 
 def targets_of(core: Core, command: Send) -> limits.Targets:

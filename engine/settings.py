@@ -21,6 +21,8 @@ from daybook.engine.syntax import DEFAULT, Syntax
 CACHED_ADDRESSES_MAX: Final = 10_000
 DEAD_ENDS: Final = (("dead_letter", "dead_letter_address"), ("expiry", "expiry_address"))
 """How the fields begin that say which queues are created at which address."""
+CUT_MARK: Final = "~"
+"""Stands before the digest in the name of such a queue that would be too long."""
 AFFIXES: Final = ("prefix", "suffix")
 NO_MATCHES: Final[Mapping[str, Mapping[str, Value]]] = {}
 
@@ -356,6 +358,17 @@ class Settings:
                 if wanted and target and made == [prefix, suffix]:
                     return target
         return ""
+
+    def may_be_cut(self, name: str) -> bool:
+        """Whether a name could be that of a queue for dead letters whose full name is too long."""
+        # Only whole characters are cut, and the longest has four bytes.
+        if names.length(name) <= names.NAME_BYTES_MAX - 4 or CUT_MARK not in name:
+            return False
+        return any(
+            name.startswith(prefix) and name.endswith(suffix)
+            for end in self._dead_ends
+            for prefix, suffix in product(end.prefixes, end.suffixes)
+        )
 
     def targets(self) -> frozenset[str]:
         """Return the names of all dead letter addresses and expiry addresses."""

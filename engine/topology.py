@@ -120,6 +120,11 @@ def _refuse_name(what: str, name: str, wrong: str | None) -> Refusal | None:
 def check_reserved(core: Core, name: str, address_name: str) -> Refusal | None:
     """Refuse the name of a dead letter address or expiry address for a queue on another address."""
     settings = core.state.settings
+    if address_name and settings.may_be_cut(name):
+        return Refusal(
+            Code.NOT_ALLOWED,
+            "queue names of this length with a '~' are kept for messages that cannot be delivered",
+        )
     target = settings.kept_for(name) if address_name else ""
     if target and target != address_name:
         return Refusal(

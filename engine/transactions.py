@@ -33,6 +33,7 @@ from daybook.engine.open_transactions import (
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.routing import (
     check_send,
+    copied_to,
     matching,
     queue_needed,
     send,
@@ -269,6 +270,11 @@ def _to_check(core: Core, transaction: Transaction) -> list[Send]:
 def _check_planned(core: Core, planned: dict[str, str], command: Send) -> Refusal | None:
     """Refuse a send that needs a queue which an operation before it creates on another address."""
     needed = queue_needed(core, command)
+    if core.diverts.count:
+        # A copy may create the queue of its address; what it cannot create it does without.
+        for target in copied_to(core, command):
+            if target not in core.state.queue_by_name:
+                planned.setdefault(target, target)
     if needed is None:
         return None
     name, address = needed

@@ -144,6 +144,21 @@ def test_quotes_and_long_names_are_right_in_filter_and_name(world: World) -> Non
     world.check()
 
 
+def test_without_prefix_and_suffix_there_is_no_queue_for_each_address(world: World) -> None:
+    world.settings(all=SEGREGATED | {"dead_letter_queue_prefix": ""})
+    killed(world, "q")
+    assert world.bodies("DLA") == [b"x"]
+
+
+def test_names_that_may_be_cut_ones_are_kept(world: World) -> None:
+    world.settings(all=SEGREGATED)
+    name = queue_name(Resources(True, "DLQ.", ""), "x" * names.NAME_BYTES_MAX)
+    assert "kept for messages" in world.refused(create_queue(name, "x")).text
+    world.ok(create_queue("x" * names.NAME_BYTES_MAX, "x"))
+    world.settings()
+    world.ok(create_queue(name, "x"))
+
+
 def test_names_that_are_cut_differ() -> None:
     resources = Resources(True, "p.", ".s")
     first = queue_name(resources, "x" * 4095 + "1")
