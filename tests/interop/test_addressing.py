@@ -33,7 +33,7 @@ address = "both"
 routing-type = "multicast"
 """ + "".join(
     f'[[queue]]\nname = "{name}-{each}"\naddress = "{name}"\n'
-    for name in ("even", "served", "pick", "first", "part")
+    for name in ("even", "served", "pick", "first", "part", "sharded")
     for each in ("q1", "q2")
 )
 
@@ -100,6 +100,16 @@ def test_a_consumer_whose_filter_refuses_does_not_count(broker: BrokerProcess, w
             wire.expect("MESSAGE")
     counts = ready(broker)
     assert (counts["part-q1"], counts["part-q2"]) == (2, 2)
+
+
+def test_a_group_stays_on_one_of_the_queues(broker: BrokerProcess, wire: Wire) -> None:
+    for group in range(6):
+        before = ready(broker)
+        for _ in range(4):
+            publish(wire, "sharded", JMSXGroupID=f"g{group}")
+        after = ready(broker)
+        grown = [after[f"sharded-{each}"] - before[f"sharded-{each}"] for each in ("q1", "q2")]
+        assert sorted(grown) == [0, 4]
 
 
 def test_a_full_name_says_which_queue(broker: BrokerProcess, wire: Wire) -> None:
