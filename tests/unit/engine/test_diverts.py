@@ -250,6 +250,17 @@ def test_a_full_target_refuses_the_commit(world: World) -> None:
     assert not world.events_named("Routed")
 
 
+def test_a_queue_that_a_copy_creates_is_needed_elsewhere_in_the_transaction(world: World) -> None:
+    world.ok(divert("d", "a", "b"))
+    connection = world.connect()
+    world.begin(connection)
+    world.send("a", connection=connection, transaction="t")
+    world.send("c", connection=connection, transaction="t", queue="b")
+    refused = world.handle(Commit(connection, "t"))
+    assert isinstance(refused, Refusal)
+    assert refused.code is Code.ALREADY_EXISTS
+
+
 def test_dead_letters_are_diverted(world: World) -> None:
     world.settings(a={"max_delivery_attempts": 1, "dead_letter_address": "DLA"})
     world.ok(divert("d", "DLA", "b", exclusive=True))
