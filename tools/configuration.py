@@ -4,9 +4,6 @@ from pathlib import Path
 
 import click
 
-from daybook.server.broker_xml import read_broker_xml
-from daybook.server.config import ConfigError, load
-from daybook.server.config_text import as_toml
 from daybook.tools.failures import Commands
 from daybook.tools.paths import PathThatIsNamed
 
@@ -28,6 +25,8 @@ def config_check(file: Path) -> None:
     Everything that is wrong is printed with its line, and the exit code is 2. Elements that Daybook
     does not support are warnings on standard error.
     """
+    from daybook.server.config import load  # noqa: PLC0415 (slow to import)
+
     found = load(file)
     for warning in found.warnings:
         click.echo(f"warning: {warning}", err=True)
@@ -50,6 +49,10 @@ def config_convert(file: Path) -> None:
 
     Elements that Daybook does not support are warnings on standard error, and comments at the top.
     """
+    from daybook.server.broker_xml import read_broker_xml  # noqa: PLC0415 (slow to import)
+    from daybook.server.config import ConfigError, load  # noqa: PLC0415 (slow to import)
+    from daybook.server.config_text import as_toml  # noqa: PLC0415 (slow to import)
+
     load(file)
     problems: list[str] = []
     warnings: list[str] = []

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from daybook.engine.events import BODY_OMITTED, FLAGS, KIND, LARGE, QUEUE, ROUTED
-from daybook.engine.message import PRIORITIES, Entry
+from daybook.engine.message import HELD_LEVEL, LEVELS, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.rows import pack_wide
 from daybook.engine.state import State
-from daybook.engine.timers import EXPIRY
+from daybook.engine.timers import DELIVERY, EXPIRY
 from daybook.journal.batch import Batch
 from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import Disk, RealDisk
@@ -23,6 +23,7 @@ from daybook.journal.reader import read_blocks
 from daybook.paging.clusters import Gathered, write_cluster
 from daybook.paging.layout import LAYOUT
 from daybook.paging.pages import encode, rows_of
+from daybook.paging.records import flags_of
 from daybook.paging.tables import (
     BLOCK_VALUE,
     BLOCKS,
@@ -51,16 +52,17 @@ def write_journal(journal: Journal, events: Sequence[Event]) -> None:
 
 
 def write_tables(tables: Tables, disk: Disk, state: State, lsn: int, page: int) -> None:
-    """Make the tables of ready entries those of a state, in pages of at most so many entries."""
+    """Make the tables of entries that stand in queues those of a state, in pages of at most so many
+    entries."""
 
     def work(txn: Any) -> None:
         for name in (PAGES, TIMERS, BLOCKS):
             txn.clear(tables.db(name))
         for queue in state.queues.values():
-            for priority in range(PRIORITIES):
-                ready = [e for e in queue.ready() if e.message.priority == priority]
-                for start in range(0, len(ready), page):
-                    _put_page(tables, txn, queue, priority, ready[start : start + page])
+            for level in range(LEVELS):
+                some = [each for each in queue.standing() if each.level == level]
+                for start in range(0, len(some), page):
+                    _put_page(tables, txn, queue, level, some[start : start + page])
         for block in read_blocks(disk, LAYOUT, to_lsn=lsn):
             place = (segment_first_lsn(block.segment), block.offset, block.count, 0, 0, 0, 0)
             txn.put(ID_KEY.pack(block.first_lsn), BLOCK_VALUE.pack(*place), db=tables.db(BLOCKS))
@@ -114,13 +116,15 @@ def _gathered(some: list[Event]) -> Gathered:
     )
 
 
-def _put_page(tables: Tables, txn: Any, queue: Queue, priority: int, entries: list[Entry]) -> None:
+def _put_page(tables: Tables, txn: Any, queue: Queue, level: int, entries: list[Entry]) -> None:
     rows = []
     for entry in entries:
         m = entry.message
-        rows.append((m.id, m.size, m.address_id, entry.delivery_count, m.flags, m.expires, 0))
-        if m.expires:
-            key = timer_key(EXPIRY, (m.expires, m.id, queue.id))
-            txn.put(key, b"", db=tables.db(TIMERS))
-    key = page_key(queue.id, priority, entries[0].message.id)
+        flags = flags_of(entry)
+        rows.append((m.id, m.size, m.address_id, entry.delivery_count, flags, m.expires, entry.due))
+        for reason, time in ((EXPIRY, m.expires), (DELIVERY, entry.due)):
+            if time and level != HELD_LEVEL:
+                key = timer_key(reason, (time, m.id, queue.id))
+                txn.put(key, b"", db=tables.db(TIMERS))
+    key = page_key(queue.id, level, entries[0].message.id)
     txn.put(key, encode(rows_of(rows)), db=tables.db(PAGES))
