@@ -94,7 +94,7 @@ def test_every_fault_happens() -> None:
 def test_every_hardship_happens() -> None:
     """Hanging processes, no descriptors, and damage that is met in starts and in reads."""
     total = dict.fromkeys(HardCounts.__struct_fields__, 0)
-    for seed in range(HARDENED_FROM, HARDENED_FROM + 14):
+    for seed in range(HARDENED_FROM, HARDENED_FROM + 18):
         hardships = simulate(seed, 8_000).hardships
         assert hardships is not None
         for name in total:
