@@ -59,7 +59,7 @@ class Column(msgspec.Struct, frozen=True):
     doc: str
 
 
-COLUMNS: Final = (
+COLUMNS: Final[tuple[Column, ...]] = (
     Column("kind", "B", 0, "number of the kind of event"),
     Column("reason", "B", 1, "why the broker decided so, 0 when the kind says it all"),
     Column("delivery_count", "H", 2, "attempts to deliver the message, after this event"),
@@ -81,7 +81,7 @@ COLUMNS: Final = (
     Column("related", "Q", 40, "the other event that this one refers to"),
     Column("time", "q", 48, "when it was decided: microseconds since 1970-01-01 UTC"),
 )
-HEAPS: Final = ("detail", "headers", "body")
+HEAPS: Final[tuple[str, ...]] = ("detail", "headers", "body")
 """Variable-length parts of an event; the row holds the length of each as a u32 from offset 56."""
 
 ROW_BYTES: Final = 72
@@ -89,7 +89,7 @@ LENGTHS_OFFSET: Final = 56
 PACK_FORMAT: Final = "<BBHIIBBxxQQQQqIII4x"
 ROW_STRUCT: Final = Struct(PACK_FORMAT)
 """Packs columns and lengths; ids of addresses and queues above SHORT_ID_MAX are a struct.error."""
-UPPER_BITS: Final = (("queue", "H", 14), ("address", "H", 68))
+UPPER_BITS: Final[tuple[tuple[str, str, int], ...]] = (("queue", "H", 14), ("address", "H", 68))
 """The upper bits of these columns: struct code, and offset in the row (ADR 36)."""
 SHORT_ID_MAX: Final = (1 << 32) - 1
 ID_MAX: Final = (1 << 48) - 1
