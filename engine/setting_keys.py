@@ -112,7 +112,11 @@ def _check_dead_letter_policy(value: Value) -> str | None:
 
 
 def _check_page_full_policy(value: Value) -> str | None:
-    return None if not value or value in PAGE_FULL_POLICIES else 'it must be DROP, FAIL, or "" for none'
+    return (
+        None
+        if not value or value in PAGE_FULL_POLICIES
+        else 'it must be DROP, FAIL, or "" for none'
+    )
 
 
 def _check_period(value: Value) -> str | None:

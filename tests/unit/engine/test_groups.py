@@ -10,6 +10,7 @@ from daybook.engine.events import GROUPED
 from daybook.engine.formats import LINES
 from daybook.engine.groups import GroupCount, Groups
 from daybook.engine.state import Connection, Consumer
+from tests.support.compiled import replaces_parts
 from tests.support.paged_world import PagedWorld
 from tests.support.second_format import MAPS, encode, installed
 from tests.support.topology import create_queue, new_address, new_queue
@@ -351,6 +352,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "SHARED", 1)
 
 
+@replaces_parts
 @pytest.mark.usefixtures("narrow")
 def test_groups_above_the_limit_share_a_place(world: World) -> None:
     first, second = consumers(world, 2)
@@ -369,6 +371,7 @@ def test_groups_above_the_limit_share_a_place(world: World) -> None:
     world.check()
 
 
+@replaces_parts
 def test_all_queues_share_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "KNOWN_MAX", 3)
     world = World()

@@ -15,6 +15,7 @@ from daybook.paging.index import Index
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import LAST_VALUES, NAMES, open_for_reading
 from tests.support.blocks import DATA_ID, blocks_of
+from tests.support.compiled import replaces_parts
 from tests.support.topology import create_queue
 from tests.support.world import World
 
@@ -60,6 +61,7 @@ def test_each_key_leads_to_its_newest_message(world: World, tmp_path: Path) -> N
     assert check(tmp_path) == len(world.journal)
 
 
+@replaces_parts
 def test_rows_of_messages_that_left_are_swept(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +74,7 @@ def test_rows_of_messages_that_left_are_swept(
     index.close()
 
 
+@replaces_parts
 def test_rows_after_a_message_that_may_return_are_not_swept(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +104,7 @@ def test_a_deleted_queue_leaves_no_rows(world: World, tmp_path: Path) -> None:
     assert check(tmp_path) == len(world.journal)
 
 
+@replaces_parts
 def test_an_index_from_before_has_no_such_table(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
