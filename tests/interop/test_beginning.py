@@ -55,7 +55,8 @@ def test_a_queue_waits_for_its_consumers(broker: BrokerProcess) -> None:
         subscribe(second)
         assert (first.expect("MESSAGE").body, second.expect("MESSAGE").body) == (b"0", b"1")
         assert not figures(broker)["waits_for_consumers"]
-    assert "as many consumers are attached" in told(broker, "DispatchStarted")
+    why = "as many consumers are attached"
+    wait_for(lambda: why in told(broker, "DispatchStarted"), "the journal")
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
@@ -77,7 +78,8 @@ def test_a_delay_ends_by_itself(broker: BrokerProcess, is_killed: bool) -> None:
         # Nothing happens but time.
         assert wire.expect("MESSAGE").body == b"x"
         assert time.monotonic() - begun >= 1.5
-    assert "the first consumer has waited long enough" in told(broker, "DispatchStarted")
+    why = "the first consumer has waited long enough"
+    wait_for(lambda: why in told(broker, "DispatchStarted"), "the journal")
 
 
 def test_default_settings(broker: BrokerProcess) -> None:
@@ -116,7 +118,8 @@ def test_messages_only_for_those_who_are_there(broker: BrokerProcess) -> None:
             assert wire.expect("MESSAGE").body == b"0"
             assert figures(broker)["messages"] == 3
         wait_for(lambda: figures(broker)["messages"] == 0, "the purge")
-        assert told(broker, "Removed").count("only while it has consumers") == 3
+        why = "only while it has consumers"
+        wait_for(lambda: told(broker, "Removed").count(why) == 3, "the journal")
         with Wire(broker.port) as wire:
             subscribe(wire)
             producer.send("SEND", b"y", destination="/queue/jobs", receipt="r")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.interop.conftest import NO_LIMIT
 from tests.interop.wire import Wire
-from tests.support.process import DAYBOOK, BrokerProcess
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -119,7 +119,12 @@ def test_an_administrator_does_not_wait(broker: BrokerProcess) -> None:
         assert answer == "queue 'jobs': nothing was scheduled in it\n"
     journal = str(Path(sys.executable).with_name("journal"))
     command = [journal, "inspect", str(broker.data)]
-    story = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+
+    def told() -> str:
+        story = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+        return story if "Delivered" in story else ""
+
+    story = wait_for(told, "the journal")
     assert story.index("its sender said when it may be delivered") < story.index("Due")
     assert story.index("an administrator asked for it") < story.index("Delivered")
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.interop.wire import Wire
-from tests.support.process import DAYBOOK, BrokerProcess
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -68,10 +68,15 @@ def configured(broker: BrokerProcess) -> BrokerProcess:
     return broker.start()
 
 
-def events(broker: BrokerProcess, kind: str) -> list[dict[str, Any]]:
+def events(broker: BrokerProcess, kind: str, count: int) -> list[dict[str, Any]]:
+    """The first so many events of a kind, once they are known to be durable."""
     command = [JOURNAL, "inspect", str(broker.data), "--kind", kind, "--json"]
-    lines = subprocess.run(command, capture_output=True, check=True).stdout.splitlines()
-    return [msgspec.json.decode(line) for line in lines]
+
+    def found() -> list[bytes]:
+        lines = subprocess.run(command, capture_output=True, check=True).stdout.splitlines()
+        return lines[:count] if len(lines) >= count else []
+
+    return [msgspec.json.decode(line) for line in wait_for(found, "the journal")]
 
 
 def send(wire: Wire, queue: str, **headers: Any) -> None:
@@ -96,7 +101,7 @@ def attempts(broker: BrokerProcess, queue: str, count: int) -> list[int]:
             subprocess.run(command, check=True, capture_output=True)
     return [
         round(event["detail"]["due"] - event["time"] / 1000)
-        for event in events(broker, "Scheduled")[:count]
+        for event in events(broker, "Scheduled", count)
     ]
 
 
@@ -134,7 +139,9 @@ def test_expiry(configured: BrokerProcess) -> None:
         wire.connect()
         for queue, given, _ in EXPIRIES:
             send(wire, queue, **({} if given is None else {"expires": now + given}))
-    found = [event["detail"].get("expires", 0) for event in events(configured, "Routed")]
+    found = [
+        event["detail"].get("expires", 0) for event in events(configured, "Routed", len(EXPIRIES))
+    ]
     expected = [0 if live is None else now + live for _, _, live in EXPIRIES]
     assert found == pytest.approx(expected, rel=0, abs=60_000)
 

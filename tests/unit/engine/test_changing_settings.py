@@ -2,8 +2,7 @@
 
 import pytest
 
-from daybook.engine import reasons
-from daybook.engine.changing_settings import LIVE_MATCHES_MAX
+from daybook.engine import changing_settings, reasons
 from daybook.engine.commands import (
     ChangeSettings,
     Command,
@@ -13,6 +12,7 @@ from daybook.engine.commands import (
 )
 from daybook.engine.digest import digest
 from daybook.engine.refusals import Code
+from tests.support.compiled import replaces_parts
 from tests.support.world import World
 
 
@@ -99,8 +99,10 @@ def test_what_is_wrong_is_refused(world: World, command: Command, words: str) ->
     assert words in world.refused(command).text
 
 
-def test_their_number_is_bounded(world: World) -> None:
-    for number in range(LIVE_MATCHES_MAX):
+@replaces_parts
+def test_their_number_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changing_settings, "LIVE_MATCHES_MAX", 20)
+    for number in range(20):
         world.handle(SetSettings(f"q{number}", {"no-expiry": True}))
     assert world.refused(SetSettings("one-more", {"no-expiry": True})).code is Code.LIMIT
     world.ok(SetSettings("q1", {"no-expiry": False}))
