@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.interop.using import connected
 from tests.interop.wire import Wire
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
@@ -36,12 +37,6 @@ def names(broker: BrokerProcess, what: str) -> set[str]:
     command = [DAYBOOK, what, "list", "--json", "--data", str(broker.data)]
     found = subprocess.run(command, capture_output=True, check=True).stdout
     return {row[what] for row in msgspec.json.decode(found, type=list[Any])}
-
-
-def connected(broker: BrokerProcess) -> Wire:
-    wire = Wire(broker.port)
-    wire.connect()
-    return wire
 
 
 def used(wire: Wire, destination: str, **headers: str) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.using import connected, sent
 from tests.interop.wire import Frame, Wire
 from tests.support.process import BrokerProcess
 
@@ -23,17 +24,6 @@ expiry-queue-prefix = ""
 expiry-queue-suffix = ".EXP"
 send-to-dla-on-no-route = true
 """
-
-
-def connected(broker: BrokerProcess) -> Wire:
-    wire = Wire(broker.port)
-    wire.connect()
-    return wire
-
-
-def sent(wire: Wire, destination: str, body: bytes, **headers: str) -> None:
-    wire.send("SEND", body, destination=destination, receipt="r", **headers)
-    wire.expect("RECEIPT")
 
 
 def rejected(wire: Wire, destination: str, body: bytes) -> str:

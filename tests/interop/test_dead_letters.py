@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.interop.using import connected
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
 
@@ -25,12 +26,6 @@ match = "#"
 max-delivery-attempts = 1
 dead-letter-address = "DLQ"
 """
-
-
-def connected(broker: BrokerProcess) -> Wire:
-    wire = Wire(broker.port)
-    wire.connect()
-    return wire
 
 
 def daybook(broker: BrokerProcess, *words: str) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.interop.using import connected
 from tests.interop.wire import Frame, Wire, frame
 from tests.support.process import BrokerProcess
 
@@ -34,12 +35,6 @@ def committed(wire: Wire, duplicate_id: str, bodies: list[bytes]) -> Frame:
         wire.send("SEND", body, destination="/queue/jobs", transaction="t")
     wire.send("COMMIT", transaction="t", receipt="commit")
     return wire.read()
-
-
-def connected(broker: BrokerProcess) -> Wire:
-    wire = Wire(broker.port)
-    wire.connect()
-    return wire
 
 
 def listed(broker: BrokerProcess) -> dict[str, Any]:

@@ -1,20 +1,15 @@
 """Message groups on a real broker, by the headers that Artemis reads."""
 
-import subprocess
 from typing import Any
 
 import msgspec
 import pytest
 
+from tests.interop.using import daybook
 from tests.interop.wire import Frame, Wire
-from tests.support.process import DAYBOOK, BrokerProcess
+from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
-
-
-def daybook(broker: BrokerProcess, *words: str) -> str:
-    command = [DAYBOOK, *words, "--data", str(broker.data)]
-    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
 
 
 def figures(broker: BrokerProcess) -> dict[str, dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.interop.using import connected, daybook
 from tests.interop.wire import Wire
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
@@ -22,11 +23,6 @@ expiry-address = "expired"
 """
 
 
-def daybook(broker: BrokerProcess, *words: str) -> str:
-    command = [DAYBOOK, *words, "--data", str(broker.data)]
-    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
-
-
 def rows(broker: BrokerProcess, what: str) -> dict[str, dict[str, Any]]:
     found = msgspec.json.decode(daybook(broker, what, "list", "--json"), type=list[Any])
     return {row[what]: row for row in found}
@@ -36,12 +32,6 @@ def browsed(broker: BrokerProcess, *words: str) -> list[dict[str, Any]]:
     answer = msgspec.json.decode(daybook(broker, "browse", *words, "--json"))
     found: list[dict[str, Any]] = answer["messages"]
     return found
-
-
-def connected(broker: BrokerProcess) -> Wire:
-    wire = Wire(broker.port)
-    wire.connect()
-    return wire
 
 
 def sent(wire: Wire, destination: str, *bodies: bytes, **headers: str) -> None:

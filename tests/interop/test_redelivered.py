@@ -2,16 +2,11 @@
 
 import pytest
 
+from tests.interop.using import connected
 from tests.interop.wire import Frame, Wire
 from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
-
-
-def connected(broker: BrokerProcess) -> Wire:
-    wire = Wire(broker.port)
-    wire.connect()
-    return wire
 
 
 def taking(wire: Wire) -> None:

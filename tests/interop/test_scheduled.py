@@ -10,17 +10,13 @@ import msgspec
 import pytest
 
 from tests.interop.conftest import NO_LIMIT
+from tests.interop.using import daybook
 from tests.interop.wire import Wire
-from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
 DELAY_MS = 1_500
-
-
-def daybook(broker: BrokerProcess, *words: str) -> str:
-    command = [DAYBOOK, *words, "--data", str(broker.data)]
-    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
 
 
 def figures(broker: BrokerProcess) -> dict[str, Any]:

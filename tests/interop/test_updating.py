@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.interop.wire import Wire
+from tests.interop.using import connected, daybook, sent
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -21,11 +21,6 @@ name = "orders"
 """
 
 
-def daybook(broker: BrokerProcess, *words: str) -> str:
-    command = [DAYBOOK, *words, "--data", str(broker.data)]
-    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
-
-
 def row_of(broker: BrokerProcess, name: str) -> dict[str, Any]:
     rows = msgspec.json.decode(daybook(broker, "queue", "list", "--json"), type=list[Any])
     return next(row for row in rows if row["queue"] == name)
@@ -36,17 +31,6 @@ def administered(broker: BrokerProcess) -> list[dict[str, Any]]:
     command = [JOURNAL, "inspect", str(broker.data), "--kind", "Administered", "--json"]
     lines = subprocess.run(command, capture_output=True, check=True).stdout.splitlines()
     return [msgspec.json.decode(line)["detail"] for line in lines]
-
-
-def connected(broker: BrokerProcess) -> Wire:
-    wire = Wire(broker.port)
-    wire.connect()
-    return wire
-
-
-def sent(wire: Wire, destination: str, body: bytes, **headers: str) -> None:
-    wire.send("SEND", body, destination=destination, receipt="r", **headers)
-    wire.expect("RECEIPT")
 
 
 def test_a_reload_changes_a_queue_with_its_messages(tmp_path: Path) -> None:

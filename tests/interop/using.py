@@ -1,0 +1,25 @@
+"""What tests on a real broker do again and again: connect, send, run a command."""
+
+import subprocess
+
+from tests.interop.wire import Wire
+from tests.support.process import DAYBOOK, BrokerProcess
+
+
+def connected(broker: BrokerProcess) -> Wire:
+    """Return a connection that is logged in."""
+    wire = Wire(broker.port)
+    wire.connect()
+    return wire
+
+
+def daybook(broker: BrokerProcess, *words: str) -> str:
+    """Run a command on the data directory of a broker; return what it printed."""
+    command = [DAYBOOK, *words, "--data", str(broker.data)]
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
+
+
+def sent(wire: Wire, destination: str, body: bytes, **headers: str) -> None:
+    """Send a message and wait for its receipt."""
+    wire.send("SEND", body, destination=destination, receipt="r", **headers)
+    wire.expect("RECEIPT")
