@@ -63,13 +63,14 @@ class Broker:
         """End it as `kill -9` does."""
         assert self._process is not None
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()
 
     def stop(self) -> int:
         """Stop it cleanly; returns its exit code."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(WAIT_SECONDS)
+        self._process.communicate(timeout=WAIT_SECONDS)
+        return self._process.returncode
 
     def messages(self) -> int:
         """How many messages are in its queues, ready or in flight."""
