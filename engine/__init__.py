@@ -121,6 +121,8 @@ Modules:
 - `subscriptions`: Deciding about consumers: attach, detach, durable and temporary subscriptions.
 - `sweeping`: Deleting queues and addresses that nobody uses any more, by a scan in slices (ADR 46).
 - `syntax`: The characters of names and patterns: what divides words, and what stands for words.
+- `temporary`: Deciding about the end of temporary destinations (ADR 57).
+- `temporary_names`: Names of temporary destinations, and who may use them (ADR 57).
 - `timers`: Timers: when to look at which entries, and why (ADR 39).
 - `topology`: Deciding about addresses and queues: creation on demand or by command, rebinding,
   deletion.

@@ -18,6 +18,7 @@ from daybook.engine.purging import all_left
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.state import Connection
 from daybook.engine.subscriptions import detach_consumer, retire
+from daybook.engine.temporary import end_all
 from daybook.engine.topology import delete_useless
 from daybook.engine.transactions import end
 
@@ -96,6 +97,8 @@ def close(core: Core, closing: Closing) -> int:
             return 0
         if core.budget.is_spent:
             return 0
+    if not end_all(core, connection.id):
+        return 0
     del core.closing[connection.id]
     detail = details.ConnectionClosedDetail(text=closing.text)
     return core.emit(

@@ -127,10 +127,14 @@ class RoutedDetail(Detail, frozen=True):
 
 
 class DroppedDetail(Detail, frozen=True):
-    """Transaction that the send was part of, and the id that its sender gave it, if any."""
+    """Transaction that the send was part of, and the id that its sender gave it, if any.
+
+    `destination` is the name of an address that does not exist; the event then has no address.
+    """
 
     transaction: str = ""
     duplicate_id: str = ""
+    destination: str = ""
 
 
 class DivertedDetail(Detail, frozen=True):

@@ -50,17 +50,32 @@ def drop(core: Core, command: Send, address: Address, flags: int, reason: int) -
     return lsn if flags & PERSISTENT else 0
 
 
-def emit_dropped(core: Core, command: Send, address: Address, flags: int, reason: int) -> int:
-    """Record that a message was dropped. It never becomes a message, so it has no message id."""
+def drop_lost(core: Core, command: Send) -> int:
+    """Drop a message for a temporary destination that has ended; return the LSN to wait for."""
+    flags = PERSISTENT | command.format if command.persistent else command.format
+    lsn = emit_dropped(core, command, None, flags, reasons.GONE)
+    return lsn if flags & PERSISTENT else 0
+
+
+def emit_dropped(
+    core: Core, command: Send, address: Address | None, flags: int, reason: int
+) -> int:
+    """Record that a message was dropped. It never becomes a message, so it has no message id.
+
+    Without an address the event says the name that it was sent to.
+    """
     if command.chunks:
         flags |= events.LARGE
     detail = details.DroppedDetail(
-        transaction=command.transaction or "", duplicate_id=command.duplicate_id
+        transaction=command.transaction or "",
+        duplicate_id=command.duplicate_id,
+        destination="" if address is not None else command.address,
     )
     return core.emit(
         events.row(
             events.DROPPED,
-            reason=reason, address=address.id, priority=command.priority, flags=flags,
+            reason=reason, address=address.id if address is not None else 0,
+            priority=command.priority, flags=flags,
             connection=command.connection, related=command.copied_from, time=core.now,
         ),
         events.encode_detail(detail),

@@ -19,8 +19,9 @@ from daybook.engine.message import (
     SCHEDULED_LEVEL,
     Entry,
 )
+from daybook.engine.names import HOST
 from daybook.engine.queues import PAST_ALL, Queue, is_selective
-from daybook.engine.state import HOST, SHOWN_BYTES, Consumer, State, key_of
+from daybook.engine.state import SHOWN_BYTES, Consumer, State, key_of
 
 
 def check(state: State) -> list[str]:
@@ -30,6 +31,7 @@ def check(state: State) -> list[str]:
         *_names(state),
         *_bindings(state),
         *_peers(state),
+        *_temporaries(state),
         *_remembered(state),
         *_weights(state),
     ]
@@ -138,6 +140,22 @@ def _peers(state: State) -> Iterator[str]:
         owner = queue.definition.owner
         if queue.definition.temporary and not queue.deleting and owner not in state.connections:
             yield f"queue '{queue.name}' is temporary, and its owner {owner} is gone"
+
+
+def _temporaries(state: State) -> Iterator[str]:
+    """Temporary destinations are known by their connection, and without it they have no queues.
+
+    They themselves are deleted by the events that follow.
+    """
+    for address in state.addresses.values():
+        owner = address.owner
+        if owner and state.temporaries.get(owner, {}).get(address.id) is not address:
+            yield f"address '{address.name}' is not listed for connection {owner}"
+        if owner and owner not in state.connections and address.queues():
+            yield f"address '{address.name}' has queues, and connection {owner} is gone"
+    count = sum(map(len, state.temporaries.values()))
+    if count != sum(1 for address in state.addresses.values() if address.owner):
+        yield f"{count} temporary destinations are listed, and there are others"
 
 
 def _same_consumers(where: str, found: list[Consumer], state: State) -> Iterator[str]:

@@ -22,8 +22,17 @@ before them."""
 FOREIGN: Final = "&?> "
 """What some protocol or client cannot spell in a name (naming requirements of Artemis)."""
 
+HOST: Final = "default"
+"""The one virtual host there is; part of the identity of every address."""
+
 TEMPORARY: Final = "temp."
 """The prefix of the names of temporary destinations."""
+
+OWNED: Final = f"{TEMPORARY}{HOST}."
+"""What the names of temporary destinations begin with; the id of their connection follows."""
+
+ID_DIGITS_MAX: Final = 20
+"""Digits of the id of a connection, at most."""
 
 WILDCARD_WORDS_MAX: Final = 16
 """Words in the name of a wildcard address. Each takes memory, and time when a name is matched."""
@@ -64,6 +73,8 @@ def wrong_with(name: str, syntax: Syntax = DEFAULT) -> str | None:
                 f"it has {said}; not every protocol can spell names with & ? > or a space, so new"
                 " names are without"
             )
+    if name.startswith(TEMPORARY):
+        return f"names that begin with '{TEMPORARY}' belong to temporary destinations"
     return None
 
 
@@ -89,6 +100,19 @@ def wrong_to_spell(name: str, syntax: Syntax = DEFAULT) -> str | None:
             return (
                 f"'{character}' is reserved for wildcards and lists (as are {' '.join(reserved)})"
             )
-    if name.startswith(TEMPORARY):
-        return f"names that begin with '{TEMPORARY}' belong to temporary destinations"
     return None
+
+
+def temporary_name(connection: int, name: str) -> str:
+    """Return the name of the temporary destination that a connection calls so."""
+    return f"{OWNED}{connection}.{name}"
+
+
+def owner_of(name: str) -> int:
+    """Return the connection that owns a temporary destination; 0 for a name of another kind."""
+    if not name.startswith(OWNED):
+        return 0
+    number, _, rest = name[len(OWNED) :].partition(".")
+    is_id = number.isascii() and number.isdigit() and len(number) <= ID_DIGITS_MAX
+    # Each connection is written in one way only.
+    return int(number) if rest and is_id and number[0] != "0" else 0

@@ -57,6 +57,7 @@ DELIVERY_TIME: Final = 90
 CONSUMERS_CAME: Final = 91
 DELAY_OVER: Final = 92
 NO_CONSUMERS: Final = 93
+GONE: Final = 130
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
@@ -115,4 +116,5 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     CONSUMERS_CAME: ("consumers-came", "as many consumers are attached as deliveries wait for"),
     DELAY_OVER: ("delay-over", "the first consumer has waited long enough"),
     NO_CONSUMERS: ("no-consumers", "the queue keeps messages only while it has consumers"),
+    GONE: ("gone", "the temporary destination that it was sent to has ended"),
 }

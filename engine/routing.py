@@ -23,7 +23,7 @@ from daybook.engine.commands import Send
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.diverts import Divert
-from daybook.engine.dropping import drop, drop_known, emit_dropped, flags_of
+from daybook.engine.dropping import drop, drop_known, drop_lost, emit_dropped, flags_of
 from daybook.engine.events import PERSISTENT
 from daybook.engine.expiry_rules import expires_of
 from daybook.engine.id_cache import key_of
@@ -33,6 +33,7 @@ from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.scheduling import is_later, schedule_new
 from daybook.engine.state import Address
+from daybook.engine.temporary_names import is_lost
 from daybook.engine.topology import (
     check_address,
     check_queue,
@@ -191,6 +192,8 @@ def check_send(core: Core, command: Send) -> Refusal | None:
             f"'{command.address}' has wildcards; a message is sent to one address, and wildcards "
             "are for subscriptions",
         )
+    if _is_lost(core, command):
+        return None
     if command.queue is not None:
         routing_type = command.routing_type or default_queue_type(core, command.address)
         return check_queue(core, command.queue, command.address, routing_type, command.connection)
@@ -227,6 +230,8 @@ def _check_address_of_taken(core: Core, command: Send) -> Refusal | None:
 
 def queue_needed(core: Core, command: Send) -> tuple[str, str] | None:
     """Return (name, address) of the queue that must exist or be created for a send, if any."""
+    if _is_lost(core, command):
+        return None
     if command.queue is not None:
         return (command.queue, command.address) if command.address else None
     if forwarding.is_taken(_takers(core, command)):
@@ -255,7 +260,18 @@ def _send_on_demand(core: Core, command: Send) -> int | Refusal:
         refusal = limits.check(core, command.connection, targets_of(core, command))
     if refusal is not None:
         return refusal
+    if _is_lost(core, command):
+        return drop_lost(core, command)
     return _send_checked(core, command)
+
+
+def _is_lost(core: Core, command: Send) -> bool:
+    """Whether a message is for a temporary destination that has ended."""
+    if not is_lost(command.address, command.connection):
+        return False
+    if command.queue is not None:
+        return command.queue not in core.state.queue_by_name
+    return not _is_served(core, command)
 
 
 def _send_checked(core: Core, command: Send) -> int | Refusal:

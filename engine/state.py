@@ -13,14 +13,12 @@ from daybook.engine.groups import GroupCount
 from daybook.engine.id_cache import IdCache
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import ENTRY_BYTES, Entry, Filter, Message
+from daybook.engine.names import HOST, owner_of
 from daybook.engine.queues import Queue, Store, Window
 from daybook.engine.settings import Settings
 from daybook.engine.settlements import BY_SETTLEMENT
 from daybook.engine.syntax import syntax_of
 from daybook.engine.timers import DELIVERY, EXPIRY, Timers
-
-HOST: Final = "default"
-"""The one virtual host there is; part of the identity of every address."""
 
 UNLIMITED: Final = 1 << 62
 
@@ -65,6 +63,7 @@ class Address:
         "next_notice",
         "only_queue",
         "open_queue",
+        "owner",
         "paging",
         "routed",
         "unrouted",
@@ -76,6 +75,8 @@ class Address:
         self.definition = definition
         # Whether its name is a pattern (`engine.wildcards`).
         self.is_wildcard = syntax_of(definition.syntax).is_pattern(definition.name)
+        # The connection that it ends with, 0 if it is no temporary destination.
+        self.owner = owner_of(definition.name)
         self.paging = False
         # Only with auto-delete: when it was created, and when it lost its last queue, 0 if it never
         # had one (microseconds since 1970).
@@ -328,6 +329,8 @@ class State:
         # Derived: how many connections a user has, and how many queues that stay it has made.
         self.connections_of: dict[str, int] = {}
         self.queues_of: dict[str, int] = {}
+        # Derived: the temporary destinations of each connection, by id.
+        self.temporaries: dict[int, dict[int, Address]] = {}
         # Derived: the length of all names of addresses and queues.
         self.names_length = 0
         self.next_address = 1
@@ -415,12 +418,19 @@ class State:
         self.addresses[address.id] = address
         self.address_by_name[key_of(address)] = address
         self.names_length += len(address.name)
+        if address.owner:
+            self.temporaries.setdefault(address.owner, {})[address.id] = address
 
     def remove_address(self, address: Address) -> None:
         """Forget an address."""
         del self.addresses[address.id]
         del self.address_by_name[key_of(address)]
         self.names_length -= len(address.name)
+        if address.owner:
+            owned = self.temporaries[address.owner]
+            del owned[address.id]
+            if not owned:
+                del self.temporaries[address.owner]
 
     def add_connection(self, connection: Connection) -> None:
         """Add a new connection."""

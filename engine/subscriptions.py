@@ -16,6 +16,7 @@ from daybook.engine.residency import set_window, share_windows
 from daybook.engine.settling import give_all_back
 from daybook.engine.showing import forget_shown
 from daybook.engine.state import Consumer
+from daybook.engine.temporary_names import check_consumer, is_temporary
 from daybook.engine.topology import (
     begin_deletion,
     check_address,
@@ -116,6 +117,15 @@ def attach(core: Core, command: Attach) -> int | Refusal:
 
 def _target(core: Core, command: Attach) -> Queue | Refusal:
     """Return the queue to consume from, created on demand if the settings allow it."""
+    if is_temporary(command.address):
+        refusal = check_consumer(
+            core,
+            command.address,
+            command.connection,
+            is_durable=command.durable_name is not None,
+        )
+        if refusal is not None:
+            return refusal
     if command.queue is not None:
         routing_type = command.routing_type or default_queue_type(core, command.address)
         return require_queue(core, command.queue, command.address, routing_type, command.connection)
@@ -185,7 +195,7 @@ def _temporary(core: Core, command: Attach) -> Queue | Refusal:
     """Create the queue of a subscription that ends with its consumer."""
     # A queue that ends with its subscription needs memory like any other.
     refusal = quotas.check_address(core, command.connection) or check_address(
-        core, command.address, MULTICAST
+        core, command.address, MULTICAST, command.connection
     )
     if refusal is not None:
         return refusal
@@ -247,7 +257,7 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
     """
     retire(core, consumer)
     queue = consumer.queue
-    last_of_temporary = queue.definition.temporary and len(queue.consumers) == 1
+    last_of_temporary = ends_with_consumers(queue) and len(queue.consumers) == 1
     if last_of_temporary and len(consumer.unacked) > core.budget.left:
         begin_deletion(core, queue, reasons.UNUSED, consumer.connection_id)
     while consumer.shown:
@@ -285,6 +295,14 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
     else:
         purging.left(core, queue)
     return True
+
+
+def ends_with_consumers(queue: Queue) -> bool:
+    """Whether a queue is deleted when its last consumer leaves: that of a subscription to a topic.
+
+    The queue of a temporary destination stays until its connection ends.
+    """
+    return queue.definition.temporary and queue.definition.routing_type == MULTICAST
 
 
 def _remove_in_flight(core: Core, queue: Queue, entry: Entry) -> None:

@@ -17,8 +17,9 @@ from daybook.engine.message import Entry, Filter
 from daybook.engine.queue_defaults import with_defaults
 from daybook.engine.queues import Queue, Window
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.state import HOST, Address, count_down
+from daybook.engine.state import Address, count_down
 from daybook.engine.syntax import DEFAULT, Syntax
+from daybook.engine.temporary_names import check_creation, definition_of, is_temporary
 
 NAME_SHOWN_MAX: Final = 100
 ALL: Final = (1 << 63) - 1
@@ -72,6 +73,8 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
     address = find_address(core, name)
     if address is not None and routing_type in address.definition.routing_types:
         return None
+    if is_temporary(name):
+        return check_creation(core, name, name, connection)
     wrong = None
     if address is None or address.is_wildcard:
         wrong = check_address_name(name, (routing_type,), core.state.settings.syntax)
@@ -158,13 +161,14 @@ def create_address(
     number = core.state.next_address
     on_demand = reason == reasons.ON_DEMAND
     definition = AddressDefinition(
-        host=HOST,
+        host=names.HOST,
         name=name,
         routing_types=routing_types,
         auto_created=on_demand,
         syntax=core.state.settings.syntax.of_names,
-        # A wildcard address goes with its last queue, without a scan.
+        # A wildcard address goes with its last queue, a temporary one with its connection.
         auto_delete=on_demand
+        and not is_temporary(name)
         and not core.state.settings.syntax.is_pattern(name)
         and core.state.settings.resolve(name).auto_delete_addresses,
     )
@@ -214,6 +218,8 @@ def require_queue(
     if isinstance(address, Refusal):
         return address
     definition = QueueDefinition(name=name, routing_type=routing_type, auto_created=True)
+    if is_temporary(name):
+        definition = definition_of(name, routing_type, connection)
     return create_queue(core, address, definition, connection, reasons.ON_DEMAND)
 
 
@@ -230,6 +236,8 @@ def check_queue(
                 "a queue's name is unique in the broker",
             )
         return None
+    if is_temporary(name) or is_temporary(address_name):
+        return check_creation(core, name, address_name, connection)
     wrong = check_name("queue", name, core.state.settings.syntax)
     wrong = wrong or check_reserved(core, name, address_name)
     if wrong is not None:
@@ -341,7 +349,7 @@ def rebind_queue(
     core.held_changed = True
     core.touch(queue)
     core.resize(before)
-    _delete_if_useless(core, before, connection)
+    delete_if_useless(core, before, connection)
 
 
 def remove_entries(
@@ -447,22 +455,31 @@ def empty(core: Core, queue: Queue, reason: int, connection: int) -> bool:
     core.held_changed = True
     core.sizes.forget(queue)
     core.resize(address)
-    _delete_if_useless(core, address, connection)
+    delete_if_useless(core, address, connection)
     return True
 
 
 def delete_useless(core: Core) -> None:
-    """Delete the wildcard addresses whose subscriptions did not survive a restart."""
+    """Delete the wildcard addresses whose subscriptions did not survive a restart, and the
+    temporary destinations."""
     for address in core.wildcards.all():
-        _delete_if_useless(core, address, 0)
+        delete_if_useless(core, address, 0)
+    for owned in list(core.state.temporaries.values()):
+        for address in list(owned.values()):
+            delete_if_useless(core, address, 0)
 
 
-def _delete_if_useless(core: Core, address: Address, connection: int) -> None:
-    """Delete a wildcard address that was created on demand and has no queues any more.
+def delete_if_useless(core: Core, address: Address, connection: int) -> None:
+    """Delete an address that was created on demand, has no queues any more, and is a wildcard
+    address or a temporary destination whose connection ends.
 
-    Nothing is sent to it, so it would only be matched with names for ever.
+    Nothing is sent to a wildcard address, so it would only be matched with names for ever.
     """
-    if address.is_wildcard and address.definition.auto_created and is_unused(core, address):
+    owner = address.owner
+    is_over = owner and (owner in core.closing or owner not in core.state.connections)
+    if not (address.is_wildcard or is_over):
+        return
+    if address.definition.auto_created and is_unused(core, address):
         delete_address(core, address, reasons.UNUSED, connection)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from daybook.engine.budget import Budget
+from daybook.engine.names import TEMPORARY
 from daybook.engine.patterns import PatternTrie
 from daybook.engine.state import Address
 from daybook.engine.syntax import syntax_of
@@ -67,8 +68,13 @@ class Wildcards:
         return found
 
     def matching(self, name: str) -> tuple[Address, ...]:
-        """Return the wildcard addresses that a name matches, in the order of their ids."""
+        """Return the wildcard addresses that a name matches, in the order of their ids.
+
+        A temporary destination matches none: it is for its connection alone.
+        """
         found: list[Address] = []
+        if name.startswith(TEMPORARY):
+            return ()
         for trie in self._tries.values():
             found += trie.matching(name)
             self._budget.spent += trie.visited >> VISITED_SHIFT

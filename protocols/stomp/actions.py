@@ -39,7 +39,9 @@ MESSAGE_ID_DIGITS_MAX: Final = 20
 def subscribe(session: "Conversation", head: Head, now: int) -> int:
     """SUBSCRIBE: attach a consumer whose receiver is a Subscription."""
     needs_id = session.version != V10
-    request = SubscribeRequest(head, needs_id, session.client_id, session.options)
+    request = SubscribeRequest(
+        head, needs_id, session.client_id, session.options, session.connection
+    )
     if request.key in session.by_key:
         raise StompError(
             f"subscription {request.key[0]} {shortened(request.key[1])} exists on this"

@@ -14,6 +14,7 @@ from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.names import (
     DIVIDER,
     TEMPORARY,
+    temporary_name,
     wrong_to_spell,
     wrong_with_wildcards,
 )
@@ -22,7 +23,7 @@ from daybook.protocols.stomp.errors import StompError, shortened
 from daybook.protocols.stomp.options import StompOptions
 
 _TYPES: Final[dict[str, str]] = {"ANYCAST": ANYCAST, "MULTICAST": MULTICAST}
-_TEMPORARY: Final = ("/temp-queue/", "/temp-topic/")
+TEMPORARY_PREFIXES: Final[dict[str, str]] = {"/temp-queue/": ANYCAST, "/temp-topic/": MULTICAST}
 
 
 class Target:
@@ -46,10 +47,12 @@ def resolve(
     destination: str,
     wanted_type: str | None,
     options: StompOptions,
+    connection: int,
     *,
     is_subscribed: bool = False,
 ) -> Target:
-    """Resolve a destination with the value of `destination-type`. Raises StompError."""
+    """Resolve a destination with the value of `destination-type`, for a connection. Raises
+    StompError."""
     hint = None
     if wanted_type is not None:
         hint = _TYPES.get(wanted_type.upper())
@@ -57,9 +60,17 @@ def resolve(
             raise StompError(
                 f"destination-type is {shortened(wanted_type)}", "write ANYCAST or MULTICAST"
             )
-    if destination.startswith(_TEMPORARY):
-        raise _not_supported(destination, "temporary destinations are", "name a queue or a topic")
     syntax = options.syntax
+    for prefix, routing_type in TEMPORARY_PREFIXES.items():
+        if destination.startswith(prefix):
+            name = destination[len(prefix) :]
+            return _temporary(
+                destination,
+                name,
+                _routing_type(destination, routing_type, hint),
+                connection,
+                syntax,
+            )
     if destination.startswith(options.dsub_prefix):
         return _durable(destination, destination[len(options.dsub_prefix) :], syntax)
     name, by_prefix = _without_prefix(destination, options)
@@ -77,6 +88,44 @@ def _without_prefix(destination: str, options: StompOptions) -> tuple[str, str |
             is_url = prefix.endswith("//") and len(name) > 1
             return name.removesuffix("/") if is_url else name, routing_type
     return destination, None
+
+
+def _temporary(
+    destination: str, name: str, routing_type: str | None, connection: int, syntax: Syntax
+) -> Target:
+    """Resolve a temporary destination of a connection."""
+    if DIVIDER in name:
+        raise StompError(
+            f"destination {shortened(destination)} names a queue of a temporary destination",
+            "write /temp-queue/NAME; it has one queue",
+        )
+    _check(destination, name, syntax)
+    if name.startswith(TEMPORARY):
+        raise StompError(
+            f"destination {shortened(destination)}: its name begins with {TEMPORARY}",
+            "use another name; the broker adds that itself",
+        )
+    return Target(temporary_name(connection, name), None, routing_type)
+
+
+def with_own_names(destinations: str, connection: int, options: StompOptions) -> str:
+    """Return destinations, divided by commas, with names that mean the same to everybody.
+
+    Each temporary destination of the connection becomes the queue or topic that it is.
+    """
+    if not any(prefix in destinations for prefix in TEMPORARY_PREFIXES):
+        return destinations
+    return ",".join(_own_name(each, connection, options) for each in destinations.split(","))
+
+
+def _own_name(destination: str, connection: int, options: StompOptions) -> str:
+    for prefix, routing_type in TEMPORARY_PREFIXES.items():
+        name = destination.strip()
+        if name.startswith(prefix):
+            address = resolve(name, None, options, connection).address
+            is_queue = routing_type == ANYCAST
+            return (options.queue_prefix if is_queue else options.topic_prefix) + address
+    return destination
 
 
 def _durable(destination: str, durable_id: str, syntax: Syntax) -> Target:
@@ -150,12 +199,6 @@ def _check(destination: str, name: str, syntax: Syntax) -> None:
         raise StompError(
             f"destination {shortened(destination)} has wildcards",
             "name one destination; wildcards are for SUBSCRIBE to a topic",
-        )
-    if name.startswith(TEMPORARY):
-        raise StompError(
-            f"destination {shortened(destination)} is under temp., which belongs to temporary"
-            " destinations, and this connection has none: they are not supported in this version",
-            "use a name that does not begin with temp.",
         )
     wrong = wrong_to_spell(name, syntax)
     if wrong is not None:

@@ -28,7 +28,6 @@ _SCHEDULED: Final = "scheduled delivery by this header is"
 _LOCAL: Final = "subscriptions without the connection's own messages are"
 _SEQUENCES: Final = "sequence numbers are"
 _QUEUE_ARGUMENTS: Final = "attributes of queues given by clients are"
-_TEMPORARY: Final = ("/temp-queue/", "/temp-topic/")
 _STREAMS: Final = "streams are"
 
 
@@ -124,13 +123,6 @@ def refuse_queue_attributes(head: Head, *, is_durable: bool) -> None:
             raise _unsupported(
                 name, _QUEUE_ARGUMENTS, CREATE_QUEUE if is_durable else DURABLE_BY_ID
             )
-
-
-def refuse_temporary(reply_to: str) -> None:
-    """Refuse a reply-to that names a temporary destination, also in a list. Raises StompError."""
-    for name in reply_to.split(","):
-        if name.strip().startswith(_TEMPORARY):
-            raise _unsupported("reply-to", "temporary destinations are", "name a queue or a topic")
 
 
 def _unsupported(name: str, meaning: str, advice: str) -> StompError:

@@ -8,9 +8,9 @@ from typing import Final
 
 from daybook.engine.events import GROUPED
 from daybook.engine.formats import LINES
-from daybook.engine.headers import explicit_line
+from daybook.engine.headers import build, explicit_line
 from daybook.protocols.stomp import foreign
-from daybook.protocols.stomp.destinations import resolve
+from daybook.protocols.stomp.destinations import TEMPORARY_PREFIXES, resolve, with_own_names
 from daybook.protocols.stomp.errors import StompError, shortened
 from daybook.protocols.stomp.frames import Head, content_length, number, parse_head, required, truth
 from daybook.protocols.stomp.options import StompOptions
@@ -27,6 +27,10 @@ NOT_STORED: Final = frozenset(
 )  # fmt: skip
 """Headers that say something to the broker, or that the broker itself gives to MESSAGE: they are no
 part of the message. Anything else travels with it."""
+
+REPLY_TO: Final = "reply-to"
+"""Header of SEND: where the receiver is to send its answer."""
+_REPLY_TO_BYTES: Final = REPLY_TO.encode()
 
 ROUTING_TYPE: Final = "_AMQ_ROUTING_TYPE"
 """The routing type as Artemis stores it with a message: 0 is anycast, 1 multicast."""
@@ -48,7 +52,7 @@ _KNOWN: Final = frozenset(
     name.encode()
     for name in (
         "destination", "destination-type", "priority", "persistent", "expires", "content-length",
-        "reply-to", ROUTING_TYPE, *_DELIVERY_TIMES, *_GROUPS, *NOT_STORED, *foreign.ON_SEND,
+        REPLY_TO, ROUTING_TYPE, *_DELIVERY_TIMES, *_GROUPS, *NOT_STORED, *foreign.ON_SEND,
     )
 )  # fmt: skip
 _NOT_STORED_BYTES: Final = frozenset(name.encode() for name in NOT_STORED)
@@ -112,12 +116,11 @@ class SendPlan:
         self.duplicate_id: str = duplicate_id
 
 
-def prepare(head: Head, options: StompOptions) -> SendPlan:
-    """The plan for a SEND. Raises StompError if there can be none."""
+def prepare(head: Head, options: StompOptions, connection: int) -> SendPlan:
+    """The plan for a SEND of a connection. Raises StompError if there can be none."""
     foreign.refuse(head, foreign.ON_SEND)
     values = head.values
-    foreign.refuse_temporary(values.get("reply-to", ""))
-    target = resolve(required(head, "destination"), _wanted_type(values), options)
+    target = resolve(required(head, "destination"), _wanted_type(values), options, connection)
     ttl = _time_to_live(values)
     due, delay = _delivery_time(values)
     return SendPlan(
@@ -130,7 +133,7 @@ def prepare(head: Head, options: StompOptions) -> SendPlan:
         _milliseconds("expires", values.get("expires")),
         required(head, "transaction") if "transaction" in values else None,
         content_length(head, options),
-        _stored(head, ttl > 0),
+        _stored(head, ttl > 0, options, connection),
         _duplicate_id(values.get(_DUPLICATE_ID)),
         truth(head, RECEIPT_OUTCOME, False),
         due,
@@ -148,11 +151,12 @@ class Planner:
     `held` estimates, too big.
     """
 
-    __slots__ = ("_by_known_lines", "_options", "_version", "held", "plans")
+    __slots__ = ("_by_known_lines", "_connection", "_options", "_version", "held", "plans")
 
-    def __init__(self, version: int, options: StompOptions) -> None:
+    def __init__(self, version: int, options: StompOptions, connection: int = 0) -> None:
         self._version: int = version
         self._options: StompOptions = options
+        self._connection: int = connection
         self._by_known_lines: dict[bytes, SendPlan] = {}
         self.plans: dict[bytes, SendPlan] = {}
         self.held: int = 0
@@ -161,9 +165,19 @@ class Planner:
         """The plan for a head that is not in `plans`, receipt cut out. Raises StompError."""
         plan = self._by_parts(key)
         if plan is None:
-            plan = prepare(parse_head(key, self._version, self._options), self._options)
+            plan = self._prepared(key)
         self._remember(self.plans, key, plan)
         return plan
+
+    def _prepared(self, key: bytes) -> SendPlan:
+        head = parse_head(key, self._version, self._options)
+        return prepare(head, self._options, self._connection)
+
+    def _reply_line(self, line: bytes) -> bytes:
+        """Return a reply-to line with names that mean the same to everybody."""
+        value = line[len(_REPLY_TO_BYTES) + 1 :].decode()
+        value = with_own_names(value, self._connection, self._options)
+        return explicit_line(_REPLY_TO_BYTES + b":" + value.encode())
 
     def remembers(self, head_bytes: int) -> bool:
         """Whether the plan for a head so long, its receipt included, is remembered."""
@@ -209,11 +223,14 @@ class Planner:
                 known.append(line)
                 if name in _NOT_STORED_BYTES:
                     continue
+                if name == _REPLY_TO_BYTES:
+                    kept.append(self._reply_line(line))
+                    continue
             kept.append(line if line.find(b":", colon + 1) < 0 else explicit_line(line))
         known_key = b"\n".join(known)
         core = self._by_known_lines.get(known_key)
         if core is None:
-            core = prepare(parse_head(known_key, self._version, self._options), self._options)
+            core = self._prepared(known_key)
             self._remember(self._by_known_lines, known_key, core)
         if core.ttl or core.delay:
             return None
@@ -295,10 +312,14 @@ def _milliseconds(name: str, given: str | None, zero: str = "for never") -> int:
     return value
 
 
-def _stored(head: Head, expires_follows: bool) -> bytes:
+def _stored(head: Head, expires_follows: bool, options: StompOptions, connection: int) -> bytes:
     kept = []
     for line in head.lines:
         if line.name in NOT_STORED or (expires_follows and line.name == "expires"):
+            continue
+        if line.name == REPLY_TO and any(each in line.value for each in TEMPORARY_PREFIXES):
+            value = with_own_names(line.value, connection, options)
+            kept.append(build([(REPLY_TO, value)]))
             continue
         kept.append(line.canonical + b"\n")
     return b"".join(kept)

@@ -38,7 +38,9 @@ class SubscribeRequest:
         "durable_name", "filter", "id", "key", "priority", "target",
     )  # fmt: skip
 
-    def __init__(self, head: Head, needs_id: bool, client_id: str, options: StompOptions) -> None:
+    def __init__(
+        self, head: Head, needs_id: bool, client_id: str, options: StompOptions, connection: int
+    ) -> None:
         foreign.refuse(head, foreign.ON_SUBSCRIBE)
         values = head.values
         self.destination: str = required(head, "destination")
@@ -48,7 +50,9 @@ class SubscribeRequest:
         self.id: str | None = required(head, "id") if id_required else None
         self.key: tuple[str, str] = subscription_key(self.id, self.destination)
         wanted_type = values.get("subscription-type", values.get("destination-type"))
-        self.target: Target = resolve(self.destination, wanted_type, options, is_subscribed=True)
+        self.target: Target = resolve(
+            self.destination, wanted_type, options, connection, is_subscribed=True
+        )
         self.durable_name: str | None = self.id if is_named_by_id else name
         durable = self.durable_name is not None
         if durable:

@@ -15,6 +15,7 @@ from daybook.engine.definitions import ANYCAST, LAST_VALUE_KEY, MULTICAST, Diver
 from daybook.engine.events import GROUPED
 from daybook.engine.headers import build
 from daybook.engine.moving import ACTIONS
+from daybook.engine.names import temporary_name
 from daybook.engine.refusals import Refusal
 from daybook.engine.setting_keys import Matches
 from daybook.engine.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
@@ -156,7 +157,9 @@ def _send(world: World, x: int, y: int, z: int) -> c.Command:
     content_format = formats[(x + y) % len(formats)]
     command = c.Send(
         connection,
-        PLACES[y % 3 if z < 12 else y % 6 if z < 20 else y % 10],
+        _temporary(world, y)
+        if z == 9
+        else PLACES[y % 3 if z < 12 else y % 6 if z < 20 else y % 10],
         encode(pairs, **standard) if content_format == MAPS else _lines(pairs, standard),
         b"%d-%d-%d" % (x, y, z),
         routing_type=TYPES[z % 4],
@@ -172,6 +175,11 @@ def _send(world: World, x: int, y: int, z: int) -> c.Command:
     if y % 7 == 6:
         _send_chunks(world, command, 1 + x % 3)
     return command
+
+
+def _temporary(world: World, x: int) -> str:
+    """A temporary destination of some connection, or of one that never was."""
+    return temporary_name(_connection(world, x), f"t{x % 2}")
 
 
 def _lines(pairs: dict[str, str], standard: dict[str, str]) -> bytes:
@@ -196,7 +204,11 @@ def _send_chunks(world: World, command: c.Send, count: int) -> None:
 def _attach(world: World, x: int, y: int, z: int) -> c.Command:
     return c.Attach(
         _connection(world, x),
-        WILDCARDS[z % 3] if 11 < y < 16 else ADDRESSES[y % 3 if z < 12 else y % 6],
+        _temporary(world, y)
+        if z == 9
+        else WILDCARDS[z % 3]
+        if 11 < y < 16
+        else ADDRESSES[y % 3 if z < 12 else y % 6],
         subscription=f"s{x}",
         routing_type=TYPES[z % 4],
         queue=QUEUES[z % 6] if y > 17 else None,

@@ -4,8 +4,9 @@ from typing import Any
 
 from daybook.engine.commands import CreateQueue
 from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
+from daybook.engine.names import HOST
 from daybook.engine.queues import Queue
-from daybook.engine.state import HOST, Address
+from daybook.engine.state import Address
 
 
 def create_queue(

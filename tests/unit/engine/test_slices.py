@@ -10,6 +10,7 @@ from daybook.engine.budget import NO_LIMIT
 from daybook.engine.definitions import MULTICAST
 from daybook.engine.digest import digest
 from daybook.engine.invariants import check
+from daybook.engine.names import temporary_name
 from daybook.engine.refusals import UNFINISHED, Refusal
 from daybook.engine.settlements import ACCEPTED, FAILED
 from tests.support.paged_world import PagedWorld
@@ -440,3 +441,18 @@ def test_what_leaves_memory_leaves_in_slices() -> None:
     assert max(evicted) <= 100
     assert queue.gap_count == 1000
     assert world.ready("q") == [b"%d" % number for number in range(1000)]
+
+
+def test_temporary_destinations_end_in_slices(world: World) -> None:
+    own = world.connect()
+    full = temporary_name(own, "full")
+    for number in range(120):
+        world.send(full, b"%d" % number, own)
+    for number in range(20):
+        world.send(temporary_name(own, f"q{number}"), b"one", own)
+    slices, _ = until_done(world, c.CloseConnection(own, reasons.CLOSED))
+    assert slices > 3
+    assert full not in world.state.queue_by_name
+    assert go_on(world) > 3
+    assert not world.state.addresses
+    assert not world.state.queues

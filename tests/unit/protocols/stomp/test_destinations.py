@@ -2,7 +2,8 @@
 
 import pytest
 
-from daybook.protocols.stomp.destinations import resolve
+from daybook.engine.names import owner_of
+from daybook.protocols.stomp.destinations import resolve, with_own_names
 from daybook.protocols.stomp.errors import StompError
 from daybook.protocols.stomp.options import StompOptions
 
@@ -31,7 +32,7 @@ OPTIONS = StompOptions()
 def test_forms(
     destination: str, hint: str | None, address: str, queue: str | None, routing_type: str | None
 ) -> None:
-    target = resolve(destination, hint, OPTIONS)
+    target = resolve(destination, hint, OPTIONS, 23)
     assert (target.address, target.queue, target.routing_type) == (address, queue, routing_type)
     assert target.durable_id == ""
 
@@ -51,12 +52,12 @@ def test_forms(
 )
 def test_prefixes_of_an_acceptor(destination: str, address: str, routing_type: str | None) -> None:
     options = StompOptions(anycast_prefix=("a/",), multicast_prefix=("a/b/", "m://"))
-    target = resolve(destination, None, options)
+    target = resolve(destination, None, options, 23)
     assert (target.address, target.routing_type) == (address, routing_type)
 
 
 def test_durable_subscription_is_a_queue_without_address() -> None:
-    target = resolve("/dsub/mine", None, OPTIONS)
+    target = resolve("/dsub/mine", None, OPTIONS, 23)
     assert (target.address, target.queue, target.routing_type) == ("", "dsub.mine", None)
     assert target.durable_id == "mine"
 
@@ -76,11 +77,11 @@ def test_durable_subscription_is_a_queue_without_address() -> None:
         ("/topic/a.*::q", None, "wildcards are for SUBSCRIBE to a topic"),
         ("/topic/a.{b}", None, "regular expressions are not supported"),
         ("/queue/a,/queue/b", None, "composite destinations are not supported"),
-        ("/queue/temp.x", None, "temp."),
-        ("/topic/temp.default.5.x", None, "temp."),
-        ("temp.x", None, "temp."),
-        ("/temp-queue/x", None, "temporary destinations are not supported"),
-        ("/temp-topic/x", None, "temporary destinations are not supported"),
+        ("/temp-queue/", None, "names nothing"),
+        ("/temp-queue/x::q", None, "it has one queue"),
+        ("/temp-topic/temp.x", None, "its name begins with temp."),
+        ("/temp-topic/x.*", None, "wildcards are for SUBSCRIBE to a topic"),
+        ("/temp-queue/x", "MULTICAST", "destination-type says multicast"),
         ("/queue/a::", None, "ADDRESS::QUEUE"),
         ("/queue/::q", None, "ADDRESS::QUEUE"),
         ("a::b::c", None, "ADDRESS::QUEUE"),
@@ -94,17 +95,42 @@ def test_durable_subscription_is_a_queue_without_address() -> None:
 )
 def test_refused(destination: str, hint: str | None, part: str) -> None:
     with pytest.raises(StompError) as caught:
-        resolve(destination, hint, OPTIONS)
+        resolve(destination, hint, OPTIONS, 23)
     assert part in caught.value.what + caught.value.advice
     assert caught.value.advice
 
 
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+def test_temporary_destinations_are_of_their_connection(kind: str) -> None:
+    target = resolve(f"/temp-{kind}/a.b", None, OPTIONS, 23)
+    assert (target.address, target.queue) == ("temp.default.23.a.b", None)
+    assert target.routing_type == ("anycast" if kind == "queue" else "multicast")
+    assert owner_of(target.address) == 23
+    # Everybody else calls it so, and must mean the same.
+    other = resolve(f"/{kind}/temp.default.23.a.b", None, OPTIONS, 24)
+    assert (other.address, other.routing_type) == (target.address, target.routing_type)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("/temp-queue/b", "/queue/temp.default.23.b"),
+        ("/queue/a,/temp-topic/b", "/queue/a,/topic/temp.default.23.b"),
+        ("/a, /temp-queue/b", "/a,/queue/temp.default.23.b"),
+        ("/queue/a, b", "/queue/a, b"),
+        ("anything:at all", "anything:at all"),
+    ],
+)
+def test_replies_go_to_names_that_all_understand(given: str, told: str) -> None:
+    assert with_own_names(given, 23, OPTIONS) == told
+
+
 def test_prefixes_are_configured() -> None:
     options = StompOptions(queue_prefix="queue://", topic_prefix="topic://", dsub_prefix="dsub://")
-    assert resolve("queue://a", None, options).routing_type == "anycast"
-    assert resolve("topic://a", None, options).routing_type == "multicast"
-    assert resolve("dsub://a", None, options).queue == "dsub.a"
-    assert resolve("/queue/a", None, options).address == "/queue/a"
+    assert resolve("queue://a", None, options, 23).routing_type == "anycast"
+    assert resolve("topic://a", None, options, 23).routing_type == "multicast"
+    assert resolve("dsub://a", None, options, 23).queue == "dsub.a"
+    assert resolve("/queue/a", None, options, 23).address == "/queue/a"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +146,7 @@ def test_prefixes_are_configured() -> None:
     ],
 )
 def test_wildcards_to_subscribe_to(destination: str, hint: str | None, address: str) -> None:
-    target = resolve(destination, hint, OPTIONS, is_subscribed=True)
+    target = resolve(destination, hint, OPTIONS, 23, is_subscribed=True)
     assert (target.address, target.queue, target.routing_type) == (address, None, "multicast")
 
 
@@ -147,5 +173,5 @@ def test_wildcards_to_subscribe_to(destination: str, hint: str | None, address: 
 )
 def test_wildcards_that_mean_nothing(destination: str, hint: str | None, part: str) -> None:
     with pytest.raises(StompError) as caught:
-        resolve(destination, hint, OPTIONS, is_subscribed=True)
+        resolve(destination, hint, OPTIONS, 23, is_subscribed=True)
     assert part in caught.value.what + caught.value.advice

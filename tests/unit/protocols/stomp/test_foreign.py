@@ -74,12 +74,6 @@ def test_a_durable_subscription_is_not_deleted_by_other_headers() -> None:
     assert b"persistent:true" in error("UNSUBSCRIBE\nid:1\ndurable:true\n\n\0")
 
 
-@pytest.mark.parametrize("listed", ["/temp-queue/b", "/queue/a,/temp-queue/b", "/a, /temp-topic/b"])
-def test_temporary_destinations_in_reply_to(listed: str) -> None:
-    text = f"SEND\ndestination:/queue/a\nreply-to:{listed}\n\nx\0"
-    assert b"temporary destinations" in error(text)
-
-
 def test_nack_that_drops() -> None:
     assert b"header requeue" in error("NACK\nid:1-1\nrequeue:false\n\n\0")
 

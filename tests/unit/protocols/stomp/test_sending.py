@@ -180,7 +180,7 @@ def test_zero_means_never() -> None:
         ("destination:/queue/a\nAMQ_SCHEDULED_TIME:-1", "AMQ_SCHEDULED_TIME is '-1'"),
         ("destination:/queue/a\n_AMQ_SCHED_DELIVERY:", "_AMQ_SCHED_DELIVERY is ''"),
         ("destination:/queue/a\nx-delay:5", "scheduled delivery by this header is not supported"),
-        ("destination:/queue/a\nreply-to:/temp-queue/x", "temporary destinations are not"),
+        ("destination:/queue/a\nreply-to:/temp-queue/", "names nothing"),
         ("destination:/queue/a.*", "wildcards are for SUBSCRIBE"),
         ("destination:/queue/a\ncontent-length:x", "content-length is 'x'"),
         ("destination:/queue/a\ncontent-length:-1", "content-length is '-1'"),
@@ -318,7 +318,7 @@ def test_what_is_remembered_changes_nothing(lines: list[tuple[str, str]], versio
     planner = Planner(version, options)
     for _ in range(2):
         assert outcome(lambda: planner.plan(key)) == outcome(
-            lambda: prepare(parse_head(key, version, options), options)
+            lambda: prepare(parse_head(key, version, options), options, 0)
         )
 
 
