@@ -128,6 +128,8 @@ Modules:
   deletion.
 - `transactions`: Deciding transactions: buffered until commit, then one indivisible group of
   events.
+- `unlisted`: Deciding what becomes of names that the configuration listed once and lists no more
+  (ADR 51).
 - `unreadable`: Queues whose content cannot be read for now: only these rest, all others are served
   (ADR 21).
 - `unrouted`: Deciding about messages that no queue takes: some go to the dead letter address

@@ -1,5 +1,7 @@
 """Deciding on the commands of administrators and of the configuration."""
 
+import msgspec
+
 from daybook.engine import events, reasons
 from daybook.engine.commands import (
     CreateAddress,
@@ -45,18 +47,22 @@ def create_address(core: Core, command: CreateAddress) -> int | Refusal:
     address = find_address(core, command.address)
     if address is None:
         types = tuple(sorted(set(command.routing_types)))
-        create_new_address(core, command.address, types, 0, reasons.ADMINISTRATION)
+        create_new_address(core, command.address, types, 0, _reason(command))
         return core.next_lsn - 1
     wanted = tuple(sorted({*address.definition.routing_types, *command.routing_types}))
     before = core.next_lsn
     if command.adopts:
-        adopt_address(core, address)
+        adopt_address(core, address, is_configured=command.configured)
     if wanted == tuple(sorted(address.definition.routing_types)):
         if core.next_lsn > before:
             return core.next_lsn - 1
         return Refusal(Code.ALREADY_EXISTS, f"address '{command.address}' exists already")
-    update_routing_types(core, address, wanted, 0, reasons.ADMINISTRATION)
+    update_routing_types(core, address, wanted, 0, _reason(command))
     return core.next_lsn - 1
+
+
+def _reason(command: CreateAddress | CreateQueue) -> int:
+    return reasons.CONFIGURATION if command.configured else reasons.ADMINISTRATION
 
 
 def _check_types(routing_types: tuple[str, ...]) -> Refusal | None:
@@ -142,14 +148,14 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
         return matcher
     address = find_address(core, command.address)
     if address is None:
-        address = create_new_address(
-            core, command.address, (wanted.routing_type,), 0, reasons.ADMINISTRATION
-        )
+        only = (wanted.routing_type,)
+        address = create_new_address(core, command.address, only, 0, _reason(command))
     elif wanted.routing_type not in address.definition.routing_types:
         types = tuple(sorted((*address.definition.routing_types, wanted.routing_type)))
-        update_routing_types(core, address, types, 0, reasons.ADMINISTRATION)
-    reason = reasons.CONFIGURATION if command.configured else reasons.ADMINISTRATION
-    create_queue(core, address, wanted, 0, reason)
+        update_routing_types(core, address, types, 0, _reason(command))
+    if command.configured:
+        wanted = msgspec.structs.replace(wanted, configuration_managed=True)
+    create_queue(core, address, wanted, 0, _reason(command))
     return core.next_lsn - 1
 
 

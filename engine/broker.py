@@ -32,6 +32,7 @@ from daybook.engine import (
     subscriptions,
     sweeping,
     transactions,
+    unlisted,
     unreadable,
     updating,
 )
@@ -142,6 +143,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.DeleteQueue: administration.delete_queue,
     commands.CreateDivert: forwarding.create_divert,
     commands.DeleteDivert: forwarding.delete_divert,
+    commands.DropUnlisted: unlisted.drop_unlisted,
     commands.ClearDuplicateIds: duplicates.clear,
     commands.PauseQueue: administration.pause_queue,
     commands.ResumeQueue: administration.resume_queue,

@@ -234,12 +234,14 @@ class CreateAddress(Command):
     """Create an address with these routing types.
 
     With `adopts`, one that was created by being used is from now on as if it had been created by
-    this command, so that it is not deleted when nobody uses it.
+    this command, so that it is not deleted when nobody uses it. `configured` says that the
+    configuration lists the address.
     """
 
     address: str
     routing_types: tuple[str, ...] = (ANYCAST,)
     adopts: bool = False
+    configured: bool = False
 
 
 class DeleteAddress(Command):
@@ -306,16 +308,30 @@ class DeleteQueue(Command):
 
 
 class CreateDivert(Command, gc=True):
-    """Create a divert as defined; `replaces` allows a divert of this name that differs."""
+    """Create a divert as defined; `replaces` allows a divert of this name that differs.
+    `configured` says that the configuration lists it."""
 
     definition: DivertDefinition
     replaces: bool = False
+    configured: bool = False
 
 
 class DeleteDivert(Command):
     """Delete a divert."""
 
     name: str
+
+
+class DropUnlisted(Command, gc=True):
+    """Delete what the configuration listed before and lists no more, where settings say so.
+
+    The names are those that it lists now. `progress` is for the slices after the first one.
+    """
+
+    addresses: frozenset[str]
+    queues: frozenset[str]
+    diverts: frozenset[str]
+    progress: Any = None
 
 
 class ClearDuplicateIds(Command):

@@ -154,6 +154,9 @@ class Core:
         self.resized: dict[int, Address] = {}
         self.opened: dict[int, Address] = {}
         self.notices: list[str] = []
+        # Connections that lost a consumer by no fault of their own, and why: the server closes
+        # them (`engine.unlisted`).
+        self.dismissals: list[tuple[int, str]] = []
         # Queues whose next messages cannot be read: until when they are left alone, and why.
         self.unreadable: dict[int, tuple[int, str]] = {}
 

@@ -53,6 +53,7 @@ class AddressDefinition(Detail, frozen=True):
     deleted when it has no queues. While it is paused nothing is delivered from its queues.
 
     `syntax` is the syntax of its name (`engine.syntax`), by which a wildcard address matches.
+    `configuration_managed` says that the configuration lists it, or listed it (`engine.unlisted`).
     """
 
     host: str = "default"
@@ -62,13 +63,14 @@ class AddressDefinition(Detail, frozen=True):
     syntax: str = ""
     auto_delete: bool = False
     paused: bool = False
+    configuration_managed: bool = False
 
 
 class QueueDefinition(Detail, frozen=True):
     """A queue: what it accepts, how long it lives, and the user who created it, if it stays.
 
     `owner` is the connection that a temporary queue ends with, `user` the login to which a queue
-    that stays is counted.
+    that stays is counted. `configuration_managed` is as in `AddressDefinition`.
     """
 
     name: str = ""
@@ -208,6 +210,7 @@ class QueueDefinition(Detail, frozen=True):
             is_live=True,
         ),
     ] = ""
+    configuration_managed: bool = False
 
     @property
     def keyed_by(self) -> str:
@@ -219,6 +222,7 @@ class DivertDefinition(Detail, frozen=True):
     """A divert: which messages of an address it takes, and where their copies go.
 
     `syntax` is the syntax of its address (`engine.syntax`), which may be a pattern.
+    `configuration_managed` is as in `AddressDefinition`.
     """
 
     name: str = ""
@@ -252,6 +256,7 @@ class DivertDefinition(Detail, frozen=True):
         tuple[str, ...], Requestable("Properties that have another name in copies, each OLD=NEW.")
     ] = ()
     syntax: str = ""
+    configuration_managed: bool = False
 
 
 class Attribute(msgspec.Struct, frozen=True):

@@ -34,7 +34,9 @@ _OF_THE_BROKER: Final = frozenset(
 def create_divert(core: Core, command: CreateDivert) -> int | Refusal:
     """Create a divert, or replace the one of this name."""
     syntax = core.state.settings.syntax
-    wanted = msgspec.structs.replace(command.definition, syntax=syntax.of_names)
+    wanted = msgspec.structs.replace(
+        command.definition, syntax=syntax.of_names, configuration_managed=command.configured
+    )
     wrong = wrong_with(wanted, syntax)
     if wrong is not None:
         return Refusal(Code.INVALID, f"divert '{wanted.name}': {wrong}")
@@ -49,8 +51,9 @@ def create_divert(core: Core, command: CreateDivert) -> int | Refusal:
     refusal = _check_paths(core, wanted, old)
     if refusal is not None:
         return refusal
+    reason = reasons.CONFIGURATION if command.configured else reasons.ADMINISTRATION
     lsn = core.emit(
-        events.row(events.DIVERT_CREATED, reason=reasons.ADMINISTRATION, time=core.now),
+        events.row(events.DIVERT_CREATED, reason=reason, time=core.now),
         events.encode_detail(wanted),
     )
     limits.guard_all(core)
@@ -81,10 +84,15 @@ def delete_divert(core: Core, command: DeleteDivert) -> int | Refusal:
     """Delete a divert."""
     if command.name not in core.state.diverts:
         return Refusal(Code.NOT_FOUND, f"there is no divert '{command.name}'")
-    core.diverts.remove(command.name)
+    return remove_divert(core, command.name, reasons.ADMINISTRATION)
+
+
+def remove_divert(core: Core, name: str, reason: int) -> int:
+    """Delete a divert that exists; return the LSN of the event."""
+    core.diverts.remove(name)
     lsn = core.emit(
-        events.row(events.DIVERT_DELETED, reason=reasons.ADMINISTRATION, time=core.now),
-        events.encode_detail(details.DivertDeletedDetail(name=command.name)),
+        events.row(events.DIVERT_DELETED, reason=reason, time=core.now),
+        events.encode_detail(details.DivertDeletedDetail(name=name)),
     )
     limits.guard_all(core)
     return lsn

@@ -14,8 +14,17 @@ TYPE_WORDS: Final = tuple(each.upper() for each in ROUTING_TYPES)
 """The routing types as Artemis spells them in settings."""
 
 
+OFF: Final = "OFF"
+FORCE: Final = "FORCE"
+DELETION_POLICIES: Final = (OFF, FORCE)
+
+
 def _check_type(value: Value) -> str | None:
     return None if value in TYPE_WORDS else f"it must be {' or '.join(TYPE_WORDS)}"
+
+
+def _check_deletion(value: Value) -> str | None:
+    return None if value in DELETION_POLICIES else f"it must be {' or '.join(DELETION_POLICIES)}"
 
 
 def _check_affix(value: Value) -> str | None:
@@ -106,6 +115,30 @@ LIFETIME_KEYS: Final = (
         bool,
         False,
         "Whether auto-delete-addresses-delay always counts from the creation of the address.",
+    ),
+    Key(
+        "config-delete-queues",
+        str,
+        OFF,
+        "What a start or a reload does with queues that the configuration listed before and lists"
+        " no more. OFF: they stay; FORCE: they are deleted, with their messages, and the"
+        " connections of their consumers are closed.",
+        _check_deletion,
+    ),
+    Key(
+        "config-delete-addresses",
+        str,
+        OFF,
+        "The same for addresses. FORCE: an address is deleted with all its queues, whoever created"
+        " them.",
+        _check_deletion,
+    ),
+    Key(
+        "config-delete-diverts",
+        str,
+        OFF,
+        "The same for the diverts of an address.",
+        _check_deletion,
     ),
 )
 

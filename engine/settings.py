@@ -54,6 +54,9 @@ class AddressSettings(msgspec.Struct, frozen=True):
     auto_delete_addresses: bool
     auto_delete_addresses_delay: int
     auto_delete_addresses_skip_usage_check: bool
+    config_delete_queues: str
+    config_delete_addresses: str
+    config_delete_diverts: str
     auto_create_dead_letter_resources: bool
     dead_letter_queue_prefix: str
     dead_letter_queue_suffix: str

@@ -258,6 +258,7 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
     retire(core, consumer)
     queue = consumer.queue
     last_of_temporary = ends_with_consumers(queue) and len(queue.consumers) == 1
+    is_removed = last_of_temporary or queue.deleting
     if last_of_temporary and len(consumer.unacked) > core.budget.left:
         begin_deletion(core, queue, reasons.UNUSED, consumer.connection_id)
     while consumer.shown:
@@ -268,7 +269,7 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
         most = max(core.budget.left, DETACH_LEAST)
         chosen = list(islice(consumer.unacked.values(), most))
         core.budget.spent += len(chosen)
-        if last_of_temporary:
+        if is_removed:
             for entry in chosen:
                 _remove_in_flight(core, queue, entry)
         else:

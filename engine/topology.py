@@ -166,6 +166,7 @@ def create_address(
         routing_types=routing_types,
         auto_created=on_demand,
         syntax=core.state.settings.syntax.of_names,
+        configuration_managed=reason == reasons.CONFIGURATION,
         # A wildcard address goes with its last queue, a temporary one with its connection.
         auto_delete=on_demand
         and not is_temporary(name)
@@ -314,12 +315,18 @@ def emit_queue_updated(core: Core, queue: Queue, values: dict[str, Any], reason:
     core.touch(queue)
 
 
-def adopt_address(core: Core, address: Address) -> None:
-    """Make an address that was created by being used one that was asked for."""
-    if not address.definition.auto_delete:
+def adopt_address(core: Core, address: Address, *, is_configured: bool = False) -> None:
+    """Make an address that was created by being used one that was asked for, or that the
+    configuration lists."""
+    values: dict[str, bool] = {}
+    if address.definition.auto_delete:
+        values |= {"auto_created": False, "auto_delete": False}
+    if is_configured and not address.definition.configuration_managed:
+        values["configuration_managed"] = True
+    if not values:
         return
-    wanted = msgspec.structs.replace(address.definition, auto_created=False, auto_delete=False)
-    changed = ("auto_created", "auto_delete")
+    wanted = msgspec.structs.replace(address.definition, **values)
+    changed = tuple(values)
     detail = details.AddressDetail(**msgspec.structs.asdict(wanted), changed=changed)
     core.emit(
         events.row(
@@ -401,7 +408,6 @@ def delete_queue(core: Core, queue: Queue, reason: int, connection: int) -> None
     core.later.pop(queue.id, None)
     if queue.message_count > max(core.budget.left, DELETED_AT_ONCE):
         begin_deletion(core, queue, reason, connection)
-    if queue.deleting:
         core.emptying[queue.id] = Emptying(queue, reason, connection)
         return
     while not empty(core, queue, reason, connection):

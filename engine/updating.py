@@ -124,8 +124,13 @@ def conform(core: Core, queue: Queue, command: CreateQueue) -> int | Refusal:
     if queue.definition.temporary or queue.address.name != command.address:
         return Refusal(Code.ALREADY_EXISTS, f"queue '{queue.name}' exists already")
     before = core.next_lsn
+    listed: dict[str, bool] = {}
     if queue.definition.auto_created:
-        emit_queue_updated(core, queue, {"auto_created": False}, reasons.CONFIGURATION)
+        listed["auto_created"] = False
+    if not queue.definition.configuration_managed:
+        listed["configuration_managed"] = True
+    if listed:
+        emit_queue_updated(core, queue, listed, reasons.CONFIGURATION)
     changes = {field: getattr(wanted, field) for field in LIVE_ATTRIBUTES}
     answer = update_queue(core, UpdateQueue(queue.name, changes, configured=True))
     if isinstance(answer, Refusal):

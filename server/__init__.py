@@ -19,6 +19,8 @@ Modules:
 - `config_text`: Writing what a configuration says as the text of a broker.toml.
 - `configured`: What a configuration asks the engine for: the commands that put it in force, in
   order.
+- `configuring`: Putting a configuration in force: its commands, one after the other, each durable
+  before the next.
 - `connections`: Connections for administrators: listed in pages, and closed by id, user or address.
 - `control`: The control socket, over which the command line talks to the broker of a data
   directory.

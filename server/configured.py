@@ -11,6 +11,7 @@ from daybook.engine.commands import (
     CreateAddress,
     CreateDivert,
     CreateQueue,
+    DropUnlisted,
 )
 from daybook.server.config import Config
 
@@ -20,8 +21,15 @@ def commands(config: Config) -> Iterator[Command]:
     syntax = config.wildcards.syntax.text
     yield ChangeSettings(config.address_settings, config.broker.journal_non_persistent, syntax)
     for address in config.addresses:
-        yield CreateAddress(address.name, address.routing_types, adopts=True)
+        yield CreateAddress(address.name, address.routing_types, adopts=True, configured=True)
     for queue in config.queues:
         yield CreateQueue(queue.address, queue.definition, adopts=True, configured=True)
     for divert in config.diverts:
-        yield CreateDivert(divert, replaces=True)
+        yield CreateDivert(divert, replaces=True, configured=True)
+    yield DropUnlisted(
+        addresses=frozenset(
+            (*(each.name for each in config.addresses), *(each.address for each in config.queues))
+        ),
+        queues=frozenset(each.name for each in config.queues),
+        diverts=frozenset(each.name for each in config.diverts),
+    )

@@ -25,7 +25,8 @@ class DivertCreation(msgspec.Struct, frozen=True, tag="create-divert", tag_field
         found = state.diverts.get(self.definition.name)
         if not self.if_missing or found is None:
             return False
-        return msgspec.structs.replace(found, syntax="") == self.definition
+        found = msgspec.structs.replace(found, syntax="", configuration_managed=False)
+        return found == self.definition
 
     def command(self) -> Command:
         """Return the command for this request."""

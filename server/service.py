@@ -18,14 +18,11 @@ from typing import Any, Final
 
 import uvloop
 
-from daybook.engine import settings, unreadable
+from daybook.engine import unreadable
 from daybook.engine.broker import Broker
-from daybook.engine.commands import Command
 from daybook.engine.core import Options
 from daybook.engine.queues import ContentError, StoreError
-from daybook.engine.refusals import Code, Refusal
 from daybook.engine.setting_keys import FAIL
-from daybook.errors import DaybookError
 from daybook.journal.data_directory import CONTROL_SOCKET, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
@@ -39,7 +36,7 @@ from daybook.recovery.starting import start_after
 from daybook.server import logs
 from daybook.server.config import Config, ConfigError, check_archive
 from daybook.server.config_changes import changes, effective
-from daybook.server.configured import commands
+from daybook.server.configuring import Configuring, StartError
 from daybook.server.control import ControlServer
 from daybook.server.descriptors import TooFewDescriptors
 from daybook.server.disk_watch import DiskWatch
@@ -56,7 +53,7 @@ from daybook.server.memory_limits import engine_options
 from daybook.server.notifying import READY, STOPPING, Notifier
 from daybook.server.onlookers import Onlookers
 from daybook.server.options import STOP
-from daybook.server.pulse import TICK_SECONDS, Pulse
+from daybook.server.pulse import Pulse
 from daybook.server.retention import Retention
 from daybook.server.sight import BrokerSight, Phase
 from daybook.server.supervision import Supervisor
@@ -82,10 +79,6 @@ NOT_DURABLE: Final = (
 FAILED: Final = 1
 
 log = logs.logger("service")
-
-
-class StartError(DaybookError):
-    """The broker cannot start; the text says why and what to do."""
 
 
 def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
@@ -182,6 +175,7 @@ class Service:
         self.hub.on_notice = log.warning
         self.hub.refusals.is_known = self.users.has
         self.hub.turns.meter = time.thread_time_ns
+        self._configuring = Configuring(self.hub, self._loop, self._stop)
         self.disk = DiskWatch(self._directory.path, self.hub, lambda: self.config.broker)
         self._listen_to_writer()
         self.sight = BrokerSight(
@@ -288,32 +282,8 @@ class Service:
         """Decide the start and the configuration, and wait until both are durable."""
         start = start_after(self._directory.recovered, self._journal, VERSION)
         self._begun = True
-        await self._carry_out(start)
-        await self._apply_configuration()
-
-    async def _apply_configuration(self) -> None:
-        config = self.config
-        found = settings.warnings(config.address_settings, config.wildcards.syntax)
-        for warning in (*config.warnings, *found):
-            log.warning(warning)
-        for command in commands(config):
-            await self._carry_out(command)
-
-    async def _carry_out(self, command: Command) -> None:
-        """Execute a command of the configuration; an object that exists already is not an error."""
-        answered: asyncio.Future[int | Refusal] = self._loop.create_future()
-
-        def answer(result: int | Refusal) -> None:
-            if not answered.done():
-                answered.set_result(result)
-
-        self.hub.request(command, answer)
-        while not answered.done() and not self._stop.is_set():
-            await asyncio.wait({answered}, timeout=TICK_SECONDS)
-        if answered.done():
-            result = answered.result()
-            if isinstance(result, Refusal) and result.code is not Code.ALREADY_EXISTS:
-                raise StartError(f"the configuration cannot be put in force: {result.text}")
+        await self._configuring.carry_out(start)
+        await self._configuring.apply(lambda: self.config)
 
     async def _bind(self) -> None:
         syntax = self.config.wildcards.syntax.text
@@ -495,7 +465,7 @@ class Service:
 
     async def _apply_reloaded(self) -> None:
         try:
-            await self._apply_configuration()
+            await self._configuring.apply(lambda: self.config)
         except StartError as error:
             log.error("a part of the configuration was refused", why=str(error))
 

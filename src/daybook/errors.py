@@ -36,9 +36,9 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         RecoveryError               recovery.directory
         FoldError                   recovery.fold
         ConfigError                 server.config
+        StartError                  server.configuring
         TooFewDescriptors           server.descriptors
         StepError                   server.leaving
-        StartError                  server.service
         TomlError                   server.toml_source
             TomlMissing             server.toml_source
         UsersError                  server.users

@@ -56,6 +56,11 @@ MATCHES: tuple[Matches, ...] = (
         "#": {"max-delivery-attempts": 1, "dead-letter-policy": "DROP"},
         "orders": {"default-consumers-before-dispatch": 2, "default-delay-before-dispatch": 10},
         "mails": {"default-group-rebalance": True, "default-group-rebalance-pause-dispatch": True},
+        "news": {"config-delete-addresses": "FORCE"},
+    },
+    {
+        "#": {"config-delete-queues": "FORCE", "config-delete-diverts": "FORCE"},
+        "orders": {"config-delete-addresses": "FORCE"},
     },
     {
         "#": {"max-delivery-attempts": 1, "dead-letter-address": "dead", "expiry-address": "late"},
@@ -230,8 +235,14 @@ def _settle(world: World, x: int, y: int, z: int) -> c.Command:
     return c.Settle(consumer, _message(world, consumer, z), y % 3 == 0, transaction, outcome)
 
 
+def _create_address(world: World, x: int, y: int, z: int) -> c.Command:
+    is_configured = z % 2 == 0
+    types = ((ANYCAST,), (ANYCAST, MULTICAST))[y % 2]
+    return c.CreateAddress(PLACES[x % 10], types, is_configured, is_configured)
+
+
 def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
-    return create_queue(
+    command = create_queue(
         QUEUES[x % 6],
         WILDCARDS[x % 3] if y > 15 else ADDRESSES[y % 6],
         TYPES[2 + z % 2] or "",
@@ -252,6 +263,9 @@ def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
         group_buckets=z % 5 - 1,
         group_first_key="first" if y % 2 else "",
     )
+    # Some are listed by the configuration.
+    command.adopts = command.configured = (x + y + z) % 3 == 0
+    return command
 
 
 def _update_queue(world: World, x: int, y: int, z: int) -> c.Command:
@@ -333,6 +347,16 @@ def _create_divert(world: World, x: int, y: int, z: int) -> c.Command:
             rename_properties=("kind=sort",) if z % 4 == 2 else (),
         ),
         replaces=z % 2 == 0,
+        configured=x % 2 == 0,
+    )
+
+
+def _drop_unlisted(world: World, x: int, y: int, z: int) -> c.Command:
+    """Reload a configuration that lists only some of what there is."""
+    return c.DropUnlisted(
+        addresses=frozenset(PLACES[x % 10 :]),
+        queues=frozenset(QUEUES[y % 6 :]),
+        diverts=frozenset(DIVERTS[z % 3 :]),
     )
 
 
@@ -357,7 +381,8 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: c.Room(_connection(w, x), 200 * y)),
     (1, lambda w, x, y, z: c.ExpireDue(1 + x)),
     (2, lambda w, x, y, z: c.DeliverDue(1 + x)),
-    (1, lambda w, x, y, z: c.CreateAddress(PLACES[x % 10], ((ANYCAST,), TYPES[2:])[y % 2])),
+    (1, _create_address),
+    (2, _drop_unlisted),
     (1, lambda w, x, y, z: c.DeleteAddress(PLACES[x % 10], y % 2 == 0)),
     (1, _create_queue),
     (1, _create_divert),
