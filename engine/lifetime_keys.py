@@ -129,8 +129,8 @@ LIFETIME_KEYS: Final = (
         "config-delete-addresses",
         str,
         OFF,
-        "The same for addresses. FORCE: an address is deleted with all its queues, whoever created"
-        " them.",
+        "The same for addresses. FORCE: an address is deleted with all its queues, also those that"
+        " clients created.",
         _check_deletion,
     ),
     Key(
