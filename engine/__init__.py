@@ -98,6 +98,8 @@ Modules:
 - `redelivery`: How long a message waits after a failed delivery (seed on redelivery, "Delayed
   Redelivery").
 - `refusals`: Refusals: the answers to commands that the broker does not carry out.
+- `regrouping`: Deciding that consumers give up message groups because an administrator asked for
+  it.
 - `residency`: Deciding what leaves memory; residency never changes what is delivered (ADR 7).
 - `rings`: Deciding which messages leave a ring queue: one that holds a fixed number of ready
   messages.

@@ -399,6 +399,7 @@ APPLY: Final[dict[int, Apply]] = {
     events.DIVERT_DELETED: divert_deleted,
     events.DIVERTED: nothing,
     events.DISPATCH_STARTED: dispatch_started,
+    events.GROUPS_RESET: nothing,
 }
 assert APPLY.keys() == events.BY_NUMBER.keys()
 

@@ -180,7 +180,8 @@ def _taker(core: Core, queue: Queue, entry: Entry, priority: int) -> tuple[Consu
         if consumer is None:
             return None, False
         if not groups.closes(message):
-            known.bind(key, consumer, bool(core.objects_full))
+            name = "" if known.buckets > 0 else groups.name_of(message)
+            known.bind(key, consumer, bool(core.objects_full), name)
         return consumer, is_first
     if not can_take(consumer):
         known.skip(key, priority, entry.position)

@@ -340,6 +340,13 @@ class ClearDuplicateIds(Command):
     address: str
 
 
+class ResetGroups(Command):
+    """Make consumers of a queue give up a message group, or with an empty name all of them."""
+
+    queue: str
+    group: str = ""
+
+
 class PauseQueue(Command):
     """Stop delivering from a queue."""
 

@@ -169,6 +169,12 @@ class AdministeredDetail(Detail, frozen=True):
     request: str = ""
 
 
+class GroupsResetDetail(Detail, frozen=True):
+    """The beginning of the name of the group, empty for all groups."""
+
+    group: str = ""
+
+
 class DueDetail(Detail, frozen=True):
     """The last value key of the message, if its queue compares one and learns of it only now."""
 

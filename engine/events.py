@@ -34,6 +34,7 @@ from daybook.engine.details import (
     DroppedDetail,
     DueDetail,
     DuplicateIdDetail,
+    GroupsResetDetail,
     HeldDetail,
     PagingDetail,
     QueueDetail,
@@ -174,6 +175,7 @@ DIVERT_CREATED: Final = 70
 DIVERT_DELETED: Final = 71
 DIVERTED: Final = 72
 DISPATCH_STARTED: Final = 90
+GROUPS_RESET: Final = 95
 
 
 class EventType(msgspec.Struct, frozen=True):
@@ -380,6 +382,10 @@ EVENT_TYPES: Final = (
     EventType(DISPATCH_STARTED, "DispatchStarted", ("reason", "address", "queue"), None,
               "The queue, whose consumers waited for others, delivers from here on, until the last"
               " consumer left.",
+              subject=life.QUEUE),
+    EventType(GROUPS_RESET, "GroupsReset", ("reason", "address", "queue"), GroupsResetDetail,
+              "The consumers of the queue gave up the message group in the detail, or all groups:"
+              " the next message of each goes to the consumer whose turn it is.",
               subject=life.QUEUE),
 )  # fmt: skip
 

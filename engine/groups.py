@@ -1,9 +1,9 @@
 """Message groups: which consumer has which group of a queue (ADR 48).
 
 All messages of a group go to one consumer, in order, as long as it is attached. Volatile, like
-everything about consumers: it affects later decisions, and each decision is an event. Only the hash
-of a group's name is kept, and only so many groups each by itself, so that the memory is bounded
-whatever names clients choose. Must never know how the consumer of a new group is chosen.
+everything about consumers: it affects later decisions, and each decision is an event. The hash of a
+group's name stands for it, and only so many groups are known each by itself, so that the memory is
+bounded whatever names clients choose. Must never know how the consumer of a new group is chosen.
 """
 
 from hashlib import sha256
@@ -24,6 +24,8 @@ KNOWN_PER_QUEUE_MAX: Final = 20_000
 SHARED: Final = 64
 KEY_BYTES: Final = 7
 """The part of the hash of a name that stands for it; it fits into a signed integer of 64 bits."""
+NAME_CHARACTERS_MAX: Final = 64
+"""How much of the name of a group is kept, for administrators only."""
 KEY_MAX: Final = (1 << 8 * KEY_BYTES) - 1
 SEQUENCES: Final = ("JMSXGroupSeq", "_AMQ_GROUP_SEQUENCE")
 """Properties with the number of a message in its group; a negative one closes the group."""
@@ -44,15 +46,17 @@ class Groups:
 
     `bound` has the consumer by the key of a group. A negative key is a place that several groups
     share; once one was needed, no group gets a place of its own any more, or its messages could be
-    with two consumers. `pauses` says that nothing is delivered until what is in flight is settled.
+    with two consumers. `names` has the beginnings of the names of groups with a place of their own.
+    `pauses` says that nothing is delivered until what is in flight is settled.
     """
 
-    __slots__ = ("_count", "_is_full", "_skipped", "bound", "buckets", "pauses")
+    __slots__ = ("_count", "_is_full", "_skipped", "bound", "buckets", "names", "pauses")
 
     def __init__(self, count: GroupCount, buckets: int) -> None:
         # `group-buckets` of the queue when its groups were bound.
         self.buckets: Final = buckets
         self.bound: dict[int, Consumer] = {}
+        self.names: dict[int, str] = {}
         self.pauses: bool = False
         self._count: Final = count
         self._is_full: bool = False
@@ -77,7 +81,7 @@ class Groups:
                 return key, consumer
             key = mixed(key, consumer.id)
 
-    def bind(self, key: int, consumer: "Consumer", is_short: bool) -> None:
+    def bind(self, key: int, consumer: "Consumer", is_short: bool, name: str = "") -> None:
         """Give a group to a consumer; `is_short` says that there is no memory for more groups."""
         count = self._count
         if key >= 0 and not self._is_full:
@@ -88,6 +92,8 @@ class Groups:
         if key not in self.bound:
             count.known += 1
             self.bound[key] = consumer
+            if key >= 0 and name:
+                self.names[key] = name[:NAME_CHARACTERS_MAX]
 
     def skip(self, key: int, priority: int, position: int) -> None:
         """Note that a message waits for the consumer of its group, and others passed over it."""
@@ -99,6 +105,7 @@ class Groups:
         """Release a group: its next message may go to any of these consumers."""
         if self.bound.pop(key, None) is not None:
             self._count.known -= 1
+            self.names.pop(key, None)
         if not self._skipped:
             return
         for priority in range(PRIORITIES):
@@ -110,10 +117,22 @@ class Groups:
         """Release all groups."""
         self._count.known -= len(self.bound)
         self.bound.clear()
+        self.names.clear()
         self._is_full = False
         for (_, priority), position in self._skipped.items():
             look_again(consumers, priority, position)
         self._skipped.clear()
+
+    def places_of(self, key: int) -> list[int]:
+        """Return the keys under which a group is bound: that of its name, or the place that it
+        shares, and those of its messages that the consumer of these does not want."""
+        found: list[int] = []
+        for begin in (key, -1 - key % SHARED):
+            place = begin
+            while (consumer := self.bound.get(place)) is not None and place not in found:
+                found.append(place)
+                place = mixed(place, consumer.id)
+        return found
 
     def leave(self, consumer: "Consumer", consumers: "list[Consumer]") -> None:
         """Release the groups of a consumer that left these others."""
@@ -137,10 +156,19 @@ def mixed(key: int, number: int) -> int:
 def key_of(message: Message) -> int:
     """Return what stands for the group of a message, -1 if it has none. Its headers are
     resident."""
+    name = name_of(message)
+    return key_of_name(name) if name else -1
+
+
+def name_of(message: Message) -> str:
+    """Return the name of the group of a message, empty if it has none. Its headers are resident."""
     name = codec_of(message.flags).said(message.headers, "group_id")
-    if not name:
-        return -1
-    digest = sha256(str(name).encode("utf-8", "surrogatepass")).digest()
+    return str(name) if name else ""
+
+
+def key_of_name(name: str) -> int:
+    """Return what stands for the name of a group."""
+    digest = sha256(name.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:KEY_BYTES], "big")
 
 
@@ -149,6 +177,12 @@ def bucket_of(definition: "QueueDefinition", message: Message) -> int:
     buckets = definition.group_buckets
     key = key_of(message) if buckets else -1
     return key % buckets if buckets > 0 and key >= 0 else key
+
+
+def bucket_of_name(definition: "QueueDefinition", name: str) -> int:
+    """Return the key by which a queue knows a group; it must have message groups."""
+    key = key_of_name(name)
+    return key % definition.group_buckets if definition.group_buckets > 0 else key
 
 
 def closes(message: Message) -> bool:

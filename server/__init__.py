@@ -37,6 +37,7 @@ Modules:
 - `entrances`: Connects an acceptor to the hub, or to the connections of Watching protocols.
 - `error_frames`: Logs the ERROR frames that end connections, with a limit on the number of lines.
 - `figures`: The metrics of a broker: name, meaning, and how each is read.
+- `group_requests`: The requests of the control socket about message groups.
 - `guard`: The guard: a thread that handles the signals of a broker even when its event loop hangs.
 - `hangups`: Detects closed connections of peers from which nothing is read.
 - `health`: The problems of a broker, and whether they prevent it from accepting messages.

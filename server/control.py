@@ -49,6 +49,7 @@ from daybook.engine.state import State
 from daybook.server import connections, logs, views
 from daybook.server.administering import Asker, Changing, MessagesAction, user_of
 from daybook.server.divert_requests import DivertCreation, DivertDeletion, Diverts, diverts
+from daybook.server.group_requests import GroupsOf, GroupsReset, groups
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 CLIENTS_MAX: Final = 32
@@ -247,11 +248,13 @@ class IdCacheClearing(msgspec.Struct, frozen=True, tag="clear-id-cache", tag_fie
         return ClearDuplicateIds(self.address)
 
 
-Reading = Status | Queues | Addresses | Connections | Consumers | SettingsOf | Browse | Diverts
+Reading = (
+    Status | Queues | Addresses | Connections | Consumers | SettingsOf | Browse | Diverts | GroupsOf
+)
 Change = (
     QueueCreation | QueueDeletion | QueuePause | QueueResumption
     | AddressCreation | AddressDeletion | IdCacheClearing | DivertCreation | DivertDeletion
-    | Changing
+    | GroupsReset | Changing
 )  # fmt: skip
 Request = (
     Reading | QueuePurge | QueueRelease | QueueDelivery | MessagesAction | ConnectionClosing
@@ -379,6 +382,8 @@ class ControlServer:
             return self._browse(request)
         if isinstance(request, Diverts):
             return diverts(state)
+        if isinstance(request, GroupsOf):
+            return groups(state, request)
         return {"pid": os.getpid()} | self._hub.status()
 
     def _close(self, request: ConnectionClosing) -> dict[str, Any] | Refusal:

@@ -41,7 +41,7 @@ QUEUE_BYTES: Final = 2 * 1024
 ADDRESS_BYTES: Final = 512
 ID_BYTES: Final = 128
 WILDCARD_BYTES: Final = 512
-GROUP_BYTES: Final = 256
+GROUP_BYTES: Final = 512
 NAME_COPIES: Final = 4
 """The measured memory of one object of each kind, without parts that are counted elsewhere; of one
 word of a wildcard address; of a message group that a consumer has; and how often the name of a

@@ -21,6 +21,7 @@ Modules:
 - `extras`: The error for a missing package that belongs to one of Daybook's extras.
 - `failures`: How the command lines report errors: with a sentence and an exit code, never with a
   traceback.
+- `groups`: Commands about message groups: `daybook queue groups` and `daybook queue reset-groups`.
 - `health`: The commands `status` and `health`: the state of a broker, and an exit code for it.
 - `history_options`: Options shared by commands about history: which data directory, which archive,
   which output.

@@ -93,7 +93,7 @@ MORE_ADDRESS_COLUMNS: Final = (
     "paused",
 )  # fmt: skip
 """The columns that a narrow terminal may omit."""
-IDEMPOTENT: Final = ("update-queue", "update-address", "set-settings")
+IDEMPOTENT: Final = ("update-queue", "update-address", "set-settings", "reset-groups")
 """Requests whose answer may say that it is so already, by the LSN 0."""
 MODES: Final = ("anycast", "multicast")
 NOTHING_TO_DO: Final = {

@@ -31,7 +31,7 @@ PLACES: Final = {
     "divert": "daybook.tools.diverts:divert",
     "health": "daybook.tools.health:health",
     "pipeline": "daybook.tools.pipeline:pipeline_group",
-    "queue": "daybook.tools.queue_messages:queue",
+    "queue": "daybook.tools.groups:queue",
     "receive": "daybook.tools.messages:receive",
     "send": "daybook.tools.messages:send",
     "settings": "daybook.tools.settings:settings",

@@ -223,3 +223,24 @@ def test_an_exclusive_queue_knows_no_groups(broker: BrokerProcess) -> None:
         producer.put("a1 b1 c1")
         assert first.get(3) == "a1 b1 c1"
         assert second.has_no_more()
+
+
+def test_groups_are_listed_and_reset_by_command(broker: BrokerProcess) -> None:
+    with Worker(broker) as first, Worker(broker) as second, Producer(broker) as producer:
+        producer.put("a1 b1 a2")
+        assert (first.get(2), second.get(1)) == ("a1 a2", "b1")
+        rows = msgspec.json.decode(daybook(broker, "queue", "groups", "jobs", "--json"))
+        assert [row["group"] for row in rows] == ["a", "b"]
+        assert rows[0]["consumer"] != rows[1]["consumer"]
+        assert "guest" in daybook(broker, "queue", "groups", "jobs")
+        told = daybook(broker, "queue", "reset-groups", "jobs", "--group", "b")
+        assert told == "reset group 'b' of queue 'jobs'\n"
+        producer.put("b2 a3")
+        assert first.get(2) == "b2 a3"
+        told = daybook(broker, "queue", "reset-groups", "jobs")
+        assert told == "reset all message groups of queue 'jobs'\n"
+        assert msgspec.json.decode(daybook(broker, "queue", "groups", "jobs", "--json")) == []
+        again = daybook(broker, "queue", "reset-groups", "jobs")
+        assert again == "it is so already, and nothing was changed\n"
+        producer.put("a4 b3")
+        assert (second.get(1), first.get(1)) == ("a4", "b3")

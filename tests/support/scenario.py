@@ -396,6 +396,7 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, _set_settings),
     (1, lambda w, x, y, z: c.RemoveSettings(LIVE[x % 3], (("max-delivery-attempts",), ())[y % 2])),
     (1, lambda w, x, y, z: c.ClearDuplicateIds(ADDRESSES[x % 7])),
+    (1, lambda w, x, y, z: c.ResetGroups(QUEUES[x % 6], f"g{y % 3}" if z % 2 else "")),
     (1, lambda w, x, y, z: c.PurgeQueue(QUEUES[x % 6], limit=1 + z)),
     (4, lambda w, x, y, z: c.ReleaseHeld(QUEUES[x % 2 * 2], limit=1 + z)),
     (2, lambda w, x, y, z: c.RetryHeld(1 + y)),

@@ -19,6 +19,7 @@ def test_kinds_and_reasons_have_the_numbers_that_journals_hold() -> None:
         "DuplicateIdsCleared": 37, "Held": 38, "Released": 39, "Skipped": 40,
         "Scheduled": 41, "Due": 42, "Shown": 50, "Seen": 51, "Administered": 60, "Moved": 61,
         "DivertCreated": 70, "DivertDeleted": 71, "Diverted": 72, "DispatchStarted": 90,
+        "GroupsReset": 95,
     }  # fmt: skip
     assert [reasons.REASONS[number][0] for number in range(36)] == [
         "", "sent", "dead-letter", "expiry", "no-binding", "no-matching-filter", "by-consumer",

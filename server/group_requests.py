@@ -1,0 +1,64 @@
+"""The requests of the control socket about message groups.
+
+Must never know how they are transported.
+"""
+
+from itertools import islice
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from daybook.engine.commands import Command, ResetGroups
+from daybook.engine.queue_names import find_queue
+from daybook.engine.refusals import Refusal
+from daybook.engine.state import State
+
+PAGE_MAX: Final = 1000
+
+
+class GroupsOf(msgspec.Struct, frozen=True, tag="groups", tag_field="do"):
+    """Request a page of the message groups that consumers of a queue have."""
+
+    queue: str
+    offset: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class GroupsReset(msgspec.Struct, frozen=True, tag="reset-groups", tag_field="do"):
+    """Make consumers of a queue give up a group, or with an empty name all groups."""
+
+    queue: str
+    group: str = ""
+
+    def command(self) -> Command:
+        """Return the command for this request."""
+        return ResetGroups(self.queue, self.group)
+
+
+def groups(state: State, request: GroupsOf) -> dict[str, Any] | Refusal:
+    """A page of the groups of a queue with their consumers, in the order in which they were bound.
+
+    A group without a place of its own is named by the place, a bucket by its number.
+    """
+    queue = find_queue(state, request.queue)
+    if isinstance(queue, Refusal):
+        return queue
+    found = queue.groups
+    bound = found.bound if found is not None else {}
+    rows = []
+    for key, consumer in islice(bound.items(), request.offset, request.offset + PAGE_MAX + 1):
+        assert found is not None
+        name = found.names.get(key, "")
+        rows.append(
+            {
+                "group": name,
+                "bucket": key if found.buckets > 0 and key >= 0 else None,
+                "shared_place": -1 - key if key < 0 else None,
+                "consumer": consumer.id,
+                "connection": consumer.connection_id,
+                "user": consumer.connection.user,
+                "peer": consumer.connection.peer,
+            }
+        )
+    more = len(rows) > PAGE_MAX
+    following = request.offset + PAGE_MAX if more else None
+    return {"queue": queue.name, "groups": rows[:PAGE_MAX], "next_offset": following}
