@@ -80,6 +80,8 @@ Modules:
 - `names`: The rule for names of addresses and queues, the same for every way to create them.
 - `open_transactions`: The open transactions of all connections: their operations, and the memory
   they take together.
+- `origins`: The properties of a copy that say where the original was: dead letters, expired and
+  moved messages, and what diverts copy. They describe the last step only.
 - `outcomes`: What became of a message that was just sent, according to the events decided about it.
 - `patterns`: Patterns over names, and a trie that finds the patterns that match a name (ADR 35).
 - `pending`: The open batch: events that were decided and applied, and are not yet given to the

@@ -16,12 +16,13 @@ from daybook.engine.duplicates import NOTICE_MICROSECONDS
 from daybook.engine.expiry_rules import expires_of
 from daybook.engine.formats import Value
 from daybook.engine.message import Entry, Message
+from daybook.engine.origins import ACTUAL_EXPIRY, ORIGIN_PROPERTIES
+from daybook.engine.origins import origin as said_of_origin
 from daybook.engine.placing import route, select
 from daybook.engine.queues import Queue
 from daybook.engine.routing import forward
 from daybook.engine.setting_keys import HOLD
 from daybook.engine.state import Address
-from daybook.engine.unrouted import ORIGIN_PROPERTIES
 
 
 def is_used_up(core: Core, queue: Queue, delivery_count: int) -> bool:
@@ -50,7 +51,7 @@ def expire(core: Core, queue: Queue, entry: Entry) -> None:
     target = expiry_address(core, queue, entry)
     why = ""
     if target:
-        extra: dict[str, Value] = {"_AMQ_ACTUAL_EXPIRY": core.now // 1000}
+        extra: dict[str, Value] = {ACTUAL_EXPIRY: core.now // 1000}
         origin = _origin(core, queue, entry.message)
         resources = for_expired(core.state.settings.resolve(origin.name))
         why = _move_out(core, queue, entry, target, resources, extra=extra, kind=events.EXPIRED)
@@ -190,12 +191,13 @@ def copy_for(
     headers = codec_of(message.flags).copied(
         message.headers,
         ORIGIN_PROPERTIES,
-        {
-            "_AMQ_ORIG_ADDRESS": origin.name,
-            "_AMQ_ORIG_QUEUE": queue.name,
-            "_AMQ_ORIG_MESSAGE_ID": message.id,
-            **extra,
-        },
+        said_of_origin(
+            origin.name,
+            queue.name,
+            message=message.id,
+            routing_type=queue.definition.routing_type,
+        )
+        | extra,
     )
     # The event that takes the entry out comes first, so the copy is the event after it.
     copy_id = core.next_lsn + 1

@@ -11,9 +11,11 @@ from typing import Final
 
 from daybook.engine.budget import Budget
 from daybook.engine.content import codec_of
-from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.definitions import DivertDefinition
 from daybook.engine.formats import Value
 from daybook.engine.message import Filter
+from daybook.engine.origins import OF_EVERY_COPY
+from daybook.engine.origins import origin as said_of_origin
 from daybook.engine.patterns import PatternTrie
 from daybook.engine.syntax import syntax_of
 
@@ -25,15 +27,6 @@ COPIES_MAX: Final = 1000
 REMEMBERED_MAX: Final = 10_000
 """For how many addresses the diverts are remembered."""
 VISITED_SHIFT: Final = 3
-
-_TYPE_NUMBERS: Final = {ANYCAST: 0, MULTICAST: 1}
-ORIGINS: Final = (
-    "_AMQ_ORIG_ADDRESS",
-    "_AMQ_ORIG_QUEUE",
-    "_AMQ_ORIG_MESSAGE_ID",
-    "_AMQ_ORIG_ROUTING_TYPE",
-)
-"""Properties of a copy that say where it comes from; they describe the last step."""
 
 
 class Divert:
@@ -64,7 +57,7 @@ class Divert:
         codec = codec_of(flags)
         definition = self.definition
         added: dict[str, Value] = {}
-        removed = list(ORIGINS)
+        removed = list(OF_EVERY_COPY)
         for name in definition.remove_properties:
             if codec.first(headers, name) is not None:
                 removed.append(name)
@@ -77,13 +70,7 @@ class Divert:
         for pair in definition.add_properties:
             name, _, text = pair.partition("=")
             added[name] = text
-        added |= {
-            "_AMQ_ORIG_ADDRESS": origin,
-            "_AMQ_ORIG_QUEUE": definition.name,
-            "_AMQ_ORIG_MESSAGE_ID": message,
-        }
-        if sent is not None:
-            added["_AMQ_ORIG_ROUTING_TYPE"] = _TYPE_NUMBERS[sent]
+        added |= said_of_origin(origin, definition.name, message=message, routing_type=sent)
         return codec.copied(headers, removed, added)
 
 

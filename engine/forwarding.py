@@ -14,9 +14,10 @@ from daybook.engine import details, events, limits, names, reasons
 from daybook.engine.commands import CreateDivert, DeleteDivert, Send
 from daybook.engine.core import Core
 from daybook.engine.definitions import DivertDefinition
-from daybook.engine.diverts import COPIES_MAX, ORIGINS, Divert
+from daybook.engine.diverts import COPIES_MAX, Divert
 from daybook.engine.headers import is_of_applications
 from daybook.engine.message import Message
+from daybook.engine.origins import OF_EVERY_COPY
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.rows import unpack_wide
 from daybook.engine.state import Address
@@ -27,7 +28,7 @@ DIVERTS_MAX: Final = 10_000
 TARGETS_MAX: Final = 100
 PROPERTY_BYTES_MAX: Final = 4096
 _OF_THE_BROKER: Final = frozenset(
-    ("message-id", "subscription", "ack", "redelivered", "receipt", "transaction", *ORIGINS)
+    ("message-id", "subscription", "ack", "redelivered", "receipt", "transaction", *OF_EVERY_COPY)
 )
 
 

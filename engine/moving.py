@@ -23,6 +23,7 @@ from daybook.engine.message import (
     Filter,
     Message,
 )
+from daybook.engine.origins import ORIGIN_PROPERTIES, address_in, queue_in, routing_type_in
 from daybook.engine.placing import route, select
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import ContentError, Queue
@@ -30,7 +31,6 @@ from daybook.engine.refusals import Code, Refusal
 from daybook.engine.scanning import behind
 from daybook.engine.state import NOTHING_PASSED
 from daybook.engine.topology import check_queue, compile_filter, require_queue
-from daybook.engine.unrouted import ORIGIN_PROPERTIES
 
 LEVELS: Final = (*range(PRIORITIES - 1, -1, -1), HELD_LEVEL, SCHEDULED_LEVEL)
 """The levels of a queue in the order of the walk: as they are delivered, then what is aside."""
@@ -237,11 +237,12 @@ def _retry(core: Core, queue: Queue, entry: Entry, command: ActOnMessages) -> bo
     if not message.resident:
         core.fill(message)
     codec = codec_of(message.flags)
-    address_name = str(codec.first(message.headers, "_AMQ_ORIG_ADDRESS") or "")
-    queue_name = str(codec.first(message.headers, "_AMQ_ORIG_QUEUE") or "")
+    address_name = address_in(codec, message.headers)
+    queue_name = queue_in(codec, message.headers)
+    routing_type = routing_type_in(codec, message.headers)
     if not address_name:
         return False
-    origin = _origin(core, address_name, queue_name)
+    origin = _origin(core, address_name, queue_name, routing_type or ANYCAST)
     headers = codec.copied(message.headers, ORIGIN_PROPERTIES, {})
     again = _again(core, message, headers)
     address = core.state.address_by_name.get(address_name)
@@ -251,7 +252,7 @@ def _retry(core: Core, queue: Queue, entry: Entry, command: ActOnMessages) -> bo
     chosen = [origin] if origin is not None else []
     if not queue_name:
         # No queue took it; perhaps one does now.
-        chosen = select(core, address, None, again)
+        chosen = select(core, address, routing_type, again)
     if not chosen or queue in chosen:
         return False
     _leave(core, queue, entry, again.id)
@@ -259,14 +260,14 @@ def _retry(core: Core, queue: Queue, entry: Entry, command: ActOnMessages) -> bo
     return True
 
 
-def _origin(core: Core, address: str, name: str) -> Queue | None:
+def _origin(core: Core, address: str, name: str, routing_type: str) -> Queue | None:
     """Return the queue that a message was in; one that had the name of its address is created
-    again."""
+    again, of the routing type that it had."""
     queue = core.state.queue_by_name.get(name)
     if queue is not None:
         return queue
-    if name == address and name and check_queue(core, name, name, ANYCAST) is None:
-        found = require_queue(core, name, name, ANYCAST)
+    if name == address and name and check_queue(core, name, name, routing_type) is None:
+        found = require_queue(core, name, name, routing_type)
         return found if isinstance(found, Queue) else None
     return None
 

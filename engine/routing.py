@@ -119,8 +119,11 @@ def matching(core: Core, command: Send, address: Address | None) -> tuple[Addres
 
 
 def copied_to(core: Core, command: Send) -> Iterator[str]:
-    """Iterate over the addresses that copies of a message can reach."""
-    return core.diverts.reached(_takers(core, command))
+    """Iterate over the addresses that copies of a message can reach, also if it finds no queue."""
+    yield from core.diverts.reached(_takers(core, command))
+    settings = core.state.settings.resolve(target_of(core, command)[0])
+    if settings.send_to_dla_on_no_route:
+        yield from core.diverts.reached(core.diverts.of(settings.dead_letter_address))
 
 
 def targets_of(core: Core, command: Send) -> limits.Targets:
@@ -488,15 +491,24 @@ def _send_to_dead_end(core: Core, command: Send, address: Address, flags: int) -
     if target.guarded and limits.enter(core, target):
         return 0
     dead = msgspec.structs.replace(
-        command, headers=redirected.headers, expires=redirected.expires, routing_type=None
-    )
+        command, address=target.name, queue=None, headers=redirected.headers,
+        expires=redirected.expires, routing_type=None, due=0,
+    )  # fmt: skip
     flags = flags_of(core, dead, target, core.wildcards.of(target))
     message = _message(core, dead, target, flags)
-    queues = select(core, target, None, message)
-    return route(
+    # Not those of a copy: a copy of each of its copies would be too many.
+    takers = () if command.copied_from else forwarding.taking(core, target.name, message)
+    queues = [] if forwarding.is_taken(takers) else select(core, target, None, message)
+    lsn = route(
         core, message, queues,
         reason=reasons.NO_ROUTE, connection=command.connection, transaction=command.transaction,
     )  # fmt: skip
+    if takers:
+        dead.diverts = tuple(divert.name for divert in takers)
+        flags &= ~events.BODY_OMITTED
+        lsn = lsn or forwarding.emit_diverted(core, dead, target, flags)
+        forward(core, dead, takers, lsn)
+    return lsn
 
 
 def _drop_unrouted(core: Core, command: Send, address: Address, reason: int) -> int:

@@ -4,22 +4,15 @@ With `send-to-dla-on-no-route` the message gets the headers of a dead letter and
 dead letter address, once: what that takes no more is dropped. `engine.routing` carries it out.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from daybook.engine.commands import Send
 from daybook.engine.content import codec_of
 from daybook.engine.core import Core
 from daybook.engine.dead_ends import for_dead_letters, home
 from daybook.engine.expiry_rules import expires_of
+from daybook.engine.origins import ORIGIN_PROPERTIES, origin
 from daybook.engine.state import Address
-
-ORIGIN_PROPERTIES: Final = (
-    "_AMQ_ORIG_ADDRESS",
-    "_AMQ_ORIG_QUEUE",
-    "_AMQ_ORIG_MESSAGE_ID",
-    "_AMQ_ACTUAL_EXPIRY",
-)
-"""Properties of an original that would be wrong in a copy."""
 
 
 class Redirected(NamedTuple):
@@ -45,7 +38,7 @@ def redirect(core: Core, command: Send, address: Address, flags: int) -> Redirec
     headers = codec_of(flags).copied(
         command.headers,
         ORIGIN_PROPERTIES,
-        {"_AMQ_ORIG_ADDRESS": address.name, "_AMQ_ORIG_QUEUE": ""},
+        origin(address.name, "", routing_type=command.routing_type),
     )
     expires = expires_of(core.state.settings.resolve(target), 0, core.now // 1000)
     return Redirected(found, headers, expires)

@@ -60,6 +60,7 @@ def test_stocks_and_orders_have_queues_of_their_own_over_a_kill(tmp_path: Path) 
             assert dead.headers["_AMQ_ORIG_ADDRESS"] == "stocks"
             assert dead.headers["_AMQ_ORIG_QUEUE"] == "stocks"
             assert dead.headers["_AMQ_ORIG_MESSAGE_ID"] == number
+            assert dead.headers["_AMQ_ORIG_ROUTING_TYPE"] == "0"
             assert taken(wire, "/queue/DLA::DLQ.orders").body == b"order"
             assert taken(wire, "/queue/DLA::DLQ.it's").body == b"quoted"
 
@@ -82,6 +83,33 @@ def test_what_no_queue_takes_is_a_dead_letter(tmp_path: Path) -> None:
         assert dead.body == b"to nobody"
         assert dead.headers["_AMQ_ORIG_ADDRESS"] == "news"
         assert dead.headers["_AMQ_ORIG_QUEUE"] == ""
+        assert dead.headers["_AMQ_ORIG_ROUTING_TYPE"] == "1"
+
+
+DIVERTED = """
+[[divert]]
+name = "tell"
+address = "DLA"
+forwarding-addresses = ["told"]
+exclusive = true
+filter = "_AMQ_ORIG_QUEUE = ''"
+"""
+
+
+def test_what_no_queue_takes_passes_the_diverts_there(tmp_path: Path) -> None:
+    with (
+        BrokerProcess(tmp_path / "data", config=CONFIG + DIVERTED) as broker,
+        connected(broker.start()) as w,
+    ):
+        sent(w, "/topic/news", b"to nobody")
+        told = taken(w, "/queue/told")
+        assert told.body == b"to nobody"
+        assert (told.headers["_AMQ_ORIG_ADDRESS"], told.headers["_AMQ_ORIG_QUEUE"]) == (
+            "DLA",
+            "tell",
+        )
+        rejected(w, "/queue/stocks", b"stock")
+        assert taken(w, "/queue/DLA::DLQ.stocks").body == b"stock"
 
 
 def test_a_stranger_cannot_take_the_name(tmp_path: Path) -> None:

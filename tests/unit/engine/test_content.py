@@ -166,5 +166,5 @@ def test_a_copy_at_a_dead_letter_address_is_in_the_format_of_its_original() -> N
         assert view.standard.type == "t"
         assert view.properties == {
             "n": 1, "_AMQ_ORIG_ADDRESS": "q", "_AMQ_ORIG_QUEUE": "q",
-            "_AMQ_ORIG_MESSAGE_ID": message,
+            "_AMQ_ORIG_MESSAGE_ID": message, "_AMQ_ORIG_ROUTING_TYPE": 0,
         }  # fmt: skip

@@ -181,6 +181,7 @@ def test_what_no_queue_takes_is_a_dead_letter_where_settings_say_so(world: World
     (entry,) = world.entries("DLA")
     assert as_dict(entry.message.headers) == {
         "k": "1", "_AMQ_ORIG_ADDRESS": "news", "_AMQ_ORIG_QUEUE": "",
+        "_AMQ_ORIG_ROUTING_TYPE": "1",
     }  # fmt: skip
     world.send("news", b"x", routing_type=MULTICAST, duplicate_id="1")
     assert world.bodies("DLA") == [b"x"]

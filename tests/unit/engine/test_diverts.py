@@ -358,3 +358,60 @@ def test_definitions_that_are_wrong(
     world: World, name: str, address: str, targets: tuple[str, ...], values: Any, text: str
 ) -> None:
     assert text in world.refused(divert(name, address, *targets, **values)).text
+
+
+# ---- what no queue takes
+
+UNROUTED = {"send_to_dla_on_no_route": True, "dead_letter_address": "DLA"}
+
+
+def test_what_no_queue_takes_passes_the_diverts_of_the_dead_letter_address(world: World) -> None:
+    world.settings(news=UNROUTED)
+    world.ok(divert("d", "DLA", "audit"))
+    world.send("news", b"x", routing_type=MULTICAST)
+    assert (world.ready("DLA"), world.ready("audit")) == ([b"x"], [b"x"])
+    first, second = world.events_named("Routed")
+    assert (first.reason, second.reason) == (reasons.NO_ROUTE, reasons.DIVERT)
+    assert second.row[events.RELATED] == first.lsn
+    found = headers(world, "audit")
+    assert (found["_AMQ_ORIG_ADDRESS"], found["_AMQ_ORIG_QUEUE"]) == ("DLA", "d")
+    world.restart()
+    world.check()
+
+
+def test_an_exclusive_divert_of_the_dead_letter_address_takes_it_away(world: World) -> None:
+    world.settings(news=UNROUTED)
+    world.ok(divert("d", "DLA", "audit", exclusive=True, filter="_AMQ_ORIG_ADDRESS = 'news'"))
+    world.send("news", b"x", routing_type=MULTICAST, due=world.now // 1000 + 1000)
+    assert (world.ready("DLA"), world.ready("audit")) == ([], [b"x"])
+    (diverted,) = world.events_named("Diverted")
+    assert diverted.decoded.diverts == ("d",)
+
+
+def test_a_circle_by_way_of_the_dead_letter_address_ends(world: World) -> None:
+    world.ok(CreateAddress("news", (MULTICAST,)))
+    world.ok(CreateAddress("more", (MULTICAST,)))
+    both = UNROUTED | {"default_address_routing_type": "MULTICAST"}
+    world.settings(news=both, more=both)
+    world.ok(divert("d", "DLA", "more", "news"))
+    world.send("news", b"x", routing_type=MULTICAST)
+    # The message itself, and the two copies, for which nobody is there either.
+    assert world.ready("DLA") == [b"x", b"x", b"x"]
+    world.check()
+
+
+def test_in_a_transaction_a_queue_of_such_a_copy_is_needed_elsewhere(world: World) -> None:
+    world.settings(news=UNROUTED)
+    world.ok(divert("d", "DLA", "b"))
+    connection = world.connect()
+    world.begin(connection)
+    news = {"routing_type": MULTICAST, "connection": connection, "transaction": "t"}
+    world.send("news", **news)
+    world.send("c", connection=connection, transaction="t", queue="b")
+    refused = world.handle(Commit(connection, "t"))
+    assert isinstance(refused, Refusal)
+    assert refused.code is Code.ALREADY_EXISTS
+    world.begin(connection, "u")
+    world.send("news", b"y", **(news | {"transaction": "u"}))
+    world.commit(connection, "u")
+    assert world.ready("b") == [b"y"]

@@ -126,6 +126,7 @@ def test_to_the_expiry_address_as_a_copy(world: World) -> None:
         "_AMQ_ORIG_ADDRESS": "q",
         "_AMQ_ORIG_QUEUE": "q",
         "_AMQ_ORIG_MESSAGE_ID": str(message),
+        "_AMQ_ORIG_ROUTING_TYPE": "0",
         "_AMQ_ACTUAL_EXPIRY": str(world.now // 1000),
     }
     assert entry.message.expires == 0

@@ -63,6 +63,7 @@ def test_move_with_a_filter_says_where_each_came_from(any_world: World) -> None:
     headers = as_dict(world.entries("other")[0].message.headers)
     assert headers["_AMQ_ORIG_ADDRESS"] == headers["_AMQ_ORIG_QUEUE"] == "q"
     assert headers["_AMQ_ORIG_MESSAGE_ID"] == str(ids[1])
+    assert headers["_AMQ_ORIG_ROUTING_TYPE"] == "0"
     for event in world.events_named("Moved"):
         copy = world.journal[event.lsn]
         assert (copy.name, copy.lsn) == ("Routed", event.row[10])
@@ -151,6 +152,28 @@ def test_what_no_queue_took_is_routed_again(world: World) -> None:
     world.ok(create_queue("late", "news", MULTICAST))
     assert act(world, "DLA", "retry").acted == 1
     assert world.bodies("late") == [b"x"]
+
+
+def test_it_is_routed_again_by_its_routing_type(world: World) -> None:
+    world.settings(news={"dead_letter_address": "DLA", "send_to_dla_on_no_route": True})
+    world.send("news", b"x", routing_type=MULTICAST)
+    world.ok(create_queue("shared", "news"))
+    assert act(world, "DLA", "retry").passed_over == 1
+    world.ok(create_queue("late", "news", MULTICAST))
+    assert act(world, "DLA", "retry").acted == 1
+    assert (world.bodies("late"), world.bodies("shared")) == ([b"x"], [])
+    (entry,) = world.entries("late")
+    assert as_dict(entry.message.headers) == {}
+
+
+def test_a_queue_is_created_again_with_its_routing_type(world: World) -> None:
+    world.settings(q={"dead_letter_address": "DLA", "max_delivery_attempts": 1})
+    world.ok(create_queue("q", "q", MULTICAST))
+    dead(world, "q", queue="q")
+    world.ok(DeleteQueue("q"))
+    assert act(world, "DLA", "retry").acted == 1
+    assert world.queue("q").definition.routing_type == MULTICAST
+    assert world.bodies("q") == [b"x"]
 
 
 def test_expire_sends_to_the_expiry_address_or_drops(any_world: World) -> None:

@@ -184,6 +184,7 @@ def test_the_last_attempt_goes_to_the_dead_letter_address(world: World) -> None:
         "_AMQ_ORIG_ADDRESS": "q",
         "_AMQ_ORIG_QUEUE": "q",
         "_AMQ_ORIG_MESSAGE_ID": str(message),
+        "_AMQ_ORIG_ROUTING_TYPE": "0",
     }
     assert world.queue("q").dead_lettered == 1
 
