@@ -27,7 +27,7 @@ from daybook.engine.settings import Settings
 from daybook.engine.state import Address, Connection, Consumer, State, count_down
 from daybook.engine.syntax import syntax_of
 
-BOUND_BY: Final = frozenset(("filter", "enabled"))
+BOUND_BY: Final = frozenset(("filter", "enabled", "purge_on_no_consumers"))
 """The attributes of a queue that its binding has, besides its routing type."""
 
 

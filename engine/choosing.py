@@ -145,6 +145,9 @@ def _hand_out(core: Core, queue: Queue, priority: int, entries: list[Entry]) -> 
         if entry.message.expires and is_expired(core, queue, entry):
             queue.make_resident(entry)
             expire(core, queue, entry)
+            if queue.definition.keyed_by:
+                # A divert may have brought back a copy that replaced others of these.
+                return
             continue
         if not entry.message.resident:
             core.fill(entry.message)

@@ -14,6 +14,7 @@ from daybook.engine.commands import ReleaseHeld, RetryHeld
 from daybook.engine.core import Core
 from daybook.engine.departing import dead_letter, expire, is_used_up
 from daybook.engine.expiry import is_expired
+from daybook.engine.last_values import still_there
 from daybook.engine.message import HELD_LEVEL, Entry
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import ContentError, Queue
@@ -45,8 +46,11 @@ def retry(core: Core, command: RetryHeld) -> int:
             continue
         left -= len(found)
         core.budget.spent += 5 * len(found)
-        for entry in found:
-            core.held_place = entry.position
+        for each in found:
+            core.held_place = each.position
+            entry = still_there(queue, each)
+            if entry is None:
+                continue
             try:
                 _try_again(core, queue, entry)
             except ContentError as error:

@@ -55,6 +55,18 @@ def replace(core: Core, older: list[tuple[Queue, int]], lsn: int) -> None:
             core.emit_of_entry(queue, entry, events.REMOVED, REPLACED, related=lsn)
 
 
+def still_there(queue: Queue, entry: Entry) -> Entry | None:
+    """Return an entry of a list made before others were acted on, None if it left since.
+
+    What was done with the others may have put a message into this queue that replaced the entry:
+    one that became a value, or a copy that a divert of the target address brought back.
+    """
+    if not queue.definition.keyed_by:
+        return entry
+    found = queue.find(entry.message.id)
+    return found if found is not None and found.state == READY else None
+
+
 def _key(core: Core, queue: Queue, entry: Entry) -> str | None:
     """Return the last value key of an entry, None if it has none or cannot be read."""
     message = entry.message

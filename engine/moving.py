@@ -14,6 +14,7 @@ from daybook.engine.content import codec_of
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST
 from daybook.engine.departing import copy_for, expire, expiry_address
+from daybook.engine.last_values import still_there
 from daybook.engine.message import (
     HELD_LEVEL,
     PRIORITIES,
@@ -132,7 +133,9 @@ def _act_on_some(core: Core, queue: Queue, command: ActOnMessages) -> None:
             command.position = entry.position
             looked += 1
             if _matches(core, command.matcher, entry.message):
-                _do(core, queue, entry, command)
+                found_again = still_there(queue, entry)
+                if found_again is not None:
+                    _do(core, queue, found_again, command)
             if core.budget.is_spent:
                 break
         if core.budget.is_spent:

@@ -10,7 +10,7 @@ from itertools import islice
 from daybook.engine import beginning, details, events, reasons
 from daybook.engine.commands import DeliverScheduled
 from daybook.engine.core import Core
-from daybook.engine.last_values import become_value
+from daybook.engine.last_values import become_value, still_there
 from daybook.engine.message import READY, Entry
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue
@@ -65,9 +65,11 @@ def deliver_scheduled(core: Core, command: DeliverScheduled) -> int | Refusal:
     most = min(command.limit, max(core.budget.left, 1))
     old = (entry for entry in queue.scheduled() if entry.position <= through)
     chosen = list(islice(old, most))
-    for entry in chosen:
-        queue.make_resident(entry)
-        make_due(core, queue, entry, reasons.ADMINISTRATION)
+    for each in chosen:
+        entry = still_there(queue, each)
+        if entry is not None:
+            queue.make_resident(entry)
+            make_due(core, queue, entry, reasons.ADMINISTRATION)
     core.budget.spent += len(chosen)
     return core.next_lsn - 1 if chosen else 0
 
@@ -83,12 +85,13 @@ def deliver_due(core: Core, limit: int) -> bool:
     delivered = 0
     if state.waiting:
         beginning.begin_due(core)
-    for _, message_id, queue_id in state.scheduled.due(state.store, now_ms):
+    for due, message_id, queue_id in state.scheduled.due(state.store, now_ms):
         core.budget.spent += 1
         queue = state.queues.get(queue_id)
         entry = queue.find(message_id) if queue is not None and not queue.deleting else None
-        # It may have been removed since, or scheduled again for later.
-        if queue is not None and entry is not None and 0 < entry.due <= now_ms:
+        # It may have been removed since, or scheduled again; then it has a later timer, whose turn
+        # comes in order.
+        if queue is not None and entry is not None and entry.due == due:
             assert entry.state == READY
             make_due(core, queue, entry, reasons.NO_REASON)
             delivered += 1

@@ -151,6 +151,9 @@ def _show_some(
         if entry.message.expires and is_expired(core, queue, entry):
             queue.make_resident(entry)
             expire(core, queue, entry)
+            if queue.definition.keyed_by:
+                # A divert may have brought back a copy that replaced others of these.
+                break
         else:
             if not entry.message.resident:
                 core.fill(entry.message)

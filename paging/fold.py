@@ -166,8 +166,8 @@ class Fold:
         """Update the counters of queues by the plain events of a run."""
         distinct, rank = ranks(run.added)
         newest = np.zeros(len(distinct), U64)
-        # In the order of ids: the last assignment wins.
-        newest[rank] = run.newest
+        # Not in the order of ids: a message in several queues comes after those in one.
+        np.maximum.at(newest, rank, run.newest)
         counts = np.bincount(rank, minlength=len(distinct)).tolist()
         for queue_id, added, last in zip(distinct.tolist(), counts, newest.tolist(), strict=True):
             queue = self._queue(queue_id)

@@ -228,3 +228,22 @@ def test_a_last_value_replaces_when_it_is_due(world: World) -> None:
     world.ok(DeliverScheduled("q"))
     assert world.ready("q") == [b"new"]
     world.check()
+
+
+def test_what_is_scheduled_again_is_due_by_its_last_time_alone(world: World) -> None:
+    """Its first time is over and is no reason to come before others."""
+    world.settings(q={"redelivery_delay": 2 * MINUTE_MS})
+    connection = world.connect()
+    first = world.attach(connection, "q", credit_messages=1)
+    world.send("q", b"again", due=later(world, 1))
+    wait(world, 1)
+    (delivery,) = world.taken(first)
+    world.nack(first, delivery.message)
+    world.detach(first)
+    world.send("q", b"new", due=later(world, 1))
+    world.restart()
+    world.sleep(180)
+    world.ok(DeliverDue())
+    due = [each.row[events.MESSAGE] == delivery.message for each in world.events_named("Due")]
+    assert due == [True, False, True]
+    world.check()

@@ -3,7 +3,7 @@
 import pytest
 
 from daybook.engine import reasons
-from daybook.engine.commands import CloseConnection, DeleteQueue, Detach, Send
+from daybook.engine.commands import CloseConnection, DeleteQueue, Detach, Send, UpdateQueue
 from daybook.engine.purging import AT_ONCE
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
@@ -197,4 +197,21 @@ def test_a_queue_deleted_in_the_middle_is_gone() -> None:
     world.turn()
     assert not world.broker.has_more
     assert "q" not in world.state.queue_by_name
+    world.check()
+
+
+@pytest.mark.parametrize("paged", [False, True])
+def test_from_the_moment_that_it_is_changed(paged: bool) -> None:
+    """Among several queues, too, where each binding says what its queue takes."""
+    world = PagedWorld(window=1, lag=2) if paged else World()
+    for name in ("q", "r"):
+        world.ok(create_queue(name, "a"))
+    world.ok(UpdateQueue("q", {"purge_on_no_consumers": True}))
+    for _ in range(4):
+        world.send("a", b"x")
+    assert [world.queue(name).message_count for name in ("q", "r")] == [0, 4]
+    world.ok(UpdateQueue("q", {"purge_on_no_consumers": False}))
+    for _ in range(2):
+        world.send("a", b"x")
+    assert world.queue("q").message_count > 0
     world.check()

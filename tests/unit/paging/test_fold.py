@@ -19,6 +19,7 @@ from daybook.paging.loading import load_state
 from daybook.paging.tables import open_for_writing
 from tests.support.blocks import DATA_ID, Chain, blocks_of
 from tests.support.index_state import state_of
+from tests.support.topology import create_queue
 from tests.support.world import World
 from tests.support.world import fold as fold_events
 
@@ -244,4 +245,19 @@ def test_a_queue_that_is_being_deleted_is_known_as_such(tmp_path: Path, cut: int
     found = state_of(index)
     assert found.addresses[old.address.id].queues() == [found.queue_by_name["orders"]]
     assert index.digest() == digest(world.state)
+    index.close()
+
+
+def test_the_newest_message_is_that_of_the_highest_id(tmp_path: Path) -> None:
+    """Whatever order messages in several queues and messages in one are counted in."""
+    world = World()
+    world.ok(c.CreateAddress("a", ("anycast", "multicast")))
+    world.ok(create_queue("one", "a"))
+    world.ok(create_queue("each", "a", MULTICAST))
+    world.send("a", b"in both")
+    newest = world.send("a", b"in one", routing_type="anycast")
+    with patch.object(module, "PLAIN_MIN", 1):
+        index = folded(tmp_path, world)
+    queues = state_of(index).queue_by_name
+    assert queues["one"].newest == world.queue("one").newest == newest
     index.close()
