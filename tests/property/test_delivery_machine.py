@@ -194,8 +194,9 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.mode = mode
         self.step(self.settings(""))
         for name in self.model.queues:
-            self.step(Send(0, name, b"", b"first", persistent=False))
-            self.model.put(name, Item(b"first", 4, False, 0))
+            first = b"first of " + name.encode()
+            self.step(Send(0, name, b"", first, persistent=False))
+            self.model.put(name, Item(first, 4, False, 0))
         self.connect()
 
     def settings(self, way: str) -> Command:

@@ -179,6 +179,14 @@ class World:
         self.check()
         self._start(skipped)
 
+    def lose(self, lsn: int, skipped: int = 0) -> None:
+        """Kill the broker when only the events up to one were durable, and start another."""
+        del self.journal[lsn:]
+        self.deliveries = [each for each in self.deliveries if each.gate <= lsn]
+        if self.followed > lsn:
+            self.followed, self.follower = 0, State()
+        self._start(skipped)
+
     def check(self) -> None:
         """Fold equals live, and both are consistent in themselves."""
         self.turn()
