@@ -30,6 +30,7 @@ from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import ContentError, Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.scanning import behind
+from daybook.engine.scheduling import is_later, schedule_new
 from daybook.engine.state import NOTHING_PASSED
 from daybook.engine.topology import check_queue, compile_filter, require_queue
 
@@ -163,8 +164,9 @@ def _move(core: Core, queue: Queue, entry: Entry, command: ActOnMessages) -> boo
     target = find_queue(core.state, command.target)
     assert isinstance(target, Queue)
     copy = _copied(core, queue, entry, target)
+    due = _sent_for(entry)
     _leave(core, queue, entry, copy.id)
-    route(core, copy, [target], reason=reasons.ADMINISTRATION, related=entry.message.id)
+    _put(core, copy, target, due, related=entry.message.id)
     return True
 
 
@@ -174,8 +176,27 @@ def _copy(core: Core, queue: Queue, entry: Entry, command: ActOnMessages) -> boo
     copy = _copied(core, queue, entry, target)
     # No event takes the original out.
     copy.id = core.next_lsn
-    route(core, copy, [target], reason=reasons.ADMINISTRATION)
+    _put(core, copy, target, _sent_for(entry))
     return True
+
+
+def _sent_for(entry: Entry) -> int:
+    """Return the time before which its sender does not want an entry delivered, 0 if there is none.
+
+    One that was delivered before waits for another reason.
+    """
+    return entry.due if not entry.delivery_count else 0
+
+
+def _put(core: Core, copy: Message, target: Queue, due: int, related: int = 0) -> None:
+    """Put a copy into a queue, where it also waits until it is due."""
+    waits = is_later(core, due)
+    route(
+        core, copy, [target],
+        reason=reasons.ADMINISTRATION, related=related, is_scheduled=waits,
+    )  # fmt: skip
+    if waits:
+        schedule_new(core, copy.id, [target], due)
 
 
 def _copied(core: Core, queue: Queue, entry: Entry, target: Queue) -> Message:
@@ -208,15 +229,17 @@ def _expire(core: Core, queue: Queue, entry: Entry, command: ActOnMessages) -> b
 
 
 def _change_priority(core: Core, queue: Queue, entry: Entry, command: ActOnMessages) -> bool:
-    """Let a message enter its queue again, behind the others of its new priority."""
+    """Let a message enter its queue again, behind the others of its new priority; what is
+    scheduled stays so."""
     message = entry.message
     if message.priority == command.priority:
         return False
     copy = _again(core, message)
     copy.priority = command.priority
     copy.address_id, copy.expires = message.address_id, message.expires
+    due = entry.due
     _leave(core, queue, entry, copy.id)
-    route(core, copy, [queue], reason=reasons.ADMINISTRATION, related=message.id)
+    _put(core, copy, queue, due, related=message.id)
     return True
 
 

@@ -146,3 +146,16 @@ def test_wrong_values_are_an_error(broker: BrokerProcess, value: str) -> None:
             error = wire.expect("ERROR")
             assert error.headers["message"].startswith(f"{header} is ")
             assert b"0 for at once" in error.body
+
+
+def test_another_priority_and_another_queue_do_not_hasten_it(broker: BrokerProcess) -> None:
+    with Wire(broker.port) as wire:
+        wire.connect()
+        begun = now_ms()
+        send(wire, b"later", AMQ_SCHEDULED_DELAY=str(2 * DELAY_MS))
+        daybook(broker, "queue", "priority", "jobs", "9")
+        daybook(broker, "queue", "create", "other", "--address", "other")
+        daybook(broker, "queue", "move", "jobs", "other")
+        wire.send("SUBSCRIBE", id="s", destination="/queue/other")
+        assert wire.expect("MESSAGE").body == b"later"
+        assert now_ms() >= begun + 2 * DELAY_MS

@@ -92,6 +92,8 @@ class Referee:
         self.queues: dict[int, Shelf] = {}
         self.ids: dict[int, list[str]] = {}
         self.in_transaction: dict[int, str] = {}
+        # By message: when one is due that takes the place of a scheduled one.
+        self.moved: dict[int, int] = {}
 
     def take_all(self, journal: list[Event]) -> None:
         """Judge what is new in a journal."""
@@ -309,7 +311,7 @@ class Referee:
             self.expect(chosen or bool(is_used), f"goes to {definition.name}, unused", event)
             item = Item(message, bool(flags & events.PERSISTENT), detail.expires, group, closes)
             item.key = detail.last_values.get(number)
-            item.not_before = due
+            item.not_before = self.moved.pop(message, due)
             # What an administrator chose stays there.
             shelf.must_empty = shelf.must_empty and not chosen
             shelf.items[message] = item
@@ -488,6 +490,8 @@ class Referee:
                 self._check_attempts(event, shelf, item)
             case "Moved":
                 self.expect(item.where != IN_FLIGHT, f"was {item}", event)
+                if item.where == SCHEDULED and not item.count:
+                    self.moved[row[events.RELATED]] = item.due
             case "Removed":
                 self._removed(event, shelf, item)
         del shelf.items[row[events.MESSAGE]]

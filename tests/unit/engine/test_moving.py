@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from daybook.engine import reasons
-from daybook.engine.commands import ActOnMessages, Command, DeleteQueue, DeleteUnused, ExpireDue
+from daybook.engine.commands import (
+    ActOnMessages,
+    Command,
+    DeleteQueue,
+    DeleteUnused,
+    DeliverDue,
+    ExpireDue,
+)
 from daybook.engine.definitions import MULTICAST
 from daybook.engine.headers import as_dict
 from daybook.engine.refusals import Code
@@ -221,6 +228,38 @@ def test_held_and_scheduled_messages_are_reached(world: World) -> None:
     for name in ("q", "p"):
         act(world, name, "move", target="other")
     assert world.ready("other") == [b"held", b"scheduled"]
+    world.check()
+
+
+@pytest.mark.parametrize(
+    ("action", "values", "queue"),
+    [
+        ("move", {"target": "other"}, "other"),
+        ("copy", {"target": "other"}, "other"),
+        ("priority", {"priority": 7}, "q"),
+    ],
+)
+def test_what_its_sender_scheduled_waits_in_its_new_place(
+    any_world: World, action: str, values: dict[str, Any], queue: str
+) -> None:
+    world = any_world
+    world.ok(create_queue("other", "elsewhere", last_value_key="kind"))
+    world.send("q", b"x", headers={"kind": "big"}, due=world.now // 1000 + 60_000)
+    act(world, "q", action, **values)
+    assert (world.ready(queue), world.queue(queue).scheduled_count) == ([], 1)
+    world.restart()
+    world.sleep(60)
+    world.ok(DeliverDue())
+    assert world.ready(queue) == [b"x"]
+    world.check()
+
+
+def test_a_failed_message_still_waits_with_another_priority(any_world: World) -> None:
+    world = any_world
+    world.settings(all={"redelivery_delay": 60_000})
+    dead(world, "q", b"x")
+    act(world, "q", "priority", priority=7)
+    assert (world.ready("q"), world.queue("q").scheduled_count) == ([], 1)
     world.check()
 
 

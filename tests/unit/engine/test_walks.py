@@ -52,13 +52,8 @@ def test_delivering_before_the_time(q: World) -> None:
     assert bodies_after_restart(q) == [b"no value yet"]
 
 
-@pytest.mark.parametrize(
-    ("action", "values"),
-    [("expire", {}), ("priority", {"priority": 5})],
-    ids=["expire", "priority"],
-)
-def test_acting_on_messages(q: World, action: str, values: dict[str, Any]) -> None:
-    command = ActOnMessages("q", action, **values)
+def test_expiring_all_that_there_is(q: World) -> None:
+    command = ActOnMessages("q", "expire")
     while not command.is_done:
         q.ok(command)
     assert len(bodies_after_restart(q)) == 1
