@@ -78,6 +78,7 @@ Modules:
 - `moving`: Deciding what administrators do with messages of a queue: move, copy, retry, expire,
   remove.
 - `names`: The rule for names of addresses and queues, the same for every way to create them.
+- `no_local`: Subscriptions that get no messages of their own connection: `no-local`.
 - `open_transactions`: The open transactions of all connections: their operations, and the memory
   they take together.
 - `origins`: The properties of a copy that say where the original was: dead letters, expired and

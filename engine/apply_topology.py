@@ -177,6 +177,10 @@ def queue_updated(
         state.rings.pop(queue.id, None)
         if definition.ring_size >= 0:
             state.rings[queue.id] = queue
+    if "no_local" in fields:
+        state.without_own.pop(queue.id, None)
+        if definition.no_local:
+            state.without_own[queue.id] = queue
     if "non_destructive" in fields:
         for consumer in queue.consumers:
             consumer.look_from_the_front()

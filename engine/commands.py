@@ -68,8 +68,9 @@ class Attach(Command, gc=True):
     (MULTICAST). `acknowledges` false means that a delivery counts as acknowledged when it is sent.
     Messages are delivered while one of the two credits, of messages and of bytes of bodies, is
     positive; `credit_policy` says how it returns (`engine.settlements`); `Credit` always gives
-    more. Consumers with a lower `priority` get what those with a higher one cannot take. `receiver`
-    is handed back in effects and means nothing to the engine.
+    more. Consumers with a lower `priority` get what those with a higher one cannot take. A
+    subscription with `no_local` gets no messages of its own connection (`engine.no_local`).
+    `receiver` is handed back in effects and means nothing to the engine.
     """
 
     connection: int
@@ -85,6 +86,7 @@ class Attach(Command, gc=True):
     credit_messages: int = 655_360
     credit_bytes: int = 655_360
     priority: int = 0
+    no_local: bool = False
     receiver: Any = None
 
 

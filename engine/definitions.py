@@ -70,7 +70,8 @@ class QueueDefinition(Detail, frozen=True):
     """A queue: what it accepts, how long it lives, and the user who created it, if it stays.
 
     `owner` is the connection that a temporary queue ends with, `user` the login to which a queue
-    that stays is counted. `configuration_managed` is as in `AddressDefinition`.
+    that stays is counted. `configuration_managed` is as in `AddressDefinition`. With `no_local` it
+    takes no messages of its owner, or if it stays, of connections with this `client_id`.
     """
 
     name: str = ""
@@ -211,6 +212,8 @@ class QueueDefinition(Detail, frozen=True):
         ),
     ] = ""
     configuration_managed: bool = False
+    no_local: bool = False
+    client_id: str = ""
 
     @property
     def keyed_by(self) -> str:

@@ -56,6 +56,9 @@ def _names(state: State) -> Iterator[str]:
         yield f"the next address would be {state.next_address}, and there is a later one"
     if any(number >= state.next_queue or number < 1 for number in state.queues):
         yield f"the next queue would be {state.next_queue}, and there is a later one"
+    refusing = {queue.id for queue in named if queue.definition.no_local}
+    if state.without_own.keys() != refusing:
+        yield "the list of queues without messages of their own connection is wrong"
     for number, address in state.addresses.items():
         if address.id != number or address.host != HOST or not address.definition.routing_types:
             yield f"address {number} is kept as '{address.name}', id {address.id}, incomplete"

@@ -13,6 +13,7 @@ from daybook.engine import (
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.message import Message
+from daybook.engine.no_local import ASKED_SHIFT, without_own
 from daybook.engine.queues import Queue
 from daybook.engine.spreading import next_anycast
 from daybook.engine.state import Address
@@ -24,9 +25,10 @@ def select(
     routing_type: str | None,
     message: Message,
     full: Container[Address] = (),
+    sender: int = 0,
 ) -> list[Queue]:
     """Choose the queues that a message to the address goes to, none of those of `full`
-    addresses."""
+    addresses. `sender` is the connection that sent it, 0 for a message that the broker made."""
     chosen: list[Queue] = []
     if routing_type != MULTICAST and address not in full:
         queue = next_anycast(core, address, message)
@@ -36,6 +38,9 @@ def select(
         for each in (address, *core.wildcards.of(address)):
             if each not in full:
                 chosen.extend(b.queue for b in each.multicast if core.accepts(b, message))
+    if core.state.without_own and sender:
+        core.budget.spent += len(chosen) >> ASKED_SHIFT
+        chosen = without_own(core.state, chosen, sender)
     return chosen
 
 

@@ -28,6 +28,7 @@ from daybook.engine.events import PERSISTENT
 from daybook.engine.expiry_rules import expires_of
 from daybook.engine.id_cache import key_of
 from daybook.engine.message import Message
+from daybook.engine.no_local import without_own
 from daybook.engine.placing import route, select
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
@@ -453,7 +454,7 @@ def _send_to_several(
     `full` says why some of these addresses take nothing. Each drops the message for its own queues.
     """
     message = _message(core, command, address, flags)
-    queues = select(core, address, command.routing_type, message, full)
+    queues = select(core, address, command.routing_type, message, full, command.connection)
     lsn = route(
         core, message, queues,
         reason=reasons.DIVERT if command.copied_from else reasons.SENT,
@@ -466,7 +467,7 @@ def _send_to_several(
     if not queues and not full:
         lsn = _send_to_dead_end(core, command, address, flags)
         if not lsn:
-            return drop(core, command, address, flags, _no_queue(command, address, others))
+            return drop(core, command, address, flags, _no_queue(core, command, address, others))
     is_routed = lsn > 0
     for each, reason in full.items():
         dropped = emit_dropped(core, command, each, flags, reason)
@@ -498,7 +499,9 @@ def _send_to_dead_end(core: Core, command: Send, address: Address, flags: int) -
     message = _message(core, dead, target, flags)
     # Not those of a copy: a copy of each of its copies would be too many.
     takers = () if command.copied_from else forwarding.taking(core, target.name, message)
-    queues = [] if forwarding.is_taken(takers) else select(core, target, None, message)
+    queues = []
+    if not forwarding.is_taken(takers):
+        queues = select(core, target, None, message, sender=command.connection)
     lsn = route(
         core, message, queues,
         reason=reasons.NO_ROUTE, connection=command.connection, transaction=command.transaction,
@@ -522,9 +525,9 @@ def _drop_unrouted(core: Core, command: Send, address: Address, reason: int) -> 
     return lsn if flags & PERSISTENT else 0
 
 
-def _no_queue(command: Send, address: Address, others: tuple[Address, ...]) -> int:
-    """Return why no queue takes a message: there is none, none is enabled, none has consumers, or
-    no filter wants it."""
+def _no_queue(core: Core, command: Send, address: Address, others: tuple[Address, ...]) -> int:
+    """Return why no queue takes a message: there is none, none is enabled, none has consumers, no
+    filter wants it, or it is their own."""
     found = list(address.anycast) if command.routing_type != MULTICAST else []
     if command.routing_type != ANYCAST:
         for each in (address, *others):
@@ -533,5 +536,7 @@ def _no_queue(command: Send, address: Address, others: tuple[Address, ...]) -> i
         return reasons.NO_BINDING
     if all(each.served_only and not each.queue.consumers for each in found):
         return reasons.NO_CONSUMERS
+    if not without_own(core.state, [each.queue for each in found], command.connection):
+        return reasons.NO_LOCAL
     is_enabled = any(binding.queue.definition.enabled for binding in found)
     return reasons.NO_MATCHING_FILTER if is_enabled else reasons.DISABLED

@@ -348,6 +348,8 @@ class State:
         # Derived: last value queues, and those with a ring size of their own.
         self.keyed: dict[int, Queue] = {}
         self.rings: dict[int, Queue] = {}
+        # Derived: queues that take no messages of their own connection, by id.
+        self.without_own: dict[int, Queue] = {}
         # Derived: queues whose consumers wait for others (`engine.beginning`), by id.
         self.waiting: dict[int, Queue] = {}
         # Derived: the timers of entries in memory, by their reason.
@@ -387,6 +389,8 @@ class State:
             self.keyed[queue.id] = queue
         if queue.definition.ring_size >= 0:
             self.rings[queue.id] = queue
+        if queue.definition.no_local:
+            self.without_own[queue.id] = queue
         if queue.waits_since:
             self.waiting[queue.id] = queue
         self.names_length += len(queue.name)
@@ -400,6 +404,7 @@ class State:
         self.holding.pop(queue.id, None)
         self.keyed.pop(queue.id, None)
         self.rings.pop(queue.id, None)
+        self.without_own.pop(queue.id, None)
         self.waiting.pop(queue.id, None)
         del self.queue_by_name[queue.name]
         self.names_length -= len(queue.name)

@@ -3,7 +3,9 @@
 from itertools import islice
 from typing import Final
 
-from daybook.engine import beginning, details, events, groups, purging, quotas, reasons
+import msgspec
+
+from daybook.engine import beginning, details, events, groups, no_local, purging, quotas, reasons
 from daybook.engine.commands import Attach, Credit, DeleteSubscription, Detach
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
@@ -59,6 +61,12 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     if isinstance(matcher, Refusal):
         return matcher
     refusal = quotas.check_consumer(core)
+    if refusal is None and command.no_local:
+        is_durable = command.durable_name is not None
+        is_topic = is_durable or (
+            command.queue is None and _routing_type(core, command) == MULTICAST
+        )
+        refusal = no_local.check(connection, is_topic=is_topic, is_durable=is_durable)
     if refusal is not None:
         return refusal
     queue = _target(core, command)
@@ -175,8 +183,8 @@ def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
                 Code.ALREADY_EXISTS,
                 f"queue '{queue_name}' exists already and is no durable subscription",
             )
-        same_address = queue.address.name == command.address
-        if same_address and queue.definition.filter == command.filter:
+        wanted = _as_subscribed(core, command, queue.definition)
+        if queue.address.name == command.address and wanted == queue.definition:
             return queue
     refusal = quotas.check_queue(core, command.connection) if queue is None else None
     if refusal is not None:
@@ -185,10 +193,21 @@ def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
     if isinstance(address, Refusal):
         return address
     if queue is not None:
-        rebind_queue(core, queue, address, command.filter, command.connection)
+        wanted = _as_subscribed(core, command, queue.definition)
+        rebind_queue(core, queue, address, wanted, command.connection)
         return queue
-    definition = QueueDefinition(name=queue_name, routing_type=MULTICAST, filter=command.filter)
+    definition = _as_subscribed(
+        core, command, QueueDefinition(name=queue_name, routing_type=MULTICAST)
+    )
     return create_queue(core, address, definition, command.connection, reasons.SUBSCRIPTION)
+
+
+def _as_subscribed(core: Core, command: Attach, found: QueueDefinition) -> QueueDefinition:
+    """Return the definition of a durable subscription's queue with what its subscriber wants."""
+    client_id = core.state.connections[command.connection].client_id if command.no_local else ""
+    return msgspec.structs.replace(
+        found, filter=command.filter, no_local=command.no_local, client_id=client_id
+    )
 
 
 def _temporary(core: Core, command: Attach) -> Queue | Refusal:
@@ -214,6 +233,7 @@ def _temporary(core: Core, command: Attach) -> Queue | Refusal:
         temporary=True,
         auto_created=True,
         owner=command.connection,
+        no_local=command.no_local,
     )
     return create_queue(core, address, definition, command.connection, reasons.SUBSCRIPTION)
 

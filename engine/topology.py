@@ -338,12 +338,14 @@ def adopt_address(core: Core, address: Address, *, is_configured: bool = False) 
 
 
 def rebind_queue(
-    core: Core, queue: Queue, address: Address, filter_text: str, connection: int
+    core: Core, queue: Queue, address: Address, wanted: QueueDefinition, connection: int
 ) -> None:
-    """Bind a durable subscription's queue to another address or filter; its messages stay."""
-    before = queue.address
-    fields = ("routing_type", "filter")
-    wanted = msgspec.structs.replace(queue.definition, filter=filter_text)
+    """Bind a durable subscription's queue to another address, or with other attributes; its
+    messages stay."""
+    before, found = queue.address, queue.definition
+    others = ("no_local", "client_id")
+    changed = tuple(each for each in others if getattr(found, each) != getattr(wanted, each))
+    fields = ("routing_type", "filter", *changed)
     detail = details.QueueDetail(**msgspec.structs.asdict(wanted), changed=fields)
     core.emit(
         events.row(

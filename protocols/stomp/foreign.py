@@ -25,7 +25,6 @@ CREATE_QUEUE: Final = (
 SCHEDULE: Final = "use AMQ_SCHEDULED_DELAY, or AMQ_SCHEDULED_TIME for a time"
 
 _SCHEDULED: Final = "scheduled delivery by this header is"
-_LOCAL: Final = "subscriptions without the connection's own messages are"
 _SEQUENCES: Final = "sequence numbers are"
 _QUEUE_ARGUMENTS: Final = "attributes of queues given by clients are"
 _STREAMS: Final = "streams are"
@@ -77,7 +76,6 @@ ON_SUBSCRIBE: Final[dict[str, Foreign]] = {
     **_named(
         "retroactive subscriptions are", SUBSCRIBE_WITHOUT, ("false",), "activemq.retroactive"
     ),
-    **_named(_LOCAL, SUBSCRIBE_WITHOUT, ("false",), "no-local", "noLocal", "activemq.noLocal"),
     **_named(
         "limits of messages kept for slow subscribers are", SUBSCRIBE_WITHOUT, ("0", "-1"),
         "activemq.maximumPendingMessageLimit",

@@ -20,6 +20,7 @@ _ACK_MODES: Final = (AUTO, CLIENT, CLIENT_INDIVIDUAL)
 
 _FILTER_NAMES: Final = ("selector", "filter")
 _PRIORITY_NAMES: Final = ("priority", "consumer-priority", "activemq.priority", "x-priority")
+_NO_LOCAL_NAMES: Final = ("no-local", "noLocal", "activemq.noLocal")
 _PRIORITY_DIGITS_MAX: Final = 9
 
 _DEFAULT_CREDIT: Final = 655_360
@@ -35,7 +36,7 @@ class SubscribeRequest:
 
     __slots__ = (
         "ack_mode", "credit_bytes", "credit_messages", "credit_policy", "destination",
-        "durable_name", "filter", "id", "key", "priority", "target",
+        "durable_name", "filter", "id", "key", "no_local", "priority", "target",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +71,8 @@ class SubscribeRequest:
             self.credit_policy = BY_GRANT if "credit" in values else UNMETERED
         self.credit_messages, self.credit_bytes = _windows(values)
         self.priority: int = _priority(values)
+        no_local = _one_of([name for name in _NO_LOCAL_NAMES if name in values])
+        self.no_local: bool = bool(no_local) and truth(head, no_local, False)
 
     def attach(self, connection: int, receiver: object) -> Attach:
         """Return the command Attach, with the receiver of the deliveries."""
@@ -88,6 +91,7 @@ class SubscribeRequest:
             credit_messages=self.credit_messages,
             credit_bytes=self.credit_bytes,
             priority=self.priority,
+            no_local=self.no_local,
             receiver=receiver,
         )
 

@@ -223,6 +223,7 @@ def _attach(world: World, x: int, y: int, z: int) -> c.Command:
         credit_messages=z % 7,
         credit_bytes=100 * (x % 3),
         priority=x - 8 if x in (7, 9) else 0,
+        no_local=(x + y) % 6 == 5,
     )
 
 
@@ -369,7 +370,12 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (12, _send),
     (12, _settle),
     (5, _attach),
-    (2, lambda w, x, y, z: c.OpenConnection("stomp", f"p{x}", "guest", room=(1 << 20, 300)[y % 2])),
+    (
+        2,
+        lambda w, x, y, z: c.OpenConnection(
+            "stomp", f"p{x}", "guest", ("", "shop")[z % 2], room=(1 << 20, 300)[y % 2]
+        ),
+    ),
     (1, lambda w, x, y, z: c.RefuseConnection(reasons.AUTHENTICATION, "stomp", "p", "u", "no")),
     (1, lambda w, x, y, z: c.CloseConnection(_connection(w, x), REASONS[y % 3])),
     (2, lambda w, x, y, z: c.Detach(_consumer(w, x), y % 4 == 0)),
