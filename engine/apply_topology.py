@@ -65,6 +65,7 @@ def consumer_attached(
     consumer.ack_mode = decoded.ack_mode
     consumer.filter = decoded.filter
     consumer.priority = decoded.priority
+    consumer.exclusive = decoded.exclusive
     state.consumers[consumer.id] = consumer
     connection.consumers[consumer.id] = consumer
     if queue.definition.consumers_before_dispatch > 1 and not queue.consumers:
@@ -181,6 +182,8 @@ def queue_updated(
         state.without_own.pop(queue.id, None)
         if definition.no_local:
             state.without_own[queue.id] = queue
+    if "exclusive" in fields:
+        queue.find_holder()
     if "non_destructive" in fields:
         for consumer in queue.consumers:
             consumer.look_from_the_front()

@@ -9,10 +9,12 @@ Non-destructive queues choose no consumer: all get everything (`engine.showing`)
 - **In turn**: the next consumer that can take gets the head of the queue.
 - **By rules**: consumers of a higher priority are asked first, and those of the same priority in
   turn. The first consumer that gets an entry of an exclusive queue holds it: nobody else gets any
-  while that one is attached. Each consumer has a cursor in each level (`Consumer.passed`): the
-  position up to which it has seen every entry and wanted none. An entry that returns behind a
-  cursor sets the cursor back. So a consumer never waits behind messages that are not for it,
-  wherever they are, and a dispatch costs as much as there are new entries, not as the backlog.
+  while that one is attached. A consumer that is exclusive itself holds any queue as soon as it
+  comes, and the next such consumer when it leaves. Each consumer has a cursor in each level
+  (`Consumer.passed`): the position up to which it has seen every entry and wanted none. An entry
+  that returns behind a cursor sets the cursor back. So a consumer never waits behind messages that
+  are not for it, wherever they are, and a dispatch costs as much as there are new entries, not as
+  the backlog.
 - **Groups** are a rule: all messages of a group go to one consumer (`engine.groups`). While that
   one cannot take, the others pass over its group as if they did not want it.
 
@@ -63,7 +65,7 @@ def dispatch_queue(core: Core, queue: Queue) -> None:
     definition = queue.definition
     if definition.non_destructive:
         show_to_all(core, queue)
-    elif queue.selective_count or definition.exclusive:
+    elif queue.selective_count or definition.exclusive or queue.holder is not None:
         choose_by_rules(core, queue)
     else:
         choose_in_turn(core, queue)
@@ -168,7 +170,7 @@ def _taker(core: Core, queue: Queue, entry: Entry, priority: int) -> tuple[Consu
     """Return the consumer that gets an entry, None if none can now, and whether the entry is the
     first that the consumer gets of its group or of an exclusive queue."""
     message = entry.message
-    if queue.definition.exclusive:
+    if queue.definition.exclusive or queue.holder is not None:
         is_first = queue.holder is None
         return _next_taker(queue, entry, priority), is_first
     key = groups.bucket_of(queue.definition, message) if message.flags & GROUPED else -1

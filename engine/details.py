@@ -67,12 +67,14 @@ class ConnectionClosedDetail(Detail, frozen=True):
 
 
 class ConsumerAttachedDetail(Detail, frozen=True):
-    """How the consumer was attached: subscription, acknowledgement mode, filter and priority."""
+    """How the consumer was attached: subscription, acknowledgement mode, filter and priority, and
+    whether it wants the queue for itself."""
 
     subscription: str = ""
     ack_mode: str = ""
     filter: str = ""
     priority: int = 0
+    exclusive: bool = False
 
 
 class AddressDetail(AddressDefinition, frozen=True):

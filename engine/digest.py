@@ -243,4 +243,5 @@ def _consumer(c: Consumer) -> list[object]:
         *(c.id, c.connection_id, c.queue.id, c.subscription, c.ack_mode, c.filter, unacked),
         # Only where it is set: digests from before it existed stay the same.
         *([c.priority] if c.priority else []),
+        *(["exclusive"] if c.exclusive else []),
     ]

@@ -20,7 +20,7 @@ from daybook.engine.message import (
     Entry,
 )
 from daybook.engine.names import HOST
-from daybook.engine.queues import PAST_ALL, Queue, is_selective
+from daybook.engine.queues import PAST_ALL, Queue
 from daybook.engine.state import SHOWN_BYTES, Consumer, State, key_of
 
 
@@ -128,7 +128,7 @@ def _peers(state: State) -> Iterator[str]:
     by_connection = [c for peer in state.connections.values() for c in peer.consumers.values()]
     yield from _same_consumers("connections", by_connection, state)
     for queue in state.queues.values():
-        if queue.selective_count != sum(map(is_selective, queue.consumers)):
+        if queue.selective_count != sum(each.is_selective for each in queue.consumers):
             yield f"queue '{queue.name}' counts {queue.selective_count} selective consumers"
         if (state.waiting.get(queue.id) is queue) != (queue.waits_since > 0 and not queue.deleting):
             yield f"queue '{queue.name}' waits for consumers and is not listed, or the reverse"
@@ -138,6 +138,9 @@ def _peers(state: State) -> Iterator[str]:
             yield f"queue '{queue.name}' counts {queue.prioritized_count} prioritized consumers"
         if queue.holder is not None and queue.holder not in queue.consumers:
             yield f"queue '{queue.name}' is held by a consumer that is gone"
+        wanting = [consumer for consumer in queue.consumers if consumer.exclusive]
+        if wanting and queue.holder is not wanting[0]:
+            yield f"queue '{queue.name}' is not held by its first exclusive consumer"
         if any(consumer.queue is not queue for consumer in queue.consumers):
             yield f"queue '{queue.name}' has a consumer that takes from another"
         owner = queue.definition.owner

@@ -133,11 +133,6 @@ NONE_WITHHELD: Final[dict[int, Entry]] = {}
 NONE_RETURNED: Final[list[int]] = []
 
 
-def is_selective(consumer: "Consumer") -> bool:
-    """Whether entries are offered to a consumer by rules, not just in turn."""
-    return bool(consumer.filter) or consumer.priority != 0
-
-
 class Queue:
     """A named, ordered store of entries, bound to one address.
 
@@ -206,7 +201,7 @@ class Queue:
         self.withheld: dict[int, Entry] = NONE_WITHHELD
         # When held messages are reported again (microseconds).
         self.next_consumer = 0
-        # Volatile: the consumer that has an exclusive queue for itself.
+        # Volatile: the consumer that has the queue for itself (`engine.choosing`).
         self.holder: Consumer | None = None
         # Volatile: the message groups that its consumers have; None if there were none.
         self.groups: Groups | None = None
@@ -280,21 +275,27 @@ class Queue:
         if self.consumers is NO_CONSUMERS:
             self.consumers = []
         self.consumers.append(consumer)
-        self.selective_count += is_selective(consumer)
+        self.selective_count += consumer.is_selective
         self.prioritized_count += consumer.priority != 0
+        if consumer.exclusive and (self.holder is None or not self.holder.exclusive):
+            self.holder = consumer
 
     def detach(self, consumer: "Consumer") -> None:
         """Remove a consumer."""
         self.consumers.remove(consumer)
-        self.selective_count -= is_selective(consumer)
+        self.selective_count -= consumer.is_selective
         self.prioritized_count -= consumer.priority != 0
         if consumer is self.holder:
-            self.holder = None
+            self.find_holder()
         if self.groups is not None:
             self.groups.leave(consumer, self.consumers)
         if not self.consumers:
             self.groups = None
             self.slim()
+
+    def find_holder(self) -> None:
+        """Give the queue to its first exclusive consumer, or to nobody until the next delivery."""
+        self.holder = next((each for each in self.consumers if each.exclusive), None)
 
     def detach_all(self) -> None:
         """Remove all consumers."""

@@ -172,7 +172,7 @@ def _show(core: Core, queue: Queue, entry: Entry, consumer: Consumer) -> None:
     message = entry.message
     lsn = _emit(core, queue, events.SHOWN, 0, entry, consumer)
     consumer.handed += 1
-    if queue.definition.exclusive:
+    if queue.definition.exclusive and queue.holder is None:
         queue.holder = consumer
     body_bytes = message.body_bytes if message.chunks else len(message.body)
     if consumer.credit_policy:

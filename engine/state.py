@@ -185,6 +185,7 @@ class Consumer:
         "credit_messages",
         "credit_policy",
         "credited",
+        "exclusive",
         "filter",
         "handed",
         "held",
@@ -211,6 +212,7 @@ class Consumer:
         self.ack_mode = ""
         self.filter = ""
         self.priority = 0
+        self.exclusive = False
         self.unacked: dict[int, Entry] = {}
         # Volatile.
         self.acknowledges = True
@@ -239,6 +241,11 @@ class Consumer:
         self.index: InFlightIndex | None = None
         # The last LSN of a settlement that continues in the next turn.
         self.settled_lsn = 0
+
+    @property
+    def is_selective(self) -> bool:
+        """Whether entries are offered to it by rules, not just in turn."""
+        return bool(self.filter) or self.priority != 0
 
     @property
     def unsettled(self) -> int:

@@ -88,7 +88,7 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     own_filter = command.filter if queue.definition.filter != command.filter else ""
     detail = details.ConsumerAttachedDetail(
         subscription=command.subscription, ack_mode=command.ack_mode, filter=own_filter,
-        priority=command.priority,
+        priority=command.priority, exclusive=command.exclusive,
     )  # fmt: skip
     consumer_id = core.next_lsn
     core.emit(

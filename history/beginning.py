@@ -89,8 +89,9 @@ def _topology(state: State) -> Iterator[Event]:
 
 def _attached(consumer: Consumer) -> Event:
     detail = details.ConsumerAttachedDetail(
-        consumer.subscription, consumer.ack_mode, consumer.filter
-    )
+        consumer.subscription, consumer.ack_mode, consumer.filter, consumer.priority,
+        consumer.exclusive,
+    )  # fmt: skip
     return _event(
         events.CONSUMER_ATTACHED, detail,
         queue=consumer.queue.id, consumer=consumer.id, connection=consumer.connection_id,

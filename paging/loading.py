@@ -157,6 +157,7 @@ def load_peers(tables: Tables, txn: Transaction, state: State) -> None:
         consumer.ack_mode = record.ack_mode
         consumer.filter = record.filter
         consumer.priority = record.priority
+        consumer.exclusive = record.exclusive
         state.consumers[consumer.id] = consumer
         connection.consumers[consumer.id] = consumer
         # Ids of consumers are LSNs, so this is the order in which they came.

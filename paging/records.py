@@ -124,6 +124,7 @@ class ConsumerRecord(msgspec.Struct, array_like=True, frozen=True):
     filter: str
     in_flight: bytes
     priority: int = 0
+    exclusive: bool = False
 
 
 class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -258,7 +259,7 @@ def consumer_record(consumer: Consumer) -> ConsumerRecord:
     in_flight = b"".join([number.to_bytes(8, "little") for number in consumer.unacked])
     return ConsumerRecord(
         consumer.id, consumer.connection_id, consumer.queue.id, consumer.subscription,
-        consumer.ack_mode, consumer.filter, in_flight, consumer.priority,
+        consumer.ack_mode, consumer.filter, in_flight, consumer.priority, consumer.exclusive,
     )  # fmt: skip
 
 

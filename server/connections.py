@@ -59,6 +59,8 @@ def _consumer(consumer: Consumer) -> dict[str, Any]:
         "subscription": consumer.subscription,
         "ack_mode": consumer.ack_mode,
         "filter": consumer.filter,
+        "priority": consumer.priority,
+        "exclusive": consumer.exclusive,
         "in_flight": consumer.unsettled,
         "credit_messages": consumer.credit_messages,
         "credit_bytes": consumer.credit_bytes,

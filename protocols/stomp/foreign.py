@@ -13,9 +13,6 @@ from daybook.protocols.stomp.frames import Head
 
 SEND_WITHOUT: Final = "send without it"
 SUBSCRIBE_WITHOUT: Final = "subscribe without it"
-EXCLUSIVE_QUEUE: Final = (
-    "make the queue exclusive (daybook queue create --exclusive, or default-exclusive-queue)"
-)
 DURABLE_BY_ID: Final = "name a durable subscription by id, with persistent:true"
 UNSUBSCRIBE_BY_ID: Final = "delete a durable subscription by its id, with persistent:true"
 CREATE_QUEUE: Final = (
@@ -69,10 +66,6 @@ ON_SUBSCRIBE: Final[dict[str, Foreign]] = {
     **_ATTRIBUTES,
     **_named("browsing subscriptions are", SUBSCRIBE_WITHOUT, ("false",), "browser", "browser-end"),
     **_named(_SEQUENCES, SUBSCRIBE_WITHOUT, (), "include-seq", "from-seq"),
-    **_named(
-        "exclusive subscriptions are", EXCLUSIVE_QUEUE, ("false",),
-        "exclusive", "activemq.exclusive",
-    ),
     **_named(
         "retroactive subscriptions are", SUBSCRIBE_WITHOUT, ("false",), "activemq.retroactive"
     ),

@@ -19,6 +19,7 @@ CLIENT_INDIVIDUAL: Final = "client-individual"
 _ACK_MODES: Final = (AUTO, CLIENT, CLIENT_INDIVIDUAL)
 
 _FILTER_NAMES: Final = ("selector", "filter")
+_EXCLUSIVE_NAMES: Final = ("exclusive", "activemq.exclusive")
 _PRIORITY_NAMES: Final = ("priority", "consumer-priority", "activemq.priority", "x-priority")
 _NO_LOCAL_NAMES: Final = ("no-local", "noLocal", "activemq.noLocal")
 _PRIORITY_DIGITS_MAX: Final = 9
@@ -36,7 +37,7 @@ class SubscribeRequest:
 
     __slots__ = (
         "ack_mode", "credit_bytes", "credit_messages", "credit_policy", "destination",
-        "durable_name", "filter", "id", "key", "no_local", "priority", "target",
+        "durable_name", "exclusive", "filter", "id", "key", "no_local", "priority", "target",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +72,8 @@ class SubscribeRequest:
             self.credit_policy = BY_GRANT if "credit" in values else UNMETERED
         self.credit_messages, self.credit_bytes = _windows(values)
         self.priority: int = _priority(values)
+        exclusive = _one_of([name for name in _EXCLUSIVE_NAMES if name in values])
+        self.exclusive: bool = bool(exclusive) and truth(head, exclusive, False)
         no_local = _one_of([name for name in _NO_LOCAL_NAMES if name in values])
         self.no_local: bool = bool(no_local) and truth(head, no_local, False)
 
@@ -91,6 +94,7 @@ class SubscribeRequest:
             credit_messages=self.credit_messages,
             credit_bytes=self.credit_bytes,
             priority=self.priority,
+            exclusive=self.exclusive,
             no_local=self.no_local,
             receiver=receiver,
         )

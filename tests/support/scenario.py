@@ -223,6 +223,7 @@ def _attach(world: World, x: int, y: int, z: int) -> c.Command:
         credit_messages=z % 7,
         credit_bytes=100 * (x % 3),
         priority=x - 8 if x in (7, 9) else 0,
+        exclusive=x == 4,
         no_local=(x + y) % 6 == 5,
     )
 

@@ -4,6 +4,7 @@ import pytest
 
 from daybook.engine import commands as c
 from daybook.engine.definitions import MULTICAST
+from daybook.engine.events import GROUPED
 from tests.support.topology import create_queue
 from tests.support.world import MANY, World
 
@@ -59,6 +60,42 @@ def test_a_lost_connection_passes_it_on_too(world: World) -> None:
     sent(world, 3)
     world.close(connection)
     assert got(world, second) == [b"0", b"1", b"2"]
+
+
+# ---- exclusive consumers
+
+
+@pytest.mark.parametrize("kind", [{}, {"exclusive": True}, {"non_destructive": True}])
+def test_an_exclusive_consumer_takes_over_and_is_followed_by_the_next(
+    world: World, kind: dict[str, bool]
+) -> None:
+    world.ok(create_queue("q", "q", **kind))
+    usual = world.attach(world.connect(), "q")
+    world.send("q", b"before")
+    first = world.attach(world.connect(), "q", exclusive=True)
+    second = world.attach(world.connect(), "q", exclusive=True)
+    sent(world, 2)
+    assert got(world, usual) == [b"before"]
+    assert got(world, first)[-2:] == [b"0", b"1"]
+    world.detach(first)
+    assert got(world, second)[-2:] == [b"0", b"1"]
+    world.check()
+    for delivery in world.deliveries:
+        if delivery.consumer == second:
+            world.ack(second, delivery.message)
+    world.detach(second)
+    world.send("q", b"after")
+    assert got(world, usual)[-1] == b"after"
+    world.check()
+
+
+def test_it_gets_the_groups_of_others_too(world: World) -> None:
+    usual = world.attach(world.connect(), "q")
+    world.send("q", b"1", headers={"JMSXGroupID": "g"}, format=GROUPED)
+    first = world.attach(world.connect(), "q", exclusive=True)
+    world.send("q", b"2", headers={"JMSXGroupID": "g"}, format=GROUPED)
+    assert got(world, usual) == [b"1"]
+    assert got(world, first) == [b"2"]
 
 
 def test_what_is_held_in_many_pieces_is_not_shared_meanwhile(world: World) -> None:

@@ -15,9 +15,9 @@ SECTION = re.compile(r"## Headers of other brokers\n(.*?)\n## ", re.DOTALL)
 OBEYED = {
     "expiration", "prefetch-count", "activemq.prefetchSize", "consumer-window-size",
     "activemq.priority", "x-priority", "consumer-priority", "JMSXGroupID", "_AMQ_GROUP_ID",
-    "message_group", "noLocal", "activemq.noLocal",
+    "message_group", "noLocal", "activemq.noLocal", "activemq.exclusive",
 }  # fmt: skip
-RULES = {"reply-to", "durable", "auto-delete", "requeue"}
+RULES = {"durable", "auto-delete", "requeue"}
 
 
 def error(text: str) -> bytes:

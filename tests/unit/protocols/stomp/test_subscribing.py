@@ -94,7 +94,7 @@ def test_1_0_without_id() -> None:
         ("id:s\ndestination:/queue/a\nbrowser:true", "header browser"),
         ("id:s\ndestination:/queue/a\ninclude-seq:seq", "header include-seq"),
         ("id:s\ndestination:/queue/a\nfrom-seq:10", "header from-seq"),
-        ("id:s\ndestination:/queue/a\nexclusive:true", "header exclusive"),
+        ("id:s\ndestination:/queue/a\nexclusive:maybe", "exclusive is 'maybe'"),
         ("id:s\ndestination:/topic/a\nno-local:maybe", "no-local is 'maybe'"),
         ("id:s\ndestination:/topic/a\nno-local:true\nnoLocal:true", "mean the same"),
         ("id:s\ndestination:/topic/a\ndurable-subscription-name:x", "no client-id"),
