@@ -66,6 +66,30 @@ def _path(pattern: str, syntax: Syntax) -> tuple[list[str | None], bool]:
     return [None if word == syntax.one_word else word for word in words], has_below
 
 
+def overlap(one: str, other: str, syntax: Syntax = DEFAULT) -> bool:
+    """Whether any name matches both of two patterns."""
+    words, has_below = _path(one, syntax)
+    others, other_below = _path(other, syntax)
+    for word, its in zip(words, others, strict=False):
+        if not (word == its or (word is None and its) or (its is None and word)):
+            return False
+    if len(words) == len(others):
+        return True
+    return has_below if len(words) < len(others) else other_below
+
+
+def covers(wide: str, pattern: str, syntax: Syntax = DEFAULT) -> bool:
+    """Whether every name that matches `pattern` matches `wide` too."""
+    words, has_below = _path(wide, syntax)
+    others, other_below = _path(pattern, syntax)
+    if len(others) < len(words) or (not has_below and (other_below or len(others) > len(words))):
+        return False
+    return all(
+        word == its or (word is None and its != "")
+        for word, its in zip(words, others, strict=False)
+    )
+
+
 class PatternTrie(Generic[_V]):
     """Values by pattern. `matching` gives the values of all patterns that match a name."""
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from daybook.engine import names
-from daybook.engine.patterns import PatternTrie
+from daybook.engine.matching import Covering
 from daybook.engine.setting_key import LIMIT_MAX, NO_LIMIT, Value
 from daybook.engine.setting_keys import BY_NAME, KEYS, PAGE, TYPE_NAMES, Matches, fits
 from daybook.engine.syntax import DEFAULT, Syntax
@@ -211,19 +211,6 @@ def warnings(matches: Mapping[str, Mapping[str, Value]], syntax: Syntax = DEFAUL
     return found
 
 
-def _specificity(match: str, syntax: Syntax) -> tuple[bool, int, list[bool], str]:
-    """Sort key among matches that cover one address, the most specific first.
-
-    Without `#` before with `#`. Both with `#`: the longer string. Then word by word, a word before
-    a `*`. Artemis leaves the order open where two matches with `#` are of equal length; the words
-    decide here, and finally the alphabet, so that it never depends on the order of a file.
-    """
-    words = match.split(syntax.delimiter)
-    any_words = words[-1] == syntax.any_words
-    length = len(match) if any_words else 0
-    return any_words, -length, [word == syntax.one_word for word in words], match
-
-
 def copied(matches: Mapping[str, Mapping[str, Value]]) -> Matches:
     """Return a copy of settings."""
     return {match: dict(values) for match, values in matches.items()}
@@ -269,14 +256,7 @@ class Settings:
         self._matches: Final = merged(matches, live)
         # The syntax of the matches, and of the names of new addresses.
         self.syntax: Final = syntax
-        self._by_pattern: Final[PatternTrie[str]] = PatternTrie(syntax)
-        self._literal: Final[dict[str, str]] = {}
-        for match in self._matches:
-            name = syntax.literal(match)
-            if name is None:
-                self._by_pattern.add(match, match)
-            else:
-                self._literal[name] = match
+        self._covering: Final = Covering(self._matches, syntax)
         self._resolved: dict[str, AddressSettings] = {}
         # Addresses that the same matches cover share one object with their settings.
         self._of_layers: dict[tuple[str, ...], AddressSettings] = {}
@@ -333,7 +313,7 @@ class Settings:
         """Return the settings in force for an address. Cached for a bounded number of addresses."""
         found = self._resolved.get(address)
         if found is None:
-            layers = tuple(self._layers(address))
+            layers = tuple(self._covering.of(address))
             found = self._of_layers.get(layers)
             if found is None:
                 values = [value for _, value, _ in self._explained(layers)]
@@ -379,7 +359,7 @@ class Settings:
 
     def explain(self, address: str) -> list[tuple[str, Value, str]]:
         """List (key, value, match it came from) in the order of KEYS; "" for a built-in default."""
-        return self._explained(self._layers(address))
+        return self._explained(self._covering.of(address))
 
     def _explained(self, layers: Iterable[str]) -> list[tuple[str, Value, str]]:
         explained: list[tuple[str, Value, str]] = []
@@ -392,15 +372,3 @@ class Settings:
                     break
             explained.append((key.name, value, origin))
         return explained
-
-    def _layers(self, address: str) -> list[str]:
-        """Return the matches that cover the address, the most specific first."""
-        found = self._by_pattern.matching(address)
-        covering = sorted(found, key=lambda match: _specificity(match, self.syntax))
-        if address in self._literal:
-            covering.insert(0, self._literal[address])
-        if address in self._matches and self.syntax.literal(address) is None:
-            # An exact match comes first even if the name itself looks like a wildcard.
-            covering.remove(address)
-            covering.insert(0, address)
-        return covering

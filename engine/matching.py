@@ -1,0 +1,71 @@
+"""Which matches cover an address, the most specific first: of address settings and permissions.
+
+Matches are patterns (`engine.patterns`), names, or names that are marked as literal
+(`Syntax.literal`). Must never know what belongs to a match.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from daybook.engine.patterns import PatternTrie, covers, overlap
+from daybook.engine.syntax import DEFAULT, Syntax
+
+
+def _specificity(match: str, syntax: Syntax) -> tuple[bool, int, list[bool], str]:
+    """Sort key among matches that cover one address, the most specific first.
+
+    Without `#` before with `#`. Both with `#`: the longer string. Then word by word, a word before
+    a `*`. Artemis leaves the order open where two matches with `#` are of equal length; the words
+    decide here, and finally the alphabet, so that it never depends on the order of a file.
+    """
+    words = match.split(syntax.delimiter)
+    any_words = words[-1] == syntax.any_words
+    length = len(match) if any_words else 0
+    return any_words, -length, [word == syntax.one_word for word in words], match
+
+
+class Covering:
+    """A set of matches, which does not change."""
+
+    def __init__(self, matches: Iterable[str], syntax: Syntax = DEFAULT) -> None:
+        self._matches: Final = frozenset(matches)
+        self._syntax: Final = syntax
+        self._by_pattern: Final[PatternTrie[str]] = PatternTrie(syntax)
+        self._literal: Final[dict[str, str]] = {}
+        for match in self._matches:
+            name = syntax.literal(match)
+            if name is None:
+                self._by_pattern.add(match, match)
+            else:
+                self._literal[name] = match
+
+    def of(self, address: str) -> list[str]:
+        """Return the matches that cover an address, the most specific first."""
+        syntax = self._syntax
+        found = self._by_pattern.matching(address)
+        covering = sorted(found, key=lambda match: _specificity(match, syntax))
+        if address in self._literal:
+            covering.insert(0, self._literal[address])
+        if address in self._matches and syntax.literal(address) is None:
+            # An exact match comes first even if the name itself looks like a wildcard.
+            covering.remove(address)
+            covering.insert(0, address)
+        return covering
+
+    def within(self, pattern: str) -> tuple[list[str], bool]:
+        """Return the matches that are the first of `of` for some name that a pattern matches.
+
+        There may be more than these, never fewer. Also return whether there certainly is one for
+        each such name. The work grows with the number of matches.
+        """
+        syntax = self._syntax
+        found = [match for name, match in self._literal.items() if covers(pattern, name, syntax)]
+        patterns = [match for match in self._matches if syntax.literal(match) is None]
+        near = [match for match in patterns if overlap(match, pattern, syntax)]
+        near.sort(key=lambda match: _specificity(match, syntax))
+        for match in near:
+            found.append(match)
+            if covers(match, pattern, syntax):
+                # What is less specific than this one comes first for none of these names.
+                return found, True
+        return found, False
