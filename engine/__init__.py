@@ -72,6 +72,8 @@ Modules:
 - `limits`: Deciding what happens when an address, the broker or the disk is full (ADR 10).
 - `line`: Connections that wait for room, in line at the address they wait for: first come, first
   served.
+- `matching`: Which matches cover an address, the most specific first: of address settings and
+  permissions.
 - `message`: What a queue contains: a message, which never changes, and an entry, a queue's
   reference to it.
 - `misfit`: The error of an event that does not fit the state: a bug of the broker, or damage.
@@ -87,6 +89,10 @@ Modules:
 - `patterns`: Patterns over names, and a trie that finds the patterns that match a name (ADR 35).
 - `pending`: The open batch: events that were decided and applied, and are not yet given to the
   journal.
+- `permissions`: Permissions: what a user may do at an address, by its roles and the rule of the
+  address (ADR 55).
+- `permitting`: Checking that the user of a connection may do what its command asks for
+  (`engine.permissions`).
 - `placing`: Choosing the queues of a message among those of its address, and putting it there.
 - `purging`: Queues that keep messages only while they have consumers: what is left goes with the
   last one.

@@ -397,6 +397,7 @@ APPLY: Final[dict[int, Apply]] = {
     events.MOVED: moved,
     events.DIVERT_CREATED: divert_created,
     events.DIVERT_DELETED: divert_deleted,
+    events.PERMISSION_REFUSED: nothing,
     events.DIVERTED: nothing,
     events.DISPATCH_STARTED: dispatch_started,
     events.GROUPS_RESET: nothing,

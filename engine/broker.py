@@ -25,6 +25,7 @@ from daybook.engine import (
     holding,
     limits,
     moving,
+    permitting,
     regrouping,
     routing,
     scheduling,
@@ -41,6 +42,7 @@ from daybook.engine.core import Core, Options
 from daybook.engine.message import PRIORITIES
 from daybook.engine.outcomes import Outcome, outcome_of
 from daybook.engine.pending import Pending
+from daybook.engine.permissions import Permissions
 from daybook.engine.refusals import Refusal
 from daybook.engine.residency import relieve
 from daybook.engine.state import Address, State
@@ -57,6 +59,10 @@ Handler: TypeAlias = Callable[[Core, Any], int | Refusal]
 
 
 def _send(core: Core, command: commands.Send) -> int | Refusal:
+    if core.permissions is not None:
+        refused = permitting.check_send(core, command)
+        if refused is not None:
+            return refused
     if command.transaction is not None:
         return transactions.add_send(core, command)
     expires = command.expires
@@ -73,6 +79,10 @@ def _send(core: Core, command: commands.Send) -> int | Refusal:
 
 def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
     send = command.send
+    if not command.previous and core.permissions is not None:
+        refused = permitting.check_send(core, send)
+        if refused is not None:
+            return refused
     if not command.previous and send.transaction is not None:
         transaction = transactions.find(core, send.connection, send.transaction)
         if isinstance(transaction, Refusal):
@@ -122,6 +132,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.Withhold: settling.withhold,
     commands.OpenConnection: connections.open_connection,
     commands.RefuseConnection: connections.refuse_connection,
+    commands.RecordDenial: permitting.record,
     commands.CloseConnection: connections.close_connection,
     commands.Attach: subscriptions.attach,
     commands.Detach: subscriptions.detach,
@@ -181,6 +192,10 @@ class Broker(Core):
         self.options = options
         limits.guard_all(self)
         self.review_due = True
+
+    def permit(self, permissions: Permissions | None) -> None:
+        """Put other rules of permissions in force; without rules users may do everything."""
+        permitting.put_in_force(self, permissions)
 
     def report_disk(self, text: str) -> None:
         """Note that the disk is full, with the text that clients are to see; an empty text: it is

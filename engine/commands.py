@@ -46,6 +46,23 @@ class RefuseConnection(Command):
     count: int = 1
 
 
+class RecordDenial(Command):
+    """Commands of a user were refused for want of a permission; journaled, so that attempts are
+    known later.
+
+    `count` is how many such refusals there were; the other fields are those of the first, empty if
+    the event stands for several users or places.
+    """
+
+    connection: int = 0
+    user: str = ""
+    permission: str = ""
+    address: str = ""
+    queue: str = ""
+    peer: str = ""
+    count: int = 1
+
+
 class CloseConnection(Command):
     """A connection ended: `reason` is CLOSED (clean) or one of the reasons that count as a failed
     attempt.
@@ -103,9 +120,11 @@ class Detach(Command):
 
 
 class DeleteSubscription(Command):
-    """Delete the durable subscription of this name, which must have no consumers."""
+    """Delete the durable subscription of this name, which must have no consumers, for a
+    connection."""
 
     name: str
+    connection: int = 0
 
 
 class Send(Command):

@@ -24,6 +24,7 @@ from daybook.engine.line import Line
 from daybook.engine.message import Entry, Filter, Message
 from daybook.engine.open_transactions import OpenTransactions
 from daybook.engine.pending import Pending
+from daybook.engine.permissions import Denial, Permissions
 from daybook.engine.queues import Queue
 from daybook.engine.reasons import SENT
 from daybook.engine.rows import BARE_STRUCT, pack_wide
@@ -157,6 +158,13 @@ class Core:
         # Connections that lost a consumer by no fault of their own, and why: the server closes
         # them (`engine.unlisted`).
         self.dismissals: list[tuple[int, str]] = []
+        # The rules of permissions, None if there are none; the connections and destinations that
+        # they allow to send; and refusals for want of a permission (`engine.permitting`).
+        self.permissions: Permissions | None = None
+        self.senders: set[tuple[int, str, str | None]] = set()
+        self.denials: list[Denial] = []
+        # Whether copies of diverts are being routed, which need no permission.
+        self.is_forwarding = False
         # Queues whose next messages cannot be read: until when they are left alone, and why.
         self.unreadable: dict[int, tuple[int, str]] = {}
 

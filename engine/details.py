@@ -60,6 +60,18 @@ class ConnectionDetail(Detail, frozen=True):
     count: int = 1
 
 
+class PermissionRefusedDetail(Detail, frozen=True):
+    """Who was refused which permission, on which address and queue; `count` is how many refusals
+    the event stands for."""
+
+    user: str = ""
+    permission: str = ""
+    address: str = ""
+    queue: str = ""
+    peer: str = ""
+    count: int = 1
+
+
 class ConnectionClosedDetail(Detail, frozen=True):
     """Why the connection ended, in words, when the reason needs them."""
 

@@ -37,6 +37,7 @@ from daybook.engine.details import (
     GroupsResetDetail,
     HeldDetail,
     PagingDetail,
+    PermissionRefusedDetail,
     QueueDetail,
     RoutedDetail,
     ScheduledDetail,
@@ -176,6 +177,7 @@ DIVERT_DELETED: Final = 71
 DIVERTED: Final = 72
 DISPATCH_STARTED: Final = 90
 GROUPS_RESET: Final = 95
+PERMISSION_REFUSED: Final = 100
 
 
 class EventType(msgspec.Struct, frozen=True):
@@ -387,6 +389,9 @@ EVENT_TYPES: Final = (
               "The consumers of the queue gave up the message group in the detail, or all groups:"
               " the next message of each goes to the consumer whose turn it is.",
               subject=life.QUEUE),
+    EventType(PERMISSION_REFUSED, "PermissionRefused", ("address", "queue", "connection"),
+              PermissionRefusedDetail,
+              "A user asked for something that its permissions do not allow, and was refused."),
 )  # fmt: skip
 
 BY_NUMBER: Final[dict[int, EventType]] = {entry.number: entry for entry in EVENT_TYPES}

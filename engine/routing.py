@@ -217,7 +217,9 @@ def forward(core: Core, command: Send, takers: tuple[Divert, ...], original: int
     A copy that its address does not take is dropped: the message itself is where it belongs.
     """
     for copy in forwarding.copies(command, takers, original):
+        was_forwarding, core.is_forwarding = core.is_forwarding, True
         refused = check_send(core, copy) or _send_checked(core, copy)
+        core.is_forwarding = was_forwarding
         if isinstance(refused, Refusal):
             address = core.state.address_by_name[command.address]
             flags = PERSISTENT | command.format if command.persistent else command.format

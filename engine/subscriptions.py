@@ -5,7 +5,17 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine import beginning, details, events, groups, no_local, purging, quotas, reasons
+from daybook.engine import (
+    beginning,
+    details,
+    events,
+    groups,
+    no_local,
+    permitting,
+    purging,
+    quotas,
+    reasons,
+)
 from daybook.engine.commands import Attach, Credit, DeleteSubscription, Detach
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
@@ -60,7 +70,7 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     matcher = compile_filter(core, command.filter)
     if isinstance(matcher, Refusal):
         return matcher
-    refusal = quotas.check_consumer(core)
+    refusal = quotas.check_consumer(core) or _check_permission(core, command)
     if refusal is None and command.no_local:
         is_durable = command.durable_name is not None
         is_topic = is_durable or (
@@ -144,15 +154,42 @@ def _target(core: Core, command: Attach) -> Queue | Refusal:
     return _temporary(core, command)
 
 
+def _check_permission(core: Core, command: Attach) -> Refusal | None:
+    """Return why a client may not consume from the queue that its command means."""
+    if core.permissions is None:
+        return None
+    address, name = command.address, command.queue
+    if name is not None and not address:
+        queue = core.state.queue_by_name.get(name)
+        address = queue.address.name if queue is not None else ""
+    elif command.durable_name is not None:
+        name = DURABLE_PREFIX + command.durable_name
+    elif name is None and _routing_type(core, command) == ANYCAST:
+        queue = _first_available(core, address)
+        name = queue.name if queue is not None else address
+    return permitting.check_consumer(core, command, address, name)
+
+
 def _anycast(core: Core, command: Attach) -> Queue | Refusal:
     """Return the anycast queue named as its address; if there is none, the first one available."""
-    address = find_address(core, command.address)
-    if address is not None and command.address not in core.state.queue_by_name:
+    queue = _first_available(core, command.address)
+    if queue is not None:
+        return queue
+    return require_queue(core, command.address, command.address, ANYCAST, command.connection)
+
+
+def _first_available(core: Core, name: str) -> Queue | None:
+    """Return the first anycast queue of an address that takes another consumer.
+
+    None if there is one named as the address, which comes before all others.
+    """
+    address = find_address(core, name)
+    if address is not None and name not in core.state.queue_by_name:
         for binding in address.anycast:
             most = binding.queue.definition.max_consumers
             if most < 0 or len(binding.queue.consumers) < most:
                 return binding.queue
-    return require_queue(core, command.address, command.address, ANYCAST, command.connection)
+    return None
 
 
 def _routing_type(core: Core, command: Attach) -> str:
@@ -186,7 +223,14 @@ def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
         wanted = _as_subscribed(core, command, queue.definition)
         if queue.address.name == command.address and wanted == queue.definition:
             return queue
-    refusal = quotas.check_queue(core, command.connection) if queue is None else None
+    refusal = (
+        permitting.check_rebinding(core, command.connection, queue) if queue is not None else None
+    )
+    refusal = refusal or permitting.check_new_queue(
+        core, command.connection, command.address, queue_name
+    )
+    if refusal is None and queue is None:
+        refusal = quotas.check_queue(core, command.connection)
     if refusal is not None:
         return refusal
     address = require_address(core, command.address, MULTICAST, command.connection)
@@ -213,8 +257,10 @@ def _as_subscribed(core: Core, command: Attach, found: QueueDefinition) -> Queue
 def _temporary(core: Core, command: Attach) -> Queue | Refusal:
     """Create the queue of a subscription that ends with its consumer."""
     # A queue that ends with its subscription needs memory like any other.
-    refusal = quotas.check_address(core, command.connection) or check_address(
-        core, command.address, MULTICAST, command.connection
+    refusal = (
+        permitting.check_new_queue(core, command.connection, command.address, None, durable=False)
+        or quotas.check_address(core, command.connection)
+        or check_address(core, command.address, MULTICAST, command.connection)
     )
     if refusal is not None:
         return refusal
@@ -254,6 +300,13 @@ def detach(core: Core, command: Detach) -> int | Refusal:
             Code.NOT_ALLOWED,
             f"the subscription's queue '{queue.name}' has other consumers; it was not deleted",
         )
+    refusal = (
+        permitting.check_deletion(core, consumer.connection_id, queue)
+        if command.delete_durable
+        else None
+    )
+    if refusal is not None:
+        return refusal
     if not detach_consumer(core, consumer, reasons.CLOSED):
         return UNFINISHED
     if command.delete_durable and queue.id in core.state.queues and not queue.deleting:
@@ -355,9 +408,12 @@ def delete_subscription(core: Core, command: DeleteSubscription) -> int | Refusa
     queue = core.state.queue_by_name.get(DURABLE_PREFIX + command.name)
     if queue is None:
         return Refusal(Code.NOT_FOUND, f"there is no durable subscription '{command.name}'")
+    refusal = permitting.check_deletion(core, command.connection, queue)
+    if refusal is not None:
+        return refusal
     if queue.consumers:
         return Refusal(Code.NOT_ALLOWED, f"the durable subscription '{command.name}' has consumers")
-    delete_queue(core, queue, reasons.SUBSCRIPTION, 0)
+    delete_queue(core, queue, reasons.SUBSCRIPTION, command.connection)
     return core.next_lsn - 1
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from daybook.engine import details, events, names, quotas, reasons
+from daybook.engine import details, events, names, permitting, quotas, reasons
 from daybook.engine.core import Core, Emptying
 from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
 from daybook.engine.lifetime import with_lifetime
@@ -74,10 +74,13 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
     if address is not None and routing_type in address.definition.routing_types:
         return None
     if is_temporary(name):
-        return check_creation(core, name, name, connection)
+        return check_creation(core, name, name, connection) or permitting.check_new_address(
+            core, connection, name
+        )
     wrong = None
     if address is None or address.is_wildcard:
         wrong = check_address_name(name, (routing_type,), core.state.settings.syntax)
+    wrong = wrong or permitting.check_new_address(core, connection, name)
     if wrong is not None:
         return wrong
     if core.state.settings.resolve(name).auto_create_addresses:
@@ -238,13 +241,20 @@ def check_queue(
             )
         return None
     if is_temporary(name) or is_temporary(address_name):
-        return check_creation(core, name, address_name, connection)
+        return (
+            check_creation(core, name, address_name, connection)
+            or permitting.check_new_queue(core, connection, address_name, name, durable=False)
+            or check_address(core, address_name, routing_type, connection)
+        )
     wrong = check_name("queue", name, core.state.settings.syntax)
     wrong = wrong or check_reserved(core, name, address_name)
     if wrong is not None:
         return wrong
     if not address_name:
         return Refusal(Code.NOT_FOUND, f"there is no queue '{name}'")
+    wrong = permitting.check_new_queue(core, connection, address_name, name)
+    if wrong is not None:
+        return wrong
     if not core.state.settings.resolve(address_name).auto_create_queues:
         return Refusal(
             Code.NOT_FOUND,

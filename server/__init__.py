@@ -25,6 +25,7 @@ Modules:
 - `control`: The control socket, over which the command line talks to the broker of a data
   directory.
 - `deadlines`: The deadlines of sessions: a heap that also bounds its obsolete entries.
+- `denials`: Records in the journal what users were refused for want of a permission, within limits.
 - `descriptors`: The file descriptors of the broker: how many there are, and how many are reserved
   for files.
 - `disk_space`: How full the disk of the data directory is, and whether that is too full.
@@ -72,6 +73,10 @@ Modules:
 - `pulse`: How often the periodic work of a broker is done: less often where nothing happens.
 - `refusals`: Records refused logins in the journal, with a limit on their number and content.
 - `retention`: Retention: whole segments leave the live set; queued messages stay.
+- `rights`: Puts the permissions of the configuration in force for the users of a broker.
+- `rights_requests`: Requests of the control socket about permissions. Must never know how they are
+  transported.
+- `security_config`: The permissions of a configuration: the rules of [[security-setting]], checked.
 - `service`: The broker as a process: start, serve, reload, stop.
 - `setting_values`: The values of address settings as people write them: numbers, texts with units,
   TOML.
@@ -86,7 +91,9 @@ Modules:
 - `turns`: Turns: which peers continue in the next one, how much work each may do, and turn times
   (ADR 27).
 - `unindexed`: The bytes that are journaled but not indexed yet, and their limit.
-- `users`: Who may log in: logins with salted, slow hashes of their passcodes, in a file.
+- `users`: Who may log in: logins with salted, slow hashes of their passcodes, and their roles, in a
+  file.
+- `users_file`: The users file: what is known of each user, read and replaced as a whole.
 - `version`: The version of this release, as the distribution says.
 - `views`: Views of a broker's state as plain data, for the control socket and the command line.
 - `xml_source`: An XML file as a tree of elements with the line of each, read by a hardened parser.

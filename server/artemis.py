@@ -18,6 +18,11 @@ BASE_SETTINGS: Final[dict[str, Value]] = {
 SETTING_ALIASES: Final = {"last-value-queue": "default-last-value-queue"}
 QUEUE_ALIASES: Final = {"filter-string": "filter"}
 CORE_ALIASES: Final = {"connection-max-per-user": "max-connections-per-user"}
+PERMISSION_TYPES: Final = {
+    "createTempQueue": "create-non-durable-queue",
+    "deleteTempQueue": "delete-non-durable-queue",
+}
+"""Permissions under the names of old releases; the others are ours in another spelling."""
 PARAMETERS: Final = {
     "anycastPrefix": "anycast-prefix",
     "multicastPrefix": "multicast-prefix",

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from daybook.engine.permissions import PERMISSIONS
 from daybook.engine.setting_keys import BY_NAME
 from daybook.engine.settings import check_value
 from daybook.server.acceptor_options import TABLES
@@ -17,6 +18,7 @@ from daybook.server.artemis import (
     BASE_SETTINGS,
     CORE_ALIASES,
     PARAMETERS,
+    PERMISSION_TYPES,
     QUEUE_ALIASES,
     SETTING_ALIASES,
 )
@@ -26,6 +28,7 @@ from daybook.server.xml_source import Element, XmlError, read_xml
 
 _SIZE: Final = re.compile(r"(-?\d+)\s*([KMG])(?:i?B)?", re.IGNORECASE)
 _URL: Final = re.compile(r"(\w+)://(\[[^\]]+\]|[^:/?]*):(\d+)/?(?:\?(.*))?", re.DOTALL)
+_CAPITAL: Final = re.compile("[A-Z]")
 _BROKER_KEYS: Final = {option.name: option for option in BROKER}
 _QUEUE_KEYS: Final = {option.name: option for option in QUEUE_TABLE}
 _SUPPORTED: Final = "stomp"
@@ -41,6 +44,7 @@ class _Reader:
         self._problems: Final = problems
         self._warnings: Final = warnings
         self._base: Final[dict[str, Given]] = {}
+        self._is_secured = True
 
     # ---- places and messages
 
@@ -84,6 +88,10 @@ class _Reader:
             for child in core.children:
                 self.core(child)
         self.add_base(root)
+        rules = self.source.arrays["security-setting"]
+        if rules and not self._is_secured:
+            self.warn(root, "security-enabled is false: <security-settings> are not in force")
+            rules.clear()
 
     def core(self, element: Element) -> None:
         """Translate an element of <core>."""
@@ -92,6 +100,7 @@ class _Reader:
             "addresses": ("address", self.address),
             "address-settings": ("address-setting", self.setting),
             "diverts": ("divert", self.divert),
+            "security-settings": ("security-setting", self.security),
         }
         if element.tag in lists:
             tag, translate = lists[element.tag]
@@ -110,6 +119,8 @@ class _Reader:
         elif element.tag == "literal-match-markers":
             block = self.source.sections["wildcard-addresses"]
             block.values[element.tag] = Given(element.value, self.where(element))
+        elif element.tag == "security-enabled":
+            self._is_secured = element.value.lower() != "false"
         elif element.tag == "id-cache-size":
             self._base[element.tag] = self.given(element, element.text, as_text=False)
         else:
@@ -261,6 +272,31 @@ class _Reader:
                 return
         match = {"match": Given(_DEFAULT_MATCH, self.where(root))}
         self.source.settings.insert(0, Block(self.where(root), match | base))
+
+    # ---- permissions
+
+    def security(self, element: Element) -> None:
+        """Translate a rule of permissions; roles are those of `daybook user`."""
+        match = element.attributes.get("match", "")
+        block = Block(self.where(element), {"match": Given(match, self.where(element))})
+        inside = f"security-setting {match!r}"
+        for child in element.children:
+            if child.tag != "permission":
+                self.ignore(child, inside)
+                continue
+            kind = child.attributes.get("type", "")
+            name = PERMISSION_TYPES.get(kind) or _CAPITAL.sub(lambda at: f"-{at[0].lower()}", kind)
+            if name not in PERMISSIONS:
+                self.warn(
+                    child, f"the permission {kind!r} in {inside} is not supported and is ignored"
+                )
+                continue
+            before = block.values.get(name)
+            roles = list(before.value) if before and isinstance(before.value, list) else []
+            given = child.attributes.get("roles", "").split(",")
+            roles += [each.strip() for each in given if each.strip()]
+            block.values[name] = Given(roles, self.where(child))
+        self.source.arrays["security-setting"].append(block)
 
     # ---- diverts
 

@@ -39,6 +39,7 @@ from daybook.server.config_source import (
 )
 from daybook.server.kinds import Invalid
 from daybook.server.option import Option, unknown
+from daybook.server.security_config import SecurityRules, rules_of
 from daybook.server.setting_values import in_units
 from daybook.server.xml_source import is_xml
 
@@ -184,6 +185,7 @@ class Config(msgspec.Struct, frozen=True):
     diverts: tuple[DivertDefinition, ...]
     wildcards: WildcardConfig
     log: LogConfig
+    security_settings: SecurityRules
     warnings: tuple[str, ...] = ()
 
 
@@ -259,6 +261,12 @@ class _Builder:
             diverts=self.diverts(source.arrays["divert"]),
             wildcards=wildcards,
             log=LogConfig(**sections["log"]),
+            security_settings=rules_of(
+                source.arrays["security-setting"],
+                lambda block: self.values(block, options.SECURITY_TABLE, "security-setting."),
+                self.syntax,
+                self.problem,
+            ),
         )
 
     def values(self, block: Block, table: tuple[Option, ...], prefix: str) -> dict[str, Any]:

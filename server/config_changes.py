@@ -33,6 +33,7 @@ def effective(old: Config, new: Config) -> Config:
         diverts=new.diverts,
         wildcards=_renew(old.wildcards, new.wildcards, options.WILDCARDS),
         log=_renew(old.log, new.log, options.LOG),
+        security_settings=new.security_settings,
     )
 
 
@@ -74,6 +75,8 @@ def _groups(config: Config) -> dict[str, dict[str, object]]:
     for queue in config.queues:
         flat[f"queue {queue.name}"] = _by_key(queue.definition) | {"address": queue.address}
     flat |= {f"divert {divert.name}": _by_key(divert) for divert in config.diverts}
+    for match, granted in config.security_settings.items():
+        flat[f"security-setting {match}"] = {name: list(who) for name, who in granted.items()}
     for match, values in config.address_settings.items():
         flat[f"address-setting {match}"] = dict(values)
     return flat

@@ -50,6 +50,7 @@ from daybook.server import connections, logs, views
 from daybook.server.administering import Asker, Changing, MessagesAction, user_of
 from daybook.server.divert_requests import DivertCreation, DivertDeletion, Diverts, diverts
 from daybook.server.group_requests import GroupsOf, GroupsReset, groups
+from daybook.server.rights_requests import RightsOf, rights
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 CLIENTS_MAX: Final = 32
@@ -250,7 +251,8 @@ class IdCacheClearing(msgspec.Struct, frozen=True, tag="clear-id-cache", tag_fie
 
 Reading = (
     Status | Queues | Addresses | Connections | Consumers | SettingsOf | Browse | Diverts | GroupsOf
-)
+    | RightsOf
+)  # fmt: skip
 Change = (
     QueueCreation | QueueDeletion | QueuePause | QueueResumption
     | AddressCreation | AddressDeletion | IdCacheClearing | DivertCreation | DivertDeletion
@@ -384,6 +386,8 @@ class ControlServer:
             return diverts(state)
         if isinstance(request, GroupsOf):
             return groups(state, request)
+        if isinstance(request, RightsOf):
+            return rights(self._hub.broker.permissions, request)
         return {"pid": os.getpid()} | self._hub.status()
 
     def _close(self, request: ConnectionClosing) -> dict[str, Any] | Refusal:

@@ -19,6 +19,7 @@ from daybook.server.hub import Hub
 from daybook.server.logins import HASHERS, Logins, Loop
 from daybook.server.logs import logger
 from daybook.server.users import GUEST, Users
+from daybook.server.users_file import User
 
 log = logger("door")
 
@@ -68,8 +69,8 @@ class Door:
         """What `daybook status` shows."""
         return {**self.admission.status(), **self.logins.status()}
 
-    def close_former_users(self, hub: Hub, before: dict[str, str]) -> None:
-        """Close connections of users that were removed, or have another passcode.
+    def close_former_users(self, hub: Hub, before: dict[str, User]) -> None:
+        """Close connections of users that were removed or disabled, or have another passcode.
 
         `before` are the users before the change (`Users.snapshot`). Connections of the guest are
         closed if it may no longer log in.
@@ -81,7 +82,7 @@ class Door:
         def reason(connection: Connection) -> str:
             user = connection.user
             if user in changed:
-                return f"the user '{user}' was removed, or has another passcode"
+                return f"the user '{user}' was removed or disabled, or has another passcode"
             return f"{GUEST} is not allowed any more" if is_guest_out and user == GUEST else ""
 
         closed = close_where(hub.broker.state, hub.close_connection, reason)

@@ -211,6 +211,7 @@ class Hub:
             "bytes_not_paging": self.broker.sizes.bytes,
             "slow_consumers": self.slow.describe(),
             "refusals": self.refusals.count,
+            "denials": self.refusals.denials.count,
             "stalled_bodies": self.stalled_bodies,
             **self.memory.status(),
             **self.extra_status(),
@@ -316,8 +317,8 @@ class Hub:
                 self._soon()
         if self.memory.is_due:
             self.memory.review(self._clock())
-        if broker.notices:
-            self._tell()
+        if broker.notices or broker.denials:
+            self._tell(now)
         if self._active:
             active, self._active = self._active, {}
             for peer in active:
@@ -592,7 +593,8 @@ class Hub:
         if not peer.is_held:
             peer.transport.resume_reading()
 
-    def _tell(self) -> None:
+    def _tell(self, now: int) -> None:
         notices, self.broker.notices = self.broker.notices, []
         for text in notices:
             self.on_notice(text)
+        self.refusals.denials.take(self.broker.denials, now)

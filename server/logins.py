@@ -56,7 +56,11 @@ def _always() -> bool:
 
 
 class LoginRequest(msgspec.Struct, frozen=True):
-    """A login of a peer and its address; `is_wanted` returns whether the peer still waits."""
+    """A login of a peer and its address; `is_wanted` returns whether the peer still waits.
+
+    `proven` is the name of a user that was proven otherwise, as by a certificate; login and
+    passcode then do not matter.
+    """
 
     login: str
     passcode: str
@@ -65,6 +69,7 @@ class LoginRequest(msgspec.Struct, frozen=True):
     peer: str = ""
     address: str = ""
     is_wanted: Callable[[], bool] = _always
+    proven: str = ""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -151,6 +156,9 @@ class Logins:
     def begin(self, request: LoginRequest, answer: Answer) -> None:
         """Answer a login, at once or when its passcode has been hashed."""
         login, passcode = request.login, request.passcode
+        if request.proven:
+            self._begin_proven(request, answer)
+            return
         if not login and not passcode:
             login = passcode = GUEST
         users = self._users
@@ -173,6 +181,14 @@ class Logins:
         self._waiting[request.address] = self._waiting.get(request.address, 0) + 1
         self._total += 1
         self._pump()
+
+    def _begin_proven(self, request: LoginRequest, answer: Answer) -> None:
+        """Answer the login of a user whose name is proven: it must exist, and not be disabled."""
+        why = self._users.why_not_proven(request.proven)
+        if why:
+            self._refuse(request, answer, why)
+        else:
+            answer(request.proven, "")
 
     def tick(self) -> None:
         """Log the number of further failed logins of the last minute."""
@@ -288,8 +304,11 @@ class Logins:
             self._note_success(address)
         elif error is None:
             self._note_failure(address)
+        disabled = self._users.is_disabled(waiting.login)
         for request, answer in waiting.asked:
-            if is_right:
+            if is_right and disabled:
+                self._tell(request, answer, f"the user '{waiting.login}' is disabled")
+            elif is_right:
                 answer(waiting.login, "")
             elif error is not None:
                 answer(None, f"the passcode could not be checked ({error}); try again later")

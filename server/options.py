@@ -14,6 +14,7 @@ from daybook.engine.definitions import (
     QUEUE_ATTRIBUTES,
     Attribute,
 )
+from daybook.engine.permissions import PERMISSIONS
 from daybook.engine.setting_keys import BLOCK, DROP, FAIL
 from daybook.journal.format import DEVICE_BLOCKS
 from daybook.server.acceptor_options import ANY
@@ -26,6 +27,7 @@ from daybook.server.kinds import (
     NAME,
     PATH,
     PATH_OR_EMPTY,
+    TEXTS,
     choice,
     choices,
     count,
@@ -442,6 +444,18 @@ DIVERT_TABLE: Final = (
     *map(_of_attribute, DIVERT_ATTRIBUTES),
 )
 
+SECURITY_TABLE: Final = (
+    Option(
+        "match",
+        text('a match like "orders.#", or ADDRESS::QUEUE', r".+"),
+        None,
+        "The addresses that the rule is for, as in [[address-setting]], or exactly one queue as"
+        " ADDRESS::QUEUE. The most specific rule alone applies.",
+        live=True,
+    ),
+    *(Option(name, TEXTS, [], doc, live=True) for name, doc in PERMISSIONS.items()),
+)
+
 WILDCARDS: Final = (
     Option("enabled", FLAG, True, "Whether the characters below are in force, else the defaults."),
     Option(
@@ -497,6 +511,7 @@ ARRAYS: Final[dict[str, tuple[Option, ...]]] = {
     "address": ADDRESS_TABLE,
     "queue": QUEUE_TABLE,
     "divert": DIVERT_TABLE,
+    "security-setting": SECURITY_TABLE,
 }
 """Written [[NAME]], as often as needed. [[address-setting]] is one more, see `engine.settings`. The
 keys of an acceptor depend on its protocol, see `server.acceptor_options`."""

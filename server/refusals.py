@@ -15,7 +15,8 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final
 
-from daybook.engine.commands import RefuseConnection
+from daybook.engine.commands import RecordDenial, RefuseConnection
+from daybook.server.denials import Denials
 from daybook.server.tally import Tally
 
 ADDRESSES_MAX: Final = 128
@@ -29,17 +30,28 @@ class Refusals:
     """Counts refused logins and records them.
 
     `is_known` returns whether there is a user of that name; `is_disk_short` is set while nothing
-    may be written for strangers. `count` is the number of refusals since the start.
+    may be written for strangers. `count` is the number of refusals since the start. `denials` are
+    refusals of users for want of a permission, recorded with the same rhythm.
     """
 
-    def __init__(self, record: Callable[[RefuseConnection], None]) -> None:
+    def __init__(self, record: Callable[[RefuseConnection | RecordDenial], None]) -> None:
         """`record` executes a command."""
         self.is_known: Callable[[str], bool] = _nobody
-        self.is_disk_short = False
+        self.denials: Final = Denials(record)
+        self._is_disk_short = False
         self.count = 0
         self._record: Final = record
         self._key: Final = secrets.token_bytes(32)
         self._tally: Final[Tally[tuple[str, int]]] = Tally(ADDRESSES_MAX)
+
+    @property
+    def is_disk_short(self) -> bool:
+        """Whether nothing may be written for strangers, nor for users who are refused."""
+        return self._is_disk_short
+
+    @is_disk_short.setter
+    def is_disk_short(self, value: bool) -> None:
+        self._is_disk_short = self.denials.is_disk_short = value
 
     def note(
         self, refusal: tuple[int, str, str, str], *, peer: str, address: str, now: int
@@ -56,11 +68,16 @@ class Refusals:
 
     def tick(self, now: int) -> None:
         """Record the number of further refusals, once a minute and if the disk has space."""
+        self.denials.tick(now)
         if self._tally.is_over(now):
-            self.flush()
+            self._flush()
 
     def flush(self) -> None:
         """Record the number of further refusals now, if the disk has space."""
+        self.denials.flush()
+        self._flush()
+
+    def _flush(self) -> None:
         if self.is_disk_short:
             return
         more, others = self._tally.take()

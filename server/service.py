@@ -21,8 +21,10 @@ import uvloop
 from daybook.engine import unreadable
 from daybook.engine.broker import Broker
 from daybook.engine.core import Options
+from daybook.engine.permissions import Rules
 from daybook.engine.queues import ContentError, StoreError
 from daybook.engine.setting_keys import FAIL
+from daybook.engine.syntax import Syntax
 from daybook.journal.data_directory import CONTROL_SOCKET, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
@@ -55,9 +57,11 @@ from daybook.server.onlookers import Onlookers
 from daybook.server.options import STOP
 from daybook.server.pulse import Pulse
 from daybook.server.retention import Retention
+from daybook.server.rights import Rights
 from daybook.server.sight import BrokerSight, Phase
 from daybook.server.supervision import Supervisor
-from daybook.server.users import Users, UsersError
+from daybook.server.users import Users
+from daybook.server.users_file import UsersError
 from daybook.server.version import VERSION
 
 CLOCK_STEP_US: Final = 500_000
@@ -174,6 +178,7 @@ class Service:
         self.hub.chunks = ContentReader(self._journal, LAYOUT, cache_bytes=CHUNK_CACHE_BYTES)
         self.hub.on_notice = log.warning
         self.hub.refusals.is_known = self.users.has
+        self.rights = Rights(self.hub, self.users)
         self.hub.turns.meter = time.thread_time_ns
         self._configuring = Configuring(self.hub, self._loop, self._stop)
         self.disk = DiskWatch(self._directory.path, self.hub, lambda: self.config.broker)
@@ -283,7 +288,11 @@ class Service:
         start = start_after(self._directory.recovered, self._journal, VERSION)
         self._begun = True
         await self._configuring.carry_out(start)
+        self._permit(self.rights.begin)
         await self._configuring.apply(lambda: self.config)
+
+    def _permit(self, put: Callable[[Rules, Syntax], None]) -> None:
+        put(self.config.security_settings, self.config.wildcards.syntax)
 
     async def _bind(self) -> None:
         syntax = self.config.wildcards.syntax.text
@@ -441,14 +450,16 @@ class Service:
             check_archive(effective(self.config, new))
         except (ConfigError, UsersError) as error:
             log.error("the configuration was not reloaded", why=str(error))
+            self._permit(self.rights.renew)
             self.door.close_former_users(self.hub, before)
+            self._reloading = self._loop.create_task(self.rights.close_forbidden())
             return
         applied, later = changes(self.config, new)
-        added = set(self.users.logins()) - before.keys()
-        applied += [f"user {each}" for each in sorted(self.users.changed_since(before) | added)]
+        applied += [f"user {each}" for each in sorted(self.users.altered_since(before))]
         self.config = effective(self.config, new)
         self.users.allow_guest = self.config.broker.allow_guest
         _warn_about(self.users)
+        self._permit(self.rights.renew)
         self.door.close_former_users(self.hub, before)
         logs.set_level(self.config.log.level)
         self.broker.configure(self._options())
@@ -468,6 +479,7 @@ class Service:
             await self._configuring.apply(lambda: self.config)
         except StartError as error:
             log.error("a part of the configuration was refused", why=str(error))
+        await self.rights.close_forbidden()
 
     def status(self) -> dict[str, Any]:
         """Return the figures of the process, for `daybook status`."""

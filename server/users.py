@@ -1,4 +1,4 @@
-"""Who may log in: logins with salted, slow hashes of their passcodes, in a file.
+"""Who may log in: logins with salted, slow hashes of their passcodes, and their roles, in a file.
 
 This module must never keep, log or write a passcode, and knows nothing of connections.
 
@@ -13,8 +13,8 @@ import hmac
 import os
 import secrets
 from base64 import b64encode
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -22,30 +22,29 @@ from typing import Final
 import argon2
 import msgspec
 
-from daybook.errors import DaybookError
-from daybook.server.toml_source import TomlError, TomlMissing, TomlSource, read_toml
+from daybook.server.users_file import (
+    ROLES_MAX,
+    TOKEN_HASH_LENGTH,
+    User,
+    UsersError,
+    read_users,
+    replace_users,
+    wrong_with_name,
+)
 
 GUEST: Final = "guest"
 """Login and passcode for the first steps; see `Users.allows_guest`."""
 
-LOGIN_LENGTH_MAX: Final = 255
 LOGIN_SHOWN_MAX: Final = 100
-_HEADER: Final = """\
-# The users of this broker with hashes of their passcodes, written by `daybook user`.
-# The broker reads it at its start and on SIGHUP.
-
-[users]
-"""
-
+MARK: Final = "dbk_"
+"""How every token begins, so that one that leaked is recognised."""
+TOKEN_BYTES: Final = 32
+_NO_TOKEN: Final = "-" * TOKEN_HASH_LENGTH
 # One verification takes 19 MiB and about 20 ms, the minimum that OWASP recommends: enough to make
 # guessing expensive, and little enough that many clients do not use up the broker's memory.
 _HASHER: Final = argon2.PasswordHasher(
     time_cost=2, memory_cost=19_456, parallelism=1, hash_len=32, salt_len=16
 )
-
-
-class UsersError(DaybookError):
-    """The users file or a change to it is wrong; the text says what and where, and what to do."""
 
 
 class CannotCheck(Exception):
@@ -63,7 +62,7 @@ class Users:
         self.path = Path(os.path.realpath(path))
         self.allow_guest = False
         self._has_file = False
-        self._hashes: dict[str, str] = {}
+        self._users: dict[str, User] = {}
         self._key = secrets.token_bytes(32)
         self._verified: dict[str, tuple[str, bytes]] = {}
         self._nobody = _hash_of_nobody()
@@ -80,24 +79,37 @@ class Users:
 
         A file that was there and is gone is an error: without one, guests are let in.
         """
-        hashes = _read(self.path)
-        if hashes is None and self._has_file:
+        users = read_users(self.path)
+        if users is None and self._has_file:
             raise UsersError(
                 f"{self.path}: the users file is gone; put it back, or restart the broker to run"
                 " without users"
             )
-        self._has_file = hashes is not None
-        self._hashes = hashes or {}
+        self._has_file = users is not None
+        self._users = users or {}
         # A login that was accepted with a hash that is still valid need not be hashed again.
         self._verified = {
             login: verified
             for login, verified in self._verified.items()
-            if self._hashes.get(login) == verified[0]
+            if self._hash(login) == verified[0]
         }
+
+    def _hash(self, login: str) -> str:
+        """Return the hash of the passcode of a user, empty if there is none."""
+        user = self._users.get(login)
+        return user.hash if user is not None else ""
 
     def logins(self) -> list[str]:
         """All logins, in order."""
-        return sorted(self._hashes)
+        return sorted(self._users)
+
+    def find(self, login: str) -> User | None:
+        """Return what is known of a user, None if there is no such user."""
+        return self._users.get(login)
+
+    def roles(self) -> dict[str, frozenset[str]]:
+        """Return the roles of each user."""
+        return {login: frozenset(user.roles) for login, user in self._users.items()}
 
     def warnings(self) -> list[str]:
         """What an operator should know about the file, in sentences."""
@@ -112,38 +124,67 @@ class Users:
         if self.allows_guest(peer_is_loopback=True):
             why = "allow-guest is set" if self._has_file else f"{self.path} does not exist"
             found.append(f"{why}: {GUEST} with passcode {GUEST} is let in from this machine; {add}")
-        elif not self._hashes:
+        elif not self._users:
             found.append(f"{self.path} has no users: nobody is let in; {add}")
         return found
 
-    def add(self, login: str, passcode: str) -> None:
-        """Add a user and write the file. Slow by design. Raises UsersError."""
-        if not login or len(login) > LOGIN_LENGTH_MAX or login != login.strip():
-            raise UsersError(
-                f"the login {login!r} must have 1 to {LOGIN_LENGTH_MAX} characters"
-                " and neither begin nor end with a space"
-            )
-        if not login.isprintable():
-            raise UsersError(f"the login {login!r} must not hold control characters")
-        if not passcode:
-            raise UsersError("the passcode is empty; give one that is hard to guess")
-        if passcode != passcode.strip(" \t"):
-            raise UsersError(
-                "the passcode begins or ends with a blank, which does not count in CONNECT;"
-                " give one without"
-            )
-        hashed = _HASHER.hash(_bytes(passcode))
-        with self._changing() as hashes:
-            if login in hashes:
+    def add(self, login: str, passcode: str | None, roles: Sequence[str] = ()) -> None:
+        """Add a user and write the file; without a passcode for other proofs than one. Slow by
+        design. Raises UsersError."""
+        _check_name("login", login)
+        for role in roles:
+            _check_name("role", role)
+        hashed = hash_of(passcode) if passcode is not None else ""
+        with self._changing() as users:
+            if login in users:
                 raise UsersError(f"the user {login!r} exists already in {self.path}")
-            hashes[login] = hashed
+            users[login] = User(hashed, tuple(dict.fromkeys(roles)))
 
     def remove(self, login: str) -> None:
         """Remove a user and write the file. Raises UsersError."""
-        with self._changing() as hashes:
-            if login not in hashes:
-                raise UsersError(f"there is no user {login!r} in {self.path}")
-            del hashes[login]
+        with self._changing_one(login) as (users, _):
+            del users[login]
+
+    def change_passcode(self, login: str, passcode: str) -> None:
+        """Give a user another passcode. Slow by design. Raises UsersError."""
+        hashed = hash_of(passcode)
+        with self._changing_one(login) as (users, user):
+            users[login] = msgspec.structs.replace(user, hash=hashed)
+
+    def set_disabled(self, login: str, disabled: bool) -> None:
+        """Disable a user, which then cannot log in by any means, or enable it again."""
+        with self._changing_one(login) as (users, user):
+            users[login] = msgspec.structs.replace(user, disabled=disabled)
+
+    def change_roles(self, login: str, add: Sequence[str], remove: Sequence[str]) -> None:
+        """Give a user roles and take others from it. Raises UsersError."""
+        for role in add:
+            _check_name("role", role)
+        with self._changing_one(login) as (users, user):
+            missing = [role for role in remove if role not in user.roles]
+            if missing:
+                raise UsersError(f"the user {login!r} has no role {missing[0]!r}")
+            kept = [role for role in (*user.roles, *add) if role not in remove]
+            if len(set(kept)) > ROLES_MAX:
+                raise UsersError(f"a user has at most {ROLES_MAX} roles")
+            users[login] = msgspec.structs.replace(user, roles=tuple(dict.fromkeys(kept)))
+
+    def new_token(self, login: str) -> str:
+        """Give a user a token for administration over the network and return it.
+
+        Only its hash is kept, so it cannot be shown again. Raises UsersError.
+        """
+        token = MARK + secrets.token_urlsafe(TOKEN_BYTES)
+        with self._changing_one(login) as (users, user):
+            users[login] = msgspec.structs.replace(user, token=_token_hash(token))
+        return token
+
+    def remove_token(self, login: str) -> None:
+        """Take the token from a user. Raises UsersError."""
+        with self._changing_one(login) as (users, user):
+            if not user.token:
+                raise UsersError(f"the user {login!r} has no token")
+            users[login] = msgspec.structs.replace(user, token="")
 
     def verify(self, login: str, passcode: str) -> bool:
         """Return whether the passcode is that of the user.
@@ -151,7 +192,7 @@ class Users:
         Blocks for some 20 ms, or not at all if the same passcode was right before. A login that
         does not exist takes as long as a wrong passcode.
         """
-        hashed = self._hashes.get(login)
+        hashed = self._hash(login)
         if self._was_right(login, passcode):
             return True
         try:
@@ -160,7 +201,7 @@ class Users:
             return False
         except argon2.exceptions.VerificationError as error:
             raise CannotCheck(str(error)) from None
-        if hashed is None:
+        if not hashed:
             return False
         # Kept with the hash that it was checked against: if the file was reloaded meanwhile, or
         # will be, what is remembered here no longer fits and is not used.
@@ -175,7 +216,7 @@ class Users:
         verified = self._verified.get(login)
         return (
             verified is not None
-            and verified[0] == self._hashes.get(login)
+            and verified[0] == self._hash(login)
             and hmac.compare_digest(verified[1], self.digest(passcode))
         )
 
@@ -191,7 +232,31 @@ class Users:
         """
         if self.allows_guest(peer_is_loopback) and (login, passcode) == (GUEST, GUEST):
             return True
-        return self._was_right(login, passcode)
+        return self._was_right(login, passcode) and not self.is_disabled(login)
+
+    def is_disabled(self, login: str) -> bool:
+        """Return whether there is such a user and it may not log in."""
+        user = self._users.get(login)
+        return user is not None and user.disabled
+
+    def why_not_proven(self, login: str) -> str:
+        """Return why a peer that proved its login otherwise than by a passcode, as by a
+        certificate, is refused; empty if it is let in."""
+        if login not in self._users:
+            return f"there is no user '{_shown(login)}'"
+        return f"the user '{_shown(login)}' is disabled" if self.is_disabled(login) else ""
+
+    def user_of_token(self, token: str) -> str | None:
+        """Return the user whom a token belongs to, None if there is none or it is disabled.
+
+        Every token is compared, in constant time, so that the time says nothing about them.
+        """
+        hashed = _token_hash(token)
+        found = None
+        for login, user in self._users.items():
+            if hmac.compare_digest(user.token or _NO_TOKEN, hashed) and not user.disabled:
+                found = login
+        return found
 
     def can_be_right(self, login: str) -> bool:
         """Return whether a passcode of a login could be right that is not accepted at once.
@@ -199,34 +264,45 @@ class Users:
         It distinguishes only the guest and a broker without users: finding out which users exist
         must take as long as guessing a passcode.
         """
-        return bool(self._hashes) and (login != GUEST or GUEST in self._hashes)
+        return bool(self._users) and (login != GUEST or GUEST in self._users)
 
     def has(self, login: str) -> bool:
         """Return whether there is such a user."""
-        return login in self._hashes
+        return login in self._users
 
-    def changed_since(self, before: dict[str, str]) -> set[str]:
-        """Return the logins of a `snapshot` that were removed or have another passcode now."""
-        return {login for login, hashed in before.items() if self._hashes.get(login) != hashed}
+    def changed_since(self, before: dict[str, User]) -> set[str]:
+        """Return the logins of a `snapshot` that were removed, are disabled or have another
+        passcode now."""
+        return {
+            login
+            for login, user in before.items()
+            if login not in self._users
+            or self._hash(login) != user.hash
+            or (self.is_disabled(login) and not user.disabled)
+        }
 
-    def snapshot(self) -> dict[str, str]:
+    def altered_since(self, before: dict[str, User]) -> set[str]:
+        """Return the logins of which anything is other than in a `snapshot`."""
+        logins = before.keys() | self._users.keys()
+        return {login for login in logins if before.get(login) != self._users.get(login)}
+
+    def snapshot(self) -> dict[str, User]:
         """Return the current users, for `changed_since`."""
-        return dict(self._hashes)
+        return dict(self._users)
 
     def why_not(self, login: str, peer_is_loopback: bool) -> str:
         """Return why a peer with this login (maybe "") is refused; the text is for the peer."""
-        if login in ("", GUEST) and GUEST not in self._hashes:
+        if login in ("", GUEST) and GUEST not in self._users:
             if self.allows_guest(peer_is_loopback=True) and not peer_is_loopback:
                 return f"{GUEST} is allowed from this machine only; log in as a user of the broker"
             if not self.allows_guest(peer_is_loopback):
                 if not login:
                     return "the broker wants a login and a passcode"
                 return f"{GUEST} is not allowed; log in as a user of the broker"
-        shown = login if len(login) <= LOGIN_SHOWN_MAX else login[:LOGIN_SHOWN_MAX] + "..."
-        return f"login or passcode of '{shown}' is wrong"
+        return f"login or passcode of '{_shown(login)}' is wrong"
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[str, str]]:
+    def _changing(self) -> Iterator[dict[str, User]]:
         """Give the current content of the file for a change, and write it afterwards."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -235,13 +311,49 @@ class Users:
             raise UsersError(f"{self.path}: cannot be written: {error.strerror}") from None
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
-            hashes = _read(self.path) or {}
-            yield hashes
-            _replace(self.path, folder, hashes)
+            users = read_users(self.path) or {}
+            yield users
+            replace_users(self.path, folder, users)
         finally:
             os.close(folder)
-        self._hashes = hashes
+        self._users = users
         self._has_file = True
+
+    @contextmanager
+    def _changing_one(self, login: str) -> Iterator[tuple[dict[str, User], User]]:
+        """The same, with a user that must be there. Raises UsersError."""
+        with self._changing() as users:
+            user = users.get(login)
+            if user is None:
+                raise UsersError(f"there is no user {login!r} in {self.path}")
+            yield users, user
+
+
+def hash_of(passcode: str) -> str:
+    """Return a salted, slow hash of a new passcode. Raises UsersError."""
+    if not passcode:
+        raise UsersError("the passcode is empty; give one that is hard to guess")
+    if passcode != passcode.strip(" \t"):
+        raise UsersError(
+            "the passcode begins or ends with a blank, which does not count in CONNECT;"
+            " give one without"
+        )
+    return _HASHER.hash(_bytes(passcode))
+
+
+def _check_name(what: str, name: str) -> None:
+    wrong = wrong_with_name(what, name)
+    if wrong:
+        raise UsersError(wrong)
+
+
+def _shown(login: str) -> str:
+    return login if len(login) <= LOGIN_SHOWN_MAX else login[:LOGIN_SHOWN_MAX] + "..."
+
+
+def _token_hash(token: str) -> str:
+    """Return the hash of a token; it is random and long, so a fast hash is enough."""
+    return blake2b(_bytes(token), digest_size=TOKEN_HASH_LENGTH // 2, person=b"daybook").hexdigest()
 
 
 def _bytes(passcode: str) -> bytes:
@@ -254,61 +366,3 @@ def _hash_of_nobody() -> str:
     digest = b64encode(secrets.token_bytes(_HASHER.hash_len)).decode().rstrip("=")
     costs = f"m={_HASHER.memory_cost},t={_HASHER.time_cost},p={_HASHER.parallelism}"
     return f"$argon2id$v=19${costs}${salt}${digest}"
-
-
-def _read(path: Path) -> dict[str, str] | None:
-    """Read the file, None if there is none. Raises UsersError."""
-    try:
-        source = read_toml(path)
-    except TomlMissing:
-        return None
-    except TomlError as error:
-        raise UsersError(f"{error}; the users file is damaged or not readable") from None
-    for key in source.data:
-        if key != "users":
-            raise UsersError(f"{source.where((key,))}: unknown key {key!r}; there is only [users]")
-    # A file that is truncated before its table must not count as one without users.
-    users = source.data.get("users")
-    if not isinstance(users, dict):
-        raise UsersError(f"{path}: the section [users] is missing; the users file is damaged")
-    for login, hashed in users.items():
-        _check_hash(source, login, hashed)
-    return dict(users)
-
-
-def _check_hash(source: TomlSource, login: str, hashed: object) -> None:
-    try:
-        argon2.extract_parameters(str(hashed))
-    except argon2.exceptions.InvalidHashError:
-        where = source.where(("users", login))
-        raise UsersError(
-            f"{where}: the hash of the user {login!r} is damaged; remove the line and add the user"
-            " again with `daybook user add`"
-        ) from None
-
-
-def _replace(path: Path, folder: int, hashes: dict[str, str]) -> None:
-    """Write the file so that a crash leaves either the old one or the new one."""
-    lines = [f"{_quoted(login)} = {_quoted(hashed)}\n" for login, hashed in sorted(hashes.items())]
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        owner = (path if path.exists() else path.parent).stat()
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(file, "w", encoding="utf-8") as stream:
-            if os.geteuid() == 0:
-                # An administrator's change must leave the file readable by the broker's user.
-                os.fchown(file, owner.st_uid, owner.st_gid)
-            stream.write(_HEADER + "".join(lines))
-            stream.flush()
-            os.fsync(file)
-        temporary.replace(path)
-        os.fsync(folder)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise UsersError(f"{path}: cannot be written: {error.strerror}") from None
-
-
-def _quoted(text: str) -> str:
-    """A TOML string. Logins and hashes are printable, for which JSON's escapes are TOML's."""
-    return msgspec.json.encode(text).decode()

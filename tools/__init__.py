@@ -56,7 +56,7 @@ Modules:
 - `totals`: Counting the events of a journal: by kind, and for each queue.
 - `trail`: Collects all events of a message, of those it was made from, and of those made from it.
 - `trailing`: Running `journal trail`: prints the history of a message.
-- `users`: Commands about logins: `daybook user add|list|remove`. They edit the users file.
+- `users`: Commands about users: `daybook user add`, `passwd`, `role`, `show` and others.
 - `verification`: Verifying a data directory: chain, crcs and footers, then the fold, digests and
   invariants.
 - `verifying`: Running `journal verify`: verifies a data directory, and reports what is wrong with

@@ -104,7 +104,8 @@ NOTHING_TO_DO: Final = {
 """What is printed about commands that did something with this number of messages, if it is 0."""
 
 
-def _request(data: Path, request: dict[str, Any]) -> dict[str, Any] | None:
+def request_of(data: Path, request: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the answer of the running broker to a request, None if none runs."""
     try:
         return ask(data, request)
     except ControlError as error:
@@ -115,7 +116,7 @@ def look(
     data: Path, request: dict[str, Any], offline: Callable[["State"], dict[str, Any] | Refusal]
 ) -> dict[str, Any]:
     """Ask the running broker, else the journal."""
-    answer = _request(data, request)
+    answer = request_of(data, request)
     if answer is not None:
         return answer
     # Slow to import, and not needed where a broker runs.
@@ -150,7 +151,7 @@ def look_at_all(
 
 def demand(data: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Ask the running broker for a change, and return its answer."""
-    answer = _request(data, request)
+    answer = request_of(data, request)
     if answer is None:
         raise Failure(
             f"no broker runs on {data}, and only a running one can change anything; start it with "

@@ -81,7 +81,7 @@ def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
                 f"no subscription with {key[0]} {shortened(key[1])} on this connection",
                 "give the header of a SUBSCRIBE that was sent on this connection",
             )
-        return session.do(DeleteSubscription(name), now)
+        return session.do(DeleteSubscription(name, session.connection), now)
     subscription.is_open = False
     deletes_own = name is not None and subscription.durable_name == name
     answer = session.do(Detach(subscription.consumer, deletes_own), now)
@@ -94,7 +94,7 @@ def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
     if session.latest is subscription:
         session.latest = None
     if name is not None and not deletes_own:
-        answer = session.do(DeleteSubscription(name), now)
+        answer = session.do(DeleteSubscription(name, session.connection), now)
     return answer
 
 

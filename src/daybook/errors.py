@@ -41,7 +41,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         StepError                   server.leaving
         TomlError                   server.toml_source
             TomlMissing             server.toml_source
-        UsersError                  server.users
+        UsersError                  server.users_file
         XmlError                    server.xml_source
         NoSuchMessageError          tools.trail
 

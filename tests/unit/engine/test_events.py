@@ -20,6 +20,7 @@ def test_kinds_and_reasons_have_the_numbers_that_journals_hold() -> None:
         "Scheduled": 41, "Due": 42, "Shown": 50, "Seen": 51, "Administered": 60, "Moved": 61,
         "DivertCreated": 70, "DivertDeleted": 71, "Diverted": 72, "DispatchStarted": 90,
         "GroupsReset": 95,
+        "PermissionRefused": 100,
     }  # fmt: skip
     assert [reasons.REASONS[number][0] for number in range(36)] == [
         "", "sent", "dead-letter", "expiry", "no-binding", "no-matching-filter", "by-consumer",

@@ -18,6 +18,7 @@ class Users:
     def __init__(self) -> None:
         self.known: set[tuple[str, str]] = set()
         self.hashed: list[tuple[str, str]] = []
+        self.disabled: set[str] = set()
 
     def admits_at_once(self, login: str, passcode: str, *, peer_is_loopback: bool) -> bool:
         return (login, passcode) in self.known
@@ -27,6 +28,12 @@ class Users:
 
     def has(self, login: str) -> bool:
         return login == "joe"
+
+    def is_disabled(self, login: str) -> bool:
+        return login in self.disabled
+
+    def why_not_proven(self, login: str) -> str:
+        return "" if self.has(login) else f"there is no user '{login}'"
 
     def digest(self, passcode: str) -> bytes:
         return passcode.encode()
@@ -215,3 +222,23 @@ def test_a_refused_login_is_logged_with_its_address(world: World) -> None:
     assert text.count("more logins refused") == 1
     assert text.count('"login refused"') == 20
     assert "192.0.2.1" in text
+
+
+def test_a_login_that_is_proven_otherwise_is_answered_at_once(world: World) -> None:
+    def prove(user: str) -> None:
+        request = LoginRequest("joe", "right", "", False, proven=user)
+        world.logins.begin(request, lambda user, text: world.answers.append((user, text)))
+
+    prove("joe")
+    prove("eve")
+    assert world.answers == [("joe", ""), (None, "there is no user 'eve'")]
+    assert world.logins.refused == 1
+
+
+def test_a_disabled_user_hears_it_with_the_right_passcode_only(world: World) -> None:
+    world.users.disabled.add("joe")
+    world.log_in("joe", "right")
+    world.log_in("joe", "wrong")
+    world.hand.hash()
+    world.hand.hash()
+    assert world.answers == [(None, "the user 'joe' is disabled"), (None, "joe is wrong")]

@@ -10,7 +10,8 @@ import argon2
 import pytest
 
 from daybook.server import users as module
-from daybook.server.users import CannotCheck, Users, UsersError
+from daybook.server.users import CannotCheck, Users
+from daybook.server.users_file import UsersError
 
 KNOWN_HASH = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("right")
 
@@ -342,3 +343,76 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsersError, match=r"cannot be (read|written): "):
         Users(tmp_path / "file" / "users.toml").add("a", "b")
+
+
+def test_users_with_roles_are_written_as_tables_and_read_again(path: Path) -> None:
+    users = Users.load(path)
+    users.add("alice", "one", ["sales", "staff", "sales"])
+    users.add("robot", None)
+    users.add("plain", "two")
+    lines = path.read_text().splitlines()
+    assert any(line.startswith('"alice" = { hash = "$argon2') for line in lines)
+    assert '"robot" = { }' in lines
+    assert any(line.startswith('"plain" = "$argon2') for line in lines)
+    again = Users.load(path)
+    assert again.roles()["alice"] == {"sales", "staff"}
+    assert again.verify("alice", "one")
+    assert not again.verify("robot", "")
+
+
+def test_a_disabled_user_takes_as_long_and_is_not_let_in(path: Path) -> None:
+    users = Users.load(path)
+    users.add("alice", "one")
+    assert users.verify("alice", "one")
+    assert users.admits_at_once("alice", "one", peer_is_loopback=True)
+    before = users.snapshot()
+    users.set_disabled("alice", True)
+    assert not users.admits_at_once("alice", "one", peer_is_loopback=True)
+    assert users.changed_since(before) == {"alice"}
+    assert users.altered_since(before) == {"alice"}
+    assert "disabled" in users.why_not_proven("alice")
+    users.set_disabled("alice", False)
+    assert users.why_not_proven("alice") == ""
+    assert "there is no user" in users.why_not_proven("bob")
+
+
+def test_other_roles_close_no_connections(path: Path) -> None:
+    users = Users.load(path)
+    users.add("alice", "one")
+    before = users.snapshot()
+    users.change_roles("alice", ["sales"], [])
+    assert users.changed_since(before) == set()
+    assert users.altered_since(before) == {"alice"}
+
+
+def test_tokens_belong_to_one_user_that_is_enabled(path: Path) -> None:
+    users = Users.load(path)
+    users.add("alice", None)
+    users.add("bob", None)
+    token = users.new_token("alice")
+    assert users.user_of_token(token) == "alice"
+    for other in ("", token[:-1], token + "x", "-" * 64, "\ud800"):
+        assert users.user_of_token(other) is None
+    users.set_disabled("alice", True)
+    assert users.user_of_token(token) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('alice = { role = ["x"] }', "did you mean 'roles'?"),
+        ('alice = { roles = "x" }', "is damaged"),
+        ('alice = { roles = ["user:x"] }', "must neither be"),
+        ('alice = { token = "abc" }', "make another"),
+        ('alice = { hash = "abc" }', "the hash of the user 'alice' is damaged"),
+        ("alice = 3", "the hash of the user 'alice' is damaged"),
+        ('alice = ""', "the hash of the user 'alice' is damaged"),
+    ],
+)
+def test_a_damaged_user_is_an_error(path: Path, line: str, why: str) -> None:
+    path.parent.mkdir()
+    path.write_text(f"[users]\n{line}\n")
+    with pytest.raises(UsersError) as caught:
+        Users.load(path)
+    assert why in str(caught.value)
+    assert "users.toml:2" in str(caught.value)

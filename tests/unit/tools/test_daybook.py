@@ -130,8 +130,10 @@ def test_users_are_added_listed_and_removed(
     asked = run("user", "add", "bob", *flags, text="twice\ntwice\n")
     assert asked.exit_code == 0, asked.output
     assert "twice" not in asked.output
-    assert run("user", "list", *flags).output.split() == ["alice", "bob"]
-    assert json.loads(run("user", "list", *flags, "--json").output) == ["alice", "bob"]
+    listed = run("user", "list", *flags).output.splitlines()
+    assert [line.split()[0] for line in listed] == ["user", "alice", "bob"]
+    rows = json.loads(run("user", "list", *flags, "--json").output)
+    assert [row["user"] for row in rows] == ["alice", "bob"]
     text = (tmp_path / "users.toml").read_text()
     assert "secret" not in text
     again = run("user", "add", "alice", "--passcode-stdin", *flags, text="x\n")

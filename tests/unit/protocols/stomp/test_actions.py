@@ -80,7 +80,7 @@ def test_unsubscribe_deletes_a_durable_subscription_from_elsewhere() -> None:
     peer = connected("1.2")
     output = peer.send(frame("UNSUBSCRIBE\nid:s\npersistent:true\nreceipt:r"))
     assert output == b"RECEIPT\nreceipt-id:r\n\n\0"
-    assert peer.broker.commands == [DeleteSubscription("s")]
+    assert peer.broker.commands == [DeleteSubscription("s", 1)]
 
 
 def test_unsubscribe_from_its_queue_and_delete_it() -> None:
@@ -88,7 +88,7 @@ def test_unsubscribe_from_its_queue_and_delete_it() -> None:
     peer.send(frame("SUBSCRIBE\nid:s\ndestination:/dsub/s"))
     peer.send(frame("UNSUBSCRIBE\nid:s\npersistent:true"))
     assert [each.delete_durable for each in peer.broker.of(Detach)] == [False]
-    assert peer.broker.of(DeleteSubscription) == [DeleteSubscription("s")]
+    assert peer.broker.of(DeleteSubscription) == [DeleteSubscription("s", 1)]
 
 
 def test_a_durable_subscription_that_is_not_there() -> None:

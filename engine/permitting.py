@@ -1,0 +1,184 @@
+"""Checking that the user of a connection may do what its command asks for (`engine.permissions`).
+
+Commands without a connection are those of the broker, of the configuration and of administrators,
+who are checked elsewhere; they are not checked here, and neither is what follows from a message
+that was accepted: copies of diverts, dead letters, expired messages. Whatever is refused is added
+to `Core.denials`, so that the caller can record it within limits. Must never know the rules.
+"""
+
+from typing import Final
+
+from daybook.engine import details, events
+from daybook.engine.commands import Attach, RecordDenial, Send
+from daybook.engine.core import Core
+from daybook.engine.permissions import (
+    BROWSE,
+    CONSUME,
+    CREATE_ADDRESS,
+    CREATE_DURABLE_QUEUE,
+    CREATE_NON_DURABLE_QUEUE,
+    DELETE_DURABLE_QUEUE,
+    DELETE_NON_DURABLE_QUEUE,
+    SEND,
+    Denial,
+    Permissions,
+)
+from daybook.engine.queues import Queue
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.state import Address, Consumer
+
+SENDERS_MAX: Final = 10_000
+"""For how many connections and destinations it is remembered that sends are allowed."""
+DENIALS_MAX: Final = 1_000
+"""How many refusals are kept until the caller has looked at them; more are only counted there."""
+NAME_SHOWN_MAX: Final = 200
+VERBS: Final = {
+    SEND: "send to",
+    CONSUME: "consume from",
+    BROWSE: "browse",
+    CREATE_ADDRESS: "create",
+    CREATE_DURABLE_QUEUE: "create a durable queue on",
+    CREATE_NON_DURABLE_QUEUE: "create a non-durable queue on",
+    DELETE_DURABLE_QUEUE: "delete a durable queue of",
+    DELETE_NON_DURABLE_QUEUE: "delete a non-durable queue of",
+}
+
+
+def put_in_force(core: Core, permissions: Permissions | None) -> None:
+    """Use other rules, None for none: then every user may do everything."""
+    core.permissions = permissions if permissions is not None and permissions.rules else None
+    core.senders.clear()
+
+
+def check(
+    core: Core, connection: int, permission: str, address: str, queue: str | None = None
+) -> Refusal | None:
+    """Return why the user of a connection may not do something, None if it may."""
+    permissions = core.permissions
+    peer = core.state.connections.get(connection)
+    if permissions is None or peer is None or core.is_forwarding:
+        return None
+    place = _place(core.state.address_by_name.get(address), permissions) or address
+    if permissions.allows(peer.user, permission, place, queue):
+        return None
+    if len(core.denials) < DENIALS_MAX:
+        core.denials.append(
+            Denial(connection, peer.user, permission, address, queue or "", peer.peer)
+        )
+    return refusal(peer.user, permission, address, queue)
+
+
+def _place(address: Address | None, permissions: Permissions) -> str:
+    """Return what a wildcard address stands for whose characters are not those of the rules: every
+    name, because the rules do not know which names it matches. Empty for any other."""
+    if address is None or not address.is_wildcard:
+        return ""
+    is_old = address.definition.syntax != permissions.syntax.of_names
+    return permissions.syntax.any_words if is_old else ""
+
+
+def refused_consumer(permissions: Permissions, consumer: Consumer) -> Refusal | None:
+    """Return why a consumer may not consume, None if it may; for rules that are new."""
+    queue = consumer.queue
+    user, address = consumer.connection.user, queue.address
+    place = _place(address, permissions) or address.name
+    if permissions.allows(user, CONSUME, place, queue.name):
+        return None
+    return refusal(user, CONSUME, address.name, queue.name)
+
+
+def refusal(user: str, permission: str, address: str, queue: str | None = None) -> Refusal:
+    """Return the refusal of something that a user may not do."""
+    place = f"queue '{_cut(queue)}' of address" if queue is not None else "address"
+    verb = VERBS.get(permission, "administer")
+    if queue is not None and permission in (CREATE_DURABLE_QUEUE, CREATE_NON_DURABLE_QUEUE):
+        verb = "create"
+    if queue is not None and permission in (DELETE_DURABLE_QUEUE, DELETE_NON_DURABLE_QUEUE):
+        verb = "delete"
+    return Refusal(
+        Code.NOT_ALLOWED,
+        f"user '{user}' may not {verb} {place} '{_cut(address)}'; the permission {permission} is"
+        " missing there",
+    )
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= NAME_SHOWN_MAX else name[:NAME_SHOWN_MAX] + "..."
+
+
+def check_send(core: Core, command: Send) -> Refusal | None:
+    """Return why a client may not send a message, None if it may. Call it only where there are
+    rules.
+
+    What the message would create is checked where it is created.
+    """
+    sender = (command.connection, command.address, command.queue)
+    if sender in core.senders:
+        return None
+    address = command.address
+    if command.queue is not None and not address:
+        queue = core.state.queue_by_name.get(command.queue)
+        address = queue.address.name if queue is not None else ""
+    refused = check(core, command.connection, SEND, address, command.queue)
+    if refused is None:
+        if len(core.senders) >= SENDERS_MAX:
+            core.senders.clear()
+        core.senders.add(sender)
+    return refused
+
+
+def check_consumer(core: Core, command: Attach, address: str, queue: str | None) -> Refusal | None:
+    """Return why a client may not consume from a queue, None if it may."""
+    return check(core, command.connection, CONSUME, address, queue)
+
+
+def check_new_queue(
+    core: Core, connection: int, address: str, queue: str | None, *, durable: bool = True
+) -> Refusal | None:
+    """Return why a client may not create a queue, None if it may."""
+    permission = CREATE_DURABLE_QUEUE if durable else CREATE_NON_DURABLE_QUEUE
+    return check(core, connection, permission, address, queue)
+
+
+def check_new_address(core: Core, connection: int, address: str) -> Refusal | None:
+    """Return why a client may not create an address or change its routing types."""
+    return check(core, connection, CREATE_ADDRESS, address)
+
+
+def check_rebinding(core: Core, connection: int, queue: Queue) -> Refusal | None:
+    """Return why a client may not bind the queue of a durable subscription elsewhere.
+
+    The messages of the queue go along, so the client must be allowed to consume them where they
+    are, and to end that subscription.
+    """
+    address = queue.address.name
+    return check(core, connection, CONSUME, address, queue.name) or check_deletion(
+        core, connection, queue
+    )
+
+
+def check_deletion(core: Core, connection: int, queue: Queue) -> Refusal | None:
+    """Return why a client may not delete a queue, None if it may."""
+    durable = queue.definition.durable
+    permission = DELETE_DURABLE_QUEUE if durable else DELETE_NON_DURABLE_QUEUE
+    return check(core, connection, permission, queue.address.name, queue.name)
+
+
+def record(core: Core, command: RecordDenial) -> int:
+    """Record that something was refused for want of a permission."""
+    detail = details.PermissionRefusedDetail(
+        user=command.user, permission=command.permission, address=command.address,
+        queue=command.queue, peer=command.peer, count=command.count,
+    )  # fmt: skip
+    known = command.connection if command.connection in core.state.connections else 0
+    address = core.state.address_by_name.get(command.address)
+    queue = core.state.queue_by_name.get(command.queue)
+    return core.emit(
+        events.row(
+            events.PERMISSION_REFUSED,
+            address=address.id if address is not None else 0,
+            queue=queue.id if queue is not None else 0,
+            connection=known, time=core.now,
+        ),
+        events.encode_detail(detail),
+    )  # fmt: skip

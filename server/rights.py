@@ -1,0 +1,74 @@
+"""Puts the permissions of the configuration in force for the users of a broker.
+
+Data flow: rules (configuration) and roles (users file) become one `Permissions` at the start and at
+each reload. Connections that consume what their user may not consume any more are closed, a slice
+at a time. Must never know how a permission is checked.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from itertools import islice
+from typing import Final
+
+from daybook.engine.permissions import Permissions, Rules
+from daybook.engine.permitting import refused_consumer
+from daybook.engine.state import State
+from daybook.engine.syntax import Syntax
+from daybook.server.hub import Hub
+from daybook.server.logs import logger
+from daybook.server.users import Users
+
+SLICE: Final = 500
+"""How many consumers are looked at before others have their turn."""
+
+OPEN: Final = (
+    "no permissions are configured: every user may do everything (docs/security.md, "
+    "[[security-setting]])"
+)
+
+log = logger("rights")
+
+
+class Rights:
+    """The permissions of a broker's users."""
+
+    def __init__(self, hub: Hub, users: Users) -> None:
+        self._hub: Final = hub
+        self._users: Final = users
+        self.permissions = Permissions({})
+
+    def begin(self, rules: Rules, syntax: Syntax) -> None:
+        """Put the rules of the start in force; say once if there are none."""
+        self.renew(rules, syntax)
+        if not rules:
+            log.warning(OPEN)
+
+    def renew(self, rules: Rules, syntax: Syntax) -> None:
+        """Put rules in force, with the roles that users have now."""
+        self.permissions = Permissions(rules, self._users.roles(), syntax)
+        self._hub.broker.permit(self.permissions)
+
+    async def close_forbidden(self) -> None:
+        """Close connections that consume what their user may not consume any more."""
+        hub, permissions = self._hub, self.permissions
+        closed = 0
+        left = list(hub.broker.state.consumers)
+        while left and permissions is self.permissions:
+            for connection, why in _forbidden(hub.broker.state, permissions, left[:SLICE]).items():
+                closed += hub.close_connection(connection, why, "ask for the permission")
+            del left[:SLICE]
+            await asyncio.sleep(0)
+        if closed:
+            log.info("closed connections without the permission to consume", connections=closed)
+
+
+def _forbidden(state: State, permissions: Permissions, ids: list[int]) -> Mapping[int, str]:
+    """Return the connections of consumers that are not allowed any more, and why."""
+    found: dict[int, str] = {}
+    for each in islice(ids, SLICE):
+        consumer = state.consumers.get(each)
+        if consumer is not None:
+            refusal = refused_consumer(permissions, consumer)
+            if refusal is not None:
+                found[consumer.connection_id] = refusal.text
+    return found

@@ -1,0 +1,46 @@
+"""The permissions of a configuration: the rules of [[security-setting]], checked.
+
+Must never know users, nor what the rules are for.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from daybook.engine.permissions import PERMISSIONS, wrong_with_match, wrong_with_who
+from daybook.engine.syntax import Syntax
+from daybook.server.config_source import Block
+
+SecurityRules = dict[str, dict[str, tuple[str, ...]]]
+"""By match, for each permission whom it is granted to."""
+
+
+def rules_of(
+    blocks: Sequence[Block],
+    values: Callable[[Block], dict[str, Any]],
+    syntax: Syntax,
+    problem: Callable[[str, str], None],
+) -> SecurityRules:
+    """Return the rules; `values` gives the values of a block by field, `problem` takes errors."""
+    rules: SecurityRules = {}
+    first: dict[str, str] = {}
+    for block in blocks:
+        row = values(block)
+        match = str(row.pop("match"))
+        where = block.values["match"].where if "match" in block.values else block.where
+        if match in first:
+            problem(where, f"security-setting.match {match!r} was used before, at {first[match]}")
+        first.setdefault(match, where)
+        wrong = wrong_with_match(match, syntax) if "match" in block.values else None
+        if wrong:
+            problem(where, f"security-setting: {wrong}")
+        rules[match] = {}
+        for permission in PERMISSIONS:
+            granted: tuple[str, ...] = row[permission.replace("-", "_")]
+            for who in granted:
+                wrong = wrong_with_who(who)
+                if wrong:
+                    place = block.values[permission].where
+                    problem(place, f"security-setting.{permission}: {wrong}")
+            if granted:
+                rules[match][permission] = tuple(dict.fromkeys(granted))
+    return rules

@@ -1,0 +1,283 @@
+"""Permissions in the engine: every command of a client is checked, and what follows from it not."""
+
+from typing import Any
+
+import pytest
+
+from daybook.engine import commands as c
+from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.permissions import PERMISSIONS, Permissions
+from daybook.engine.permitting import DENIALS_MAX, SENDERS_MAX
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.syntax import Syntax
+from tests.support.topology import create_queue
+from tests.support.world import MANY, World
+
+ALL = {permission: ("all",) for permission in PERMISSIONS}
+
+
+class Place:
+    """A world with rules, and connections of users."""
+
+    def __init__(self, **rules: dict[str, tuple[str, ...]]) -> None:
+        self.world = World()
+        self.rules: dict[str, dict[str, tuple[str, ...]]] = {}
+        self.permit({name.replace("__", "."): rule for name, rule in rules.items()})
+
+    def permit(self, rules: dict[str, dict[str, tuple[str, ...]]]) -> None:
+        """Put rules in force; root has the role `all`."""
+        roles = {"root": frozenset({"all"}), "alice": frozenset({"sales"})}
+        self.world.broker.permit(Permissions(rules, roles))
+
+    def connect(self, user: str) -> int:
+        return self.world.ok(c.OpenConnection("stomp", "10.0.0.1:5", user, room=MANY))
+
+    def refused(self, command: c.Command, permission: str) -> str:
+        """Execute a command that must be refused for want of a permission."""
+        self.world.broker.denials.clear()
+        refusal = self.world.refused(command)
+        assert refusal.code is Code.NOT_ALLOWED
+        assert f"the permission {permission} is missing there" in refusal.text
+        assert [each.permission for each in self.world.broker.denials] == [permission]
+        return refusal.text
+
+
+def rule(*permissions: str, who: str = "sales") -> dict[str, tuple[str, ...]]:
+    return {permission.replace("_", "-"): (who,) for permission in permissions}
+
+
+def test_a_send_needs_the_permission() -> None:
+    place = Place(a=rule("consume"))
+    place.world.ok(create_queue("a", "a"))
+    alice = place.connect("alice")
+    text = place.refused(c.Send(alice, "a", b"", b"x"), "send")
+    assert text == "user 'alice' may not send to address 'a'; the permission send is missing there"
+    denial = place.world.broker.denials[0]
+    assert denial == (alice, "alice", "send", "a", "", "10.0.0.1:5")
+    assert "'a' of address 'a'" in place.refused(c.Send(alice, "a", b"", b"x", queue="a"), "send")
+    place.refused(c.Chunk(c.Send(alice, "a", b"", b""), b"x"), "send")
+    place.permit({"a": rule("send")})
+    place.world.ok(c.Send(alice, "a", b"", b"x"))
+    assert place.world.ready("a") == [b"x"]
+    place.world.check()
+
+
+def test_a_send_is_refused_again_when_the_rules_change() -> None:
+    place = Place(a=rule("send", "create_address", "create_durable_queue"))
+    alice = place.connect("alice")
+    place.world.ok(c.Send(alice, "a", b"", b"x"))
+    assert (alice, "a", None) in place.world.broker.senders
+    place.permit({"a": {}})
+    place.refused(c.Send(alice, "a", b"", b"y"), "send")
+    place.world.broker.permit(None)
+    place.world.ok(c.Send(alice, "a", b"", b"z"))
+    assert place.world.ready("a") == [b"x", b"z"]
+
+
+def test_in_a_transaction_the_send_is_refused_not_the_commit() -> None:
+    place = Place(a=ALL)
+    alice = place.connect("alice")
+    place.world.begin(alice)
+    place.refused(c.Send(alice, "a", b"", b"x", transaction="t"), "send")
+    place.world.commit(alice)
+    place.world.check()
+
+
+def test_what_a_send_creates_needs_permissions() -> None:
+    place = Place(a=rule("send"))
+    alice = place.connect("alice")
+    send = c.Send(alice, "a", b"", b"x")
+    place.refused(send, "create-durable-queue")
+    place.permit({"a": rule("send", "create_durable_queue")})
+    place.refused(send, "create-address")
+    place.permit({"a": rule("send", "create_durable_queue", "create_address")})
+    place.world.ok(send)
+    place.permit({"a": rule("send")})
+    place.world.ok(send)
+    # An address that goes is not created again by who may no more.
+    place.world.ok(c.DeleteAddress("a", force=True))
+    place.refused(send, "create-durable-queue")
+
+
+def test_another_routing_type_is_a_change_of_the_address() -> None:
+    place = Place(a=rule("send"))
+    place.world.ok(c.CreateAddress("a", (ANYCAST,)))
+    place.refused(
+        c.Send(place.connect("alice"), "a", b"", b"x", routing_type=MULTICAST), "create-address"
+    )
+
+
+def test_consumers_need_the_permission() -> None:
+    place = Place(a=rule("send"))
+    place.world.ok(create_queue("a", "a"))
+    place.world.ok(create_queue("q", "a"))
+    alice = place.connect("alice")
+    for command in (
+        c.Attach(alice, "a"),
+        c.Attach(alice, "a", queue="q"),
+        c.Attach(alice, "a", routing_type=MULTICAST),
+        c.Attach(alice, "a", durable_name="d", routing_type=MULTICAST),
+        c.Attach(alice, "", queue="q"),
+    ):
+        place.refused(command, "consume")
+    place.permit({"a": rule("send"), "a::q": rule("consume")})
+    place.world.attach(alice, "a", queue="q")
+    place.refused(c.Attach(alice, "a"), "consume")
+
+
+def test_an_address_gives_the_queue_that_is_checked() -> None:
+    place = Place()
+    place.world.ok(create_queue("q", "a"))
+    place.permit({"a": rule("consume"), "a::q": {}})
+    alice = place.connect("alice")
+    place.refused(c.Attach(alice, "a"), "consume")
+
+
+def test_a_subscription_creates_a_queue() -> None:
+    place = Place(a=rule("consume"))
+    place.world.ok(c.CreateAddress("a", (MULTICAST,)))
+    alice = place.connect("alice")
+    place.refused(c.Attach(alice, "a"), "create-non-durable-queue")
+    place.refused(c.Attach(alice, "a", durable_name="d"), "create-durable-queue")
+    place.permit({"a": rule("consume", "create_non_durable_queue")})
+    consumer = place.world.attach(alice, "a")
+    # Its own queue goes with it, whoever may delete queues.
+    place.world.detach(consumer)
+    assert list(place.world.state.queue_by_name) == []
+
+
+def test_wildcards_reach_no_address_that_is_closed() -> None:
+    place = Place()
+    place.permit({"#": rule("consume", "create_address", "create_non_durable_queue")})
+    alice = place.connect("alice")
+    place.world.attach(alice, "a.#")
+    place.permit(
+        {
+            "#": rule("consume", "create_address", "create_non_durable_queue"),
+            "a.secret": {},
+        }
+    )
+    text = place.refused(c.Attach(alice, "a.#"), "consume")
+    assert "may not consume from address 'a.#'" in text
+    place.refused(c.Attach(alice, "#"), "consume")
+    place.world.attach(alice, "b.#")
+
+
+def test_wildcards_of_other_characters_mean_every_name() -> None:
+    place = Place()
+    place.world.ok(create_queue("q", "a.*", MULTICAST))
+    place.world.ok(c.ChangeSettings({}, syntax=Syntax("/", ">", "+").text))
+    roles = {"alice": frozenset({"sales"})}
+    rules = {">": rule("consume"), "x/y": {}}
+    place.world.broker.permit(Permissions(rules, roles, Syntax("/", ">", "+")))
+    place.refused(c.Attach(place.connect("alice"), "a.*", queue="q"), "consume")
+
+
+def test_a_durable_subscription_is_not_carried_away() -> None:
+    place = Place()
+    all_of_it = rule("consume", "create_address", "create_durable_queue", "delete_durable_queue")
+    root, alice = place.connect("root"), place.connect("alice")
+    place.permit({"secret": ALL, "public": all_of_it})
+    place.world.detach(place.world.attach(root, "secret", durable_name="d"))
+    place.world.send("secret", b"x")
+    text = place.refused(c.Attach(alice, "public", durable_name="d"), "consume")
+    assert "address 'secret'" in text
+    place.permit({"secret": rule("consume"), "public": all_of_it})
+    place.refused(c.Attach(alice, "public", durable_name="d"), "delete-durable-queue")
+    place.permit({"secret": all_of_it, "public": all_of_it})
+    place.world.attach(alice, "public", durable_name="d")
+    assert place.world.queue("dsub.d").address.name == "public"
+
+
+@pytest.mark.parametrize("has_consumer", [False, True])
+def test_ending_a_durable_subscription_needs_the_permission(has_consumer: bool) -> None:
+    place = Place(a=rule("consume", "create_address", "create_durable_queue"))
+    alice = place.connect("alice")
+    consumer = place.world.attach(alice, "a", durable_name="d", routing_type=MULTICAST)
+    if has_consumer:
+        place.refused(c.Detach(consumer, delete_durable=True), "delete-durable-queue")
+        place.world.detach(consumer)
+    place.refused(c.DeleteSubscription("d", alice), "delete-durable-queue")
+    place.permit({"a": rule("delete_durable_queue")})
+    if not has_consumer:
+        place.world.detach(consumer)
+    place.world.ok(c.DeleteSubscription("d", alice))
+    assert "dsub.d" not in place.world.state.queue_by_name
+
+
+def test_what_follows_from_a_message_needs_no_permission() -> None:
+    place = Place()
+    definition = DivertDefinition(name="d", address="a", forwarding_addresses=("copies",))
+    place.world.ok(c.CreateDivert(definition))
+    place.world.settings(all={"dead-letter-address": "dead", "max-delivery-attempts": 1})
+    place.world.ok(create_queue("a", "a"))
+    place.permit({"a": rule("send", "consume")})
+    alice = place.connect("alice")
+    place.world.ok(c.Send(alice, "a", b"", b"x"))
+    assert place.world.ready("copies") == [b"x"]
+    consumer = place.world.attach(alice, "a")
+    place.world.nack(consumer, place.world.taken()[0].message)
+    assert place.world.ready("dead") == [b"x"]
+    assert not place.world.broker.is_forwarding
+    place.refused(c.Send(alice, "copies", b"", b"x"), "send")
+    place.world.check()
+
+
+def test_temporary_destinations_need_permissions_by_their_names() -> None:
+    place = Place(temp__default__1__r=rule("send"))
+    alice = place.connect("alice")
+    name = f"temp.default.{alice}.r"
+    for missing, given in (
+        ("consume", ()),
+        ("create-non-durable-queue", ("consume",)),
+        ("create-address", ("consume", "create_non_durable_queue")),
+    ):
+        place.permit({"temp.#": rule(*given)})
+        place.refused(c.Attach(alice, name, routing_type=ANYCAST), missing)
+        place.refused(c.Attach(alice, name, routing_type=MULTICAST), missing)
+    place.permit({"temp.#": rule("consume", "create_non_durable_queue", "create_address")})
+    place.world.attach(alice, name, routing_type=ANYCAST)
+    place.refused(c.Send(place.connect("bob"), name, b"", b"x"), "send")
+    place.permit({"temp.#": rule("send", who="*")})
+    place.world.ok(c.Send(place.connect("bob"), name, b"", b"x"))
+
+
+def test_administrators_and_the_configuration_are_not_checked() -> None:
+    place = Place(a={})
+    place.world.ok(create_queue("a", "a"))
+    place.world.send("a", b"x")
+    place.world.ok(c.DeleteQueue("a", force=True))
+
+
+def test_a_refusal_is_recorded_without_a_trace_in_the_state() -> None:
+    place = Place()
+    place.world.ok(create_queue("q", "a"))
+    alice = place.connect("alice")
+    before = len(place.world.journal)
+    place.world.ok(c.RecordDenial(alice, "alice", "consume", "a", "q", "10.0.0.1:5"))
+    place.world.ok(c.RecordDenial(99, "bob", "send", "nowhere", "", "10.0.0.1", 7))
+    place.world.ok(c.RecordDenial(count=100))
+    events = place.world.journal[before:]
+    assert [event.name for event in events] == ["PermissionRefused"] * 3
+    assert events[0].decoded.user == "alice"
+    assert events[1].decoded.count == 7
+    place.world.check()
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    place = Place()
+    place.permit({"#": rule("send", "create_address", "create_durable_queue")})
+    broker = place.world.broker
+    alice, bob = place.connect("alice"), place.connect("bob")
+    broker.senders.update((alice, f"a{number}", None) for number in range(SENDERS_MAX))
+    place.world.ok(c.Send(alice, "b", b"", b"x"))
+    assert broker.senders == {(alice, "b", None)}
+    for number in range(DENIALS_MAX + 10):
+        assert isinstance(place.world.handle(c.Send(bob, f"a{number}", b"", b"x")), Refusal)
+    assert len(broker.denials) == DENIALS_MAX
+
+
+def test_a_long_name_is_cut_in_the_text() -> None:
+    place = Place(a={})
+    refusal: Any = place.world.handle(c.Send(place.connect("alice"), "x" * 5000, b"", b""))
+    assert len(refusal.text) < 400

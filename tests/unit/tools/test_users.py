@@ -1,0 +1,123 @@
+"""The commands about users: roles, passcodes, tokens, and what a user may do."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from daybook.server.users import Users
+from daybook.tools.daybook import cli
+
+RULES = """
+[[security-setting]]
+match = "orders.#"
+send = ["sales"]
+
+[[security-setting]]
+match = "orders.secret"
+"""
+
+
+class Clerk:
+    """Runs `daybook user` on a folder, with alice as the first user."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ok("add", "alice", "--passcode-stdin", "--role", "sales", text="one\n")
+
+    def run(self, *words: str, text: str = "") -> Result:
+        command = ["user", *words, "--data", str(self.folder)]
+        return CliRunner().invoke(cli, command, input=text)
+
+    def ok(self, *words: str, text: str = "") -> str:
+        result = self.run(*words, text=text)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    def fails(self, *words: str, text: str = "") -> str:
+        result = self.run(*words, text=text)
+        assert result.exit_code in (1, 2), result.output
+        return result.output
+
+    @property
+    def users(self) -> Users:
+        return Users.load(self.folder / "users.toml")
+
+    def row(self, login: str) -> dict[str, Any]:
+        rows = json.loads(self.ok("list", "--json"))
+        return next(row for row in rows if row["user"] == login)
+
+
+@pytest.fixture
+def clerk(tmp_path: Path) -> Clerk:
+    return Clerk(tmp_path)
+
+
+def test_roles_are_given_and_taken(clerk: Clerk) -> None:
+    assert clerk.row("alice")["roles"] == ["sales"]
+    assert "has the roles sales, staff" in clerk.ok("role", "alice", "--add", "staff")
+    assert clerk.users.roles() == {"alice": frozenset({"sales", "staff"})}
+    assert "has no roles" in clerk.ok("role", "alice", "--remove", "staff", "--remove", "sales")
+    assert "has no role 'staff'" in clerk.fails("role", "alice", "--remove", "staff")
+    assert "there is no user 'bob'" in clerk.fails("role", "bob", "--add", "staff")
+    assert "name at least one role" in clerk.fails("role", "alice")
+    for role in ("user:bob", "*", " x", ""):
+        assert "the role" in clerk.fails("role", "alice", "--add", role)
+
+
+def test_a_passcode_is_changed(clerk: Clerk) -> None:
+    clerk.ok("passwd", "alice", "--passcode-stdin", text="two\n")
+    assert clerk.users.verify("alice", "two")
+    assert not clerk.users.verify("alice", "one")
+    assert clerk.row("alice")["roles"] == ["sales"]
+    assert "there is no user 'bob'" in clerk.fails("passwd", "bob", "--passcode-stdin", text="x\n")
+    assert "the passcode is empty" in clerk.fails("passwd", "alice", "--passcode-stdin", text="\n")
+
+
+def test_a_user_is_disabled_and_enabled(clerk: Clerk) -> None:
+    assert "disabled user 'alice'" in clerk.ok("disable", "alice")
+    assert clerk.row("alice")["disabled"] is True
+    assert clerk.users.is_disabled("alice")
+    clerk.ok("enable", "alice")
+    assert not clerk.users.is_disabled("alice")
+    assert "there is no user" in clerk.fails("disable", "bob")
+
+
+def test_a_user_without_a_passcode(clerk: Clerk) -> None:
+    clerk.ok("add", "robot", "--no-passcode")
+    assert clerk.row("robot")["passcode"] is False
+    assert not clerk.users.verify("robot", "")
+    assert "exclude each other" in clerk.fails("add", "x", "--no-passcode", "--passcode-stdin")
+
+
+def test_a_token_is_shown_once(clerk: Clerk) -> None:
+    first = clerk.ok("token", "alice").strip()
+    second = clerk.ok("token", "alice").strip()
+    assert first != second
+    assert first.startswith("dbk_")
+    assert clerk.users.user_of_token(second) == "alice"
+    assert clerk.users.user_of_token(first) is None
+    assert second not in (clerk.folder / "users.toml").read_text()
+    clerk.ok("token", "alice", "--remove")
+    assert clerk.users.user_of_token(second) is None
+    assert "has no token" in clerk.fails("token", "alice", "--remove")
+
+
+def test_rights_by_a_file(clerk: Clerk, tmp_path: Path) -> None:
+    config = tmp_path / "broker.toml"
+    config.write_text(RULES)
+    flags = ("--config", str(config))
+    shown = clerk.ok("show", "alice", "--address", "orders.eu", *flags)
+    assert "at orders.eu:" in shown
+    assert any(line.split()[:3] == ["send", "yes", "sales"] for line in shown.splitlines())
+    answer = json.loads(clerk.ok("show", "alice", "--address", "orders.secret", *flags, "--json"))
+    assert {row["allowed"] for row in answer["permissions"]} == {False}
+    assert answer["permissions"][0]["rules"] == ["orders.secret"]
+    everywhere = clerk.ok("show", "alice", *flags)
+    assert "no rule covers it" not in everywhere
+    assert "there is no user 'bob'" in clerk.fails("show", "bob", *flags)
+    assert "no broker runs" in clerk.fails("show", "alice")
+    config.write_text("")
+    assert "every user may do everything" in clerk.ok("show", "alice", *flags)
