@@ -68,6 +68,7 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     processes: int
     users_file: str
     allow_guest: bool
+    populate_validated_user: bool
     persist_delivery_count_before_delivery: bool
     journal_non_persistent: str
     persist_id_cache: bool

@@ -5,9 +5,10 @@ object handles its events, and whether its peers log in. Must never know sockets
 protocol.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from daybook.protocols.port import Messaging, Session, Watching
+from daybook.protocols.port import Messaging, Session, Value, Watching
 from daybook.protocols.registry import OFFERS
 from daybook.server.config import AcceptorConfig
 from daybook.server.hub import Hub
@@ -119,18 +120,24 @@ class WatchingEntrance:
 class Entrances:
     """Creates the entrance of each acceptor."""
 
-    def __init__(self, hub: Hub, onlookers: Onlookers, server_name: str, syntax: str = "") -> None:
-        """`syntax` is the text of the syntax of names (`engine.syntax`)."""
+    def __init__(
+        self,
+        hub: Hub,
+        onlookers: Onlookers,
+        server_name: str,
+        options: Callable[[], Mapping[str, Value]] = dict,
+    ) -> None:
+        """`options` returns those that every session gets, besides the ones of its acceptor."""
         self._hub: Final = hub
         self._onlookers: Final = onlookers
         self._server_name: Final = server_name
-        self._syntax: Final = syntax
+        self._options: Final = options
 
     def make(self, config: AcceptorConfig) -> Entrance:
         """Create the entrance of an acceptor."""
         offer = OFFERS[config.protocol]
         if offer.messaging is not None:
-            protocol = offer.messaging(config.options | {"syntax": self._syntax})
+            protocol = offer.messaging(config.options | dict(self._options()))
             return MessagingEntrance(self._hub, protocol, config.name, self._server_name)
         assert offer.watching is not None
         return WatchingEntrance(self._onlookers, offer.watching(config.options))

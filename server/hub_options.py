@@ -1,8 +1,17 @@
-"""Converts the configuration to options of the hub. Must never know a hub."""
+"""Converts the configuration to options of the hub and of all sessions. Must never know a hub."""
 
+from daybook.protocols.port import Value
 from daybook.server.config import Config
 from daybook.server.memory_limits import memory_options
 from daybook.server.ports import HubOptions
+
+
+def session_options(config: Config) -> dict[str, Value]:
+    """Return the options that the sessions of every acceptor have."""
+    return {
+        "syntax": config.wildcards.syntax.text,
+        "populate-validated-user": config.broker.populate_validated_user,
+    }
 
 
 def hub_options(config: Config) -> HubOptions:

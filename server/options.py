@@ -79,6 +79,14 @@ BROKER: Final = (
         live=True,
     ),
     Option(
+        "populate-validated-user",
+        FLAG,
+        False,
+        "Whether each message carries the login of its sender as `_AMQ_VALIDATED_USER`, for"
+        " connections to come. A header of that name from a client is removed in any case.",
+        live=True,
+    ),
+    Option(
         "persist-delivery-count-before-delivery",
         FLAG,
         True,

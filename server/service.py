@@ -47,7 +47,7 @@ from daybook.server.ending import Ending
 from daybook.server.entrances import Entrances
 from daybook.server.guard import Guard
 from daybook.server.hub import Hub
-from daybook.server.hub_options import hub_options
+from daybook.server.hub_options import hub_options, session_options
 from daybook.server.indexing import Indexing
 from daybook.server.journaling import Journaling, attach, look_at_lock
 from daybook.server.listeners import Acceptor
@@ -295,8 +295,9 @@ class Service:
         put(self.config.security_settings, self.config.wildcards.syntax)
 
     async def _bind(self) -> None:
-        syntax = self.config.wildcards.syntax.text
-        entrances = Entrances(self.hub, self.onlookers, f"daybook/{VERSION}", syntax)
+        entrances = Entrances(
+            self.hub, self.onlookers, f"daybook/{VERSION}", lambda: session_options(self.config)
+        )
         for config in self.config.acceptors:
             acceptor = Acceptor(entrances, config, self.door.admission)
             try:

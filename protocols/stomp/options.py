@@ -27,7 +27,8 @@ class StompOptions(
     lists the virtual host names that CONNECT may give, empty for any. `room` is how many bytes of
     deliveries of a connection may be on their way to its socket. `anycast_prefix` and
     `multicast_prefix` are further prefixes, as acceptors of Artemis have. `syntax` is that of the
-    names of addresses. It, `heart_beat_grace` and `dsub_prefix` are no keys of acceptors.
+    names of addresses. `populate_validated_user` says whether messages carry the login of their
+    sender. These two, `heart_beat_grace` and `dsub_prefix` are no keys of acceptors.
     """
 
     max_header_length: int = 10 * KIB
@@ -52,6 +53,7 @@ class StompOptions(
     dsub_prefix: str = "/dsub/"
     room: int = MIB
     syntax: Syntax = DEFAULT
+    populate_validated_user: bool = False
 
     def __post_init__(self) -> None:
         """Refuse invalid values; the error names the key."""

@@ -32,6 +32,10 @@ REPLY_TO: Final = "reply-to"
 """Header of SEND: where the receiver is to send its answer."""
 _REPLY_TO_BYTES: Final = REPLY_TO.encode()
 
+VALIDATED_USER: Final = "_AMQ_VALIDATED_USER"
+"""The login of the user that sent a message: only the broker says it, whatever a client sends."""
+_VALIDATED_USER_BYTES: Final = VALIDATED_USER.encode()
+
 ROUTING_TYPE: Final = "_AMQ_ROUTING_TYPE"
 """The routing type as Artemis stores it with a message: 0 is anycast, 1 multicast."""
 _ROUTING_TYPES: Final = {"0": "ANYCAST", "1": "MULTICAST"}
@@ -52,7 +56,8 @@ _KNOWN: Final = frozenset(
     name.encode()
     for name in (
         "destination", "destination-type", "priority", "persistent", "expires", "content-length",
-        REPLY_TO, ROUTING_TYPE, *_DELIVERY_TIMES, *_GROUPS, *NOT_STORED, *foreign.ON_SEND,
+        REPLY_TO, VALIDATED_USER, ROUTING_TYPE, *_DELIVERY_TIMES, *_GROUPS, *NOT_STORED,
+        *foreign.ON_SEND,
     )
 )  # fmt: skip
 _NOT_STORED_BYTES: Final = frozenset(name.encode() for name in NOT_STORED)
@@ -151,9 +156,17 @@ class Planner:
     `held` estimates, too big.
     """
 
-    __slots__ = ("_by_known_lines", "_connection", "_options", "_version", "held", "plans")
+    __slots__ = (
+        "_by_known_lines", "_connection", "_options", "_sender", "_version", "held", "plans",
+    )  # fmt: skip
 
-    def __init__(self, version: int, options: StompOptions, connection: int = 0) -> None:
+    def __init__(
+        self, version: int, options: StompOptions, connection: int = 0, user: str = ""
+    ) -> None:
+        """`user` is that of the connection."""
+        # The line that says it, if messages are to say it.
+        said = options.populate_validated_user and user
+        self._sender: bytes = build([(VALIDATED_USER, user)]) if said else b""
         self._version: int = version
         self._options: StompOptions = options
         self._connection: int = connection
@@ -171,7 +184,9 @@ class Planner:
 
     def _prepared(self, key: bytes) -> SendPlan:
         head = parse_head(key, self._version, self._options)
-        return prepare(head, self._options, self._connection)
+        plan = prepare(head, self._options, self._connection)
+        plan.headers += self._sender
+        return plan
 
     def _reply_line(self, line: bytes) -> bytes:
         """Return a reply-to line with names that mean the same to everybody."""
@@ -221,7 +236,7 @@ class Planner:
                 is_grouped = True
             elif name in _KNOWN:
                 known.append(line)
-                if name in _NOT_STORED_BYTES:
+                if name in _NOT_STORED_BYTES or name == _VALIDATED_USER_BYTES:
                     continue
                 if name == _REPLY_TO_BYTES:
                     kept.append(self._reply_line(line))
@@ -235,9 +250,10 @@ class Planner:
         if core.ttl or core.delay:
             return None
         kept.append(b"")
+        headers = b"\n".join(kept) + self._sender
         return SendPlan(
             core.address, core.queue, core.routing_type, core.priority, core.persistent, 0,
-            core.expires, core.transaction, core.length, b"\n".join(kept), duplicate_id.decode(),
+            core.expires, core.transaction, core.length, headers, duplicate_id.decode(),
             core.tells_outcome, core.due, 0, _format(is_grouped),
         )  # fmt: skip
 
@@ -315,7 +331,9 @@ def _milliseconds(name: str, given: str | None, zero: str = "for never") -> int:
 def _stored(head: Head, expires_follows: bool, options: StompOptions, connection: int) -> bytes:
     kept = []
     for line in head.lines:
-        if line.name in NOT_STORED or (expires_follows and line.name == "expires"):
+        if line.name in NOT_STORED or line.name == VALIDATED_USER:
+            continue
+        if expires_follows and line.name == "expires":
             continue
         if line.name == REPLY_TO and any(each in line.value for each in TEMPORARY_PREFIXES):
             value = with_own_names(line.value, connection, options)

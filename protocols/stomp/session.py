@@ -553,7 +553,7 @@ class Session(Conversation):
                 self._refuse(AUTHENTICATION, shake.login, text)
                 raise StompError(text or "login refused", "give a valid login and passcode")
             self._opened(shake, user, now)
-            self._planner = Planner(self.version, self.options, self.connection)
+            self._planner = Planner(self.version, self.options, self.connection, user)
             self._head_max = self.options.max_frame_head
             self._returns = False  # a CONNECT may have them in any version
         except StompError as error:

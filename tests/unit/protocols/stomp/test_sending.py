@@ -354,3 +354,24 @@ def test_sends_are_the_same_wherever_what_came_is_cut() -> None:
         output = peer.send(data[:cut]) + peer.send(data[cut:])
         assert [command.body for command in peer.broker.of(Send)] == [b"00", b"01", b"02"]
         assert output.count(b"RECEIPT\n") == 3
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+@pytest.mark.parametrize("others", ["", "\nx:a\\\\b", "\nx:\u00fc"])
+def test_only_the_broker_says_who_sent_a_message(version: str, others: str) -> None:
+    head = f"destination:/queue/a\n_AMQ_VALIDATED_USER:eve\n_AMQ_VALIDATED_USER:bob{others}"
+    assert b"VALIDATED" not in sent(connected(version), head).headers
+    peer = connected(version, StompOptions(populate_validated_user=True))
+    for _ in range(2):
+        headers = sent(peer, head).headers
+        assert headers.count(b"VALIDATED") == 1
+        assert headers.endswith(b"\n_AMQ_VALIDATED_USER:user\n")
+    timed = sent(peer, head + "\nttl:1000").headers
+    assert b"\n_AMQ_VALIDATED_USER:user\nexpires:" in timed
+
+
+def test_the_name_of_a_sender_is_escaped() -> None:
+    planner = Planner(V12, StompOptions(populate_validated_user=True), 1, "a:b")
+    assert planner.plan(b"SEND\ndestination:/queue/a").headers == (
+        b"destination:/queue/a\n_AMQ_VALIDATED_USER:a\\cb\n"
+    )
