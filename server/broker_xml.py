@@ -59,6 +59,23 @@ class _Reader:
         place = f" in {inside}" if inside else ""
         self.warn(element, f"<{element.tag}>{place} is not supported and is ignored")
 
+    def look(self, element: Element, *attributes: str, is_list: bool = False) -> None:
+        """Warn of attributes, and of elements or text inside an element, that nothing reads: a list
+        has no text, and everything else no elements."""
+        for key in element.attributes:
+            if key not in attributes:
+                self.warn(element, f"{key} of <{element.tag}> is not supported and is ignored")
+        if is_list and element.value:
+            self.warn(element, f"the text {element.value[:40]!r} in <{element.tag}> is ignored")
+        for child in () if is_list else element.children:
+            self.ignore(child, f"<{element.tag}>")
+
+    def put(self, element: Element, block: Block, key: str, given: Given) -> None:
+        """Note a value; warn if there was one already."""
+        if key in block.values:
+            self.warn(element, f"<{element.tag}> is there twice, and the last one counts")
+        block.values[key] = given
+
     def given(self, element: Element, text: str, *, as_text: bool, is_size: bool = False) -> Given:
         """Return a value as a TOML file would give it."""
         text = text.strip()
@@ -78,6 +95,7 @@ class _Reader:
                 " <configuration>"
             )
             return
+        self.look(root, is_list=True)
         cores = [child for child in root.children if child.tag == "core"]
         for child in root.children:
             if child.tag != "core":
@@ -85,6 +103,7 @@ class _Reader:
         if not cores:
             self._problems.append(f"{self.where(root)}: there is no <core> in <configuration>")
         for core in cores:
+            self.look(core, is_list=True)
             for child in core.children:
                 self.core(child)
         self.add_base(root)
@@ -104,6 +123,7 @@ class _Reader:
         }
         if element.tag in lists:
             tag, translate = lists[element.tag]
+            self.look(element, is_list=True)
             for child in element.children:
                 if child.tag == tag:
                     translate(child)
@@ -117,11 +137,14 @@ class _Reader:
         elif element.tag == "wildcard-addresses":
             self.wildcards(element)
         elif element.tag == "literal-match-markers":
+            self.look(element)
             block = self.source.sections["wildcard-addresses"]
-            block.values[element.tag] = Given(element.value, self.where(element))
+            self.put(element, block, element.tag, Given(element.value, self.where(element)))
         elif element.tag == "security-enabled":
+            self.look(element)
             self._is_secured = element.value.lower() != "false"
         elif element.tag == "id-cache-size":
+            self.look(element)
             self._base[element.tag] = self.given(element, element.text, as_text=False)
         else:
             self.broker_key(element)
@@ -131,24 +154,29 @@ class _Reader:
         if option is None or option.name in ("data-directory", "users-file"):
             self.ignore(element)
             return
+        self.look(element)
         is_size = option.kind.name.startswith("size")
         value = self.given(element, element.text, as_text=option.kind.text, is_size=is_size)
-        self.source.sections["broker"].values[option.name] = value
+        self.put(element, self.source.sections["broker"], option.name, value)
 
     def wildcards(self, element: Element) -> None:
         block = self.source.sections["wildcard-addresses"]
+        self.look(element, is_list=True)
         block.where = self.where(element)
         keys = ("enabled", "routing-enabled", "delimiter", "any-words", "single-word")
         for child in element.children:
             if child.tag in keys:
+                self.look(child)
                 as_text = not child.tag.endswith("enabled")
-                block.values[child.tag] = self.given(child, child.text, as_text=as_text)
+                value = self.given(child, child.text, as_text=as_text)
+                self.put(child, block, child.tag, value)
             else:
                 self.ignore(child, "<wildcard-addresses>")
 
     # ---- acceptors
 
     def acceptor(self, element: Element) -> None:
+        self.look(element, "name")
         found = _URL.fullmatch(element.value)
         name = element.attributes.get("name", "")
         if found is None:
@@ -210,11 +238,13 @@ class _Reader:
         name = element.attributes.get("name", "")
         block = Block(self.where(element), {"name": Given(name, self.where(element))})
         types: list[str] = []
+        self.look(element, "name", is_list=True)
         for child in element.children:
             if child.tag not in ("anycast", "multicast"):
                 self.ignore(child, f"address {name!r}")
                 continue
             types.append(child.tag)
+            self.look(child, is_list=True)
             for queue in child.children:
                 if queue.tag == "queue":
                     self.queue(queue, name, child.tag)
@@ -232,7 +262,9 @@ class _Reader:
         for key, text in element.attributes.items():
             if key != "name":
                 self.queue_key(element, block, key, text)
+        self.look(element, *element.attributes, is_list=True)
         for child in element.children:
+            self.look(child, *(("string",) if child.tag == "filter" else ()))
             text = child.attributes.get("string", child.text)
             self.queue_key(child, block, child.tag, text)
         self.source.arrays["queue"].append(block)
@@ -250,14 +282,16 @@ class _Reader:
     def setting(self, element: Element) -> None:
         match = element.attributes.get("match", "")
         block = Block(self.where(element), {"match": Given(match, self.where(element))})
+        self.look(element, "match", is_list=True)
         for child in element.children:
             key = SETTING_ALIASES.get(child.tag, child.tag)
             row = BY_NAME.get(key)
             if row is None:
                 self.ignore(child, f"address-setting {match!r}")
                 continue
+            self.look(child)
             given = self.given(child, child.text, as_text=row.type is str, is_size=row.is_size)
-            block.values[key] = Given(_as_spelled(key, given.value), given.where)
+            self.put(child, block, key, Given(_as_spelled(key, given.value), given.where))
         self.source.settings.append(block)
 
     def add_base(self, root: Element) -> None:
@@ -304,40 +338,56 @@ class _Reader:
         where = self.where(element)
         name = element.attributes.get("name", "")
         block = Block(where, {"name": Given(name, where)})
+        self.look(element, "name", is_list=True)
         for child in element.children:
-            place = self.where(child)
-            if child.tag == "address":
-                block.values["address"] = Given(child.value, place)
-            elif child.tag == "forwarding-address":
-                targets = [each.strip() for each in child.value.split(",") if each.strip()]
-                block.values["forwarding-addresses"] = Given(targets, place)
-            elif child.tag == "exclusive":
-                block.values["exclusive"] = self.given(child, child.text, as_text=False)
-            elif child.tag == "filter":
-                block.values["filter"] = Given(child.attributes.get("string", child.value), place)
-            elif child.tag == "routing-type":
-                block.values["routing-type"] = Given(child.value.lower(), place)
-            elif child.tag == "transformer":
+            if child.tag in ("transformer", "transformer-class-name"):
                 self.transformer(child, block, name)
-            else:
+                continue
+            found = self.of_divert(child)
+            if found is None:
                 self.ignore(child, f"divert {name!r}")
+            else:
+                self.look(child, *(("string",) if child.tag == "filter" else ()))
+                key, value = found
+                self.put(child, block, key, Given(value, self.where(child)))
         self.source.arrays["divert"].append(block)
 
+    def of_divert(self, child: Element) -> tuple[str, object] | None:
+        """Return the key and the value of an element of a divert, None if it has no key here."""
+        if child.tag == "address":
+            return "address", child.value
+        if child.tag == "forwarding-address":
+            targets = [each.strip() for each in child.value.split(",") if each.strip()]
+            return "forwarding-addresses", targets
+        if child.tag == "exclusive":
+            return "exclusive", self.given(child, child.text, as_text=False).value
+        if child.tag == "filter":
+            return "filter", child.attributes.get("string", child.value)
+        if child.tag == "routing-type":
+            return "routing-type", child.value.lower()
+        return None
+
     def transformer(self, element: Element, block: Block, divert: str) -> None:
-        """Translate the one transformer of Artemis that only adds properties."""
+        """Translate the one transformer that Artemis comes with, which only adds properties."""
         names = [child.value for child in element.children if child.tag == "class-name"]
+        if element.tag == "transformer-class-name":
+            names = [element.value]
         if not names or not names[0].endswith(".AddHeadersTransformer"):
             shown = names[0] if names else "a transformer"
             self.warn(
                 element, f"{shown} of divert {divert!r} is code of Java: its copies stay unchanged"
             )
             return
-        pairs = [
-            f"{child.attributes.get('key', '')}={child.attributes.get('value', '')}"
-            for child in element.children
-            if child.tag == "property"
-        ]
-        block.values["add-properties"] = Given(pairs, self.where(element))
+        self.look(element, is_list=element.tag == "transformer")
+        pairs: list[str] = []
+        for child in element.children:
+            if child.tag == "property":
+                self.look(child, "key", "value")
+                given = child.attributes
+                pairs.append(f"{given.get('key', '')}={given.get('value', child.value)}")
+            elif child.tag != "class-name":
+                self.ignore(child, f"the transformer of divert {divert!r}")
+        self.put(element, block, "add-properties", Given(pairs, self.where(element)))
 
 
 def _is_flag(text: str) -> bool:
