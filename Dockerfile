@@ -33,4 +33,5 @@ EXPOSE 61613
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=10s --start-period=5m --retries=3 CMD ["daybook", "health"]
 ENTRYPOINT ["daybook"]
-CMD ["serve", "--listen", "stomp://0.0.0.0:61613"]
+# Whoever publishes the port decides who can reach it; docs/tls.md says how to add TLS.
+CMD ["serve", "--listen", "stomp://0.0.0.0:61613?allow-cleartext=true"]

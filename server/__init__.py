@@ -10,6 +10,7 @@ Modules:
   login.
 - `artemis`: What Artemis calls things that have another name here, and its defaults where ours
   differ.
+- `artemis_tls`: The parameters for TLS in the URL of an acceptor of Artemis, as keys of ours.
 - `blocked`: Blocked peers: their command waits for space at a full address. They resume in order.
 - `broker_xml`: The configuration of Artemis, `broker.xml`, as the source of ours.
 - `config`: The configuration: parses a file and flags into frozen structs, or reports all errors.
@@ -34,9 +35,12 @@ Modules:
 - `divert_requests`: The requests of the control socket about diverts. Must never know how they are
   transported.
 - `door`: The checks between a new socket and the connection of a user.
+- `encryption`: Whether the options of an acceptor for TLS go together, and whether it may do
+  without TLS.
 - `ending`: The stop of a broker: all decided events become durable, if that is still possible.
 - `entrances`: Connects an acceptor to the hub, or to the connections of Watching protocols.
-- `error_frames`: Logs the ERROR frames that end connections, with a limit on the number of lines.
+- `error_frames`: Logs what ends connections, ERROR frames for example, with a limit on the number
+  of lines.
 - `figures`: The metrics of a broker: name, meaning, and how each is read.
 - `group_requests`: The requests of the control socket about message groups.
 - `guard`: The guard: a thread that handles the signals of a broker even when its event loop hangs.
@@ -50,6 +54,8 @@ Modules:
 - `journaling`: The data directory of a broker, from before its event loop to after it.
 - `keeping`: What the hub needs of the journal: a writer, and a reader of chunks.
 - `kinds`: Types of configuration values: their names in the documentation, and their parsers.
+- `layers`: What lies between a socket and a session: TLS and WebSocket. A plain connection has
+  neither.
 - `leaving`: Executes the steps of a round of retention, while clients are served.
 - `listeners`: Listening sockets and connections: the asyncio shell around the hub.
 - `logins`: Logins: accepted at once, queued for hashing the passcode, or refused.

@@ -8,8 +8,91 @@ from typing import Final
 
 from daybook.protocols.port import Offer
 from daybook.protocols.registry import DEFAULT, OFFERS
-from daybook.server.kinds import LISTEN, choice, count, duration, kind_within, text
+from daybook.server.encryption import NONE, OPTIONAL, REQUIRED, SOURCES, VERSIONS
+from daybook.server.kinds import (
+    FLAG,
+    LISTEN,
+    PATH_OR_EMPTY,
+    choice,
+    count,
+    duration,
+    kind_within,
+    text,
+)
 from daybook.server.option import Option
+
+TLS: Final = (
+    Option("tls", FLAG, False, "Whether clients must speak TLS here, as with `stomps://`."),
+    Option(
+        "certificate",
+        PATH_OR_EMPTY,
+        "",
+        "File of the certificate and those of the authorities between it and the root, in PEM"
+        " format. A reload reads it again, also if only its content has changed.",
+        live=True,
+    ),
+    Option(
+        "key",
+        PATH_OR_EMPTY,
+        "",
+        "File of the private key, in PEM format, without a passphrase; empty: it is in the file"
+        " of the certificate.",
+        live=True,
+    ),
+    Option(
+        "tls-min-version",
+        choice(*VERSIONS),
+        "1.2",
+        "The oldest version of TLS that clients may speak.",
+        live=True,
+    ),
+    Option(
+        "ciphers",
+        text("a list of ciphers as OpenSSL writes it", r"[\x21-\x7e]*"),
+        "",
+        "Ciphers for TLS 1.2, as `openssl ciphers` takes them; empty: those that Python deems"
+        " secure. Those of TLS 1.3 are all secure.",
+        live=True,
+    ),
+    Option(
+        "client-certificates",
+        choice(NONE, OPTIONAL, REQUIRED),
+        NONE,
+        "Whether clients are asked for certificates, and whether those without one are refused.",
+        live=True,
+    ),
+    Option(
+        "client-ca",
+        PATH_OR_EMPTY,
+        "",
+        "File of the authorities whose certificates clients may show, in PEM format.",
+        live=True,
+    ),
+    Option(
+        "certificate-login",
+        choice(*SOURCES),
+        NONE,
+        "What of a client's certificate is its login, so that it needs no passcode: the common"
+        " name of the subject, or the first alternative name of a kind that certificate-pattern"
+        " matches. The login must be that of a user.",
+        live=True,
+    ),
+    Option(
+        "certificate-pattern",
+        text("a regular expression", r"[^\x00]{0,1000}"),
+        "",
+        "Regular expression for the whole name; its group is the login, or without a group the"
+        " whole name is. Names that do not match give no login. Empty: any name.",
+        live=True,
+    ),
+    Option(
+        "allow-cleartext",
+        FLAG,
+        False,
+        "Whether the acceptor may listen where other machines reach it, without TLS.",
+    ),
+)
+"""What every acceptor has for TLS."""
 
 
 def common_options(offer: Offer) -> tuple[Option, ...]:
@@ -47,6 +130,7 @@ def common_options(offer: Offer) -> tuple[Option, ...]:
             " is given up after as long again without an answer. 0: never.",
             live=True,
         ),
+        *TLS,
     )
 
 

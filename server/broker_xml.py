@@ -13,6 +13,7 @@ from typing import Final
 from daybook.engine.permissions import PERMISSIONS
 from daybook.engine.setting_keys import BY_NAME
 from daybook.engine.settings import check_value
+from daybook.server import artemis_tls
 from daybook.server.acceptor_options import TABLES
 from daybook.server.artemis import (
     BASE_SETTINGS,
@@ -190,9 +191,15 @@ class _Reader:
         block = Block(self.where(element), {})
         block.values["name"] = Given(name, block.where)
         block.values["listen"] = Given(f"{found[2] or '0.0.0.0'}:{found[3]}", block.where)
-        why = self.why_closed(found[1], parameters)
+        encryption = artemis_tls.Translated(parameters)
+        for key, value in encryption.values.items():
+            block.values[key] = Given(value, block.where)
+        for lost in encryption.lost:
+            self.warn(element, f"<acceptor> {name!r}: {lost}")
+        why = self.why_closed(found[1], parameters) or encryption.why_closed
         for key, value in parameters.items():
-            self.parameter(element, block, key, value)
+            if key not in artemis_tls.PARAMETERS:
+                self.parameter(element, block, key, value)
         if why:
             self.warn(element, f"<acceptor> {name!r} is not opened: {why}")
             # Clients that come by another acceptor find its prefixes there.
@@ -204,8 +211,6 @@ class _Reader:
         """Return why an acceptor cannot be opened, empty if it can."""
         if scheme != "tcp":
             return f"{scheme}:// is not supported"
-        if parameters.get("sslEnabled", "").lower() == "true":
-            return "TLS is not supported; let a proxy end it in front of the broker"
         protocols = [each.strip().lower() for each in parameters.get("protocols", "").split(",")]
         if protocols == [""] or _SUPPORTED in protocols:
             return ""

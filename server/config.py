@@ -25,7 +25,7 @@ from daybook.journal.archive.place import overlap
 from daybook.journal.data_directory import USERS
 from daybook.protocols.port import Value
 from daybook.protocols.registry import OFFERS
-from daybook.server import kinds, options
+from daybook.server import encryption, kinds, options
 from daybook.server.acceptor_options import COMMON, TABLES
 from daybook.server.broker_xml import read_broker_xml
 from daybook.server.config_source import (
@@ -126,6 +126,16 @@ class AcceptorConfig(msgspec.Struct, frozen=True):
     max_connections: int
     tcp_keepalive: int
     options: dict[str, Value]
+    tls: bool = False
+    certificate: str = ""
+    key: str = ""
+    tls_min_version: str = "1.2"
+    ciphers: str = ""
+    client_certificates: str = encryption.NONE
+    client_ca: str = ""
+    certificate_login: str = encryption.NONE
+    certificate_pattern: str = ""
+    allow_cleartext: bool = False
 
 
 class AddressConfig(msgspec.Struct, frozen=True):
@@ -215,6 +225,7 @@ def load(
     config = _Builder(problems).build(source)
     if problems:
         raise ConfigError(problems)
+    warnings += filter(None, map(encryption.warning, config.acceptors))
     return msgspec.structs.replace(config, warnings=tuple(warnings)) if warnings else config
 
 
@@ -347,8 +358,13 @@ class _Builder:
             if not row["name"]:
                 row["name"] = _free_name(row["protocol"], names)
                 names.add(row["name"])
+            for field in ("certificate", "key", "client_ca"):
+                row[field] = str(self.absolute(row[field])) if row[field] else ""
             built.append(_acceptor(row))
             self.check_protocol(block, built[-1])
+            for key, wrong in encryption.problems(built[-1]):
+                where = block.values.get(key, block).where
+                self.problem(where, f"acceptor {built[-1].name!r}: {wrong}")
         if len(self.problems) == before:
             self.unique(blocks, [acceptor.name for acceptor in built], "acceptor.name")
             self.unique_endpoints(blocks, built)

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 import msgspec
 
@@ -113,7 +114,7 @@ def read_flags(
                 f"{where}: it must be PROTOCOL://HOST:PORT, like {DEFAULT.scheme}://{DEFAULT.listen}"
             )
             continue
-        values = {"protocol": Given(protocol, where), "listen": Given(endpoint, where)}
+        values = _acceptor_of_url(protocol, endpoint, where)
         for spare in source.spare:
             prefixes = ("anycast-prefix", "multicast-prefix")
             values |= {key: spare.values[key] for key in prefixes if key in spare.values}
@@ -122,6 +123,19 @@ def read_flags(
         source.arrays["acceptor"].append(Block("the default acceptor", {}))
     for text in overrides:
         _override(source, text, problems)
+
+
+def _acceptor_of_url(scheme: str, rest: str, where: str) -> dict[str, Given]:
+    """Return the values of PROTOCOL://HOST:PORT?KEY=VALUE&...; a scheme with an s has TLS."""
+    endpoint, _, parameters = rest.partition("?")
+    values = {"protocol": Given(scheme, where), "listen": Given(endpoint, where)}
+    if scheme not in TABLES and scheme.removesuffix("s") in TABLES:
+        values["protocol"] = Given(scheme.removesuffix("s"), where)
+        values["tls"] = Given(True, where)
+    for parameter in filter(None, parameters.split("&")):
+        key, _, value = parameter.partition("=")
+        values[key] = Given(unquote(value), where, text=True)
+    return values
 
 
 def _override(source: Source, text: str, problems: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Logs the ERROR frames that end connections, with a limit on the number of lines.
+"""Logs what ends connections, ERROR frames for example, with a limit on the number of lines.
 
 The first one of an address in a minute is logged with its text; further ones are counted, and the
 counts are logged at the end of the minute. So a faulty client appears in the log at once, and one
@@ -13,6 +13,9 @@ from typing import Final
 from daybook.server import logs
 from daybook.server.tally import SPAN_US, Tally
 
+ERROR_FRAME: Final = "ended by ERROR"
+LAYER_FAILED: Final = "failed in TLS or WebSocket"
+
 HOSTS_MAX: Final = 1000
 """For how many addresses errors are counted separately in a minute."""
 
@@ -20,11 +23,18 @@ log = logs.logger("protocol")
 
 
 class ErrorFrames:
-    """The ERROR frames of one acceptor; used only in the thread of the event loop."""
+    """The ERROR frames of one acceptor, or ends of another kind; used only in the thread of the
+    event loop.
+    """
 
-    def __init__(self, acceptor: str) -> None:
+    def __init__(
+        self, acceptor: str, ending: str = ERROR_FRAME, *, by_reason: bool = False
+    ) -> None:
+        """`by_reason`: there are few texts, so the first of each is logged for an address."""
         self._acceptor: Final = acceptor
-        self._tally: Final[Tally[str]] = Tally(HOSTS_MAX)
+        self._ending: Final = ending
+        self._by_reason: Final = by_reason
+        self._tally: Final[Tally[tuple[str, str]]] = Tally(HOSTS_MAX)
         self._timer: asyncio.TimerHandle | None = None
 
     def note(self, host: str, peer: str, error: str) -> None:
@@ -32,8 +42,8 @@ class ErrorFrames:
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(SPAN_US / 1_000_000, self.report)
-        if self._tally.note(host, time.monotonic_ns() // 1000):
-            log.warning("connection ended by ERROR", peer=peer, acceptor=self._acceptor, why=error)
+        if self._tally.note((host, error if self._by_reason else ""), time.monotonic_ns() // 1000):
+            log.warning(f"connection {self._ending}", peer=peer, acceptor=self._acceptor, why=error)
 
     def report(self) -> None:
         """Log the counts, and reset them."""
@@ -41,12 +51,14 @@ class ErrorFrames:
             self._timer.cancel()
             self._timer = None
         more, others = self._tally.take()
-        for host, count in more.items():
+        for (host, why), count in more.items():
+            reason = {"why": why} if why else {}
             log.warning(
-                "more connections ended by ERROR", host=host, acceptor=self._acceptor, count=count
-            )
+                f"more connections {self._ending}", host=host, acceptor=self._acceptor, count=count,
+                **reason,
+            )  # fmt: skip
         if others:
             log.warning(
-                "more connections ended by ERROR", host="others", acceptor=self._acceptor,
+                f"more connections {self._ending}", host="others", acceptor=self._acceptor,
                 count=others,
             )  # fmt: skip

@@ -34,6 +34,7 @@ class AcceptorFigures(NamedTuple):
     name: str
     protocol: str
     connections: int
+    certificate_expires: float = 0.0  # seconds since 1970 UTC, 0 without TLS
 
 
 class Process(Protocol):
@@ -101,6 +102,11 @@ def _connections(process: Process) -> Values:
     return [((each.name, each.protocol), each.connections) for each in process.acceptors()]
 
 
+def _certificates(process: Process) -> Values:
+    acceptors = process.acceptors()
+    return [((one.name,), one.certificate_expires) for one in acceptors if one.certificate_expires]
+
+
 def _memory(process: Process) -> Values:
     return [((kind,), held) for kind, held in process.hub.memory.by_kind().items()]
 
@@ -137,6 +143,12 @@ BROKER: Final = (
         "connections_refused_total",
         _status("connections_refused"),
         "Connections that were refused for a limit.",
+    ),
+    _gauge(
+        "certificate_expiry_timestamp_seconds",
+        _certificates,
+        "Until when the certificate of an acceptor with TLS is valid, in seconds since 1970 UTC.",
+        "acceptor",
     ),
     _counter(
         "strangers_dismissed_total",

@@ -454,7 +454,7 @@ class Hub:
             peer.login_begun = True
             request = LoginRequest(
                 login, passcode, client_id, peer.is_loopback, peer.name, peer.address,
-                lambda: not peer.closed and not peer.session.closing,
+                lambda: not peer.closed and not peer.session.closing, peer.proven(login),
             )  # fmt: skip
             self._authenticate(request, answer)
             if peer.session.login_request is not None:

@@ -7,19 +7,27 @@ and the sockets. Fault model: a peer may disappear, stall, or stop reading at an
 import asyncio
 import contextlib
 import socket
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from daybook.journal.spares import OUT_OF_DESCRIPTORS
 from daybook.protocols.registry import OFFERS
 from daybook.server.admission import Admission
 from daybook.server.config import AcceptorConfig
+from daybook.server.encryption import is_loopback
 from daybook.server.entrances import Entrance, Entrances, Guest, House
-from daybook.server.error_frames import ErrorFrames
+from daybook.server.error_frames import LAYER_FAILED, ErrorFrames
 from daybook.server.figures import AcceptorFigures
 from daybook.server.hangups import Hangups
+from daybook.server.layers.certificates import Identity, TlsError
+from daybook.server.layers.client_names import ClientNames
+from daybook.server.layers.handshakes import Handshakes
+from daybook.server.layers.shell import Shell
+from daybook.server.layers.tls import HANDSHAKE_RECORD, REFUSAL, Tls
 from daybook.server.logs import logger
-from daybook.server.peer import WRITE_HIGH_BYTES
+from daybook.server.peer import WRITE_HIGH_BYTES, Peer
 
 READ_BYTES: Final = 64 * 1024
 """The most bytes read from a socket at once: after each read other connections have their turn, and
@@ -40,13 +48,16 @@ ACCEPTS_AT_ONCE: Final = 64
 so that the oldest can be served before.
 """
 
+WARN_SECONDS: Final = 24 * 3600.0
+"""How often warnings about a certificate are repeated."""
+
 ANSWERED_AMONG: Final = 64
 """Among how many of the oldest connections an answered one is searched."""
 
 KEEPALIVE_PROBES: Final = 6
 """How many unanswered keep-alive probes the kernel sends before it closes a connection."""
 
-_LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
+WRONG_PORT: Final = "this port speaks TLS: connect with TLS (stomp+ssl, stomps, wss or https)"
 
 log = logger("listeners")
 
@@ -59,9 +70,14 @@ class Acceptor:
     """
 
     def __init__(self, entrances: Entrances, config: AcceptorConfig, admission: Admission) -> None:
+        """Raise TlsError if the certificate cannot be used."""
         self.config = config
         self.admission: Final = admission
         self.error_frames: Final = ErrorFrames(config.name)
+        self.layer_errors: Final = ErrorFrames(config.name, LAYER_FAILED, by_reason=True)
+        self._warn_at = 0.0
+        self.identity = self._identify(config) if config.tls else None
+        self.client_names = _names(config)
         # Oldest first.
         self.connections: Final[dict[Connection, None]] = {}
         self.entrance: Entrance = entrances.make(config)
@@ -70,6 +86,7 @@ class Acceptor:
         self.buffer: Final = memoryview(bytearray(READ_BYTES))
         self.early_buffer: Final = self.buffer[:EARLY_READ_BYTES]
         self.hangups: Hangups
+        self.handshakes: Handshakes
         self._loop: asyncio.AbstractEventLoop
         self._sockets: list[socket.socket] = []
         self._is_accepting = False
@@ -79,6 +96,7 @@ class Acceptor:
         """Bind the port, without accepting connections yet; raises OSError."""
         self._loop = asyncio.get_running_loop()
         self.hangups = Hangups(self._loop)
+        self.handshakes = Handshakes(self._loop.call_soon)
         self._sockets = await _bound(self.config.host, self.config.port)
 
     async def start(self) -> None:
@@ -103,6 +121,10 @@ class Acceptor:
         if self._sockets and not self._is_accepting and not self.admission.descriptors.is_short:
             log.info("connections are accepted again", acceptor=self.config.name)
             self._accept_again()
+        if self.identity is not None and self._loop.time() >= self._warn_at:
+            self._warn_at = self._loop.time() + WARN_SECONDS
+            for warning in self.identity.warnings():
+                log.warning(warning, acceptor=self.config.name)
 
     def _accept(self, listener: socket.socket) -> None:
         """Accept waiting connections of a socket, up to a limit."""
@@ -174,18 +196,41 @@ class Acceptor:
     @property
     def figures(self) -> AcceptorFigures:
         """Return the figures of the acceptor."""
-        return AcceptorFigures(self.config.name, self.config.protocol, len(self.connections))
+        expires = self.identity.expires if self.identity is not None else 0.0
+        return AcceptorFigures(
+            self.config.name, self.config.protocol, len(self.connections), expires
+        )
 
     @property
     def url(self) -> str:
         """The URL for clients."""
         host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
-        return f"{self.config.protocol}://{host}:{self.port}"
+        return f"{self.config.protocol}{'s' * self.config.tls}://{host}:{self.port}"
 
     def configure(self, config: AcceptorConfig) -> None:
-        """Apply a changed configuration to new connections."""
+        """Apply a changed configuration, and a renewed certificate, to new connections.
+
+        With a certificate that cannot be used, the former one stays in use.
+        """
         self.config = config
         self.entrance = self._entrances.make(config)
+        if self.identity is None:
+            return
+        try:
+            renewed = self._identify(config)
+            if not self.identity.is_expired:
+                renewed.check_dates(config.certificate)
+        except TlsError as error:
+            log.error(
+                "the certificate was not reloaded, the former one stays in use",
+                acceptor=config.name, why=str(error),
+            )  # fmt: skip
+            return
+        self.identity, self.client_names = renewed, _names(config)
+
+    def _identify(self, config: AcceptorConfig) -> Identity:
+        self._warn_at = 0.0
+        return Identity(config)
 
     def refusal(self, host: str) -> str:
         """Return why no more connections are accepted now; "" if they are.
@@ -229,6 +274,7 @@ class Acceptor:
                 connection.close(0)
         self.hangups.close()
         self.error_frames.report()
+        self.layer_errors.report()
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -247,6 +293,14 @@ class Connection(asyncio.BufferedProtocol):
         self._watched = -1
         self._early_buffer: Final = acceptor.early_buffer
         self._buffer: Final = acceptor.buffer
+        # What takes the bytes of the socket: at first what looks at them.
+        self._take: Callable[[bytes], None] = self._look
+        self._pass_on: Callable[[bytes], None] = self._look
+        self._encode: Callable[[bytes], bytes] | None = None
+        self._shell: Shell | None = None
+        self._is_held = False
+        self._is_busy = False
+        self._is_finished = False
 
     @property
     def is_made(self) -> bool:
@@ -291,8 +345,10 @@ class Connection(asyncio.BufferedProtocol):
         # that was full enough to stop deliveries.
         high = min(WRITE_HIGH_BYTES, self._entrance.room // 2)
         self._transport.set_write_buffer_limits(high, high // 4)
-        is_loopback = self.host.startswith(_LOOPBACK)
-        peer = self._peer = self._entrance.guest(self, name, is_loopback=is_loopback)
+        is_local = is_loopback(self.host)
+        peer = self._peer = self._entrance.guest(self, name, is_loopback=is_local)
+        if self._acceptor.identity is not None:
+            self._begin_tls(self._acceptor.identity)
         log.debug("connected", peer=name, acceptor=self._acceptor.config.name)
         self._house.opened(peer)
         if self._is_unwanted:
@@ -308,7 +364,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes came."""
         if self._peer is not None:
-            self._house.received(self._peer, bytes(self._buffer[:nbytes]))
+            self._take(bytes(self._buffer[:nbytes]))
 
     def resume_writing(self) -> None:
         """The write buffer has drained."""
@@ -326,9 +382,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
-        assert self._transport is not None
-        if not self._transport.is_closing():
-            self._transport.write(data)
+        transport = self._transport
+        assert transport is not None
+        if self._encode is not None:
+            data = self._encode(data)
+        if not transport.is_closing():
+            transport.write(data)
 
     def buffered(self) -> int:
         """The number of bytes that wait for the kernel."""
@@ -338,6 +397,7 @@ class Connection(asyncio.BufferedProtocol):
     def pause_reading(self) -> None:
         """Stop reading from the socket."""
         assert self._transport is not None
+        self._is_held = True
         if not self._transport.is_closing():
             self._transport.pause_reading()
 
@@ -353,7 +413,8 @@ class Connection(asyncio.BufferedProtocol):
         """Read from the socket again."""
         assert self._transport is not None
         self._unwatch()
-        if not self._transport.is_closing():
+        self._is_held = False
+        if not self._is_busy and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def _unwatch(self) -> None:
@@ -370,10 +431,96 @@ class Connection(asyncio.BufferedProtocol):
             self._acceptor.error_frames.note(self.host, self._peer.name, error)
         loop = asyncio.get_running_loop()
         if delay_ms:
-            loop.call_later(delay_ms / 1000, transport.close)
+            loop.call_later(delay_ms / 1000, self.finish)
         else:
-            transport.close()
+            self.finish()
         loop.call_later(delay_ms / 1000 + ABORT_AFTER_SECONDS, transport.abort)
+
+    # ---- the layers between the socket and the session
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """The transport of the socket."""
+        assert self._transport is not None
+        return self._transport
+
+    def _begin_tls(self, identity: Identity) -> None:
+        """Let TLS take the bytes of the socket."""
+        acceptor = self._acceptor
+        shell = self._shell = Shell(
+            self,
+            Tls(identity.context),
+            acceptor.client_names,
+            acceptor.handshakes,
+            lambda: acceptor.explain(WRONG_PORT),
+        )
+        self._take = shell.received
+        self._encode = shell.write
+
+    def _look(self, data: bytes) -> None:
+        """Look at the first bytes for the session: are they what is spoken here?"""
+        if data[0] == HANDSHAKE_RECORD and self._shell is None:
+            self.fail("the client speaks TLS, and this port does not", REFUSAL)
+            return
+        direct = partial(self._house.received, self._peer)
+        if self._shell is None:
+            self._take = direct
+        self._pass_on = direct
+        direct(data)
+
+    def pass_on(self, data: bytes) -> None:
+        """Give the session bytes that a layer has decoded."""
+        if self._peer is not None:
+            self._pass_on(data)
+
+    def hold(self, is_busy: bool) -> None:
+        """Read nothing from the socket while a layer is busy."""
+        self._is_busy = is_busy
+        if self.transport.is_closing():
+            return
+        if is_busy:
+            self.transport.pause_reading()
+        elif not self._is_held:
+            self.transport.resume_reading()
+
+    def charge(self, held_bytes: int) -> None:
+        """Note how much memory a layer takes."""
+        peer: Any = self._peer
+        if isinstance(peer, Peer):
+            peer.fixed_bytes = held_bytes
+
+    def identify(self, login: str) -> None:
+        """Note the login that a certificate gives."""
+        peer: Any = self._peer
+        if isinstance(peer, Peer):
+            peer.certified = login
+        if peer is not None and self._shell is not None:
+            log.debug("encrypted", peer=peer.name, tls=self._shell.agreed, certified=login or None)
+
+    def fail(self, why: str, last: bytes) -> None:
+        """End the connection because a layer cannot decode what the peer sends."""
+        transport = self.transport
+        if self._peer is not None:
+            self._acceptor.layer_errors.note(self.host, self._peer.name, why)
+        if last and not transport.is_closing():
+            transport.write(last)
+        self._is_finished = True
+        transport.close()
+        asyncio.get_running_loop().call_later(ABORT_AFTER_SECONDS, transport.abort)
+
+    def finish(self) -> None:
+        """Close the socket when all output is sent."""
+        transport = self.transport
+        if self._is_finished:
+            return
+        self._is_finished = True
+        if self._shell is not None and not transport.is_closing():
+            transport.write(self._shell.farewell())
+        transport.close()
+
+
+def _names(config: AcceptorConfig) -> ClientNames:
+    return ClientNames(config.certificate_login, config.certificate_pattern)
 
 
 async def _bound(host: str, port: int) -> list[socket.socket]:

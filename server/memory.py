@@ -145,7 +145,7 @@ class Memory:
 
     def charge_input(self, peer: Peer) -> None:
         """Note how many bytes of a peer's input its session holds."""
-        held = peer.session.held_bytes
+        held = peer.session.held_bytes + peer.layer_bytes
         if held != peer.charged_input:
             self.input += held - peer.charged_input
             peer.charged_input = held
@@ -392,6 +392,7 @@ class Memory:
             + NAME_COPIES * state.names_length
             + WILDCARD_BYTES * broker.wildcards.nodes
             + GROUP_BYTES * state.groups.known
+            + sum([peer.fixed_bytes for peer in self._peers])
         )
         return {
             "messages": max(0, sizes.weight - unacked + shown),

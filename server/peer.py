@@ -81,6 +81,7 @@ class Peer:
     `body_bytes` is the size of bodies that are still to be written and not in memory. `held_bytes`
     may be sent, but wait for a body before them. `moved` is the time at which a part of a body was
     last written. `is_held` is set while nothing is read because the login is being checked.
+    `certified` is the login that a client's certificate gives, "" for none.
     """
 
     __slots__ = (
@@ -89,17 +90,20 @@ class Peer:
         "acceptor",
         "address",
         "body_bytes",
+        "certified",
         "charged_input",
         "charged_output",
         "closed",
         "closing",
         "connection",
         "deadline",
+        "fixed_bytes",
         "generation",
         "held_bytes",
         "is_cut",
         "is_held",
         "is_loopback",
+        "layer_bytes",
         "login_begun",
         "moved",
         "name",
@@ -138,6 +142,10 @@ class Peer:
         self.charged_output = 0
         self.is_cut = False
         self.is_held = False
+        self.certified = ""
+        # Memory of the layers below the session: for input, and for the connection itself.
+        self.layer_bytes = 0
+        self.fixed_bytes = 0
         self._bodies: deque[_BodyUnderWay] = deque()
         self._held: deque[bytes] = deque()
 
@@ -163,6 +171,10 @@ class Peer:
             ahead = before - sum(other.ahead for other in self._bodies)
             self._bodies.append(_BodyUnderWay(ahead, body))
             self.body_bytes += body.size
+
+    def proven(self, login: str) -> str:
+        """Return the login that a certificate proves; "" if the peer asks for another one."""
+        return self.certified if login in ("", self.certified) else ""
 
     @property
     def is_stranger(self) -> bool:

@@ -50,6 +50,7 @@ from daybook.server.hub import Hub
 from daybook.server.hub_options import hub_options, session_options
 from daybook.server.indexing import Indexing
 from daybook.server.journaling import Journaling, attach, look_at_lock
+from daybook.server.layers.certificates import TlsError
 from daybook.server.listeners import Acceptor
 from daybook.server.memory_limits import engine_options
 from daybook.server.notifying import READY, STOPPING, Notifier
@@ -299,9 +300,11 @@ class Service:
             self.hub, self.onlookers, f"daybook/{VERSION}", lambda: session_options(self.config)
         )
         for config in self.config.acceptors:
-            acceptor = Acceptor(entrances, config, self.door.admission)
             try:
+                acceptor = Acceptor(entrances, config, self.door.admission)
                 await acceptor.bind()
+            except TlsError as error:
+                raise StartError(f"acceptor {config.name!r}: {error}") from None
             except OSError as error:
                 raise StartError(
                     f"cannot listen on {config.host}:{config.port}: {error.strerror or error}; "

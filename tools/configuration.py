@@ -22,12 +22,18 @@ def config() -> None:
 def config_check(file: Path) -> None:
     """Check a broker.toml, or a broker.xml of Artemis, without starting a broker.
 
-    Everything that is wrong is printed with its line, and the exit code is 2. Elements that Daybook
+    Everything that is wrong is printed with its line, and the exit code is 2. Certificates and keys
+    are read too. Elements that Daybook
     does not support are warnings on standard error.
     """
-    from daybook.server.config import load  # noqa: PLC0415 (slow to import)
+    from daybook.server.config import ConfigError, load  # noqa: PLC0415 (slow to import)
+    from daybook.server.layers.certificates import TlsError, check  # noqa: PLC0415
 
     found = load(file)
+    try:
+        check(found)
+    except TlsError as error:
+        raise ConfigError([f"{file}: {error}"]) from None
     for warning in found.warnings:
         click.echo(f"warning: {warning}", err=True)
     counts = {

@@ -38,6 +38,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         ConfigError                 server.config
         StartError                  server.configuring
         TooFewDescriptors           server.descriptors
+        TlsError                    server.layers.certificates
         StepError                   server.leaving
         TomlError                   server.toml_source
             TomlMissing             server.toml_source

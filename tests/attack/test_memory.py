@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def stack() -> Iterator[ExitStack]:
         yield found
 
 
-def wired(broker: BrokerProcess, stack: ExitStack, **options: int) -> Wire:
+def wired(broker: BrokerProcess, stack: ExitStack, **options: Any) -> Wire:
     """A connection that is closed at the end of the test."""
     wire = Wire(broker.port, **options)
     stack.callback(wire.close)

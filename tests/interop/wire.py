@@ -1,6 +1,7 @@
 """A STOMP peer of bare sockets, for what no client library does: odd cuts, silence, floods."""
 
 import socket
+import ssl
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -22,12 +23,26 @@ class Closed(AssertionError):
 class Wire:
     """One connection. `seconds` bounds every wait."""
 
-    def __init__(self, port: int, *, seconds: float = SECONDS, receive_buffer: int = 0) -> None:
-        self.socket: Final = socket.socket()
+    def __init__(
+        self,
+        port: int,
+        *,
+        seconds: float = SECONDS,
+        receive_buffer: int = 0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        plain = socket.socket()
         if receive_buffer:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(seconds)
-        self.socket.connect(("127.0.0.1", port))
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        plain.settimeout(seconds)
+        try:
+            plain.connect(("127.0.0.1", port))
+            self.socket: Final = (
+                plain if tls is None else tls.wrap_socket(plain, server_hostname="localhost")
+            )
+        except BaseException:
+            plain.close()
+            raise
         self._buffer = bytearray()
 
     def write(self, data: bytes) -> None:

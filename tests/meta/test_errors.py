@@ -20,6 +20,7 @@ INTERNAL: Final = {
     "Fatal": "the end of a task, with the error that people see",
     "Invalid": "a value of the configuration; becomes a line of ConfigError",
     "StompError": "of a peer; becomes an ERROR frame",
+    "TlsFailure": "of a peer; becomes a line of the log and the end of its connection",
     "Unfinished": "flow within a session: nothing is wrong",
     "_Wrong": "a finding about a file; becomes IndexDamaged",
 }

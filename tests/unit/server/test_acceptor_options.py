@@ -63,14 +63,14 @@ def test_a_flag_sets_the_acceptors_whose_protocol_has_the_key() -> None:
     config = load(
         None,
         ["acceptor.max-headers=3", "acceptor.max-queues=7", "acceptor.max-connections=9"],
-        ["stomp://h:1", "http://h:2"],
+        ["stomp://localhost:1", "http://localhost:2"],
     )
     stomp, http = config.acceptors
     assert (stomp.options["max-headers"], http.options["max-queues"]) == (3, 7)
     assert "max-queues" not in stomp.options
     assert stomp.max_connections == http.max_connections == 9
     with pytest.raises(ConfigError, match=r"unknown key 'acceptor.max-headers'"):
-        load(None, ["acceptor.max-headers=3"], ["http://h:2"])
+        load(None, ["acceptor.max-headers=3"], ["http://localhost:2"])
 
 
 def test_a_key_of_another_protocol_is_unknown(write: Writer) -> None:
@@ -79,12 +79,12 @@ def test_a_key_of_another_protocol_is_unknown(write: Writer) -> None:
 
 
 def test_an_acceptor_keeps_its_protocol_until_a_restart(write: Writer) -> None:
-    old = write.load("[[acceptor]]\nname = 'a'\nprotocol = 'http'\nlisten = 'h:1'\n")
+    old = write.load("[[acceptor]]\nname = 'a'\nprotocol = 'http'\nlisten = 'localhost:1'\n")
     live = write.load(
-        "[[acceptor]]\nname = 'a'\nprotocol = 'http'\nlisten = 'h:1'\nmax-queues = 5\n"
+        "[[acceptor]]\nname = 'a'\nprotocol = 'http'\nlisten = 'localhost:1'\nmax-queues = 5\n"
     )
     assert changes(old, live) == (["acceptor a: max-queues 1000 -> 5"], [])
-    new = write.load("[[acceptor]]\nname = 'a'\nlisten = 'h:1'\n")
+    new = write.load("[[acceptor]]\nname = 'a'\nlisten = 'localhost:1'\n")
     applied, later = changes(old, new)
     assert applied == []
     assert 'acceptor a: protocol "http" -> "stomp"' in later

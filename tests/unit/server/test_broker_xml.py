@@ -127,12 +127,34 @@ def test_a_flag_adds_an_acceptor(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "text"),
     [
-        ("tcp://h:1?sslEnabled=true", "TLS is not supported"),
+        ("tcp://h:1?sslEnabled=true;keyStorePath=/a/broker.jks", "is a store of Java (JKS)"),
+        ("tcp://h:1?sslEnabled=true", "openssl pkcs12"),
         ("vm://0:1", "vm:// is not supported"),
     ],
 )
 def test_acceptors_that_are_not_opened(tmp_path: Path, url: str, text: str) -> None:
     assert any(text in each for each in warnings(tmp_path, acceptor(url)))
+
+
+def test_an_acceptor_with_tls(tmp_path: Path) -> None:
+    url = (
+        "tcp://0.0.0.0:61617?sslEnabled=true;keyStorePath=/a/server.pem;keyStoreType=PEM;"
+        "needClientAuth=true;trustStorePath=/a/ca.crt;enabledProtocols=TLSv1.1,TLSv1.3;"
+        "enabledCipherSuites=TLS_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+    )
+    (found,) = read(tmp_path, acceptor(url)).acceptors
+    assert (found.tls, found.certificate, found.key) == (True, "/a/server.pem", "")
+    assert (found.client_certificates, found.client_ca) == ("required", "/a/ca.crt")
+    assert (found.tls_min_version, found.ciphers) == ("1.3", "ECDHE-RSA-AES128-GCM-SHA256")
+    assert any("before TLS 1.2" in each for each in warnings(tmp_path, acceptor(url)))
+
+
+def test_an_acceptor_without_tls_is_opened_with_a_warning(tmp_path: Path) -> None:
+    url = "tcp://0.0.0.0:61613?protocols=STOMP"
+    assert read(tmp_path, acceptor(url)).acceptors[0].allow_cleartext
+    assert any("without TLS" in each for each in warnings(tmp_path, acceptor(url)))
+    with pytest.raises(ConfigError, match="needs TLS"):
+        read(tmp_path, acceptor(f"{url};allowCleartext=false"))
 
 
 def test_wildcards_and_literal_matches(tmp_path: Path) -> None:

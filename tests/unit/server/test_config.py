@@ -154,11 +154,13 @@ idle-mark-delay = "1s"
 listen = "[::1]:0"
 [[acceptor]]
 listen = "0.0.0.0:61614"
+allow-cleartext = true
 hosts = ["a", "b"]
 heart-beat-send = "2m"
 [[acceptor]]
 name = "third"
 listen = "broker.example.org:61613"
+allow-cleartext = true
 [[address-setting]]
 match = "orders.#"
 max-delivery-attempts = 3
@@ -271,8 +273,11 @@ def test_a_match_of_everything_in_the_file_stands_as_it_is_written(write: Writer
             "[[acceptor]]\n\n[[acceptor]]\nlisten = '61613'",
             'FILE:4: acceptor.listen is "61613"; it must be "HOST:PORT", like',
         ),
-        ("[[acceptor]]\nlisten = 'h:65536'", 'FILE:2: acceptor.listen is "h:65536"; it must be'),
-        ("[[acceptor]]\nlisten = 'stomp://h:1'", "FILE:2: acceptor.listen is"),
+        (
+            "[[acceptor]]\nlisten = 'localhost:65536'",
+            'FILE:2: acceptor.listen is "localhost:65536"; it must be',
+        ),
+        ("[[acceptor]]\nlisten = 'stomp://localhost:1'", "FILE:2: acceptor.listen is"),
         ("[[acceptor]]\ntls-key = 'x'", "FILE:2: unknown key 'acceptor.tls-key'"),
         (
             "[[acceptor]]\nprotocol = 'mqtt'",
@@ -283,7 +288,7 @@ def test_a_match_of_everything_in_the_file_stands_as_it_is_written(write: Writer
             "FILE:2: acceptor.listen is the same as that of acceptor 'stomp'; every acceptor",
         ),
         (
-            "[[acceptor]]\nname='a'\n[[acceptor]]\nlisten='h:1'\nname = 'a'",
+            "[[acceptor]]\nname='a'\n[[acceptor]]\nlisten='localhost:1'\nname = 'a'",
             "FILE:5: acceptor.name 'a' was used before, at FILE:2",
         ),
         (
@@ -291,7 +296,7 @@ def test_a_match_of_everything_in_the_file_stands_as_it_is_written(write: Writer
             'FILE:2: acceptor.hosts is "a"; it must be a list of strings',
         ),
         (
-            "acceptor = [ {listen = 'h:1'},\n { listn = 'x' } ]",
+            "acceptor = [ {listen = 'localhost:1'},\n { listn = 'x' } ]",
             "FILE:2: unknown key 'acceptor.listn'; did you mean",
         ),
         (
@@ -405,9 +410,11 @@ def test_flags_set_keys_of_all_acceptors_and_of_one_match() -> None:
 
 
 def test_listen_replaces_the_acceptors_of_the_file(write: Writer) -> None:
-    config = write.load("[[acceptor]]\nname = 'x'\nmax-headers = 5\n", listen=("stomp://h:1",))
+    config = write.load(
+        "[[acceptor]]\nname = 'x'\nmax-headers = 5\n", listen=("stomp://localhost:1",)
+    )
     assert [(one.name, one.host, one.options["max-headers"]) for one in config.acceptors] == [
-        ("stomp", "h", 1000)
+        ("stomp", "localhost", 1000)
     ]
 
 
@@ -424,7 +431,7 @@ def test_acceptors_that_listen_replaces_are_judged_too(
     write: Writer, text: str, problem: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        write.load(f"[[acceptor]]\n{text}\n", listen=("stomp://h:1",))
+        write.load(f"[[acceptor]]\n{text}\n", listen=("stomp://localhost:1",))
     (told,) = caught.value.problems
     assert problem in told
     assert told.startswith(f"{write.path}:")
@@ -466,7 +473,7 @@ def test_what_is_wrong_in_a_flag_is_said(flag: str, problem: str) -> None:
     ("flag", "problem"),
     [
         ("127.0.0.1:1", "it must be PROTOCOL://HOST:PORT"),
-        ("amqp://h:1", 'acceptor.protocol is "amqp"; it must be one of "stomp", "http"'),
+        ("amqp://localhost:1", 'acceptor.protocol is "amqp"; it must be one of "stomp", "http"'),
         ("stomp://h", 'acceptor.listen is "h"; it must be "HOST:PORT"'),
         ("stomp://::1:5", 'acceptor.listen is "::1:5"; it must be "HOST:PORT"'),
     ],
@@ -483,10 +490,12 @@ def test_nothing_changes_when_nothing_changed() -> None:
 
 
 def test_a_reload_takes_what_is_live_and_names_what_is_not(write: Writer) -> None:
-    old = write.load("[[acceptor]]\n[[acceptor]]\nname='b'\nlisten='h:1'\n[[queue]]\nname='q'\n")
+    old = write.load(
+        "[[acceptor]]\n[[acceptor]]\nname='b'\nlisten='localhost:1'\n[[queue]]\nname='q'\n"
+    )
     new = write.load(
         "max-connections = 5\nname = 'new'\n[journal]\nblock-bytes = 65536\n[log]\nlevel='error'\n"
-        "[[acceptor]]\nlisten='127.0.0.1:5'\nmax-headers=5\n[[acceptor]]\nname='c'\nlisten='h:2'\n"
+        "[[acceptor]]\nlisten='127.0.0.1:5'\nmax-headers=5\n[[acceptor]]\nname='c'\nlisten='localhost:2'\n"
         "[[address-setting]]\nmatch='a'\nmax-delivery-attempts=1\n"
         "[[address-setting]]\nmatch='#'\nmax-delivery-attempts=11\n"
     )

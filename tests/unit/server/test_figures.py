@@ -33,7 +33,7 @@ def sight_of(bench: Bench, **vitals: Any) -> BrokerSight:
         stats=lambda: stats,
         vitals=lambda: vitals,
         numbers=lambda: NUMBERS,
-        acceptors=lambda: [AcceptorFigures("a", "stomp", 3)],
+        acceptors=lambda: [AcceptorFigures("a", "stomp", 3, 1.9e9)],
     )
 
 

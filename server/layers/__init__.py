@@ -1,0 +1,11 @@
+"""What lies between a socket and a session: TLS and WebSocket. A plain connection has neither.
+
+Modules:
+
+- `certificates`: The certificate of an acceptor, and what its peers must show: files in, a TLS
+  context out.
+- `client_names`: The login of a client that has shown a certificate.
+- `handshakes`: The handshakes of TLS, a few in each turn of the event loop.
+- `shell`: TLS of a connection, with the socket below and the session above it.
+- `tls`: TLS of one connection, between its socket and what lies above: bytes in, bytes out.
+"""

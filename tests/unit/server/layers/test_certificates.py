@@ -1,0 +1,98 @@
+"""Files of certificates: what is read of them, and what is said about bad ones."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from daybook.server.config import AcceptorConfig, load
+from daybook.server.layers.certificates import Identity, TlsError, validity
+from tests.support.certificates import Authority
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def config(certificate: Path, **values: Any) -> AcceptorConfig:
+    acceptor = load().acceptors[0]
+    return msgspec.structs.replace(acceptor, tls=True, certificate=str(certificate), **values)
+
+
+def test_the_time_of_a_certificate(authority: Authority) -> None:
+    identity = Identity(config(authority.issue("localhost")))
+    assert identity.begins < time.time() < identity.expires
+    assert not identity.is_expired
+    old = Identity(config(authority.issue("localhost", expired=True)))
+    assert (old.begins, old.expires) == (978_307_200, 979_084_800)
+    assert old.is_expired
+    with pytest.raises(TlsError, match="valid from 2001-01-01 00:00 UTC to 2001-01-10 00:00 UTC"):
+        old.check_dates("f")
+
+
+def test_any_cut_of_a_certificate_is_an_error(authority: Authority) -> None:
+    text = authority.issue("localhost").read_text()
+    start = text.index("-----BEGIN CERTIFICATE-----")
+    lines = text[start:].splitlines()
+    for count in range(2, 6):
+        cut = "\n".join([*lines[:count], "-----END CERTIFICATE-----"])
+        if count < 3:
+            with pytest.raises(TlsError, match="damaged"):
+                validity(cut, "f")
+    with pytest.raises(TlsError, match="no certificate in PEM format"):
+        validity(text[:start], "f")
+
+
+def test_bad_files_are_named(authority: Authority, tmp_path: Path) -> None:
+    good = authority.issue("localhost")
+    with pytest.raises(TlsError, match=r"missing \(certificate\) cannot be read: No such file"):
+        Identity(config(tmp_path / "missing"))
+    with pytest.raises(TlsError, match=r"missing \(key\) cannot be read"):
+        Identity(config(good, key=str(tmp_path / "missing")))
+    with pytest.raises(TlsError, match="the key belongs to another certificate"):
+        Identity(config(good, key=str(authority.issue("localhost", name="other"))))
+    only = tmp_path / "only.pem"
+    only.write_text(good.read_text()[good.read_text().index("-----BEGIN CERT") :])
+    with pytest.raises(TlsError, match="there is no key in it"):
+        Identity(config(only))
+    with pytest.raises(TlsError, match="of which OpenSSL knows no cipher"):
+        Identity(config(good, ciphers="nonsense"))
+    asking = {"client_certificates": "required"}
+    with pytest.raises(TlsError, match=r"client-ca .* cannot be used"):
+        Identity(config(good, client_ca="/dev/null", **asking))
+    large = tmp_path / "large"
+    large.write_bytes(b"x" * (1 << 20) + b"x")
+    with pytest.raises(TlsError, match="longer than"):
+        Identity(config(large))
+
+
+def test_a_passphrase_is_not_asked_for(authority: Authority, tmp_path: Path) -> None:
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+
+    good = authority.issue("localhost")
+    key = serialization.load_pem_private_key(good.read_bytes(), None)
+    locked = tmp_path / "locked.pem"
+    locked.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+    with pytest.raises(TlsError, match="protected by a passphrase"):
+        Identity(config(good, key=str(locked)))
+
+
+def test_what_an_operator_should_know(authority: Authority) -> None:
+    path = authority.issue("localhost")
+    identity = Identity(config(path))
+    assert identity.warnings() == []
+    path.chmod(0o640)
+    assert "mode 0640" in identity.warnings()[0]
+    path.unlink()
+    assert identity.warnings() == []
+    identity.expires = time.time() + 3600
+    assert "renew it" in identity.warnings()[0]
