@@ -86,8 +86,8 @@ class Attach(Command, gc=True):
     Messages are delivered while one of the two credits, of messages and of bytes of bodies, is
     positive; `credit_policy` says how it returns (`engine.settlements`); `Credit` always gives
     more. Consumers with a lower `priority` get what those with a higher one cannot take. A
-    subscription with `no_local` gets no messages of its own connection (`engine.no_local`). Of the
-    consumers that are `exclusive`, the one that came first gets everything from its queue.
+    subscription with `no_local` gets no messages of its own connection (`engine.no_local`). The
+    first consumer of a queue that is `exclusive` gets everything from it.
     `receiver` is handed back in effects and means nothing to the engine.
     """
 

@@ -48,7 +48,8 @@ Modules:
 - `health`: The problems of a broker, and whether they prevent it from accepting messages.
 - `hub`: The hub: where sessions, engine, outbox and journal writer meet. No asyncio, no sockets, no
   threads.
-- `hub_options`: Converts the configuration to options of the hub. Must never know a hub.
+- `hub_options`: Converts the configuration to options of the hub and of all sessions. Must never
+  know a hub.
 - `indexing`: Keeps an indexer running beside the broker, and reports its progress to the hub (ADR
   8).
 - `journaling`: The data directory of a broker, from before its event loop to after it.

@@ -19,6 +19,7 @@ PARAMETERS: Final = frozenset(
 )  # fmt: skip
 """The parameters that are translated here."""
 
+_FOR_CLEARTEXT: Final = {"sslEnabled", "allowCleartext"}
 _PEM: Final = ("PEM", "PEMCFG")
 _PEM_SUFFIXES: Final = (".pem", ".crt", ".cer")
 _OLD_VERSIONS: Final = ("TLSV1", "TLSV1.1", "SSLV2HELLO", "SSLV3")
@@ -37,6 +38,8 @@ class Translated:
             # Where Artemis listens without TLS, its operator has decided so.
             given = parameters.get("allowCleartext", "true")
             self.values["allow-cleartext"] = given.lower() == "true"
+            others = parameters.keys() & PARAMETERS - _FOR_CLEARTEXT
+            self.lost += [f"{name} is ignored without sslEnabled=true" for name in sorted(others)]
 
     def _translate(self, parameters: Mapping[str, str]) -> None:
         self.values["tls"] = True

@@ -108,10 +108,8 @@ class _Reader:
             for child in core.children:
                 self.core(child)
         self.add_base(root)
-        rules = self.source.arrays["security-setting"]
-        if rules and not self._is_secured:
-            self.warn(root, "security-enabled is false: <security-settings> are not in force")
-            rules.clear()
+        if not self._is_secured:
+            self.source.arrays["security-setting"].clear()
 
     def core(self, element: Element) -> None:
         """Translate an element of <core>."""
@@ -144,6 +142,12 @@ class _Reader:
         elif element.tag == "security-enabled":
             self.look(element)
             self._is_secured = element.value.lower() != "false"
+            if not self._is_secured:
+                self.warn(
+                    element,
+                    "security-enabled is false: <security-settings> are not in force; users log in"
+                    " all the same",
+                )
         elif element.tag == "id-cache-size":
             self.look(element)
             self._base[element.tag] = self.given(element, element.text, as_text=False)

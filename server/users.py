@@ -258,11 +258,6 @@ class Users:
                 found = login
         return found
 
-    def why_not_proven(self, login: str) -> str:
-        """Return why a peer that proved its login otherwise than by a passcode, as by a
-        certificate, is refused; empty if it is let in."""
-        return "" if login in self._hashes else f"there is no user '{_shown(login)}'"
-
     def can_be_right(self, login: str) -> bool:
         """Return whether a passcode of a login could be right that is not accepted at once.
 
@@ -359,10 +354,6 @@ def _shown(login: str) -> str:
 def _token_hash(token: str) -> str:
     """Return the hash of a token; it is random and long, so a fast hash is enough."""
     return blake2b(_bytes(token), digest_size=TOKEN_HASH_LENGTH // 2, person=b"daybook").hexdigest()
-
-
-def _shown(login: str) -> str:
-    return login if len(login) <= LOGIN_SHOWN_MAX else login[:LOGIN_SHOWN_MAX] + "..."
 
 
 def _bytes(passcode: str) -> bytes:

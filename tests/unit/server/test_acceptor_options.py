@@ -42,7 +42,7 @@ def test_an_acceptor_tells_its_protocol_everything() -> None:
         for name, value in msgspec.structs.asdict(StompOptions()).items()
         if given[name] == value
     }
-    assert same == {"heart_beat_grace", "dsub_prefix", "syntax"}
+    assert same == {"heart_beat_grace", "dsub_prefix", "populate_validated_user", "syntax"}
 
 
 @pytest.mark.parametrize("scheme", OFFERS)

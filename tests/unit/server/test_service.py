@@ -37,7 +37,12 @@ def test_a_journal_deleted_under_the_broker_stops_it(tmp_path: Path) -> None:
 
 
 def test_an_address_that_is_not_of_this_machine(tmp_path: Path) -> None:
-    said = BrokerProcess(tmp_path / "d", listen=["stomp://192.0.2.1:61613"]).refuse()
+    broker = BrokerProcess(
+        tmp_path / "d",
+        settings=["acceptor.allow-cleartext=true"],
+        listen=["stomp://192.0.2.1:61613"],
+    )
+    said = broker.refuse()
     assert "cannot listen on 192.0.2.1:61613" in said
 
 
