@@ -22,9 +22,10 @@ from bench.frames import make_body
 from daybook.engine import details, events, reasons
 from daybook.engine.events import ROW_STRUCT, Row, encode_detail
 from daybook.engine.message import DEFAULT_PRIORITY
-from daybook.engine.queues import PAST_ALL, Queue, StoreError, Window
+from daybook.engine.queues import PAST_ALL, Queue, StoreError
 from daybook.engine.residency import WINDOW_BYTES_MIN
 from daybook.engine.state import State
+from daybook.engine.window import Window
 from daybook.journal.batch import Batch
 from daybook.journal.data_directory import CLUSTERS_DIRECTORY, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk

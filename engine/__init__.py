@@ -12,6 +12,7 @@ Modules:
   one.
 - `bindings`: Bindings: each routes messages of an address into one queue (ADR 35).
 - `broker`: The broker as a deterministic state machine: commands in, events and effects out.
+- `browsing`: Browsers: they read the messages of a queue in order, and take none (ADR 50).
 - `budget`: The work that the engine may still do before others have their turn (ADR 27).
 - `carrying`: Recording the work of retention: content written again, and segments removed.
 - `changing_settings`: Deciding on changes of address settings, by the configuration and by
@@ -117,6 +118,7 @@ Modules:
 - `scanning`: Reading a level from a position on, without making the entries of the store resident.
 - `scheduling`: Deciding that an entry is not delivered before a time, and that this time has come
   (ADR 39).
+- `sequences`: Sequence numbers: consumers that get only messages from a number on (ADR 50).
 - `setting_key`: What a key of address settings is, and checks of values that several keys share.
 - `setting_keys`: The keys of address settings: name, type, default, meaning, and what values are
   right.
@@ -125,6 +127,7 @@ Modules:
   both.
 - `settling`: Deciding how a delivery ends: acknowledged, returned, or dead-lettered.
 - `showing`: Showing the messages of a non-destructive queue to its consumers (ADR 44).
+- `shown`: What consumers were shown and have not settled: volatile, and counted in memory (ADR 44).
 - `sizes`: The sizes of addresses that do not page, and the memory of all queues.
 - `slices`: Work that continues in slices without commands: closing connections, emptying queues.
 - `spreading`: Choosing the one anycast queue that gets a message, where an address has several.
@@ -137,6 +140,7 @@ Modules:
 - `timers`: Timers: when to look at which entries, and why (ADR 39).
 - `topology`: Deciding about addresses and queues: creation on demand or by command, rebinding,
   deletion.
+- `tours`: What a browser has still to read, beyond its cursors: the state of `engine.browsing`.
 - `transactions`: Deciding transactions: buffered until commit, then one indivisible group of
   events.
 - `unlisted`: Deciding what becomes of names that the configuration listed once and lists no more
@@ -147,4 +151,5 @@ Modules:
   instead.
 - `updating`: Deciding about changes of queues and addresses that exist.
 - `wildcards`: Wildcard addresses: which of them a name matches (ADR 40).
+- `window`: How much of a queue comes into memory at a time. Must never know queues.
 """

@@ -245,6 +245,7 @@ def _make_ready(state: State, lsn: int, queue: Queue, entry: Entry) -> None:
     ready = entry.moved_to(entry.message.priority, lsn)
     queue.entries[ready.message.id] = ready
     state.look_again(queue, ready)
+    state.show_again(queue, ready)
     queue.put_back(ready)
     if ready.message.expires:
         state.expires(ready.message, queue)
@@ -338,6 +339,7 @@ def broker_started(
         consumer.queue.waits_since = 0
     state.waiting.clear()
     state.consumers.clear()
+    state.browser_count = 0
     for queue in list(state.queues.values()):
         if not queue.definition.durable:
             state.remove_queue(queue)

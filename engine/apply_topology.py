@@ -66,9 +66,13 @@ def consumer_attached(
     consumer.filter = decoded.filter
     consumer.priority = decoded.priority
     consumer.exclusive = decoded.exclusive
+    consumer.first = decoded.first
+    consumer.browses = decoded.browses
+    state.browser_count += decoded.browses
     state.consumers[consumer.id] = consumer
     connection.consumers[consumer.id] = consumer
-    if queue.definition.consumers_before_dispatch > 1 and not queue.consumers:
+    waits = queue.definition.consumers_before_dispatch > 1 and not decoded.browses
+    if waits and not queue.consumers:
         queue.waits_since = row[TIME]
         state.waiting[queue.id] = queue
     queue.attach(consumer)
@@ -82,6 +86,7 @@ def consumer_detached(
     if consumer.unacked:
         raise MisfitError(f"event {lsn}: consumer {consumer.id} detached with deliveries in flight")
     del consumer.connection.consumers[consumer.id]
+    state.browser_count -= consumer.browses
     consumer.queue.detach(consumer)
     note_idle(consumer.queue, row)
     if consumer.queue.waits_since and not consumer.queue.consumers:
@@ -90,7 +95,7 @@ def consumer_detached(
 
 def note_idle(queue: Queue, row: Row) -> None:
     """Remember when the last consumer left a queue that may be deleted for that."""
-    if queue.definition.auto_delete and not queue.consumers:
+    if queue.definition.auto_delete and not queue.is_used:
         queue.left_at = row[TIME]
 
 
@@ -204,7 +209,7 @@ def queue_deleted(
 ) -> None:
     """A queue is removed; its messages and consumers were removed before."""
     queue = state.queues[row[QUEUE]]
-    if queue.message_count or queue.consumers:
+    if queue.message_count or queue.is_used:
         raise MisfitError(f"event {lsn}: queue {queue.name} deleted while in use")
     state.remove_queue(queue)
     note_empty(queue.address, row)

@@ -87,7 +87,9 @@ class Attach(Command, gc=True):
     positive; `credit_policy` says how it returns (`engine.settlements`); `Credit` always gives
     more. Consumers with a lower `priority` get what those with a higher one cannot take. A
     subscription with `no_local` gets no messages of its own connection (`engine.no_local`). The
-    first consumer of a queue that is `exclusive` gets everything from it.
+    first consumer of a queue that is `exclusive` gets everything from it. With `from_sequence` it
+    gets only messages with this id or a higher one; -1: only new ones. One that `browses` takes none
+    (`engine.browsing`), and ends when it has read all, unless it `listens` for more.
     `receiver` is handed back in effects and means nothing to the engine.
     """
 
@@ -106,6 +108,9 @@ class Attach(Command, gc=True):
     priority: int = 0
     no_local: bool = False
     exclusive: bool = False
+    from_sequence: int | None = None
+    browses: bool = False
+    listens: bool = False
     receiver: Any = None
 
 

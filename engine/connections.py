@@ -93,6 +93,9 @@ def close(core: Core, closing: Closing) -> int:
         if core.budget.is_spent:
             return 0
     for consumer in list(connection.consumers.values()):
+        if consumer.id not in core.state.consumers:
+            # It read a queue that ended with another consumer.
+            continue
         if not detach_consumer(core, consumer, closing.reason):
             return 0
         if core.budget.is_spent:

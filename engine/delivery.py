@@ -7,6 +7,7 @@ spent, the next dispatch continues.
 from typing import Final
 
 from daybook.engine import rings
+from daybook.engine.browsing import browse, note_deliveries
 from daybook.engine.choosing import dispatch_queue
 from daybook.engine.core import Core
 from daybook.engine.limits import review, review_all
@@ -30,7 +31,7 @@ def dispatch(core: Core) -> None:
         has_rings = rings.are_there(core)
         last = 0
         for queue in touched.values():
-            if queue.consumers and queue.ready_count and not queue.is_paused:
+            if queue.browsers or _delivers(queue):
                 if is_cut:
                     core.later[queue.id] = queue
                 else:
@@ -61,6 +62,11 @@ def dispatch(core: Core) -> None:
     review(core, resized.values())
 
 
+def _delivers(queue: Queue) -> bool:
+    """Whether consumers may get something."""
+    return bool(queue.consumers) and queue.ready_count > 0 and not queue.is_paused
+
+
 def _count(core: Core, queue: Queue) -> None:
     core.sizes.count(queue)
     address = queue.address
@@ -68,12 +74,24 @@ def _count(core: Core, queue: Queue) -> None:
         core.resized[address.id] = address
 
 
+def _show_and_dispatch(core: Core, queue: Queue) -> None:
+    """Let browsers read on, and then deliver."""
+    browse(core, queue)
+    if _delivers(queue):
+        since = len(core.effects)
+        dispatch_queue(core, queue)
+        note_deliveries(core, queue, since)
+
+
 def _dispatch_readable(core: Core, queue: Queue) -> None:
     """Deliver from a queue, unless what is next in it cannot be read."""
     if core.unreadable and rests(core, queue):
         return
     try:
-        dispatch_queue(core, queue)
+        if queue.browsers:
+            _show_and_dispatch(core, queue)
+        else:
+            dispatch_queue(core, queue)
     except ContentError as error:
         let_rest(core, queue, error)
     else:

@@ -80,13 +80,18 @@ class ConnectionClosedDetail(Detail, frozen=True):
 
 class ConsumerAttachedDetail(Detail, frozen=True):
     """How the consumer was attached: subscription, acknowledgement mode, filter and priority, and
-    whether it wants the queue for itself."""
+    whether it wants the queue for itself.
+
+    One that `browses` takes no messages. It gets none with an id below `first`.
+    """
 
     subscription: str = ""
     ack_mode: str = ""
     filter: str = ""
     priority: int = 0
     exclusive: bool = False
+    browses: bool = False
+    first: int = 0
 
 
 class AddressDetail(AddressDefinition, frozen=True):

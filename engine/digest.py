@@ -241,7 +241,8 @@ def _consumer(c: Consumer) -> list[object]:
     unacked = list(c.unacked)
     return [
         *(c.id, c.connection_id, c.queue.id, c.subscription, c.ack_mode, c.filter, unacked),
-        # Only where it is set: digests from before it existed stay the same.
+        # Only where they are set: digests from before they existed stay the same.
         *([c.priority] if c.priority else []),
         *(["exclusive"] if c.exclusive else []),
+        *([["reads", c.browses, c.first]] if c.browses or c.first else []),
     ]

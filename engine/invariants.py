@@ -123,7 +123,13 @@ def _peers(state: State) -> Iterator[str]:
             yield f"consumer {consumer.id} is unknown to its connection"
         if state.queues.get(consumer.queue.id) is not consumer.queue:
             yield f"consumer {consumer.id} takes from '{consumer.queue.name}', which does not exist"
-    attached = [consumer for queue in state.queues.values() for consumer in queue.consumers]
+    attached = [
+        consumer
+        for queue in state.queues.values()
+        for consumer in (*queue.consumers, *queue.browsers)
+    ]
+    if state.browser_count != sum(consumer.browses for consumer in attached):
+        yield f"the state counts {state.browser_count} browsers"
     yield from _same_consumers("queues", attached, state)
     by_connection = [c for peer in state.connections.values() for c in peer.consumers.values()]
     yield from _same_consumers("connections", by_connection, state)
@@ -141,7 +147,13 @@ def _peers(state: State) -> Iterator[str]:
         wanting = [consumer for consumer in queue.consumers if consumer.exclusive]
         if wanting and queue.holder is not wanting[0]:
             yield f"queue '{queue.name}' is not held by its first exclusive consumer"
-        if any(consumer.queue is not queue for consumer in queue.consumers):
+        if any(each.browses for each in queue.consumers) or not all(
+            each.browses for each in queue.browsers
+        ):
+            yield f"queue '{queue.name}' takes a browser for a consumer, or the reverse"
+        if any(each.unacked for each in queue.browsers):
+            yield f"queue '{queue.name}' has delivered a message to a browser"
+        if any(each.queue is not queue for each in (*queue.consumers, *queue.browsers)):
             yield f"queue '{queue.name}' has a consumer that takes from another"
         owner = queue.definition.owner
         if queue.definition.temporary and not queue.deleting and owner not in state.connections:

@@ -45,7 +45,7 @@ def is_over(queue: Queue, settings: AddressSettings, now: int) -> bool:
     auto-delete-queues was turned off since.
     """
     definition = queue.definition
-    if not definition.auto_delete or queue.consumers or queue.deleting or queue.is_paused:
+    if not definition.auto_delete or queue.is_used or queue.deleting or queue.is_paused:
         return False
     if definition.auto_created and not settings.auto_delete_queues:
         return False

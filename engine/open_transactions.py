@@ -110,3 +110,14 @@ class OpenTransactions:
 
 def _weight_of(transaction: Transaction) -> int:
     return transaction.weight
+
+
+def doom_transactions(consumer: Consumer) -> None:
+    """Mark the transactions that settled deliveries of this consumer: they cannot be committed."""
+    for name in set(consumer.held.values()):
+        transaction = consumer.connection.transactions.get(name)
+        if transaction is not None:
+            transaction.doomed = (
+                f"subscription '{consumer.subscription}' ended before the commit, and the "
+                "deliveries that the transaction settled went back to their queue"
+            )

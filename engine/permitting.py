@@ -128,8 +128,9 @@ def check_send(core: Core, command: Send) -> Refusal | None:
 
 
 def check_consumer(core: Core, command: Attach, address: str, queue: str | None) -> Refusal | None:
-    """Return why a client may not consume from a queue, None if it may."""
-    return check(core, command.connection, CONSUME, address, queue)
+    """Return why a client may not consume from a queue, or browse it; None if it may."""
+    permission = BROWSE if command.browses else CONSUME
+    return check(core, command.connection, permission, address, queue)
 
 
 def check_new_queue(

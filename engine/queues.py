@@ -25,6 +25,7 @@ from daybook.engine.message import (
     Entry,
     Message,
 )
+from daybook.engine.window import DEFAULT_WINDOW, Window
 from daybook.errors import DaybookError
 
 if TYPE_CHECKING:
@@ -107,27 +108,10 @@ class Store(Protocol):
         ...
 
 
-class Window:
-    """How much of a level comes into memory at a time; one for all queues of a broker.
-
-    Without content for callers that only remove the messages.
-    """
-
-    __slots__ = ("bytes", "messages", "with_content")
-
-    def __init__(
-        self, messages: int = 1000, size: int = 1024 * 1024, *, with_content: bool = True
-    ) -> None:
-        self.messages = messages
-        self.bytes = size
-        self.with_content = with_content
-
-
-DEFAULT_WINDOW: Final = Window()
-"""How much comes into memory at a time until a state sets another window; must not be changed."""
 # Shared by all queues that are not used; must not be changed.
 NO_LEVELS: Final[list[Level | None]] = [None] * LEVELS
 NO_CONSUMERS: "Final[list[Consumer]]" = []
+NO_BROWSERS: "Final[list[Consumer]]" = []
 NONE_GONE: Final[dict[int, int]] = {}
 NONE_WITHHELD: Final[dict[int, Entry]] = {}
 NONE_RETURNED: Final[list[int]] = []
@@ -143,7 +127,8 @@ class Queue:
     """
 
     __slots__ = (
-        "acknowledged", "added", "address", "binding", "bytes", "consumers", "created_at",
+        "acknowledged", "added", "address", "binding", "browsers", "bytes", "consumers",
+        "created_at",
         "dead_lettered", "definition", "deleting", "entries", "evicted", "expired", "gap_count",
         "gone", "gone_max", "groups", "has_passed", "held_count", "holder", "id", "latest",
         "left_at", "levels", "newest", "next_consumer", "next_notice", "occupied", "paused",
@@ -177,7 +162,9 @@ class Queue:
         # The memory that the resident entries take.
         self.weight = 0
         self.consumers: list[Consumer] = NO_CONSUMERS
-        # Derived: how many of them get entries by rules, and how many have a priority.
+        # Consumers that only read: they are not among the consumers (`engine.browsing`).
+        self.browsers: list[Consumer] = NO_BROWSERS
+        # Derived: how many of the consumers get entries by rules, and how many have a priority.
         self.selective_count = 0
         self.prioritized_count = 0
         # When the first consumer came (microseconds since 1970) that waits for others; else 0.
@@ -223,6 +210,11 @@ class Queue:
     def message_count(self) -> int:
         """How many messages are in the queue, in memory or in the store, in any state."""
         return len(self.entries) + self.gap_count
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anybody takes from it, or reads it."""
+        return bool(self.consumers or self.browsers)
 
     @property
     def is_paused(self) -> bool:
@@ -272,6 +264,9 @@ class Queue:
 
     def attach(self, consumer: "Consumer") -> None:
         """Add a consumer."""
+        if consumer.browses:
+            self.browsers = [*self.browsers, consumer]
+            return
         if self.consumers is NO_CONSUMERS:
             self.consumers = []
         self.consumers.append(consumer)
@@ -282,6 +277,9 @@ class Queue:
 
     def detach(self, consumer: "Consumer") -> None:
         """Remove a consumer."""
+        if consumer.browses:
+            self.browsers = [each for each in self.browsers if each is not consumer] or NO_BROWSERS
+            return
         self.consumers.remove(consumer)
         self.selective_count -= consumer.is_selective
         self.prioritized_count -= consumer.priority != 0
@@ -300,6 +298,7 @@ class Queue:
     def detach_all(self) -> None:
         """Remove all consumers."""
         self.consumers = NO_CONSUMERS
+        self.browsers = NO_BROWSERS
         self.selective_count = 0
         self.prioritized_count = 0
         self.holder = None

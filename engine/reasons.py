@@ -60,6 +60,7 @@ NO_CONSUMERS: Final = 93
 GONE: Final = 130
 # From 105 on: reasons about subscriptions.
 NO_LOCAL: Final = 105
+END_OF_BROWSE: Final = 106
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
@@ -119,5 +120,6 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     DELAY_OVER: ("delay-over", "the first consumer has waited long enough"),
     NO_CONSUMERS: ("no-consumers", "the queue keeps messages only while it has consumers"),
     GONE: ("gone", "the temporary destination that it was sent to has ended"),
+    END_OF_BROWSE: ("end-of-browse", "the browser has read, and settled, all of its queue"),
     NO_LOCAL: ("no-local", "its sender is the only subscriber, and wants none of its own messages"),
 }

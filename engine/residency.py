@@ -9,8 +9,9 @@ from typing import Final
 
 from daybook.engine.level import Level
 from daybook.engine.message import LEVELS, PRIORITIES
-from daybook.engine.queues import Queue, Window
+from daybook.engine.queues import Queue
 from daybook.engine.state import Address, State
+from daybook.engine.window import Window
 
 ALL: Final = (1 << 63) - 1
 WINDOW_BYTES_MIN: Final = 32 * 1024

@@ -14,8 +14,9 @@ from typing import Final
 from daybook.engine import events
 from daybook.engine.core import Core
 from daybook.engine.message import PRIORITIES, READY, Entry
-from daybook.engine.queues import NONE_RETURNED, Queue, Window
+from daybook.engine.queues import NONE_RETURNED, Queue
 from daybook.engine.reasons import RING_EVICTED
+from daybook.engine.window import Window
 
 ONE: Final = Window(1, 1 << 40, with_content=False)
 """A message that is only evicted comes into memory alone, and without content."""

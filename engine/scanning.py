@@ -13,7 +13,8 @@ from typing import Final
 from daybook.engine.gap import Gap
 from daybook.engine.level import Run, position_of
 from daybook.engine.message import READY, Entry
-from daybook.engine.queues import Queue, Window
+from daybook.engine.queues import Queue
+from daybook.engine.window import Window
 
 SCAN_ENTRIES: Final = 500
 """How many entries are read at a time at most."""

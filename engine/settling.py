@@ -34,7 +34,8 @@ from daybook.engine.settlements import (
     WHEN_USED_UP,
     End,
 )
-from daybook.engine.showing import SHOWN_LEVEL, end_showing
+from daybook.engine.showing import end_showing
+from daybook.engine.shown import SHOWN_LEVEL
 from daybook.engine.state import Connection, Consumer
 from daybook.engine.unreadable import try_later
 

@@ -19,16 +19,11 @@ from daybook.engine.departing import expire
 from daybook.engine.events import PERSISTENT
 from daybook.engine.expiry import is_expired
 from daybook.engine.handing import can_take
-from daybook.engine.message import (
-    IN_FLIGHT,
-    PRIORITIES,
-    READY,
-    Entry,
-    message_without_content,
-)
+from daybook.engine.message import PRIORITIES, READY, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.scanning import behind
-from daybook.engine.state import NONE_SHOWN, NOTHING_PASSED, SHOWN_BYTES, Consumer
+from daybook.engine.shown import drop_shown, keep_shown
+from daybook.engine.state import NOTHING_PASSED, Consumer
 
 SHOW_UNITS: Final = 2
 """What showing a message costs with its encoding, in units of the budget."""
@@ -36,26 +31,6 @@ CONSUMERS_SHIFT: Final = 4
 """Asking consumers whether they have read everything costs one unit for 2 to this power."""
 SHOWN_AT_A_TIME: Final = 100
 """How many messages one consumer is shown before the next one has its turn."""
-SHOWN_LEVEL: Final = -1
-"""The level of what a consumer was shown, which is in no level of its queue."""
-
-
-def _showing(entry: Entry, consumer: Consumer, body_bytes: int) -> Entry:
-    """Return what a consumer that was shown a message has to settle.
-
-    It has no content, only the length of the body, as a large message in flight.
-    """
-    message = entry.message
-    bare = message_without_content(
-        message.id, message.address_id, message.priority, message.flags, message.expires, 0
-    )
-    bare.enlarge((message.id,), body_bytes)
-    showing = Entry(bare)
-    showing.level = SHOWN_LEVEL
-    showing.state = IN_FLIGHT
-    showing.delivery_count = 1
-    showing.consumer = consumer
-    return showing
 
 
 def show_to_all(core: Core, queue: Queue) -> None:
@@ -109,7 +84,7 @@ def _next(queue: Queue, consumer: Consumer) -> tuple[int, list[Entry]]:
     """Return the next entries for a consumer, all of one priority, which is returned, too."""
     for priority in range(PRIORITIES - 1, -1, -1):
         if consumer.again:
-            entries = _again(queue, consumer, priority)
+            entries = again_of(queue, consumer, priority)
             if entries:
                 return priority, entries
         if queue.levels[priority] is not None:
@@ -119,7 +94,7 @@ def _next(queue: Queue, consumer: Consumer) -> tuple[int, list[Entry]]:
     return 0, []
 
 
-def _again(queue: Queue, consumer: Consumer, priority: int) -> list[Entry]:
+def again_of(queue: Queue, consumer: Consumer, priority: int) -> list[Entry]:
     """Return entries of a priority that became ready behind the cursor of a consumer."""
     passed = consumer.passed.get(priority, NOTHING_PASSED)
     found = []
@@ -159,7 +134,9 @@ def _show_some(
                 core.fill(entry.message)
             is_wanted = consumer.matcher is None or consumer.matcher.matches(entry.message)
             if is_wanted and entry.message.id not in consumer.shown:
-                _show(core, queue, entry, consumer)
+                if queue.definition.exclusive and queue.holder is None:
+                    queue.holder = consumer
+                show(core, queue, entry, consumer)
         if consumer.again:
             consumer.again.pop(entry.message.id, None)
         if entry.position > consumer.passed.get(priority, NOTHING_PASSED):
@@ -167,20 +144,18 @@ def _show_some(
     return looked_at
 
 
-def _show(core: Core, queue: Queue, entry: Entry, consumer: Consumer) -> None:
+def show(core: Core, queue: Queue, entry: Entry, consumer: Consumer) -> None:
     """Hand a message to a consumer; the entry stays where it is."""
     message = entry.message
     lsn = _emit(core, queue, events.SHOWN, 0, entry, consumer)
     consumer.handed += 1
-    if queue.definition.exclusive and queue.holder is None:
-        queue.holder = consumer
     body_bytes = message.body_bytes if message.chunks else len(message.body)
     if consumer.credit_policy:
         consumer.credit_messages -= 1
         consumer.credit_bytes -= body_bytes
     connection = consumer.connection
     if consumer.acknowledges:
-        _keep(consumer, _showing(entry, consumer, body_bytes))
+        keep_shown(consumer, entry, body_bytes)
         if connection.unacked_bytes >= connection.unacked_max:
             connection.sated = True
     connection.room -= message.size
@@ -191,47 +166,13 @@ def _show(core: Core, queue: Queue, entry: Entry, consumer: Consumer) -> None:
     core.effects.append((consumer, message, 1, False, lsn))
 
 
-def _keep(consumer: Consumer, showing: Entry) -> None:
-    """Remember what a consumer has to settle."""
-    if consumer.shown is NONE_SHOWN:
-        consumer.shown = {}
-    consumer.shown[showing.message.id] = showing
-    if consumer.index is not None:
-        consumer.index.add(consumer, showing)
-    consumer.connection.unacked_bytes += SHOWN_BYTES
-    consumer.connection.shown_bytes += SHOWN_BYTES
-
-
 def end_showing(core: Core, entry: Entry, reason: int) -> int:
     """Record how a consumer settled what it was shown; return the LSN of that."""
     consumer = entry.consumer
     assert consumer is not None
     lsn = _emit(core, consumer.queue, events.SEEN, reason, entry, consumer)
-    _drop(consumer, entry)
+    drop_shown(consumer, entry)
     return lsn
-
-
-def forget_shown(core: Core, consumer: Consumer, least: int) -> bool:
-    """Forget what a leaving consumer was shown; return whether that is done.
-
-    At least some of it is; the rest when the budget allows it.
-    """
-    most = max(core.budget.left, least)
-    chosen = list(islice(consumer.shown.values(), most))
-    core.budget.spent += len(chosen)
-    for entry in chosen:
-        _drop(consumer, entry)
-    return not consumer.shown
-
-
-def _drop(consumer: Consumer, entry: Entry) -> None:
-    message_id = entry.message.id
-    del consumer.shown[message_id]
-    consumer.attempted.discard(message_id)
-    consumer.connection.unacked_bytes -= SHOWN_BYTES
-    consumer.connection.shown_bytes -= SHOWN_BYTES
-    if consumer.index is not None:
-        consumer.index.remove(consumer, message_id)
 
 
 def _emit(

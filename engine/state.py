@@ -14,11 +14,13 @@ from daybook.engine.id_cache import IdCache
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import ENTRY_BYTES, Entry, Filter, Message
 from daybook.engine.names import HOST, owner_of
-from daybook.engine.queues import Queue, Store, Window
+from daybook.engine.queues import Queue, Store
 from daybook.engine.settings import Settings
 from daybook.engine.settlements import BY_SETTLEMENT
 from daybook.engine.syntax import syntax_of
 from daybook.engine.timers import DELIVERY, EXPIRY, Timers
+from daybook.engine.tours import Tour
+from daybook.engine.window import Window
 
 UNLIMITED: Final = 1 << 62
 
@@ -178,6 +180,7 @@ class Consumer:
         "acknowledges",
         "again",
         "attempted",
+        "browses",
         "caught_up",
         "connection",
         "connection_id",
@@ -187,6 +190,7 @@ class Consumer:
         "credited",
         "exclusive",
         "filter",
+        "first",
         "handed",
         "held",
         "id",
@@ -200,6 +204,7 @@ class Consumer:
         "settled_lsn",
         "shown",
         "subscription",
+        "tour",
         "unacked",
     )
 
@@ -213,8 +218,12 @@ class Consumer:
         self.filter = ""
         self.priority = 0
         self.exclusive = False
+        # Whether it only reads (`engine.browsing`), and the lowest sequence number that it gets.
+        self.browses = False
+        self.first = 0
         self.unacked: dict[int, Entry] = {}
-        # Volatile.
+        # Volatile. `tour` is what a browser has still to read.
+        self.tour: Tour | None = None
         self.acknowledges = True
         self.credit_policy = BY_SETTLEMENT
         self.credit_messages = 0
@@ -222,11 +231,11 @@ class Consumer:
         self.matcher: Filter | None = None
         self.receiver: Any = None
         # By priority, the position up to which its filter wants no ready entry, or up to which it
-        # has read a non-destructive queue.
+        # has read a non-destructive queue, or as a browser.
         self.passed: dict[int, int] = {}
-        # Of a non-destructive queue: what it was shown and has not settled, the priorities of
-        # entries that became ready behind `passed`, by message id, and the newest message of the
-        # queue when it had read everything.
+        # Of a non-destructive queue, or a browser: what it was shown and has not settled, the
+        # priorities of entries that became ready behind `passed`, by message id, and the newest
+        # message of the queue when it had read everything.
         self.shown: dict[int, Entry] = NONE_SHOWN
         self.again: dict[int, int] = NONE_AGAIN
         self.caught_up = -1
@@ -245,7 +254,7 @@ class Consumer:
     @property
     def is_selective(self) -> bool:
         """Whether entries are offered to it by rules, not just in turn."""
-        return bool(self.filter) or self.priority != 0
+        return bool(self.filter) or self.priority != 0 or self.first > 0
 
     @property
     def unsettled(self) -> int:
@@ -259,7 +268,7 @@ class Consumer:
         self.caught_up = -1
 
     def look_again(self, entry: Entry) -> None:
-        """Note that an entry of a non-destructive queue became ready, perhaps behind the cursor."""
+        """Note that an entry became ready that it is to read, perhaps behind the cursor."""
         priority = entry.message.priority
         self.caught_up = -1
         if entry.position > self.passed.get(priority, NOTHING_PASSED):
@@ -357,6 +366,8 @@ class State:
         self.rings: dict[int, Queue] = {}
         # Derived: queues that take no messages of their own connection, by id.
         self.without_own: dict[int, Queue] = {}
+        # Derived: how many of the consumers only browse.
+        self.browser_count = 0
         # Derived: queues whose consumers wait for others (`engine.beginning`), by id.
         self.waiting: dict[int, Queue] = {}
         # Derived: the timers of entries in memory, by their reason.
@@ -367,6 +378,11 @@ class State:
         # Volatile: before this time, in milliseconds since 1970, no scheduled entry is due, and no
         # queue begins to deliver because of the time.
         self.wake_at = 0
+
+    def show_again(self, queue: Queue, entry: Entry) -> None:
+        """Make browsers consider an entry that was set aside, and that they have not read since."""
+        for browser in queue.browsers:
+            browser.look_again(entry)
 
     def look_again(self, queue: Queue, entry: Entry) -> None:
         """Make consumers with filters or cursors consider an entry that returned."""

@@ -15,19 +15,22 @@ from daybook.engine import (
     purging,
     quotas,
     reasons,
+    sequences,
 )
 from daybook.engine.commands import Attach, Credit, DeleteSubscription, Detach
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
 from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
-from daybook.engine.message import Entry
+from daybook.engine.message import PRIORITIES, Entry
+from daybook.engine.open_transactions import doom_transactions
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.residency import set_window, share_windows
+from daybook.engine.sequences import Since
 from daybook.engine.settling import give_all_back
-from daybook.engine.showing import forget_shown
-from daybook.engine.state import Consumer
+from daybook.engine.shown import forget_shown
+from daybook.engine.state import Connection, Consumer
 from daybook.engine.temporary_names import check_consumer, is_temporary
 from daybook.engine.topology import (
     begin_deletion,
@@ -43,6 +46,7 @@ from daybook.engine.topology import (
     require_address,
     require_queue,
 )
+from daybook.engine.tours import Tour
 
 DURABLE_PREFIX = "dsub."
 """The prefix of the queues of durable subscriptions; the subscription's name follows."""
@@ -71,41 +75,95 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     if isinstance(matcher, Refusal):
         return matcher
     refusal = quotas.check_consumer(core) or _check_permission(core, command)
-    if refusal is None and command.no_local:
-        is_durable = command.durable_name is not None
-        is_topic = is_durable or (
-            command.queue is None and _routing_type(core, command) == MULTICAST
-        )
-        refusal = no_local.check(connection, is_topic=is_topic, is_durable=is_durable)
+    refusal = refusal or _check_reading(core, command, connection)
     if refusal is not None:
         return refusal
     queue = _target(core, command)
     if isinstance(queue, Refusal):
         return queue
+    refusal = _check_queue(queue, command)
+    if refusal is not None:
+        return refusal
+    # On multicast the queue itself has the filter: messages that it refuses are not routed there.
+    own_filter = command.filter if queue.definition.filter != command.filter else ""
+    consumer = _attach(core, command, queue, own_filter)
+    consumer.matcher = matcher if own_filter else None
+    if consumer.first:
+        consumer.matcher = Since(consumer.first, consumer.matcher)
+        # What comes before is passed without a look at it.
+        consumer.passed = dict.fromkeys(range(PRIORITIES), consumer.first - 1)
+        queue.has_passed = True
+    consumer.receiver = command.receiver
+    if connection.holders is not None:
+        consumer.index = InFlightIndex(connection.holders)
+    share_windows(core.state)
+    set_window(core.state, queue)
+    core.touch(queue)
+    if command.browses:
+        consumer.tour = Tour(
+            ends=not command.listens, in_sequence=command.from_sequence is not None
+        )
+        return consumer.id
+    if queue.waits_since:
+        beginning.decide(core, queue)
+    if queue.groups is not None:
+        core.budget.spent += len(queue.groups.bound) >> GROUPS_SHIFT
+        groups.joined(queue)
+    if queue.definition.purge_on_no_consumers and len(queue.consumers) == 1:
+        # It takes messages from here on.
+        core.held_changed = True
+    return consumer.id
+
+
+def _check_reading(core: Core, command: Attach, connection: Connection) -> Refusal | None:
+    """Return why a consumer cannot read as it wants to, whatever queues there are."""
+    is_durable = command.durable_name is not None
+    is_topic = is_durable or (command.queue is None and _routing_type(core, command) == MULTICAST)
+    if command.browses and is_topic and not is_durable:
+        return Refusal(
+            Code.INVALID,
+            f"'{command.address}' is a topic, which keeps no messages to browse; browse a queue, or"
+            " a durable subscription",
+        )
+    if command.from_sequence is not None:
+        refusal = sequences.check(core, command.address, command.from_sequence)
+        if refusal is not None:
+            return refusal
+    if not command.no_local:
+        return None
+    return no_local.check(connection, is_topic=is_topic, is_durable=is_durable)
+
+
+def _check_queue(queue: Queue, command: Attach) -> Refusal | None:
+    """Return why a queue takes no further consumer."""
     owned = queue.definition.temporary and queue.definition.owner != command.connection
     if owned:
         return Refusal(
             Code.NOT_ALLOWED, f"queue '{queue.name}' is temporary and belongs to another connection"
         )
     most = queue.definition.max_consumers
-    if 0 <= most <= len(queue.consumers):
+    if not command.browses and 0 <= most <= len(queue.consumers):
         return Refusal(
             Code.LIMIT,
             f"queue '{queue.name}' has {len(queue.consumers)} consumers, and its max-consumers is "
             f"{most}",
         )
-    # On multicast the queue itself has the filter: messages that it refuses are not routed there.
-    own_filter = command.filter if queue.definition.filter != command.filter else ""
+    return None
+
+
+def _attach(core: Core, command: Attach, queue: Queue, own_filter: str) -> Consumer:
+    """Record the new consumer, and give it its credit."""
     detail = details.ConsumerAttachedDetail(
         subscription=command.subscription, ack_mode=command.ack_mode, filter=own_filter,
-        priority=command.priority, exclusive=command.exclusive,
+        priority=command.priority, exclusive=command.exclusive, browses=command.browses,
+        first=sequences.first_of(core, command.from_sequence),
     )  # fmt: skip
     consumer_id = core.next_lsn
     core.emit(
         events.row(
             events.CONSUMER_ATTACHED,
             address=queue.address.id, queue=queue.id, consumer=consumer_id,
-            connection=connection.id, time=core.now,
+            connection=command.connection, time=core.now,
         ),
         events.encode_detail(detail),
     )  # fmt: skip
@@ -115,22 +173,7 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     consumer.credit_policy = command.credit_policy
     consumer.credit_messages = command.credit_messages
     consumer.credit_bytes = command.credit_bytes
-    consumer.matcher = matcher if own_filter else None
-    consumer.receiver = command.receiver
-    if connection.holders is not None:
-        consumer.index = InFlightIndex(connection.holders)
-    share_windows(core.state)
-    set_window(core.state, queue)
-    core.touch(queue)
-    if queue.waits_since:
-        beginning.decide(core, queue)
-    if queue.groups is not None:
-        core.budget.spent += len(queue.groups.bound) >> GROUPS_SHIFT
-        groups.joined(queue)
-    if queue.definition.purge_on_no_consumers and len(queue.consumers) == 1:
-        # It takes messages from here on.
-        core.held_changed = True
-    return consumer_id
+    return consumer
 
 
 def _target(core: Core, command: Attach) -> Queue | Refusal:
@@ -164,22 +207,26 @@ def _check_permission(core: Core, command: Attach) -> Refusal | None:
         address = queue.address.name if queue is not None else ""
     elif command.durable_name is not None:
         name = DURABLE_PREFIX + command.durable_name
+        queue = core.state.queue_by_name.get(name)
+        if command.browses and queue is not None:
+            # It reads the queue where that is, whatever destination it gives.
+            address = queue.address.name
     elif name is None and _routing_type(core, command) == ANYCAST:
-        queue = _first_available(core, address)
+        queue = _first_available(core, command, address)
         name = queue.name if queue is not None else address
     return permitting.check_consumer(core, command, address, name)
 
 
 def _anycast(core: Core, command: Attach) -> Queue | Refusal:
     """Return the anycast queue named as its address; if there is none, the first one available."""
-    queue = _first_available(core, command.address)
+    queue = _first_available(core, command, command.address)
     if queue is not None:
         return queue
     return require_queue(core, command.address, command.address, ANYCAST, command.connection)
 
 
-def _first_available(core: Core, name: str) -> Queue | None:
-    """Return the first anycast queue of an address that takes another consumer.
+def _first_available(core: Core, command: Attach, name: str) -> Queue | None:
+    """Return the first anycast queue of an address that takes another consumer, or browser.
 
     None if there is one named as the address, which comes before all others.
     """
@@ -187,7 +234,7 @@ def _first_available(core: Core, name: str) -> Queue | None:
     if address is not None and name not in core.state.queue_by_name:
         for binding in address.anycast:
             most = binding.queue.definition.max_consumers
-            if most < 0 or len(binding.queue.consumers) < most:
+            if command.browses or most < 0 or len(binding.queue.consumers) < most:
                 return binding.queue
     return None
 
@@ -214,6 +261,10 @@ def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
     if wrong is not None:
         return wrong
     queue = core.state.queue_by_name.get(queue_name)
+    if command.browses:
+        # Reading changes nothing, also not the address and the filter of the subscription.
+        missing = Refusal(Code.NOT_FOUND, f"there is no durable subscription '{name}' to browse")
+        return queue if queue is not None else missing
     if queue is not None:
         if queue.definition.routing_type != MULTICAST or not queue.definition.durable:
             return Refusal(
@@ -295,7 +346,7 @@ def detach(core: Core, command: Detach) -> int | Refusal:
             Code.NOT_ALLOWED,
             f"queue '{queue.name}' is no durable subscription; it was not deleted",
         )
-    if command.delete_durable and len(queue.consumers) > 1:
+    if command.delete_durable and len(queue.consumers) > (not consumer.browses):
         return Refusal(
             Code.NOT_ALLOWED,
             f"the subscription's queue '{queue.name}' has other consumers; it was not deleted",
@@ -320,7 +371,7 @@ def retire(core: Core, consumer: Consumer) -> None:
         consumer.leaving = True
         consumer.credit_messages = consumer.credit_bytes = NEVER
         core.budget.spent += len(consumer.held) >> HELD_SHIFT
-        _doom_transactions(consumer)
+        doom_transactions(consumer)
 
 
 def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
@@ -330,7 +381,8 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
     """
     retire(core, consumer)
     queue = consumer.queue
-    last_of_temporary = ends_with_consumers(queue) and len(queue.consumers) == 1
+    is_last = len(queue.consumers) == 1 and not consumer.browses
+    last_of_temporary = ends_with_consumers(queue) and is_last
     is_removed = last_of_temporary or queue.deleting
     if last_of_temporary and len(consumer.unacked) > core.budget.left:
         begin_deletion(core, queue, reasons.UNUSED, consumer.connection_id)
@@ -390,17 +442,6 @@ def _remove_in_flight(core: Core, queue: Queue, entry: Entry) -> None:
             flags=message.flags, message=message.id, time=core.now,
         )
     )  # fmt: skip
-
-
-def _doom_transactions(consumer: Consumer) -> None:
-    """Mark the transactions that settled deliveries of this consumer: they cannot be committed."""
-    for name in set(consumer.held.values()):
-        transaction = consumer.connection.transactions.get(name)
-        if transaction is not None:
-            transaction.doomed = (
-                f"subscription '{consumer.subscription}' ended before the commit, and the "
-                "deliveries that the transaction settled went back to their queue"
-            )
 
 
 def delete_subscription(core: Core, command: DeleteSubscription) -> int | Refusal:

@@ -14,12 +14,16 @@ from daybook.engine.core import Core, Emptying
 from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
 from daybook.engine.lifetime import with_lifetime
 from daybook.engine.message import Entry, Filter
+from daybook.engine.open_transactions import doom_transactions
 from daybook.engine.queue_defaults import with_defaults
-from daybook.engine.queues import Queue, Window
+from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.shown import forget_shown
 from daybook.engine.state import Address, count_down
 from daybook.engine.syntax import DEFAULT, Syntax
 from daybook.engine.temporary_names import check_creation, definition_of, is_temporary
+from daybook.engine.tours import END_OF_BROWSE
+from daybook.engine.window import Window
 
 NAME_SHOWN_MAX: Final = 100
 ALL: Final = (1 << 63) - 1
@@ -448,6 +452,8 @@ def empty(core: Core, queue: Queue, reason: int, connection: int) -> bool:
 
     Return whether the queue is gone.
     """
+    if not _end_browsers(core, queue):
+        return False
     if len(queue.entries) + queue.gap_count > queue.ready_count:
         flying = (entry for entry in queue.entries.values() if entry.consumer is not None)
         for entry in list(islice(flying, max(core.budget.left, 1))):
@@ -474,6 +480,27 @@ def empty(core: Core, queue: Queue, reason: int, connection: int) -> bool:
     core.sizes.forget(queue)
     core.resize(address)
     delete_if_useless(core, address, connection)
+    return True
+
+
+def _end_browsers(core: Core, queue: Queue) -> bool:
+    """End the browsers of a deleted queue, and tell them; return whether that is done."""
+    while queue.browsers:
+        consumer = queue.browsers[0]
+        if not consumer.leaving:
+            consumer.leaving = True
+            doom_transactions(consumer)
+            core.effects.append((consumer, END_OF_BROWSE, 0, False, 0))
+        if not forget_shown(core, consumer, DELETED_AT_ONCE):
+            return False
+        core.emit(
+            events.row(
+                events.CONSUMER_DETACHED,
+                reason=reasons.QUEUE_REMOVED, address=queue.address.id, queue=queue.id,
+                consumer=consumer.id, connection=consumer.connection_id, time=core.now,
+            )
+        )  # fmt: skip
+        core.budget.spent += 1
     return True
 
 

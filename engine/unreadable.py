@@ -64,7 +64,7 @@ def wake(core: Core) -> None:
         if queue is None:
             del core.unreadable[number]
         elif core.now >= until:
-            if queue.consumers:
+            if queue.is_used:
                 core.touch(queue)
             else:
                 _probe(core, queue)

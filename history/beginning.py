@@ -90,7 +90,7 @@ def _topology(state: State) -> Iterator[Event]:
 def _attached(consumer: Consumer) -> Event:
     detail = details.ConsumerAttachedDetail(
         consumer.subscription, consumer.ack_mode, consumer.filter, consumer.priority,
-        consumer.exclusive,
+        consumer.exclusive, consumer.browses, consumer.first,
     )  # fmt: skip
     return _event(
         events.CONSUMER_ATTACHED, detail,

@@ -158,6 +158,9 @@ def load_peers(tables: Tables, txn: Transaction, state: State) -> None:
         consumer.filter = record.filter
         consumer.priority = record.priority
         consumer.exclusive = record.exclusive
+        consumer.browses = record.browses
+        consumer.first = record.first
+        state.browser_count += consumer.browses
         state.consumers[consumer.id] = consumer
         connection.consumers[consumer.id] = consumer
         # Ids of consumers are LSNs, so this is the order in which they came.

@@ -177,7 +177,7 @@ class Names:
 def is_idle(address: Address) -> bool:
     """Whether nothing happens to an address and its queues unless an event names them."""
     return address.ids is None and all(
-        queue.definition.durable and not queue.message_count and not queue.consumers
+        queue.definition.durable and not queue.message_count and not queue.is_used
         for queue in address.queues()
     )
 

@@ -125,6 +125,8 @@ class ConsumerRecord(msgspec.Struct, array_like=True, frozen=True):
     in_flight: bytes
     priority: int = 0
     exclusive: bool = False
+    browses: bool = False
+    first: int = 0
 
 
 class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -260,6 +262,7 @@ def consumer_record(consumer: Consumer) -> ConsumerRecord:
     return ConsumerRecord(
         consumer.id, consumer.connection_id, consumer.queue.id, consumer.subscription,
         consumer.ack_mode, consumer.filter, in_flight, consumer.priority, consumer.exclusive,
+        consumer.browses, consumer.first,
     )  # fmt: skip
 
 

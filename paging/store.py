@@ -35,9 +35,9 @@ from daybook.engine.queues import (
     Queue,
     StoreDamaged,
     StoreError,
-    Window,
 )
 from daybook.engine.state import State
+from daybook.engine.window import Window
 from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import Disk, RealDisk
 from daybook.paging.carrying import located

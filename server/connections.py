@@ -58,6 +58,7 @@ def _consumer(consumer: Consumer) -> dict[str, Any]:
         "queue": consumer.queue.name,
         "subscription": consumer.subscription,
         "ack_mode": consumer.ack_mode,
+        "browses": consumer.browses,
         "filter": consumer.filter,
         "priority": consumer.priority,
         "exclusive": consumer.exclusive,

@@ -37,6 +37,7 @@ from daybook.server.peer import Peer
 
 CONNECTION_BYTES: Final = 24 * 1024
 CONSUMER_BYTES: Final = 4 * 1024
+TOUR_BYTES: Final = 8 * 1024
 QUEUE_BYTES: Final = 2 * 1024
 ADDRESS_BYTES: Final = 512
 ID_BYTES: Final = 128
@@ -385,6 +386,7 @@ class Memory:
         objects = (
             CONNECTION_BYTES * len(self._peers)
             + CONSUMER_BYTES * len(state.consumers)
+            + TOUR_BYTES * state.browser_count
             + QUEUE_BYTES * len(state.queues)
             + ADDRESS_BYTES * len(state.addresses)
             + ID_BYTES * self._ids

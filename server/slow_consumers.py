@@ -73,7 +73,8 @@ class SlowConsumers:
     def _look(self, consumer: Consumer, now: int) -> None:
         queue = consumer.queue
         settings = self._broker.state.settings.resolve(queue.address.name)
-        if settings.slow_consumer_threshold < 0:
+        if settings.slow_consumer_threshold < 0 or consumer.browses:
+            # A browser delays nobody, so it may read as slowly as it likes.
             return
         period = settings.slow_consumer_check_period * US_PER_SECOND
         before = self._marks.get(consumer.id)

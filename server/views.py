@@ -150,6 +150,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
         "waits_for_consumers": queue.waits_since > 0,
         "groups": len(queue.groups.bound) if queue.groups is not None else 0,
         "consumers": len(queue.consumers),
+        "browsers": len(queue.browsers),
         "messages": queue.message_count,
         "bytes": queue.bytes,
         "paging": queue.address.paging,

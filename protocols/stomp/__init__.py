@@ -17,6 +17,10 @@ Modules:
   is passed in.
 - `offer`: STOMP's offer to the registry. Must never know where the values of options come from.
 - `options`: The options of STOMP acceptors. Must never know where the values come from.
+- `readers`: Subscriptions that read: browsers, and those that want sequence numbers
+  (`include-seq`).
+- `reading`: How a subscription reads: as a browser, from a sequence number on, with numbers in its
+  messages.
 - `sending`: What SEND means: a plan prepared from its head, which serves every frame with the same
   head.
 - `session`: A STOMP session: bytes of one connection in, commands to the broker, bytes out.

@@ -23,8 +23,15 @@ from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settlements import ACCEPTED, FAILED, UNMETERED
 from daybook.protocols.stomp import foreign, states
 from daybook.protocols.stomp.durable_names import durable_name
-from daybook.protocols.stomp.errors import StompError, Unfinished, UnknownDelivery, shortened
+from daybook.protocols.stomp.errors import (
+    StompError,
+    Unfinished,
+    UnknownDelivery,
+    refused,
+    shortened,
+)
 from daybook.protocols.stomp.frames import Head, required, truth
+from daybook.protocols.stomp.readers import Reader
 from daybook.protocols.stomp.subscribing import SubscribeRequest, subscription_key
 from daybook.protocols.stomp.subscription import Subscription
 from daybook.protocols.stomp.versions import V10, V12
@@ -53,7 +60,8 @@ def subscribe(session: "Conversation", head: Head, now: int) -> int:
             f"more than {session.options.max_subscriptions} subscriptions on this connection",
             "use fewer, or raise max-subscriptions in the broker's configuration",
         )
-    subscription = Subscription(session, session.serials + 1, request)
+    made = Subscription if request.reading.is_plain else Reader
+    subscription = made(session, session.serials + 1, request)
     command: Attach = request.attach(session.connection, subscription)
     subscription.consumer = answer = session.do(command, now)
     session.serials += 1
@@ -84,7 +92,7 @@ def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
         return session.do(DeleteSubscription(name, session.connection), now)
     subscription.is_open = False
     deletes_own = name is not None and subscription.durable_name == name
-    answer = session.do(Detach(subscription.consumer, deletes_own), now)
+    answer = _detach(session, subscription, name if deletes_own else None, now)
     # The subscription stays until here: with many deliveries in flight, detaching takes several
     # turns.
     del session.by_key[key]
@@ -96,6 +104,23 @@ def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
     if name is not None and not deletes_own:
         answer = session.do(DeleteSubscription(name, session.connection), now)
     return answer
+
+
+def _detach(
+    session: "Conversation", subscription: Subscription, durable_name: str | None, now: int
+) -> int:
+    """Detach a subscription, and delete the durable one of this name; a browser may have ended."""
+    command = Detach(subscription.consumer, durable_name is not None)
+    if not subscription.is_over:
+        return session.do(command, now)
+    answer = session.handle(command, now)
+    if not isinstance(answer, Refusal):
+        return answer
+    if answer.code is Code.UNFINISHED:
+        raise Unfinished
+    if answer.code is not Code.NOT_FOUND:
+        raise refused(answer)
+    return session.do(DeleteSubscription(durable_name), now) if durable_name is not None else 0
 
 
 def _key_to_end(
@@ -146,6 +171,9 @@ def settle(session: "Conversation", head: Head, now: int) -> int:
             return answer
         if answer.code is Code.UNFINISHED:
             raise Unfinished
+        if answer.code is Code.NOT_FOUND and subscription.is_over:
+            # Its queue was deleted, and nothing of it is left to settle.
+            return 0
         # In 1.0 the next subscription may have the delivery; report the most specific refusal.
         if refusal is None or refusal.code is Code.NOT_FOUND:
             refusal = answer
@@ -159,7 +187,9 @@ def _gives_credit_back(
     owed = subscription.owed
     if owed is None or message not in owed or command != "ACK":
         return False
-    session.do(Credit(subscription.consumer, 1, owed.pop(message)), now)
+    size = owed.pop(message)
+    if not subscription.is_over:
+        session.do(Credit(subscription.consumer, 1, size), now)
     return True
 
 

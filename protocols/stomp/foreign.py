@@ -22,7 +22,6 @@ CREATE_QUEUE: Final = (
 SCHEDULE: Final = "use AMQ_SCHEDULED_DELAY, or AMQ_SCHEDULED_TIME for a time"
 
 _SCHEDULED: Final = "scheduled delivery by this header is"
-_SEQUENCES: Final = "sequence numbers are"
 _QUEUE_ARGUMENTS: Final = "attributes of queues given by clients are"
 _STREAMS: Final = "streams are"
 
@@ -64,8 +63,6 @@ ON_SEND: Final[dict[str, Foreign]] = {
 
 ON_SUBSCRIBE: Final[dict[str, Foreign]] = {
     **_ATTRIBUTES,
-    **_named("browsing subscriptions are", SUBSCRIBE_WITHOUT, ("false",), "browser", "browser-end"),
-    **_named(_SEQUENCES, SUBSCRIBE_WITHOUT, (), "include-seq", "from-seq"),
     **_named(
         "retroactive subscriptions are", SUBSCRIBE_WITHOUT, ("false",), "activemq.retroactive"
     ),

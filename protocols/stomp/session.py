@@ -533,7 +533,7 @@ class Session(Conversation):
                 Settle(subscription.consumer, int(number), subscription.cumulative, None), now
             )
             if isinstance(answer, Refusal):
-                if answer.code is Code.UNFINISHED:
+                if answer.code is Code.UNFINISHED or subscription.is_over:
                     return position
                 self._head = data[position:stop]
                 raise unknown_delivery("ACK", data[start:stop].decode(), answer)

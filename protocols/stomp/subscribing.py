@@ -12,6 +12,7 @@ from daybook.protocols.stomp.durable_names import durable_name
 from daybook.protocols.stomp.errors import StompError, shortened
 from daybook.protocols.stomp.frames import Head, number, required, truth
 from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.reading import Reading
 
 AUTO: Final = "auto"
 CLIENT: Final = "client"
@@ -37,7 +38,8 @@ class SubscribeRequest:
 
     __slots__ = (
         "ack_mode", "credit_bytes", "credit_messages", "credit_policy", "destination",
-        "durable_name", "exclusive", "filter", "id", "key", "no_local", "priority", "target",
+        "durable_name", "exclusive", "filter", "id", "key", "no_local", "priority", "reading",
+        "target",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +76,10 @@ class SubscribeRequest:
         self.priority: int = _priority(values)
         exclusive = _one_of([name for name in _EXCLUSIVE_NAMES if name in values])
         self.exclusive: bool = bool(exclusive) and truth(head, exclusive, False)
+        self.reading: Reading = Reading(head)
+        if self.reading.browses and (self.priority or self.exclusive):
+            what = "is exclusive" if self.exclusive else "has a priority"
+            raise StompError(f"a browser that {what}", "browsers are no consumers; leave that out")
         no_local = _one_of([name for name in _NO_LOCAL_NAMES if name in values])
         self.no_local: bool = bool(no_local) and truth(head, no_local, False)
 
@@ -96,6 +102,9 @@ class SubscribeRequest:
             priority=self.priority,
             exclusive=self.exclusive,
             no_local=self.no_local,
+            from_sequence=self.reading.from_sequence,
+            browses=self.reading.browses,
+            listens=self.reading.listens,
             receiver=receiver,
         )
 

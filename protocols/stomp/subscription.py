@@ -33,7 +33,8 @@ class Subscription:
     """One SUBSCRIBE of a session. `serial` numbers them within the connection and begins ack ids.
 
     `consumer` is the broker's id for it, set once it is attached. `is_open` is false after
-    UNSUBSCRIBE and after the end of the session: later deliveries are not written. `owed` are bytes
+    UNSUBSCRIBE and after the end of the session: later deliveries are not written. `is_over` says
+    that the broker has ended it, because a browser has read all of its queue. `owed` are bytes
     of bodies by message for which an ACK gives credit back though it acknowledges nothing
     (`ack:auto` with a credit); None where there is no such thing.
     """
@@ -41,7 +42,7 @@ class Subscription:
     __slots__ = (
         "_after_id", "_before_id", "_destination_line", "_headers", "_headers_out",
         "_plain_flags", "acknowledges", "consumer", "cumulative", "durable_name", "id", "is_open",
-        "key", "owed", "serial", "session",
+        "is_over", "key", "owed", "serial", "session",
     )  # fmt: skip
 
     def __init__(self, session: "Conversation", serial: int, request: SubscribeRequest) -> None:
@@ -56,6 +57,7 @@ class Subscription:
         self.owed: dict[int, int] | None = {} if request.credit_policy == BY_GRANT else None
         self.durable_name: str | None = request.durable_name
         self.is_open: bool = True
+        self.is_over: bool = False
         # Flags of messages whose headers are written as they are, unless there is a bare colon.
         self._plain_flags: frozenset[int] = _IN_LINES if version == V12 else _NONE
         # Headers of the last message, and what became of them.

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from daybook.engine.digest import digest
 from daybook.engine.invariants import check
 from daybook.engine.message import READY, Entry, Message
-from daybook.engine.queues import PAST_ALL, Due, Loaded, Queue, Window
+from daybook.engine.queues import PAST_ALL, Due, Loaded, Queue
 from daybook.engine.timers import EXPIRY, NEVER, NOTHING
+from daybook.engine.window import Window
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.journal import Journal
 from daybook.paging.layout import LAYOUT

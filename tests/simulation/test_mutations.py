@@ -14,8 +14,9 @@ from daybook.engine import events, routing
 from daybook.engine.apply import apply
 from daybook.engine.message import IN_FLIGHT
 from daybook.engine.misfit import MisfitError
-from daybook.engine.queues import Loaded, Queue, StoreError, Window
+from daybook.engine.queues import Loaded, Queue, StoreError
 from daybook.engine.state import State
+from daybook.engine.window import Window
 from daybook.journal.batch import BatchLike
 from daybook.journal.errors import Corruption
 from daybook.journal.reader import read_blocks

@@ -10,9 +10,10 @@ from daybook.engine.apply import apply
 from daybook.engine.digest import U64, entry_hash
 from daybook.engine.events import LARGE, ROUTED, chunk_lsns
 from daybook.engine.message import READY, Entry, Message, Scheduled, message_without_content
-from daybook.engine.queues import PAST_ALL, Due, Loaded, Queue, StoreError, Window
+from daybook.engine.queues import PAST_ALL, Due, Loaded, Queue, StoreError
 from daybook.engine.state import State
 from daybook.engine.timers import EXPIRY
+from daybook.engine.window import Window
 from tests.support.world import Event
 
 

@@ -1,8 +1,9 @@
 """The queued entries of an index, read as a start and consumers would read them."""
 
 from daybook.engine.message import LEVELS, Entry
-from daybook.engine.queues import PAST_ALL, Window
+from daybook.engine.queues import PAST_ALL
 from daybook.engine.state import State
+from daybook.engine.window import Window
 from daybook.paging.store import IndexStore
 
 

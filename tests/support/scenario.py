@@ -225,6 +225,9 @@ def _attach(world: World, x: int, y: int, z: int) -> c.Command:
         priority=x - 8 if x in (7, 9) else 0,
         exclusive=x == 4,
         no_local=(x + y) % 6 == 5,
+        from_sequence=((x * y + z) % 5) ** 2 - 1 if (x + 2 * y) % 7 == 3 else None,
+        browses=(x + y + z) % 5 == 2,
+        listens=z % 2 == 0,
     )
 
 

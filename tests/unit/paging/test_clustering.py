@@ -9,7 +9,8 @@ import pytest
 
 from daybook.engine.digest import digest
 from daybook.engine.message import DEFAULT_PRIORITY
-from daybook.engine.queues import Queue, Window
+from daybook.engine.queues import Queue
+from daybook.engine.window import Window
 from daybook.journal.block import Block
 from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import MemoryDisk

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from daybook.engine.message import PRIORITIES, Entry
-from daybook.engine.queues import Queue, Window
+from daybook.engine.queues import Queue
 from daybook.engine.residency import page_out
+from daybook.engine.window import Window
 from daybook.journal.retention import Limits
 from daybook.journal.segment import segment_names
 from daybook.paging.content import ContentReader

@@ -14,8 +14,9 @@ import pytest
 
 from daybook.engine.digest import digest
 from daybook.engine.message import Entry, message_without_content
-from daybook.engine.queues import PAST_ALL, Queue, StoreError, Window
+from daybook.engine.queues import PAST_ALL, Queue, StoreError
 from daybook.engine.timers import EXPIRY
+from daybook.engine.window import Window
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.journal import Journal
 from daybook.journal.reader import read_blocks

@@ -253,11 +253,6 @@ def test_content_of_a_redelivered_message() -> None:
     assert header(again, "delivery-count") == "2"
 
 
-def test_sequence_numbers_of_queues_are_not_there_yet() -> None:
-    frames = Exchange().client().send(INDIVIDUAL + "\ninclude-seq:seq")
-    assert is_error(frames, "include-seq", "not supported in this version")
-
-
 @pytest.mark.parametrize(
     ("limits", "text", "content"),
     [

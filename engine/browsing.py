@@ -1,0 +1,268 @@
+"""Browsers: they read the messages of a queue in order, and take none (ADR 50).
+
+A browser is a consumer that is in `Queue.browsers` and not in `Queue.consumers`: no rule about
+consumers knows it, and nothing that it does changes what consumers get. It has cursors as the
+consumers of a non-destructive queue have (`engine.showing`), so the entries in the store are read a
+few at a time and stay there. It also reads what is in flight to consumers, in its place, because
+such a message is still in the queue. What is set aside (scheduled or held) it reads when that is
+ready.
+
+Invariant: the cursor of a level never passes an entry, ready or in flight, that the browser was not
+offered. Must never know how consumers are chosen.
+"""
+
+from collections.abc import Iterator
+from heapq import nsmallest
+from itertools import islice
+from typing import Final
+
+from daybook.engine import reasons
+from daybook.engine.core import Core
+from daybook.engine.departing import expire
+from daybook.engine.expiry import is_expired
+from daybook.engine.handing import can_take
+from daybook.engine.level import position_of
+from daybook.engine.message import IN_FLIGHT, PRIORITIES, READY, Entry
+from daybook.engine.queues import Queue
+from daybook.engine.scanning import SCAN_ENTRIES, behind
+from daybook.engine.showing import SHOW_UNITS, SHOWN_AT_A_TIME, again_of, show
+from daybook.engine.state import NOTHING_PASSED, Consumer
+from daybook.engine.subscriptions import detach_consumer
+from daybook.engine.tours import BEFORE_ALL, BEHIND_ALL, END_OF_BROWSE, FLYING_MAX, Tour
+
+BROWSERS_SHIFT: Final = 4
+"""Asking browsers whether they have read everything costs one unit for 2 to this power."""
+FLIGHTS_SHIFT: Final = 5
+"""Looking through what is in flight costs one unit for 2 to this power."""
+LOOK_ENTRIES: Final = 8
+"""How many entries are read at first: often the browser has credit for a few."""
+
+
+def browse(core: Core, queue: Queue) -> None:
+    """Let the browsers of a queue read on, each some messages in its turn.
+
+    Where consumers wait too, only with half of the budget that is left. If that is spent before all
+    have read everything that they can take, the queue is then in `core.later`.
+    """
+    if queue.deleting or (core.purging and queue.id in core.purging):
+        return
+    share = core.budget.left // 2 if queue.consumers and queue.ready_count else core.budget.left
+    stop = core.budget.spent + max(share, SHOW_UNITS)
+    core.budget.spent += len(queue.browsers) >> BROWSERS_SHIFT
+    there = [each for each in queue.browsers if not each.leaving]
+    waiting = [each for each in there if _has_more(core, queue, each)]
+    while waiting:
+        further = []
+        for place, consumer in enumerate(waiting):
+            if core.budget.spent >= stop:
+                # Those that had no turn begin next time.
+                _put_first(queue, waiting[place:])
+                core.later[queue.id] = queue
+                return
+            if _read_on(core, queue, consumer, stop):
+                further.append(consumer)
+        waiting = further
+
+
+def _has_more(core: Core, queue: Queue, consumer: Consumer) -> bool:
+    """Whether a browser may have something to read; one that is done leaves."""
+    tour = consumer.tour
+    assert tour is not None
+    if tour.is_over:
+        if not consumer.shown:
+            detach_consumer(core, consumer, reasons.END_OF_BROWSE)
+        return False
+    if consumer.caught_up == queue.newest:
+        return False
+    return can_take(consumer) or not tour.waits
+
+
+def _put_first(queue: Queue, some: list[Consumer]) -> None:
+    first = {each.id for each in some}
+    queue.browsers = [*some, *(each for each in queue.browsers if each.id not in first)]
+
+
+def _read_on(core: Core, queue: Queue, consumer: Consumer, stop: int) -> bool:
+    """Show a browser its next messages; return whether it can take more of them now."""
+    tour = consumer.tour
+    assert tour is not None
+    tour.waits = False
+    left = SHOWN_AT_A_TIME
+    most = LOOK_ENTRIES
+    while left > 0:
+        entries = _next(core, queue, consumer, tour, most)
+        most = min(SCAN_ENTRIES, most * 4)
+        if not entries:
+            consumer.caught_up = queue.newest
+            if tour.ends:
+                _end(core, consumer, tour)
+            return False
+        for entry in islice(entries, left):
+            has_expired = entry.message.expires and is_expired(core, queue, entry)
+            if has_expired:
+                _expire(core, queue, entry)
+            elif not _offer(core, queue, consumer, entry):
+                tour.waits = True
+                return False
+            _pass(consumer, entry)
+            left -= 1
+            if core.budget.spent >= stop:
+                return True
+            if has_expired and queue.definition.keyed_by:
+                # A divert may have brought back a copy that replaced others of these.
+                break
+    return True
+
+
+def _end(core: Core, consumer: Consumer, tour: Tour) -> None:
+    """Tell a browser that it has read everything; it leaves once it has settled all of that."""
+    tour.is_over = True
+    core.effects.append((consumer, END_OF_BROWSE, 0, False, 0))
+    if not consumer.shown:
+        detach_consumer(core, consumer, reasons.END_OF_BROWSE)
+
+
+def _expire(core: Core, queue: Queue, entry: Entry) -> None:
+    """Let a message leave whose time has passed, unless a consumer still has it."""
+    core.budget.spent += SHOW_UNITS
+    if entry.state == READY:
+        queue.make_resident(entry)
+        expire(core, queue, entry)
+
+
+def _offer(core: Core, queue: Queue, consumer: Consumer, entry: Entry) -> bool:
+    """Show an entry to a browser that wants it; return False if that must wait for credit."""
+    message = entry.message
+    core.budget.spent += SHOW_UNITS
+    if not message.resident:
+        core.fill(message)
+    if consumer.matcher is not None and not consumer.matcher.matches(message):
+        return True
+    if message.id in consumer.shown:
+        return True
+    if not can_take(consumer):
+        return False
+    show(core, queue, entry, consumer)
+    return True
+
+
+def _pass(consumer: Consumer, entry: Entry) -> None:
+    if consumer.again:
+        consumer.again.pop(entry.message.id, None)
+    if _is_ahead(consumer, entry):
+        consumer.passed[entry.level] = entry.position
+
+
+def _is_ahead(consumer: Consumer, entry: Entry) -> bool:
+    return entry.position > consumer.passed.get(entry.level, NOTHING_PASSED)
+
+
+# ---- what is next
+
+
+def _next(core: Core, queue: Queue, consumer: Consumer, tour: Tour, most: int) -> list[Entry]:
+    """Return the next entries for a browser, in order; none if it has read everything."""
+    if consumer.again:
+        found = list(_again(queue, consumer))
+        if found:
+            return sorted(found, key=position_of) if tour.in_sequence else found
+    ready = list(_ready(queue, consumer, tour, most))
+    return _with_flying(core, queue, consumer, tour, ready) if queue.in_flight_count else ready
+
+
+def _again(queue: Queue, consumer: Consumer) -> Iterator[Entry]:
+    """Yield what became ready behind the cursors."""
+    for priority in range(PRIORITIES - 1, -1, -1):
+        yield from again_of(queue, consumer, priority)
+
+
+def _ready(queue: Queue, consumer: Consumer, tour: Tour, most: int) -> list[Entry]:
+    """Return the next ready entries: of the highest priority, or in sequence of all of them."""
+    found: list[list[Entry]] = []
+    for priority in range(PRIORITIES - 1, -1, -1):
+        if queue.levels[priority] is None:
+            continue
+        entries = behind(queue, priority, consumer.passed.get(priority, NOTHING_PASSED), most)
+        if entries and not tour.in_sequence:
+            return entries
+        if entries:
+            found.append(entries)
+    if len(found) < 2:
+        return found[0] if found else []
+    # Behind the last one of a level there may be more of it.
+    reached = min(entries[-1].position for entries in found)
+    together = (entry for entries in found for entry in entries if entry.position <= reached)
+    return sorted(together, key=position_of)
+
+
+def _with_flying(
+    core: Core, queue: Queue, consumer: Consumer, tour: Tour, ready: list[Entry]
+) -> list[Entry]:
+    """Return ready entries with those in flight between them, as far as both are known."""
+    last = tour.key_of(ready[-1]) if ready else BEHIND_ALL
+    flying = _known_flying(queue, consumer, tour)
+    if not flying and tour.until < last:
+        _look_for_flying(core, queue, consumer, tour)
+        flying = _known_flying(queue, consumer, tour)
+    if not flying:
+        return ready
+    reached = min(last, tour.until)
+    together = [entry for entry in (*ready, *flying) if tour.key_of(entry) <= reached]
+    return sorted(together, key=tour.key_of)
+
+
+def _known_flying(queue: Queue, consumer: Consumer, tour: Tour) -> list[Entry]:
+    """Return the remembered entries that are still in flight and ahead; forget the others."""
+    found = [queue.entries.get(number) for number in tour.flying]
+    flying = [
+        entry
+        for entry in found
+        if entry is not None and entry.state == IN_FLIGHT and _is_ahead(consumer, entry)
+    ]
+    tour.flying = [entry.message.id for entry in flying]
+    return flying
+
+
+def _look_for_flying(core: Core, queue: Queue, consumer: Consumer, tour: Tour) -> None:
+    """Find the next entries in flight that a browser has not read."""
+    core.budget.spent += queue.in_flight_count >> FLIGHTS_SHIFT
+    ahead = (
+        (tour.key_of(entry), entry.message.id)
+        for other in queue.consumers
+        for entry in other.unacked.values()
+        if _is_ahead(consumer, entry)
+    )
+    found = nsmallest(FLYING_MAX, ahead)
+    tour.flying = [number for _, number in found]
+    tour.until = found[-1][0] if len(found) == FLYING_MAX else BEHIND_ALL
+
+
+def note_deliveries(core: Core, queue: Queue, since: int) -> None:
+    """Note which messages were delivered meanwhile, in the effects from `since` on.
+
+    Browsers that have not read them must look for them among what is in flight.
+    """
+    delivered: list[Entry] = []
+    for effect in islice(core.effects, since, None):
+        entry = queue.entries.get(effect[1].id)
+        if entry is not None and entry.state == IN_FLIGHT:
+            delivered.append(entry)
+    if not delivered:
+        return
+    for consumer in queue.browsers:
+        tour = consumer.tour
+        assert tour is not None
+        if tour.until == BEFORE_ALL:
+            continue
+        if tour.waits or len(tour.flying) + len(delivered) > FLYING_MAX:
+            tour.forget_flying()
+        else:
+            _note(queue, consumer, tour, delivered)
+
+
+def _note(queue: Queue, consumer: Consumer, tour: Tour, delivered: list[Entry]) -> None:
+    flying = {entry.message.id: entry for entry in _known_flying(queue, consumer, tour)}
+    for entry in delivered:
+        if _is_ahead(consumer, entry) and tour.key_of(entry) <= tour.until:
+            flying[entry.message.id] = entry
+    tour.flying = [each.message.id for each in sorted(flying.values(), key=tour.key_of)]

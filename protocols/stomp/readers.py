@@ -1,0 +1,44 @@
+"""Subscriptions that read: browsers, and those that want sequence numbers (`include-seq`).
+
+Must never know queues: which messages come, and which is the last one, was decided.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from daybook.protocols.port import DeliveredMessage
+from daybook.protocols.stomp.subscribing import SubscribeRequest
+from daybook.protocols.stomp.subscription import Subscription
+
+if TYPE_CHECKING:
+    from daybook.protocols.stomp.conversation import Conversation
+
+_END: Final = b"destination:\nmessage-id:\nbrowser:end\n\n\0"
+"""The rest of the frame behind the last message, as Apollo has it."""
+
+
+class Reader(Subscription):
+    """A subscription that writes sequence numbers, or the end of a browse, or both."""
+
+    __slots__ = ("_before", "_sequence")
+
+    def __init__(self, session: "Conversation", serial: int, request: SubscribeRequest) -> None:
+        super().__init__(session, serial, request)
+        name = request.reading.sequence_header
+        self._before: bytes = self._before_id.removesuffix(b"message-id:")
+        self._sequence: bytes = f"{name}:".encode() if name else b""
+
+    def deliver(self, message: DeliveredMessage, count: int, redelivered: bool, gate: int) -> None:
+        """Write MESSAGE; one with the id 0 stands for the end of a browse."""
+        if not message.id:
+            self._end()
+            return
+        if self._sequence:
+            self._before_id = b"%b%b%d\nmessage-id:" % (self._before, self._sequence, message.id)
+        super().deliver(message, count, redelivered, gate)
+
+    def _end(self) -> None:
+        """The broker has nothing more for this subscription."""
+        self.is_over = True
+        if self.is_open:
+            self.session.out.append(self._before + _END)
+            self.session.has_spoken = True
