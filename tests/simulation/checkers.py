@@ -18,21 +18,26 @@ from daybook.engine.queues import ContentError, Queue
 from daybook.engine.state import State
 from daybook.journal.block import Block
 from tests.simulation.disk import FaultyDisk
+from tests.simulation.kinds import is_mixed
 from tests.simulation.ledger import Expectation, Ledger, Said, Sent
 from tests.simulation.network import Link
 from tests.simulation.platter import PlatterReader
 from tests.simulation.shadow import Shadow, tag_of_id
 from tests.simulation.violation import Violation
 from tests.simulation.wire import Frame, FrameReader
+from tests.support.referee import Referee
+from tests.support.world import Event
 
 
 class Judge:
     """Knows what the clients know and what is on the platter, and compares."""
 
-    def __init__(self, ledger: Ledger, *, counts_are_durable: bool) -> None:
+    def __init__(self, ledger: Ledger, *, counts_are_durable: bool, is_mixed: bool = False) -> None:
         self.ledger = ledger
         self.shadow = Shadow(ledger)
         self.folded = State()
+        # For queues of all kinds.
+        self.referee = Referee() if is_mixed else None
         self.counts_are_durable = counts_are_durable
         self._platter = PlatterReader()
         self._readers: dict[int, FrameReader] = {}
@@ -55,6 +60,8 @@ class Judge:
                     self._check_stop(event[0], event[2])
                 apply(self.folded, *event)
                 self.shadow.apply(*event)
+                if self.referee is not None:
+                    self.referee.take(Event(*event))
             self.shadow.end_of_block()
             expected = self._digests.pop(self.shadow.lsn, "")
             if expected:
@@ -112,6 +119,12 @@ class Judge:
         if len(state.queues) != len(self.shadow.queues):
             raise Violation("P2", f"there are {len(state.queues)} queues")
 
+    def check_rest(self, broker: Broker) -> None:
+        """Judge what queues of all kinds hold when nothing is left to decide."""
+        has_ended = not (broker.later or broker.purging) and broker.lsn == self.shadow.lsn
+        if self.referee is not None and has_ended:
+            self.referee.at_rest()
+
     def check_drained(self, last_tag: int) -> None:
         """At the end, from what clients were told: whatever was promised was heard of.
 
@@ -121,7 +134,7 @@ class Judge:
         if self.ledger.purges:
             return
         for sent in self.ledger.sent.values():
-            to_queue = sent.destination.startswith("/queue/")
+            to_queue = sent.destination.startswith("/queue/") and not _is_mixed(sent)
             promised = sent.promised and sent.persistent and to_queue and not sent.expires_ms
             if not promised or sent.tag > last_tag or sent.tag in self.ledger.said_tags:
                 continue
@@ -178,10 +191,12 @@ class Judge:
             raise Violation("ids", f"message-id {message} was that of {self._named[message]}")
         key = (record.queue, message)
         self._check_written(link, sent, key, name, count)
+        if message in self.shadow.shown:
+            return
         if not sent.persistent:
             ledger.transient.add(key)
         # What was on its way behind a large body when its subscription ended may come late.
-        if key in ledger.acks_promised and not record.closed_cleanly:
+        if key in ledger.acks_promised and not record.closed_cleanly and not _is_mixed(sent):
             raise Violation("P1", f"an acknowledged message comes back: {key}, {frame}")
         earlier = ledger.said.setdefault(key, [])
         self._check_count(key, earlier, Said(record, count, flagged), is_durable=sent.persistent)
@@ -263,8 +278,11 @@ class Judge:
         return ""
 
     def _was_dropped(self, link: Link, sent: Sent) -> bool:
-        """A topic without subscribers: `Dropped` has no tag, so they are counted."""
-        if not sent.destination.startswith("/topic/"):
+        """A topic without subscribers, or a queue that takes nothing without consumers.
+
+        `Dropped` has no tag, so they are counted.
+        """
+        if not (sent.destination.startswith("/topic/") or _is_mixed(sent)):
             return False
         promised = self._drops_promised.get(link.serial, 0) + 1
         self._drops_promised[link.serial] = promised
@@ -292,6 +310,10 @@ class Judge:
         return self._settled(link, Expectation("ACK", settled=record.acks))
 
 
+def _is_mixed(sent: Sent) -> bool:
+    return is_mixed(sent.destination.removeprefix("/queue/"))
+
+
 def _all_entries(queue: Queue) -> Iterator[Entry]:
     """What is in a queue: what is ready, wherever it is, and what is in flight."""
     places = []
@@ -306,6 +328,8 @@ def _all_entries(queue: Queue) -> Iterator[Entry]:
         raise Violation("order", f"{queue.name} is not in order: {places}")
     if count != queue.ready_count:
         raise Violation("P2", f"{queue.name} has {count}, and counts {queue.ready_count}")
+    yield from queue.held()
+    yield from queue.scheduled()
     yield from (entry for entry in list(queue.entries.values()) if entry.state != READY)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from tests.simulation.kinds import extra_headers, is_mixed
 from tests.simulation.ledger import (
     Expectation,
     Ledger,
@@ -164,6 +165,8 @@ class Client:
         body = b"%d %b" % (tag, chance.randbytes(size // 2).hex().encode())
         sent = Sent(tag, destination, body, chance.random() < 0.85, 4, 0, "")
         headers = [("destination", destination)]
+        if is_mixed(destination.removeprefix("/queue/")):
+            headers += extra_headers(chance)
         if chance.random() < 0.2:
             sent.priority = chance.randrange(10)
             headers.append(("priority", str(sent.priority)))

@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 
+from tests.simulation.seeds import SEEDS
 from tests.simulation.simulation import Simulation
 
 
@@ -21,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=2000, help="steps of each run")
     parser.add_argument("--runs", type=int, default=1, help="runs, each with the next seed")
     given = parser.parse_args(arguments)
-    seed = random.randrange(1 << 32) if given.seed is None else given.seed
+    seed = random.randrange(SEEDS) if given.seed is None else given.seed
     for number in range(given.runs):
         if not run_once(seed + number, given.steps):
             return 1

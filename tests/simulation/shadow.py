@@ -13,6 +13,7 @@ import msgspec
 
 from daybook.engine import events, reasons
 from tests.simulation.clients import queues_named_by
+from tests.simulation.kinds import is_mixed
 from tests.simulation.ledger import Ledger
 from tests.simulation.violation import Violation
 
@@ -112,8 +113,12 @@ class Shadow:
         self.tags: dict[int, int] = {}
         self.needs: dict[int, int] = {}
         self.carried = 0
+        # Messages that somebody read of a queue whose messages stay.
+        self.shown: set[int] = set()
         self._in_transaction: dict[int, str] = {}
         self._copy: tuple[int, int, int] | None = None
+        # Messages that are only diverted, before their first copy.
+        self._taken: dict[int, tuple[events.Row, Any]] = {}
 
     def apply(self, lsn: int, row: events.Row, detail: bytes, headers: bytes, body: bytes) -> None:
         """Take one event; raises Violation if it may not be."""
@@ -121,7 +126,9 @@ class Shadow:
             raise Violation("P2", f"event {lsn} follows event {self.lsn}")
         self.lsn = lsn
         kind = row[events.KIND]
-        if self._recording and kind != events.DUPLICATE_ID_RECORDED:
+        # What a message replaced leaves before its id is recorded.
+        is_replaced = kind == events.REMOVED and row[events.RELATED] == self._recording
+        if self._recording and kind != events.DUPLICATE_ID_RECORDED and not is_replaced:
             raise Violation("P1", f"event {lsn}: the id of {self._recording} was not recorded")
         if self._copy is not None and kind != events.ROUTED:
             raise Violation("P1", f"event {lsn}: the copy {self._copy} was not routed")
@@ -159,12 +166,17 @@ class Shadow:
                 flags &= ~events.BODY_OMITTED
             if not flags & events.BODY_OMITTED:
                 self._sent(lsn, row, detail, body)
+        elif row[events.REASON] == reasons.DIVERT:
+            if row[events.RELATED] not in self.routed_ids:
+                raise Violation("P1", f"event {lsn}: a copy of nothing: {row}")
+            if row[events.RELATED] in self._taken:
+                self._sent_to_copies(lsn, row, detail, body)
+            self.tags.update(self._tag_of(message, row))
         else:
             expected, self._copy = self._copy, None
             if expected != (row[events.REASON], message, row[events.RELATED]):
                 raise Violation("P1", f"event {lsn}: copy {row} without its original {expected}")
-            if row[events.RELATED] in self.tags:
-                self.tags[message] = self.tags[row[events.RELATED]]
+            self.tags.update(self._tag_of(message, row))
         self.routed_ids.add(message)
         persistent = bool(flags & events.PERSISTENT)
         for queue_id in detail.queues or (row[events.QUEUE],):
@@ -172,6 +184,47 @@ class Shadow:
             entry = Entry(row[events.PRIORITY], persistent)
             queue.entries[message] = entry
             queue.put(message, entry)
+
+    def _tag_of(self, message: int, row: events.Row) -> dict[int, int]:
+        """A copy has the tag of the message that it was made from."""
+        tag = self.tags.get(row[events.RELATED])
+        return {message: tag} if tag is not None else {}
+
+    def _diverted(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        """No queue of its own address holds it, only copies elsewhere."""
+        self.routed_ids.add(lsn)
+        if detail.transaction:
+            self._in_transaction[lsn] = detail.transaction
+        self._taken[lsn] = row, detail
+
+    def _sent_to_copies(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        """The first copy has the content of a message that is only diverted."""
+        original, said = self._taken.pop(row[events.RELATED])
+        if detail.chunks:
+            body = self._body_of(lsn, detail)
+        elif row[events.FLAGS] & events.BODY_OMITTED:
+            return
+        self._sent(row[events.RELATED], original, said, body)
+        # The id was recorded before the copies.
+        self._recording = 0
+
+    def _shown(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        """Everybody reads it, and it stays."""
+        consumer = self.consumers[row[events.CONSUMER]]
+        self._find(lsn, row)
+        message = row[events.MESSAGE]
+        self.shown.add(message)
+        self.delivered.add((consumer.connection, consumer.subscription, message, 1))
+
+    def _seen(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        consumer = self.consumers[row[events.CONSUMER]]
+        key = (consumer.connection, consumer.subscription, row[events.MESSAGE])
+        self.acknowledged.add(key)
+        self.given_back.add(key)
+
+    def _moved(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        self._copy = (reasons.ADMINISTRATION, row[events.RELATED], row[events.MESSAGE])
+        self._leave(row)
 
     def _chunk_received(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         related = row[events.RELATED]
@@ -206,7 +259,8 @@ class Shadow:
         if sent.priority != row[events.PRIORITY] or detail.transaction not in asked:
             raise Violation("P1", f"event {lsn} has other attributes than {sent}")
         named = queues_named_by(sent.destination)
-        taken = {self.queues[queue].name for queue in detail.queues or (row[events.QUEUE],)}
+        queues = getattr(detail, "queues", ()) or (row[events.QUEUE],)
+        taken = {self.queues[queue].name for queue in queues if queue}
         if named and (len(taken) > 1 or not taken <= named):
             raise Violation("P1", f"event {lsn} routes {sent.destination} to {taken}")
         self.routed[tag] = lsn
@@ -239,8 +293,10 @@ class Shadow:
         """An id is recorded right behind its message."""
         routed, self._recording = self._recording, 0
         tag = tag_of_id(detail.duplicate_id)
-        found = (row[events.RELATED], self.routed.get(tag, lsn - 1))
-        if found != (lsn - 1, lsn - 1) or routed != lsn - 1 or tag in self.remembered:
+        if row[events.RELATED] in self._taken:
+            routed = row[events.RELATED]
+        found = (row[events.RELATED], self.routed.get(tag, routed))
+        if found != (routed, routed) or not routed or tag in self.remembered:
             raise Violation("P1", f"event {lsn} records {detail} of {found}, behind {routed}")
         self.remembered.add(tag)
 
@@ -250,6 +306,12 @@ class Shadow:
             self.duplicates += 1
             if tag_of_id(detail.duplicate_id) not in self.remembered:
                 raise Violation("P1", f"event {lsn} drops {detail}, which was never there")
+            return
+        copied = row[events.RELATED]
+        if copied:
+            # A copy that a divert made of it; if no queue has the original, nothing is left.
+            self.dropped[connection] = self.dropped.get(connection, 0) + (copied in self._taken)
+            self._taken.pop(copied, None)
             return
         if detail.transaction and detail.duplicate_id:
             self._recording = lsn
@@ -263,7 +325,8 @@ class Shadow:
         consumer = self.consumers[row[events.CONSUMER]]
         if entry.consumer:
             raise Violation("P1", f"event {lsn}: message {message} is in flight already")
-        if queue.first() != message and not self._may_pass(queue, message):
+        in_order = queue.first() == message or is_mixed(queue.name)
+        if not in_order and not self._may_pass(queue, message):
             raise Violation(
                 "order", f"event {lsn}: {message} before {queue.first()} ({queue.name})"
             )
@@ -346,7 +409,10 @@ class Shadow:
     def _removed(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         _, entry = self._find(lsn, row)
         reason = row[events.REASON]
-        if reason == reasons.ADMINISTRATION:
+        if is_mixed(self.queues[row[events.QUEUE]].name) and reason != reasons.QUEUE_REMOVED:
+            # The referee knows the rules.
+            pass
+        elif reason == reasons.ADMINISTRATION:
             if not self.ledger.purges or entry.consumer:
                 raise Violation("P1", f"event {lsn}: removed by nobody's order: {row}")
         elif reason != reasons.QUEUE_REMOVED:
@@ -456,6 +522,10 @@ _HANDLERS = {
     events.DEAD_LETTERED: Shadow._dead_lettered,
     events.EXPIRED: Shadow._expired,
     events.REMOVED: Shadow._removed,
+    events.MOVED: Shadow._moved,
+    events.DIVERTED: Shadow._diverted,
+    events.SHOWN: Shadow._shown,
+    events.SEEN: Shadow._seen,
     events.CONNECTION_OPENED: Shadow._connection_opened,
     events.CONNECTION_CLOSED: Shadow._connection_closed,
     events.CONSUMER_ATTACHED: Shadow._attached,

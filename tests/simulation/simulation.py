@@ -30,11 +30,19 @@ from tests.simulation.disk import Faults, FaultyDisk, PowerCut
 from tests.simulation.faults import break_something
 from tests.simulation.hardships import Hardships
 from tests.simulation.incarnation import SETTINGS, Incarnation, WriterFactory
+from tests.simulation.kinds import MIXED, MixedKinds, with_mixed
 from tests.simulation.ledger import Ledger
 from tests.simulation.limits import draw_limits
 from tests.simulation.network import Link
 from tests.simulation.paging import SimulatedIndex
 from tests.simulation.retention import SimulatedRetention
+from tests.simulation.seeds import (
+    HARDENED_FROM,
+    MIXED_FROM,
+    NEAR_FROM,
+    RESENDING_FROM,
+    draw_device_block,
+)
 from tests.simulation.violation import Violation
 from tests.simulation.writer import SteppedWriter
 from tests.support.recovering import recover
@@ -59,21 +67,6 @@ class Hooks(msgspec.Struct):
     make_rounds: Callable[[], Rounds] = Rounds
 
 
-RESENDING_FROM = 1 << 20
-"""Seeds below are older than ids of messages, and go on to mean what they meant."""
-HARDENED_FROM = 1 << 21
-"""Seeds below are older than hardships, and more queues of one address."""
-NEAR_FROM = 1 << 22
-"""Seeds below are older than blocks that are written within `submit`."""
-
-
-def draw_device_block(seed: int) -> int:
-    """What a write may damage beside itself: nothing, or the rest of a device block."""
-    if seed < HARDENED_FROM:
-        return 0
-    return random.Random(f"device {seed}").choice((0, 0, 512, 4096))
-
-
 class Simulation:
     """One run. `run` raises Violation, or whatever a bug raises, with the run's end in `recent`."""
 
@@ -90,7 +83,9 @@ class Simulation:
         self._persist_counts = chance.random() < 0.85
         expected = self.hooks.counts_are_durable
         self._expect_counts = self._persist_counts if expected is None else expected
-        self.judge = Judge(self.ledger, counts_are_durable=self._expect_counts)
+        self.kinds = MixedKinds(seed) if seed >= MIXED_FROM else None
+        is_mixed = self.kinds is not None
+        self.judge = Judge(self.ledger, counts_are_durable=self._expect_counts, is_mixed=is_mixed)
         self._segment_bytes = chance.choice((8_192, 16_384, 65_536, 262_144))
         self._hub_options = HubOptions(
             block_bytes=chance.choice((1_000, 10_000, 262_144)),
@@ -128,6 +123,7 @@ class Simulation:
         self._weights = self._draw_weights()
         self.queues = {**QUEUES, **MORE_QUEUES} if seed >= HARDENED_FROM else QUEUES
         self.hardships = Hardships(self) if seed >= HARDENED_FROM else None
+        self.queues = with_mixed(self.queues) if is_mixed else self.queues
         self.retention = self._make_retention()
 
     def _make_index(self) -> SimulatedIndex | None:
@@ -198,6 +194,8 @@ class Simulation:
                 self._stopped_cleanly(self.life)
             if self.hardships is not None:
                 self.hardships.step()
+            if self.kinds is not None and self.life is not None:
+                self.kinds.step(self.life.hub, self.life.broker)
             hangs = self.hardships is not None and self.hardships.indexer_hangs
             if self.index is not None and self.life is not None and not hangs:
                 self.index.step(self.life.hub, self.life.broker, self.disk)
@@ -276,6 +274,8 @@ class Simulation:
             make_writer=self.hooks.make_writer,
             note_live=self._note_live,
         )
+        if self.kinds is not None:
+            self.kinds.begin(self.life.hub, self.life.broker)
         if self.seed >= NEAR_FROM:
             chance = random.Random(f"ways {self.seed} {self.counts.recoveries}")
             self.life.writer.choose_ways(chance, self.ways, lambda: self.judge.look(self.disk))
@@ -483,6 +483,7 @@ class Simulation:
         if life.is_quiet and life.hub.failure is None and self.chance.random() < 0.2:
             self.judge.look(self.disk)
             self.judge.check_state(life.broker.state)
+            self.judge.check_rest(life.broker)
 
     def _nobody_waits_in_vain(self, life: Incarnation) -> None:
         """When nothing is under way, who is blocked must be so because something is full."""
@@ -567,7 +568,8 @@ class Simulation:
         self._is_draining = True
         for name in (*self.queues, DEAD_LETTERS, "expired"):
             queue = queues.get(name)
-            if queue is None:
+            # Some kinds of queues are never empty, or wait for more consumers.
+            if queue is None or name in MIXED:
                 continue
             # Who says too much before it is logged in is refused, and another one comes.
             self._until(lambda: any(each.is_connected for each in self.clients), "nobody logs in")

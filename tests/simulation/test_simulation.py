@@ -3,14 +3,17 @@
 import random
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from bench.child import environment
+from daybook.engine import reasons
 from tests.simulation.counts import Counts, HardCounts, WayCounts
 from tests.simulation.run import explain, main
-from tests.simulation.simulation import HARDENED_FROM, NEAR_FROM, RESENDING_FROM, Simulation
+from tests.simulation.seeds import HARDENED_FROM, MIXED_FROM, NEAR_FROM, RESENDING_FROM, SEEDS
+from tests.simulation.simulation import Simulation
 
 ROOT = Path(__file__).parents[2]
 FRESH_RUNS = 24
@@ -56,7 +59,7 @@ def simulate(seed: int, steps: int) -> Simulation:
 
 @pytest.mark.parametrize("number", range(FRESH_RUNS))
 def test_promises_are_kept_from_a_fresh_seed(number: int) -> None:
-    simulate(random.SystemRandom().randrange(1 << 32), STEPS)
+    simulate(random.SystemRandom().randrange(SEEDS), STEPS)
 
 
 @pytest.mark.parametrize(("seed", "steps"), ONCE_FOUND)
@@ -129,6 +132,25 @@ def test_history_leaves() -> None:
         archived += retention.archive_disk is not None
     assert min(carried, removed) > 50
     assert min(failed, hung, rebased, archived) > 0, (failed, hung, rebased, archived)
+
+
+def test_queues_of_all_kinds_are_used() -> None:
+    """With every rule that makes a message wait, leave or go elsewhere."""
+    seen: Counter[tuple[str, int]] = Counter()
+    for seed in range(MIXED_FROM, MIXED_FROM + 14):
+        referee = simulate(seed, 8_000).judge.referee
+        assert referee is not None
+        seen += referee.seen
+    wanted = {
+        ("Removed", reasons.REPLACED), ("Removed", reasons.RING_EVICTED),
+        ("Removed", reasons.NO_CONSUMERS), ("Scheduled", reasons.DELIVERY_TIME),
+        ("Scheduled", reasons.REDELIVERY_DELAY), ("Due", reasons.NO_REASON),
+        ("Shown", reasons.NO_REASON), ("Seen", reasons.BY_CONSUMER),
+        ("Routed", reasons.DIVERT),
+        ("QueueUpdated", reasons.ADMINISTRATION), ("Moved", reasons.ADMINISTRATION),
+        ("SettingsChanged", reasons.ADMINISTRATION),
+    }  # fmt: skip
+    assert {each for each in wanted if not seen[each]} == set()
 
 
 def test_messages_are_sent_again() -> None:

@@ -6,6 +6,7 @@ settings are resolved by the product, which has laws of its own for that. `take`
 `at_rest` a journal behind which nothing is left to decide. What is new in a queue is added here.
 """
 
+from collections import Counter
 from hashlib import sha256
 from typing import Any
 
@@ -84,6 +85,8 @@ class Referee:
     def __init__(self, told: Told | None = None) -> None:
         """Without `told` nothing is checked for which one must know it."""
         self.told = told
+        # How often what happened, by kind and reason.
+        self.seen: Counter[tuple[str, int]] = Counter()
         self.lsn = 0
         self.now = 0
         self.settings = Settings({})
@@ -104,6 +107,7 @@ class Referee:
         """Judge an event."""
         self.expect(event.lsn == self.lsn + 1, f"follows event {self.lsn}", event)
         self.lsn = event.lsn
+        self.seen[event.name, event.reason] += 1
         self.now = event.row[events.TIME]
         handler = _HANDLERS.get(event.name)
         if handler is not None:

@@ -1,0 +1,24 @@
+"""What seeds mean: seeds below each number are older than what it names, and mean what they meant.
+
+So a seed that once found something finds it again.
+"""
+
+import random
+
+RESENDING_FROM = 1 << 20
+"""Ids of messages."""
+HARDENED_FROM = 1 << 21
+"""Hardships, and more queues of one address."""
+NEAR_FROM = 1 << 22
+"""Blocks that are written within `submit`."""
+MIXED_FROM = 1 << 32
+"""Queues of all kinds."""
+SEEDS = 2 * MIXED_FROM
+"""Seeds that are drawn are below: half of the runs have all kinds of queues."""
+
+
+def draw_device_block(seed: int) -> int:
+    """What a write may damage beside itself: nothing, or the rest of a device block."""
+    if seed < HARDENED_FROM:
+        return 0
+    return random.Random(f"device {seed}").choice((0, 0, 512, 4096))
