@@ -88,8 +88,8 @@ class Attach(Command, gc=True):
     more. Consumers with a lower `priority` get what those with a higher one cannot take. A
     subscription with `no_local` gets no messages of its own connection (`engine.no_local`). The
     first consumer of a queue that is `exclusive` gets everything from it. With `from_sequence` it
-    gets only messages with this id or a higher one; -1: only new ones. One that `browses` takes none
-    (`engine.browsing`), and ends when it has read all, unless it `listens` for more.
+    gets only messages with this id or a higher one; -1: only new ones. One that `browses` takes
+    none (`engine.browsing`), and ends when it has read all, unless it `listens` for more.
     `receiver` is handed back in effects and means nothing to the engine.
     """
 

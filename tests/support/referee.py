@@ -20,8 +20,7 @@ from daybook.engine.syntax import syntax_of
 from tests.support.world import Event
 
 READY, IN_FLIGHT, HELD, SCHEDULED = "ready", "in flight", "held", "scheduled"
-UNKNOWN = -2
-"""The group of a message whose headers are not journaled."""
+UNKNOWN = -2  # the group of a message whose headers are not journaled
 FAILURES = (reasons.NACK, reasons.DISCONNECTED, reasons.TIMEOUT)
 
 
@@ -32,8 +31,8 @@ class Foul(AssertionError):
 class Told(msgspec.Struct):
     """What clients told the broker, and events do not say.
 
-    `claims` are, by the body of a message, its earliest delivery and when it expires, in
-    milliseconds since 1970, 0 for nothing; `refused` the messages that somebody will never take.
+    `claims` are, by body, the earliest delivery and the expiry of a message, in milliseconds since
+    1970, 0 for nothing; `refused` the messages that somebody will never take.
     """
 
     claims: dict[bytes, tuple[int, int]] = {}
@@ -341,9 +340,8 @@ class Referee:
 
     def _check_copy(self, event: Event) -> None:
         """A copy follows what it was made from; copies of a transaction are within it."""
-        row = event.row
-        related = row[events.RELATED]
         if event.reason == reasons.DIVERT:
+            related = event.row[events.RELATED]
             self.expect(0 < related < event.lsn, "is a copy of nothing", event)
 
     def _committed(self, event: Event) -> None:
