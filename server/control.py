@@ -437,7 +437,9 @@ class ControlServer:
             removed += before - _waiting(queue, command)
             told = await deciding
             if isinstance(told, Refusal):
-                return told
+                # A queue that this has emptied may have been deleted for that: then it is done.
+                is_done = told.code is Code.NOT_FOUND and last["lsn"]
+                return last | {what: removed} if is_done else told
             if told["lsn"] == 0:
                 return last | {what: removed}
             last = told
@@ -449,6 +451,9 @@ class ControlServer:
         while not command.is_done:
             told = await self._decide(asker.command(command))
             if isinstance(told, Refusal):
+                if told.code is Code.NOT_FOUND and last:
+                    # The queue that this has emptied was deleted for that.
+                    break
                 return told
             last = told["lsn"] or last
             # Nothing waits for the disk where nothing was chosen.

@@ -46,7 +46,14 @@ STORE = """
   </address-setting>
 </address-settings>
 <diverts><divert name="copy"><address>foo.orders</address>
-  <forwarding-address>audit</forwarding-address><routing-type>ANYCAST</routing-type></divert></diverts>
+  <forwarding-address>audit</forwarding-address><routing-type>ANYCAST</routing-type></divert>
+  <divert name="marked"><address>to-mark</address><forwarding-address>marks</forwarding-address>
+  <routing-type>ANYCAST</routing-type>
+  <transformer><class-name>x.AddHeadersTransformer</class-name>
+  <property key="mark" value="blue"/></transformer></divert>
+  <divert name="coded"><address>to-mark</address><forwarding-address>codes</forwarding-address>
+  <routing-type>ANYCAST</routing-type>
+  <transformer><class-name>org.example.HatColour</class-name></transformer></divert></diverts>
 """
 
 
@@ -173,7 +180,7 @@ def test_check_and_convert(tmp_path: Path) -> None:
     path.write_text(document(STORE))
     checked = run("config", "check", str(path))
     assert checked.returncode == 0, checked.stderr
-    assert "1 acceptors, 4 addresses, 6 queues, 1 diverts" in checked.stdout
+    assert "1 acceptors, 4 addresses, 6 queues, 3 diverts" in checked.stdout
     assert f"warning: {path}:8: <journal-type>" in checked.stderr
     converted = run("config", "convert", str(path))
     assert converted.returncode == 0
@@ -181,7 +188,7 @@ def test_check_and_convert(tmp_path: Path) -> None:
     toml.write_text(converted.stdout)
     again = run("config", "check", str(toml))
     assert again.returncode == 0, again.stdout + again.stderr
-    assert again.stdout.replace("toml", "xml") == checked.stdout.replace(" (3 warnings)", "")
+    assert again.stdout.replace("toml", "xml") == checked.stdout.replace(" (4 warnings)", "")
     path.write_text(document("<max-disk-usage>much</max-disk-usage>\n<!-- -->"))
     wrong = run("config", "check", str(path))
     assert wrong.returncode == 2
@@ -196,3 +203,14 @@ def test_a_file_that_is_wrong_stops_the_start(tmp_path: Path) -> None:
         process.launch()
         assert process.wait() == 2
         assert "max-disk-usage is" in process.log_text()
+
+
+def test_a_transformer_that_adds_headers_does_and_others_are_named(
+    broker: BrokerProcess, wire: Wire
+) -> None:
+    publish(wire, "to-mark")
+    wire.send("SUBSCRIBE", id="m", destination="marks::marks", ack="auto")
+    assert wire.expect("MESSAGE").headers["mark"] == "blue"
+    wire.send("SUBSCRIBE", id="c", destination="codes::codes", ack="auto")
+    assert "mark" not in wire.expect("MESSAGE").headers
+    assert "org.example.HatColour of divert 'coded' is code of Java" in broker.log_text()
