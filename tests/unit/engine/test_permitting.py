@@ -125,6 +125,24 @@ def test_consumers_need_the_permission() -> None:
     place.refused(c.Attach(alice, "a"), "consume")
 
 
+def test_browsers_need_another_permission() -> None:
+    place = Place(a=rule("consume"), b=rule("browse"))
+    place.world.ok(create_queue("a", "a"))
+    place.world.ok(create_queue("b", "b"))
+    alice = place.connect("alice")
+    place.refused(c.Attach(alice, "a", browses=True), "browse")
+    place.refused(c.Attach(alice, "b"), "consume")
+    place.world.ok(c.Attach(alice, "b", browses=True))
+
+
+def test_a_durable_subscription_is_browsed_where_it_is() -> None:
+    place = Place(**{"#": ALL}, mine=rule("browse", "consume", "create_durable_queue"))
+    root, alice = place.connect("root"), place.connect("alice")
+    place.world.ok(c.Attach(root, "secret", durable_name="all"))
+    place.refused(c.Attach(alice, "mine", durable_name="all", browses=True), "browse")
+    place.world.ok(c.Attach(root, "mine", durable_name="all", browses=True))
+
+
 def test_an_address_gives_the_queue_that_is_checked() -> None:
     place = Place()
     place.world.ok(create_queue("q", "a"))
