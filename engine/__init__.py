@@ -20,6 +20,7 @@ Modules:
 - `choosing`: Choosing the consumer of each entry, among those that can take it.
 - `chunks`: Deciding about the pieces of large messages, which are journaled before their message.
 - `commands`: Commands: what sessions, timers and administrators ask of the broker.
+- `composite`: Deciding a message for several destinations: it goes to all of them, or to none.
 - `connections`: Deciding about connections and about the broker's own start and stop.
 - `content`: Reading the content of messages: the registry of formats, and a typed view of headers.
 - `core`: What all deciding functions share: the state to read, and `emit`, the only way to change

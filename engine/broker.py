@@ -15,6 +15,7 @@ from daybook.engine import (
     changing_settings,
     chunks,
     commands,
+    composite,
     connections,
     delivery,
     details,
@@ -93,6 +94,15 @@ def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
     return chunks.take_chunk(core, command)
 
 
+def _send_to_all(core: Core, command: commands.SendToAll) -> int | Refusal:
+    if core.permissions is not None:
+        for send in command.sends:
+            refused = permitting.check_send(core, send)
+            if refused is not None:
+                return refused
+    return composite.send_to_all(core, command)
+
+
 def _settle(core: Core, command: commands.Settle) -> int | Refusal:
     if command.transaction is not None:
         return transactions.add_settlement(core, command)
@@ -127,6 +137,7 @@ def _administer(core: Core, command: commands.Administer) -> int | Refusal:
 
 HANDLERS: Final[dict[type, Handler]] = {
     commands.Send: _send,
+    commands.SendToAll: _send_to_all,
     commands.Chunk: _chunk,
     commands.Settle: _settle,
     commands.Withhold: settling.withhold,

@@ -165,6 +165,16 @@ class Send(Command):
     diverts: tuple[str, ...] = ()
 
 
+class SendToAll(Command, gc=True):
+    """Send a message to several destinations: to all of them, or if one refuses it, to none.
+
+    `sends` have no transaction. They are at least two, and differ in where they go.
+    """
+
+    connection: int
+    sends: list[Send]
+
+
 class Chunk(Command):
     """Accept a piece of the body of a large message; answered with the LSN of its event, or with 0
     for a message that the address had before.

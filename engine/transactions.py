@@ -187,18 +187,29 @@ def commit(core: Core, command: Commit) -> int | Refusal:
     if transaction.ended:
         del connection.transactions[transaction.name]
         return _refuse_doomed(transaction)
-    refusal = _check(core, transaction)
-    if refusal is None:
-        targets: limits.Targets = {}
-        for each in _to_check(core, transaction):
-            targets |= targets_of(core, each)
-        refusal = limits.check(core, connection.id, targets, in_turn=False)
+    refusal = check_all(core, transaction)
     if refusal is not None:
         if refusal.code is not Code.BLOCKED:
             end(core, connection, transaction, reasons.COMMIT_REFUSED, refusal.text)
         return refusal
     del connection.transactions[transaction.name]
     core.transactions.remove(transaction)
+    return carry_out(core, transaction)
+
+
+def check_all(core: Core, transaction: Transaction) -> Refusal | None:
+    """Return why a transaction cannot be carried out, None if it can."""
+    refusal = _check(core, transaction)
+    if refusal is not None:
+        return refusal
+    targets: limits.Targets = {}
+    for each in _to_check(core, transaction):
+        targets |= targets_of(core, each)
+    return limits.check(core, transaction.connection, targets, in_turn=False)
+
+
+def carry_out(core: Core, transaction: Transaction) -> int:
+    """Carry out a transaction that `check_all` allowed, as one group of events."""
     for consumer, entries in transaction.settled.values():
         for entry in entries:
             consumer.held.pop(entry.message.id, None)
@@ -209,7 +220,7 @@ def commit(core: Core, command: Commit) -> int | Refusal:
         transaction=transaction.name, first=first, events=core.next_lsn - first
     )
     return core.emit(
-        events.row(events.TRANSACTION_COMMITTED, connection=connection.id, time=core.now),
+        events.row(events.TRANSACTION_COMMITTED, connection=transaction.connection, time=core.now),
         events.encode_detail(detail),
     )
 

@@ -4,6 +4,8 @@ Modules:
 
 - `actions`: What each command but SEND and CONNECT does, in all versions.
 - `bodies`: Bodies that arrive in several reads.
+- `composite`: Composite destinations in SEND: one message for each of several destinations, all or
+  none.
 - `conversation`: The conversation of a connection: login, commands, time and the end, but not
   parsing of input.
 - `destinations`: Names of destinations: what a `destination` header means to the broker.

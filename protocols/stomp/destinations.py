@@ -23,6 +23,10 @@ from daybook.protocols.stomp.errors import StompError, shortened
 from daybook.protocols.stomp.options import StompOptions
 
 _TYPES: Final[dict[str, str]] = {"ANYCAST": ANYCAST, "MULTICAST": MULTICAST}
+SEPARATOR: Final = ","
+"""Divides the names of a composite destination."""
+COMPOSITE_MAX: Final = 64
+"""How many names a composite destination may have."""
 TEMPORARY_PREFIXES: Final[dict[str, str]] = {"/temp-queue/": ANYCAST, "/temp-topic/": MULTICAST}
 
 
@@ -77,6 +81,31 @@ def resolve(
     if is_subscribed and syntax.is_pattern(name) and DIVIDER not in name:
         return _pattern(destination, name, _routing_type(destination, by_prefix, hint), syntax)
     return _named(destination, name, _routing_type(destination, by_prefix, hint), syntax)
+
+
+def divided(destination: str, syntax: Syntax) -> list[str]:
+    """Divide a composite destination into its names; any other is one. Raises StompError."""
+    if SEPARATOR not in destination or is_part_of_names(syntax):
+        return [destination]
+    names = [name.strip() for name in destination.split(SEPARATOR)]
+    wrong = ""
+    if not all(names):
+        wrong = "has an empty name"
+    elif len(set(names)) < len(names):
+        wrong = "has a name twice"
+    elif len(names) > COMPOSITE_MAX:
+        wrong = f"has {len(names)} names, and {COMPOSITE_MAX} are the most"
+    if wrong:
+        raise StompError(
+            f"composite destination {shortened(destination)} {wrong}",
+            "name each destination once, divided by commas",
+        )
+    return names
+
+
+def is_part_of_names(syntax: Syntax) -> bool:
+    """Whether names may contain the character that divides composite destinations elsewhere."""
+    return SEPARATOR in (syntax.delimiter, syntax.one_word, syntax.any_words)
 
 
 def _without_prefix(destination: str, options: StompOptions) -> tuple[str, str | None]:
@@ -182,8 +211,12 @@ def _named(destination: str, name: str, routing_type: str | None, syntax: Syntax
 
 
 def _refuse_syntax_of_others(destination: str, name: str, syntax: Syntax) -> None:
-    if "," in name and "," not in (syntax.delimiter, syntax.one_word, syntax.any_words):
-        raise _not_supported(destination, "composite destinations are", "name one destination")
+    if SEPARATOR in name and not is_part_of_names(syntax):
+        raise _not_supported(
+            destination,
+            "composite destinations of subscriptions are",
+            "subscribe to each destination",
+        )
     if "{" in name or "}" in name:
         raise _not_supported(destination, "regular expressions are", "name one destination")
 

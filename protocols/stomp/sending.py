@@ -4,13 +4,20 @@ A plan holds everything that does not change from one message to the next. Must 
 the session that uses it.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from daybook.engine.events import GROUPED
 from daybook.engine.formats import LINES
-from daybook.engine.headers import build, explicit_line
+from daybook.engine.headers import build, explicit_line, without
 from daybook.protocols.stomp import foreign
-from daybook.protocols.stomp.destinations import TEMPORARY_PREFIXES, resolve, with_own_names
+from daybook.protocols.stomp.destinations import (
+    TEMPORARY_PREFIXES,
+    Target,
+    divided,
+    resolve,
+    with_own_names,
+)
 from daybook.protocols.stomp.errors import StompError, shortened
 from daybook.protocols.stomp.frames import Head, content_length, number, parse_head, required, truth
 from daybook.protocols.stomp.options import StompOptions
@@ -75,13 +82,15 @@ class SendPlan:
     `expires` is milliseconds since 1970 and `ttl` milliseconds from arrival, 0 for never; `due` and
     `delay` likewise say when it may be delivered, 0 for at once; `length` is the content-length or
     UNTIL_NUL. `duplicate_id` is empty if there is none. `tells_outcome` asks that the receipt says
-    where the message went. `format` is as in `commands.Send`. `is_special` says that a frame needs
+    where the message went. `format` is as in `commands.Send`. `also` are plans for the other
+    destinations of the message, which differ in address, queue, routing type and headers.
+    `is_special` says that a frame needs
     more than what is here.
     """
 
     __slots__ = (
-        "address", "delay", "due", "duplicate_id", "expires", "format", "headers", "is_special",
-        "length",
+        "address", "also", "delay", "due", "duplicate_id", "expires", "format", "headers",
+        "is_special", "length",
         "persistent", "priority", "queue", "routing_type", "tells_outcome", "transaction", "ttl",
     )  # fmt: skip
 
@@ -104,6 +113,7 @@ class SendPlan:
         format_flags: int = LINES,
     ) -> None:
         self.format: int = format_flags
+        self.also: tuple[SendPlan, ...] = ()
         self.tells_outcome: bool = tells_outcome
         self.is_special: bool = tells_outcome or ttl > 0 or due > 0 or delay > 0
         self.due: int = due
@@ -120,15 +130,29 @@ class SendPlan:
         self.headers: bytes = headers
         self.duplicate_id: str = duplicate_id
 
+    def send_also(self, others: Iterable[tuple[Target, bytes]]) -> None:
+        """Send the same message elsewhere too: to targets, each with its own headers."""
+        self.is_special = True
+        self.also = tuple(
+            SendPlan(
+                target.address, target.queue, target.routing_type, self.priority,
+                self.persistent, self.ttl, self.expires, self.transaction, self.length, headers,
+                self.duplicate_id, self.tells_outcome, self.due, self.delay, self.format,
+            )
+            for target, headers in others
+        )  # fmt: skip
+
 
 def prepare(head: Head, options: StompOptions, connection: int) -> SendPlan:
     """The plan for a SEND of a connection. Raises StompError if there can be none."""
     foreign.refuse(head, foreign.ON_SEND)
     values = head.values
-    target = resolve(required(head, "destination"), _wanted_type(values), options, connection)
+    names = divided(required(head, "destination"), options.syntax)
+    wanted = _wanted_type(values)
+    target, *others = (resolve(name, wanted, options, connection) for name in names)
     ttl = _time_to_live(values)
     due, delay = _delivery_time(values)
-    return SendPlan(
+    plan = SendPlan(
         target.address,
         target.queue,
         target.routing_type,
@@ -145,6 +169,18 @@ def prepare(head: Head, options: StompOptions, connection: int) -> SendPlan:
         delay,
         _format(not _GROUPS.isdisjoint(values)),
     )
+    if others:
+        headers = plan.headers
+        plan.headers = _sent_to(names[0], headers)
+        plan.send_also(
+            (other, _sent_to(name, headers)) for name, other in zip(names[1:], others, strict=True)
+        )
+    return plan
+
+
+def _sent_to(destination: str, headers: bytes) -> bytes:
+    """Return headers of a message to several destinations for one of them."""
+    return build([("destination", destination)]) + without(headers, ("destination",))
 
 
 class Planner:
@@ -185,7 +221,8 @@ class Planner:
     def _prepared(self, key: bytes) -> SendPlan:
         head = parse_head(key, self._version, self._options)
         plan = prepare(head, self._options, self._connection)
-        plan.headers += self._sender
+        for each in (plan, *plan.also):
+            each.headers += self._sender
         return plan
 
     def _reply_line(self, line: bytes) -> bytes:
@@ -201,7 +238,7 @@ class Planner:
     def _remember(self, plans: dict[bytes, SendPlan], key: bytes, plan: SendPlan) -> None:
         if len(key) > _PLAN_KEY_BYTES_MAX:
             return
-        weight = 2 * len(key) + _PLAN_BYTES
+        weight = (2 * len(key) + _PLAN_BYTES) * (1 + len(plan.also))
         if len(plans) >= _PLANS_MAX or self.held + weight > _PLANS_BYTES_MAX:
             self.plans.clear()
             self._by_known_lines.clear()
@@ -247,7 +284,7 @@ class Planner:
         if core is None:
             core = self._prepared(known_key)
             self._remember(self._by_known_lines, known_key, core)
-        if core.ttl or core.delay:
+        if core.ttl or core.delay or core.also:
             return None
         kept.append(b"")
         headers = b"\n".join(kept) + self._sender

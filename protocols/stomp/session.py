@@ -17,6 +17,7 @@ from daybook.protocols.port import BrokerPort
 from daybook.protocols.stomp import states
 from daybook.protocols.stomp.actions import MESSAGE_ID_DIGITS_MAX, not_now, unknown_delivery
 from daybook.protocols.stomp.bodies import Gathering
+from daybook.protocols.stomp.composite import send_to_all
 from daybook.protocols.stomp.conversation import Conversation
 from daybook.protocols.stomp.errors import Blocked, StompError, Unfinished, refused, too_early
 from daybook.protocols.stomp.frames import (
@@ -351,7 +352,7 @@ class Session(Conversation):
             send.chunks = tuple(gathering.chunks)
             send.body_bytes = gathering.size
         before = self.broker.lsn
-        answer = self.do(send, now)
+        answer = self._pass(gathering.plan, send, now)
         outcome = None
         if gathering.plan.tells_outcome and send.transaction is None:
             outcome = self.broker.outcome(before)
@@ -364,6 +365,9 @@ class Session(Conversation):
     def _send_chunk(self, gathering: Gathering, chunk: bytes, now: int) -> None:
         if gathering.send is None:
             gathering.send = self._command_of(gathering.plan, b"", now)
+            if gathering.plan.also:
+                # The first destination may have had it, and the others need its chunks.
+                gathering.send.duplicate_id = ""
         chunks = gathering.chunks
         try:
             chunks.append(self.do(Chunk(gathering.send, chunk, chunks[-1] if chunks else 0), now))
@@ -421,11 +425,14 @@ class Session(Conversation):
     def _do_send(self, plan: SendPlan, send: Send, receipt: bytes | None, now: int) -> None:
         """Send a message and its receipt, with the outcome if requested."""
         before = self.broker.lsn
-        answer = self.do(send, now)
+        answer = self._pass(plan, send, now)
         outcome = None
         if plan.tells_outcome and receipt is not None and plan.transaction is None:
             outcome = self.broker.outcome(before)
         self._receipt(receipt, answer, outcome)
+
+    def _pass(self, plan: SendPlan, send: Send, now: int) -> int:
+        return send_to_all(self, plan, send, now) if plan.also else self.do(send, now)
 
     def _command_of(self, plan: SendPlan, body: bytes, now: int) -> Send:
         expires = plan.expires

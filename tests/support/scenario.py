@@ -192,6 +192,17 @@ def _lines(pairs: dict[str, str], standard: dict[str, str]) -> bytes:
     return build([*pairs.items(), *group])
 
 
+def _send_to_all(world: World, x: int, y: int, z: int) -> c.Command:
+    sends: list[c.Send] = []
+    for step in range(2 + y % 2):
+        command = _send(world, x, (y + step) % 6, z)
+        assert isinstance(command, c.Send)
+        command.transaction = None
+        if command.connection in {each.connection for each in sends} or not sends:
+            sends.append(command)
+    return c.SendToAll(sends[0].connection, sends)
+
+
 def _send_chunks(world: World, command: c.Send, count: int) -> None:
     """Turn it into the end of a large message, unless its first chunk is refused."""
     body = command.body
@@ -372,6 +383,7 @@ def _note_removed(world: World, x: int, y: int, z: int) -> c.Command:
 Maker = Callable[[World, int, int, int], c.Command]
 MAKERS: tuple[tuple[int, Maker], ...] = (
     (12, _send),
+    (1, _send_to_all),
     (12, _settle),
     (5, _attach),
     (
@@ -381,6 +393,7 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
         ),
     ),
     (1, lambda w, x, y, z: c.RefuseConnection(reasons.AUTHENTICATION, "stomp", "p", "u", "no")),
+    (1, lambda w, x, y, z: c.RecordDenial(_connection(w, x), "u", "send", PLACES[y % 10])),
     (1, lambda w, x, y, z: c.CloseConnection(_connection(w, x), REASONS[y % 3])),
     (2, lambda w, x, y, z: c.Detach(_consumer(w, x), y % 4 == 0)),
     (1, lambda w, x, y, z: c.DeleteSubscription(("one", "two")[x % 2])),

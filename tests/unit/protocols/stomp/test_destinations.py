@@ -76,7 +76,7 @@ def test_durable_subscription_is_a_queue_without_address() -> None:
         ("/topic/a.#", None, "wildcards are for SUBSCRIBE to a topic"),
         ("/topic/a.*::q", None, "wildcards are for SUBSCRIBE to a topic"),
         ("/topic/a.{b}", None, "regular expressions are not supported"),
-        ("/queue/a,/queue/b", None, "composite destinations are not supported"),
+        ("/queue/a,/queue/b", None, "composite destinations of subscriptions are not"),
         ("/temp-queue/", None, "names nothing"),
         ("/temp-queue/x::q", None, "it has one queue"),
         ("/temp-topic/temp.x", None, "its name begins with temp."),
@@ -159,7 +159,7 @@ def test_wildcards_to_subscribe_to(destination: str, hint: str | None, address: 
         ("/topic/a.**.b", None, "a wildcard must be a word of its own"),
         ("/topic/a.#.b", None, "'#' may only be its last word"),
         ("/topic/a.*::q", None, "wildcards are for SUBSCRIBE to a topic"),
-        ("/topic/a.*,b", None, "composite destinations are not supported"),
+        ("/topic/a.*,b", None, "composite destinations of subscriptions are not"),
         ("/topic/a.{b}.*", None, "regular expressions are not supported"),
         ("/topic/temp.*", None, "belong to temporary destinations"),
         (

@@ -106,7 +106,7 @@ def test_1_0_without_id() -> None:
         ("id:s\ndestination:/topic/a\nno-local:true\nnoLocal:true", "mean the same"),
         ("id:s\ndestination:/topic/a\ndurable-subscription-name:x", "no client-id"),
         ("id:s\ndestination:/topic/a.>*", "a wildcard must be a word of its own"),
-        ("id:s\ndestination:/queue/a,/queue/b", "composite destinations are not supported"),
+        ("id:s\ndestination:/queue/a,/queue/b", "composite destinations of subscriptions are not"),
     ],
 )
 def test_refused(head: str, part: str) -> None:
