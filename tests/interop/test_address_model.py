@@ -333,9 +333,11 @@ def test_groups_beyond_those_known_share_places(model: BrokerProcess, wire: Wire
         f"SEND\ndestination:/queue/crowd\npersistent:false\nJMSXGroupID:g{number}\n\nx\0"
         for number in range(count)
     ]
-    wire.write("".join(frames).encode())
-    for _ in range(count):
-        wire.expect("MESSAGE")
+    for begin in range(0, count, 500):
+        some = frames[begin : begin + 500]
+        wire.write("".join(some).encode())
+        for _ in some:
+            wire.expect("MESSAGE")
     rows = msgspec.json.decode(daybook(model, "queue", "groups", "crowd", "--json"))
     shared = [row for row in rows if row["shared_place"] is not None]
     assert len(rows) == 20_000 + len(shared)
@@ -622,3 +624,23 @@ def test_the_queue_of_a_subscription_ends_with_it(model: BrokerProcess, wire: Wi
     wire.send("UNSUBSCRIBE", id="s", receipt="u")
     wire.expect("RECEIPT")
     assert name not in queues(model)
+
+
+def test_a_paused_queue_is_browsed_and_a_browser_keeps_its_queue(
+    model: BrokerProcess, wire: Wire
+) -> None:
+    sent(wire, "/queue/gone.read", b"x")
+    daybook(model, "queue", "pause", "gone.read")
+    subscribe(wire, "/queue/gone.read", ack="auto", browser="true", browser_end="false")
+    assert wire.expect("MESSAGE").body == b"x"
+    daybook(model, "queue", "purge", "gone.read")
+    daybook(model, "queue", "resume", "gone.read")
+    # A scan has seen this one, and with it the other.
+    with connected(model) as other:
+        sent(other, "/queue/gone.beside", b"x")
+    daybook(model, "queue", "purge", "gone.beside")
+    wait_for(lambda: "gone.beside" not in queues(model), "a scan")
+    assert "gone.read" in queues(model)
+    wire.send("UNSUBSCRIBE", id="s", receipt="u")
+    wire.expect("RECEIPT")
+    wait_for(lambda: "gone.read" not in queues(model), "the next scan")

@@ -348,3 +348,25 @@ def test_users_are_disabled_and_get_other_passcodes(tmp_path: Path) -> None:
             assert "another passcode" in will.expect("ERROR").headers["message"]
         with Wire(broker.port) as wire:
             assert wire.connect(login="will", passcode="other").command == "CONNECTED"
+
+
+COPIES = """
+[[divert]]
+name = "copied"
+address = "given"
+forwarding-addresses = ["orders.copied"]
+"""
+
+
+def test_copies_need_no_permission(tmp_path: Path) -> None:
+    """The sender of a message needs none for the address that a divert copies it to."""
+    with running(tmp_path / "two", RULES.replace('["all"]', '["all", "sales"]') + COPIES) as broker:
+        with login(broker, "sam") as sam:
+            sent(sam, "/queue/given", b"x")
+        with login(broker, "will") as will:
+            will.send("SUBSCRIBE", id="s", destination="/queue/orders.copied", ack="auto")
+            assert will.expect("MESSAGE").body == b"x"
+        assert (
+            "not send"
+            in refused(broker, "carol", "SEND", destination="/queue/given").headers["message"]
+        )
