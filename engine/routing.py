@@ -69,7 +69,11 @@ def send(core: Core, command: Send) -> int | Refusal:
         queue is not None
         and command.persistent
         and command.routing_type != MULTICAST
-        and (not core.wildcards.count or command.routing_type is not None)
+        and (
+            not core.wildcards.count
+            or command.routing_type is not None
+            or not core.wildcards.of(address)
+        )
     ):
         # The usual send, decided without further checks.
         return _send_to_one(core, command, queue, PERSISTENT | command.format)

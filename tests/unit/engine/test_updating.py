@@ -1,5 +1,7 @@
 """What changes of queues and addresses that exist, and who asked for it."""
 
+from typing import Any
+
 import pytest
 
 from daybook.engine import reasons
@@ -63,6 +65,24 @@ def test_a_lower_limit_of_consumers_holds_for_the_next_one(world: World) -> None
     update(world, "q", max_consumers=1)
     assert "max-consumers is 1" in world.refused(Attach(connection, "q")).text
     assert len(world.queue("q").consumers) == 2
+
+
+@pytest.mark.parametrize("kind", [{}, {"non_destructive": True}], ids=str)
+def test_what_was_for_one_consumer_alone_is_for_all_again(kind: dict[str, Any]) -> None:
+    """Also where rules say who gets what, which once went on to give all to the first one."""
+    world = World()
+    world.ok(create_queue("q", "q", exclusive=True, **kind))
+    connection = world.connect()
+    first, second = (
+        world.attach(connection, "q", filter="kind=big", credit_messages=2, credit_bytes=0)
+        for _ in range(2)
+    )
+    for body in (b"1", b"2", b"3", b"4"):
+        world.send("q", body, headers={"kind": "big"})
+    assert (world.taken_bodies(first), world.taken_bodies(second)) == ([b"1", b"2"], [])
+    world.ok(UpdateQueue("q", {"exclusive": False}))
+    assert world.taken_bodies(second) == ([b"1", b"2"] if kind else [b"3", b"4"])
+    world.check()
 
 
 def test_exclusive_begins_and_ends(world: World) -> None:
