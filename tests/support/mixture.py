@@ -16,6 +16,7 @@ from daybook.engine import commands as c
 from daybook.engine import reasons
 from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
 from daybook.engine.events import GROUPED
+from daybook.engine.handing import can_take
 from daybook.engine.headers import build
 from daybook.engine.moving import ACTIONS
 from daybook.engine.refusals import Refusal
@@ -27,10 +28,11 @@ from tests.support.world import SECOND, World
 Step = tuple[str, int, int, int]
 
 OPERATIONS = {
-    "send": 12, "attach": 4, "settle": 16, "credit": 3, "detach": 2, "lose": 1, "begin": 2,
-    "commit": 2, "abort": 1, "sleep": 4, "purge": 1, "act": 3, "release": 1, "hasten": 1,
+    "send": 12, "attach": 4, "settle": 16, "credit": 3, "detach": 2, "lose": 1, "begin": 3,
+    "commit": 4, "abort": 1, "sleep": 4, "purge": 1, "act": 3, "release": 1, "hasten": 1,
     "pause": 1, "change": 3, "set": 3, "unset": 1, "divert": 1, "kill": 1, "stop": 1, "recreate": 1,
-    "sweep": 1, "forget": 1, "turn": 4,
+    "sweep": 1, "forget": 1, "turn": 4, "crowd": 3,
+    "batch": 4, "strand": 1,
 }  # fmt: skip
 """Operations with how often they are drawn."""
 _WHEEL = tuple(name for name, weight in OPERATIONS.items() for _ in range(weight))
@@ -119,7 +121,7 @@ def draw(seed: int, steps: int) -> tuple[list[dict[str, Any]], list[Step]]:
         for _ in QUEUES
     ]
     words = chance.sample(sorted(OPERATIONS), chance.randint(12, len(OPERATIONS)))
-    wheel = [word for word in _WHEEL if word in {*words, "send", "attach", "settle"}]
+    wheel = [word for word in _WHEEL if word in {*words, "send", "settle", "crowd", "batch"}]
     story = [
         (chance.choice(wheel), chance.randint(0, 11), chance.randint(0, 11), chance.randint(0, 11))
         for _ in range(steps)
@@ -185,7 +187,22 @@ class Player:
         if self.is_judged:
             self.referee.take_all(world.journal)
             self.referee.at_rest()
+            self.nobody_waits_in_vain()
             world.follow()
+
+    def nobody_waits_in_vain(self) -> None:
+        """Whoever has credit has got all that may be for it, as far as the referee can say."""
+        state = self.world.state
+        for shelf in self.referee.queues.values():
+            if state.queues[shelf.id].groups is not None and shelf.definition.group_rebalance:
+                # Whether its groups are being given to others is not in the journal.
+                continue
+            for item in shelf.items.values():
+                for number in self.referee.takers(shelf, item):
+                    consumer = state.consumers[number]
+                    message = state.queues[shelf.id].entries[item.message].message
+                    wants = consumer.matcher is None or consumer.matcher.matches(message)
+                    assert not (wants and can_take(consumer)), f"{number} waits for {item}"
 
     # ---- consumers and transactions that exist
 
@@ -277,6 +294,30 @@ class Player:
             )
         )  # fmt: skip
 
+    def crowd(self, x: int, y: int, z: int) -> None:
+        """Two consumers come to one queue, with little credit."""
+        name = NAMES[x % 4]
+        for number in range(2):
+            command = c.Attach(
+                self.connection(y + number), QUEUES[name][0], queue=name,
+                credit_messages=1 + z % 3, credit_bytes=0,
+            )  # fmt: skip
+            self.world.handle(command)
+
+    def batch(self, x: int, y: int, z: int) -> None:
+        """Some messages come to one queue at once, of one group or of several."""
+        name = NAMES[x % 4]
+        for number in range(2 + z % 4):
+            self.serial += 1
+            group = f"g{number % (1 + y % 3)}"
+            command = c.Send(
+                self.connection(y), QUEUES[name][0],
+                build([("JMSXGroupID", group), ("k", str(number % 3))]), b"%d" % self.serial,
+                queue=name, format=GROUPED,
+            )  # fmt: skip
+            self.world.handle(command)
+        self.turn(x, y, z)
+
     def credit(self, x: int, y: int, z: int) -> None:
         for consumer in self.consumers()[x % 4 :][:1]:
             self.world.handle(c.Credit(consumer, y, z))
@@ -320,6 +361,19 @@ class Player:
 
     def hasten(self, x: int, y: int, z: int) -> None:
         self.world.handle(c.DeliverScheduled(NAMES[x % 6], limit=1 + y))
+
+    def strand(self, x: int, y: int, z: int) -> None:
+        """Let what is in flight from a queue fail where nothing takes dead letters, and leave."""
+        values: dict[str, Any] = {"dead-letter-address": "", "max-delivery-attempts": 1}
+        self.world.handle(c.SetSettings("#", values))
+        self.world.handle(c.SetSettings("q", values))
+        queue = self.world.state.queue_by_name.get(NAMES[x % 4])
+        for consumer in list(queue.consumers) if queue is not None else []:
+            for message in list(consumer.unacked)[: 1 + z % 3]:
+                self.world.handle(c.Settle(consumer.id, message, outcome=FAILED))
+            self.world.handle(c.Detach(consumer.id))
+        self.turn(x, y, z)
+        self.sweep(x, y, z)
 
     def pause(self, x: int, y: int, z: int) -> None:
         """Pause or resume a queue or an address; mostly resume."""
@@ -371,6 +425,8 @@ class Player:
         self.create(name)
 
     def sweep(self, x: int, y: int, z: int) -> None:
+        """Delete what nobody uses, some time later."""
+        self.world.now += z * 10_000
         self.world.handle(c.DeleteUnused())
 
     def forget(self, x: int, y: int, z: int) -> None:

@@ -73,6 +73,7 @@ class Shelf(msgspec.Struct):
     begun: bool | None = False
     was_used: bool = False
     must_empty: bool = False
+    is_vague: bool = False
 
     def count_of(self, where: str) -> int:
         return sum(item.where == where for item in self.items.values())
@@ -134,6 +135,33 @@ class Referee:
             self._values_at_rest(shelf)
             if shelf.must_empty and not shelf.consumers:
                 self.expect(not shelf.items, f"{shelf} keeps messages without consumers")
+
+    def takers(self, shelf: Shelf, item: Item) -> set[int]:
+        """The consumers that may have a message now, whatever their filters and credit."""
+        definition = shelf.definition
+        is_paused = shelf.is_paused or shelf.address in self.paused
+        if is_paused or shelf.is_deleting or not shelf.begun or item.where != READY:
+            return set()
+        if definition.non_destructive:
+            readers = set(shelf.consumers) - item.readers
+            return readers & {shelf.holder} if shelf.holder else readers
+        if definition.exclusive:
+            return {shelf.holder} if shelf.holder else set(shelf.consumers)
+        if item.group == -1 or not definition.group_buckets:
+            return set(shelf.consumers)
+        waits = definition.group_rebalance and definition.group_rebalance_pause_dispatch
+        if shelf.is_vague or item.group == UNKNOWN or (waits and shelf.count_of(IN_FLIGHT)):
+            return set()
+        key = self._key_of(shelf, item)
+        owner = shelf.bound.get(key, 0)
+        if owner and shelf.consumers[owner].filter:
+            # Perhaps it does not want it, and another one has what it does not want.
+            return set()
+        return {owner} if owner else set(shelf.consumers)
+
+    def _key_of(self, shelf: Shelf, item: Item) -> int:
+        buckets = shelf.definition.group_buckets
+        return item.group % buckets if buckets > 0 else item.group
 
     def size_of(self, shelf: Shelf) -> int:
         own: int = shelf.definition.ring_size
@@ -262,6 +290,7 @@ class Referee:
         if not shelf.consumers:
             shelf.begun = False
             shelf.bound.clear()
+            shelf.is_vague = False
             shelf.must_empty = shelf.definition.purge_on_no_consumers
 
     def _dispatch_started(self, event: Event) -> None:
@@ -281,6 +310,7 @@ class Referee:
                 continue
             shelf.consumers.clear()
             shelf.bound.clear()
+            shelf.is_vague = False
             shelf.holder = 0
             shelf.begun = False
             shelf.must_empty = definition.purge_on_no_consumers
@@ -399,11 +429,12 @@ class Referee:
     def _check_group(self, event: Event, shelf: Shelf, item: Item, consumer: int) -> None:
         buckets = shelf.definition.group_buckets
         if item.group == UNKNOWN:
-            # It may have closed any group.
+            # It may have bound or closed any group.
             shelf.bound.clear()
-        if item.group < 0 or buckets == 0:
+            shelf.is_vague = True
+        if shelf.is_vague or item.group < 0 or buckets == 0:
             return
-        key = item.group % buckets if buckets > 0 else item.group
+        key = self._key_of(shelf, item)
         owner = shelf.bound.get(key, 0)
         if not owner:
             if not item.closes:
