@@ -310,7 +310,8 @@ class Offer(NamedTuple):
     `listen` and `connections` are the defaults of its acceptors. Exactly one of `messaging` and
     `watching` is set: it gets the values of `options` by name, and raises ValueError if they
     contradict each other. Modules of the sessions are imported only then. `refusal` encodes the
-    reason why a connection is refused.
+    reason why a connection is refused. `subprotocols` are its names for WebSocket, the best one
+    first; without any, it is not spoken over WebSocket.
     """
 
     scheme: str
@@ -321,6 +322,7 @@ class Offer(NamedTuple):
     refusal: Callable[[str], bytes]
     messaging: Callable[[Mapping[str, Value]], Messaging] | None = None
     watching: Callable[[Mapping[str, Value]], Watching] | None = None
+    subprotocols: tuple[str, ...] = ()
 
     def check(self, values: Mapping[str, Value]) -> None:
         """Raise ValueError if the values of the options contradict each other."""

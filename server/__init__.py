@@ -58,7 +58,8 @@ Modules:
 - `layers`: What lies between a socket and a session: TLS and WebSocket. A plain connection has
   neither.
 - `leaving`: Executes the steps of a round of retention, while clients are served.
-- `listeners`: Listening sockets and connections: the asyncio shell around the hub.
+- `listeners`: Listening sockets: accepts connections within the limits, or refuses them with a
+  reason.
 - `logins`: Logins: accepted at once, queued for hashing the passcode, or refused.
 - `logs`: Structured logs on standard error: for people on a terminal, JSON lines otherwise.
 - `machine_memory`: The available memory: that of the machine, or less if a control group has a
@@ -76,6 +77,8 @@ Modules:
 - `pacing`: When the index is to advance: rarely while nothing waits for it, at once when something
   does.
 - `peer`: A peer: one connection, its session, its transport, and the bytes between them.
+- `peer_socket`: One socket of a peer: its transport, and the layers between the socket and the
+  session.
 - `ports`: The hub's options and notices.
 - `pulse`: How often the periodic work of a broker is done: less often where nothing happens.
 - `refusals`: Records refused logins in the journal, with a limit on their number and content.

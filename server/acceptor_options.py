@@ -13,10 +13,12 @@ from daybook.server.kinds import (
     FLAG,
     LISTEN,
     PATH_OR_EMPTY,
+    TEXTS,
     choice,
     count,
     duration,
     kind_within,
+    size,
     text,
 )
 from daybook.server.option import Option
@@ -95,6 +97,40 @@ TLS: Final = (
 """What every acceptor has for TLS."""
 
 
+WEBSOCKET: Final = (
+    Option(
+        "websocket",
+        FLAG,
+        True,
+        "Whether the protocol is spoken over WebSocket too, at the same port.",
+        live=True,
+    ),
+    Option(
+        "websocket-path",
+        text('a path, like "/stomp"', r"(/[\x21-\x3e\x40-\x7e]*)?"),
+        "",
+        "The path that clients of WebSocket must ask for; empty: any.",
+        live=True,
+    ),
+    Option(
+        "websocket-origins",
+        TEXTS,
+        [],
+        "Origins of web pages that may connect, like `https://shop.example.org`; `*`: any. Clients"
+        " that are no browsers give no origin and may always connect.",
+        live=True,
+    ),
+    Option(
+        "websocket-max-frame",
+        size(1 << 10, 1 << 30),
+        "1MiB",
+        "Length of one frame of WebSocket, which is in memory as a whole; messages may have many.",
+        live=True,
+    ),
+)
+"""What acceptors have whose protocol is spoken over WebSocket."""
+
+
 def common_options(offer: Offer) -> tuple[Option, ...]:
     """The keys that every acceptor has, with the defaults of a protocol."""
     return (
@@ -139,7 +175,7 @@ def protocol_options(offer: Offer) -> tuple[Option, ...]:
     return tuple(
         Option(each.name, kind_within(each.range), each.default, each.doc, live=True)
         for each in offer.options
-    )
+    ) + (WEBSOCKET if offer.subprotocols else ())
 
 
 TABLES: Final[dict[str, tuple[Option, ...]]] = {

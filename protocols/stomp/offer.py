@@ -152,4 +152,5 @@ OFFER: Final = Offer(
     options=OPTIONS,
     refusal=refusal,
     messaging=Stomp,
+    subprotocols=("v12.stomp", "v11.stomp", "v10.stomp"),
 )

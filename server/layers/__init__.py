@@ -8,4 +8,6 @@ Modules:
 - `handshakes`: The handshakes of TLS, a few in each turn of the event loop.
 - `shell`: TLS of a connection, with the socket below and the session above it.
 - `tls`: TLS of one connection, between its socket and what lies above: bytes in, bytes out.
+- `websocket`: WebSocket of a connection (RFC 6455), with the socket or TLS below and the session
+  above it.
 """

@@ -54,7 +54,7 @@ class Owner(Protocol):
         ...
 
     def charge(self, held_bytes: int) -> None:
-        """Note how much memory TLS takes."""
+        """Note how much more memory a layer takes."""
         ...
 
 
@@ -110,7 +110,7 @@ class Shell:
         try:
             if self._tls.shake():
                 self._owner.identify(self._names.login(self._tls.certificate))
-                self._owner.charge(HELD_BYTES)
+                self._owner.charge(HELD_BYTES - HANDSHAKE_BYTES)
                 self._decrypt()
             else:
                 self._say()

@@ -7,6 +7,10 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from websockets.client import ClientProtocol
+from websockets.frames import Frame, Opcode
+from websockets.protocol import State
+from websockets.uri import parse_uri
 
 from daybook.server.config import load
 from daybook.server.layers.certificates import Identity
@@ -14,6 +18,7 @@ from daybook.server.layers.client_names import ClientNames
 from daybook.server.layers.handshakes import Handshakes
 from daybook.server.layers.shell import Shell
 from daybook.server.layers.tls import Tls
+from daybook.server.layers.websocket import WebSocket, WebSocketOptions
 from tests.support.certificates import Authority
 from tests.support.layered import FakeOwner
 
@@ -157,3 +162,188 @@ def test_damage_within_a_connection_ends_it(
         before = len(here.owner.input)
         here.shell.received(b"more")
         assert len(here.owner.input) == before
+
+
+# ---- WebSocket
+
+
+REQUEST = (
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+CODES = {1002, 1007, 1009}
+
+
+class Framed:
+    """WebSocket of a connection that has logged in, unless `is_stranger`."""
+
+    def __init__(self, *, is_stranger: bool = False) -> None:
+        self.owner = FakeOwner()
+        self.owner.has_logged_in = not is_stranger
+        self.web = WebSocket(
+            self.owner,
+            WebSocketOptions(("v12.stomp",), "", (), 1 << 16),
+            None,
+            self.owner.call_soon,
+            self.owner.pass_on,
+        )
+
+    def feed(self, data: bytes, sizes: list[int]) -> None:
+        """Give bytes in pieces, as a socket does: none while the connection is held."""
+        at = count = 0
+        while at < len(data):
+            size = sizes[count % len(sizes)]
+            self.web.received(data[at : at + size])
+            if self.owner.is_busy:
+                self.owner.turn()
+            assert not self.owner.is_busy or self.owner.failure or self.owner.is_finished
+            at, count = at + size, count + 1
+
+    def open(self) -> "Framed":
+        """Agree on WebSocket."""
+        self.feed(REQUEST, [4096])
+        assert self.owner.fake.take().startswith(b"HTTP/1.1 101 ")
+        return self
+
+
+def ended(here: Framed) -> None:
+    """Check that a connection that has failed said so by a close frame, or by an answer."""
+    said = bytes(here.owner.fake.written)
+    close = said.rfind(b"\x88")
+    assert int.from_bytes(said[close + 2 : close + 4]) in CODES
+    before = len(here.owner.input)
+    here.web.received(b"more")
+    assert len(here.owner.input) == before
+    assert here.web.encode(b"x") == here.web.farewell("") == b""
+
+
+messages = st.lists(
+    st.tuples(st.booleans(), st.text(max_size=300), st.lists(st.integers(0, 300), max_size=4)),
+    max_size=6,
+)
+
+
+@calm(150)
+@given(said=messages, sizes=SMALL, pings=st.booleans())
+def test_websocket_is_invisible(
+    said: list[tuple[bool, str, list[int]]], sizes: list[int], pings: bool
+) -> None:
+    here = Framed().open()
+    client = ClientProtocol(parse_uri("ws://localhost/"), state=State.OPEN)
+    expected = b""
+    for is_text, body, cuts in said:
+        data = body.encode()
+        expected += data
+        places = sorted({min(cut, len(data)) for cut in cuts} | {len(data)})
+        start = 0
+        for number, place in enumerate(places):
+            part, fin = data[start:place], place == places[-1]
+            if number:
+                client.send_continuation(part, fin)
+            elif is_text:
+                client.send_text(part, fin)
+            else:
+                client.send_binary(part, fin)
+            if pings:
+                client.send_ping(part[:100])
+            start = place
+    here.feed(b"".join(client.data_to_send()), sizes)
+    assert bytes(here.owner.input) == expected
+    assert not here.owner.failure
+    for output in (b"\n", expected, b"\xff" + expected):
+        encoded = here.web.encode(output)
+        here.owner.fake.write(encoded)
+    client.receive_data(here.owner.fake.take())
+    got = [event for event in client.events_received() if isinstance(event, Frame)]
+    found = [bytes(one.data) for one in got if one.opcode in (Opcode.TEXT, Opcode.BINARY)]
+    assert found == [one for one in (b"\n", expected, b"\xff" + expected) if one]
+    for one in got:
+        if one.opcode is Opcode.TEXT:
+            bytes(one.data).decode()
+    client.send_close(1000)
+    here.feed(b"".join(client.data_to_send()), sizes)
+    assert here.owner.is_finished
+
+
+@calm(300)
+@given(data=st.binary(min_size=1, max_size=4000), sizes=SMALL)
+def test_any_bytes_after_the_request(data: bytes, sizes: list[int]) -> None:
+    here = Framed().open()
+    here.feed(data, sizes)
+    if here.owner.failure:
+        ended(here)
+
+
+@calm(300)
+@given(data=st.binary(max_size=3000), sizes=SMALL, head=st.sampled_from([b"G", b"GET / HTTP/1.1"]))
+def test_any_bytes_instead_of_a_request(data: bytes, sizes: list[int], head: bytes) -> None:
+    here = Framed(is_stranger=True)
+    here.feed(head + data, sizes)
+    assert not here.owner.input
+    assert here.web.encode(b"ERROR") == b""
+    if here.owner.failure:
+        assert bytes(here.owner.fake.written).startswith(b"HTTP/1.1 4")
+
+
+@calm(100)
+@given(
+    place=st.floats(0, 1),
+    noise=st.binary(min_size=1, max_size=30),
+    sizes=SMALL,
+)
+def test_a_damaged_request(place: float, noise: bytes, sizes: list[int]) -> None:
+    here = Framed(is_stranger=True)
+    said = bytearray(REQUEST)
+    at = 1 + int(place * (len(said) - 2))
+    said[at : at + len(noise)] = noise
+    here.feed(bytes(said), sizes)
+    written = bytes(here.owner.fake.written)
+    assert not written or written.startswith(b"HTTP/1.1 ")
+
+
+def test_many_small_frames_take_many_turns() -> None:
+    here = Framed().open()
+    ping, letter = b"\x89\x80\0\0\0\0", b"\x82\x81\0\0\0\0x"
+    here.web.received((ping + letter) * 5000)
+    turns = 0
+    while here.owner.scheduled:
+        assert here.owner.is_busy
+        before = len(here.owner.input)
+        here.owner.scheduled.pop(0)()
+        assert len(here.owner.input) - before <= 400
+        turns += 1
+    assert turns > 10
+    assert not here.owner.is_busy
+    assert bytes(here.owner.input) == b"x" * 5000
+    # One answer for each slice at most.
+    assert here.owner.fake.written.count(b"\x8a") < 100
+
+
+def test_nothing_is_decoded_while_the_owner_waits() -> None:
+    here = Framed().open()
+    here.web.received(b"\x82\x81\0\0\0\0x" * 5000)
+    here.owner.is_held = True
+    here.owner.turn()
+    before = len(here.owner.input)
+    assert before < 5000
+    assert here.owner.charged_input > 0
+    here.owner.is_held = False
+    here.web.resume()
+    here.owner.turn()
+    assert bytes(here.owner.input) == b"x" * 5000
+    assert here.owner.charged_input == 0
+
+
+def test_a_peer_that_does_not_read_gets_no_answers_to_pings() -> None:
+    here = Framed().open()
+    here.owner.fake.is_stuck = True
+    here.owner.fake.write(b"x" * 100_000)
+    here.feed(b"\x89\x80\0\0\0\0" * 1000, [600])
+    assert len(here.owner.fake.written) == 100_000
+
+
+def test_a_stranger_holds_little() -> None:
+    here = Framed(is_stranger=True).open()
+    here.feed(b"\x82\xff" + (60_000).to_bytes(8) + b"\0" * 4 + b"x" * 50_000, [4096])
+    assert "before the login" in here.owner.failure
+    ended(here)

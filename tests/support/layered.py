@@ -39,7 +39,7 @@ class FakeOwner:
         self.passed = 0
         self.failure = ""
         self.login: str | None = None
-        self.charged = 0
+        self.charged = self.charged_input = 0
         self.is_busy = False
         self.is_finished = False
         self.is_held = False
@@ -66,7 +66,10 @@ class FakeOwner:
         self.login = login
 
     def charge(self, held_bytes: int) -> None:
-        self.charged = held_bytes
+        self.charged += held_bytes
+
+    def charge_input(self, held_bytes: int) -> None:
+        self.charged_input = held_bytes
 
     def call_soon(self, call: Callable[[], None]) -> None:
         self.scheduled.append(call)

@@ -15,9 +15,10 @@ from daybook.server.admission import Admission, Limits
 from daybook.server.config import AcceptorConfig, load
 from daybook.server.descriptors import Descriptors
 from daybook.server.entrances import Entrances
-from daybook.server.listeners import WRITE_HIGH_BYTES, Acceptor, Connection
+from daybook.server.listeners import Acceptor
 from daybook.server.onlookers import Onlookers
-from daybook.server.peer import Peer
+from daybook.server.peer import WRITE_HIGH_BYTES, Peer
+from daybook.server.peer_socket import Connection
 
 NO_SIGHT: Any = None
 
