@@ -1,7 +1,7 @@
 """A client of the control socket of the broker that runs on a data directory.
 
 Fault model: the socket may be missing or stale (no broker runs), and the broker may die in the
-middle of an answer.
+middle of an answer. `daybook.client.remote` reaches a broker over the network instead.
 """
 
 import os
@@ -65,7 +65,7 @@ def ask(directory: Path, request: dict[str, Any]) -> dict[str, Any] | None:
             return None
         try:
             connection.sendall(msgspec.json.encode(request) + b"\n")
-            line = _read_line(connection)
+            line = read_line(connection)
         except TimeoutError as error:
             raise ControlError(
                 f"the broker did not answer within {TIMEOUT_SECONDS:.0f} s: its disk may be full "
@@ -75,6 +75,11 @@ def ask(directory: Path, request: dict[str, Any]) -> dict[str, Any] | None:
             raise ControlError(
                 f"the broker closed the connection before it answered: {error}"
             ) from error
+    return result_of(line)
+
+
+def result_of(line: bytes) -> dict[str, Any]:
+    """Return the result in an answer. Raises ControlError if it is a refusal."""
     answer: dict[str, Any] = msgspec.json.decode(line)
     if "error" in answer:
         raise ControlError(answer["error"]["text"])
@@ -82,7 +87,7 @@ def ask(directory: Path, request: dict[str, Any]) -> dict[str, Any] | None:
     return result
 
 
-def _read_line(connection: socket.socket) -> bytes:
+def read_line(connection: socket.socket) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:

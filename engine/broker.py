@@ -125,14 +125,19 @@ def _administer(core: Core, command: commands.Administer) -> int | Refusal:
     answer = HANDLERS[type(command.command)](core, command.command)
     if core.next_lsn == first:
         return answer
+    lsn = _record_request(core, commands.RecordRequest(command.by, command.request, first))
+    return answer if isinstance(answer, Refusal) else lsn
+
+
+def _record_request(core: Core, command: commands.RecordRequest) -> int:
+    """Record who asked for the events since one of them."""
     request = command.request
     if len(request) > REQUEST_CHARACTERS_MAX:
         request = request[:REQUEST_CHARACTERS_MAX] + "..."
-    lsn = core.emit(
-        events.row(events.ADMINISTERED, related=first, time=core.now),
+    return core.emit(
+        events.row(events.ADMINISTERED, related=command.first, time=core.now),
         events.encode_detail(details.AdministeredDetail(by=command.by, request=request)),
     )
-    return answer if isinstance(answer, Refusal) else lsn
 
 
 HANDLERS: Final[dict[type, Handler]] = {
@@ -178,6 +183,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.PauseAddress: updating.pause_address,
     commands.ResumeAddress: updating.resume_address,
     commands.Administer: _administer,
+    commands.RecordRequest: _record_request,
     commands.ChangeSettings: changing_settings.change_settings,
     commands.SetSettings: changing_settings.set_settings,
     commands.RemoveSettings: changing_settings.remove_settings,

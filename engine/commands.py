@@ -338,6 +338,15 @@ class Administer(Command):
     command: Command
 
 
+class RecordRequest(Command):
+    """Record who asked for the events since `first`, which were decided without a command of
+    theirs."""
+
+    by: str
+    request: str
+    first: int
+
+
 class DeleteQueue(Command):
     """Delete a queue that is empty and has no consumers, or with `force` regardless of both."""
 

@@ -7,7 +7,7 @@ Matches are patterns (`engine.patterns`), names, or names that are marked as lit
 from collections.abc import Iterable
 from typing import Final
 
-from daybook.engine.patterns import PatternTrie, covers, overlap
+from daybook.engine.patterns import Path, PatternTrie, covers, overlap, path_of
 from daybook.engine.syntax import DEFAULT, Syntax
 
 
@@ -32,6 +32,7 @@ class Covering:
         self._syntax: Final = syntax
         self._by_pattern: Final[PatternTrie[str]] = PatternTrie(syntax)
         self._literal: Final[dict[str, str]] = {}
+        self._sorted: list[tuple[str, Path]] | None = None
         for match in self._matches:
             name = syntax.literal(match)
             if name is None:
@@ -58,14 +59,25 @@ class Covering:
         There may be more than these, never fewer. Also return whether there certainly is one for
         each such name. The work grows with the number of matches.
         """
-        syntax = self._syntax
-        found = [match for name, match in self._literal.items() if covers(pattern, name, syntax)]
-        patterns = [match for match in self._matches if syntax.literal(match) is None]
-        near = [match for match in patterns if overlap(match, pattern, syntax)]
-        near.sort(key=lambda match: _specificity(match, syntax))
-        for match in near:
-            found.append(match)
-            if covers(match, pattern, syntax):
-                # What is less specific than this one comes first for none of these names.
-                return found, True
+        path = path_of(pattern, self._syntax)
+        found = [
+            match
+            for name, match in self._literal.items()
+            if covers(path, (list(name.split(self._syntax.delimiter)), False))
+        ]
+        for match, its in self._in_order():
+            if overlap(its, path):
+                found.append(match)
+                if covers(its, path):
+                    # What is less specific than this one comes first for none of these names.
+                    return found, True
         return found, False
+
+    def _in_order(self) -> list[tuple[str, Path]]:
+        """Return the patterns, the most specific first, parsed; sorted when first asked."""
+        if self._sorted is None:
+            syntax = self._syntax
+            patterns = [match for match in self._matches if syntax.literal(match) is None]
+            patterns.sort(key=lambda match: _specificity(match, syntax))
+            self._sorted = [(match, path_of(match, syntax)) for match in patterns]
+        return self._sorted

@@ -7,11 +7,14 @@ no others; the work for a name depends on its words and on the patterns that beg
 on how many patterns or names there are. Must never know what the patterns belong to.
 """
 
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from daybook.engine.syntax import DEFAULT, Syntax
 
 _V = TypeVar("_V")
+
+Path: TypeAlias = tuple[list[str | None], bool]
+"""A pattern as words, None for the wildcard for one word, and whether any words come after them."""
 
 
 class _Node(Generic[_V]):
@@ -54,7 +57,7 @@ class _Node(Generic[_V]):
         return not (self.next or self.any_word or self.here or self.below)
 
 
-def _path(pattern: str, syntax: Syntax) -> tuple[list[str | None], bool]:
+def path_of(pattern: str, syntax: Syntax) -> Path:
     """Return the words that lead to the node of a pattern, and whether any words come after them.
 
     None is the wildcard for one word.
@@ -66,10 +69,10 @@ def _path(pattern: str, syntax: Syntax) -> tuple[list[str | None], bool]:
     return [None if word == syntax.one_word else word for word in words], has_below
 
 
-def overlap(one: str, other: str, syntax: Syntax = DEFAULT) -> bool:
+def overlap(one: Path, other: Path) -> bool:
     """Whether any name matches both of two patterns."""
-    words, has_below = _path(one, syntax)
-    others, other_below = _path(other, syntax)
+    words, has_below = one
+    others, other_below = other
     for word, its in zip(words, others, strict=False):
         if not (word == its or (word is None and its) or (its is None and word)):
             return False
@@ -78,10 +81,10 @@ def overlap(one: str, other: str, syntax: Syntax = DEFAULT) -> bool:
     return has_below if len(words) < len(others) else other_below
 
 
-def covers(wide: str, pattern: str, syntax: Syntax = DEFAULT) -> bool:
+def covers(wide: Path, pattern: Path) -> bool:
     """Whether every name that matches `pattern` matches `wide` too."""
-    words, has_below = _path(wide, syntax)
-    others, other_below = _path(pattern, syntax)
+    words, has_below = wide
+    others, other_below = pattern
     if len(others) < len(words) or (not has_below and (other_below or len(others) > len(words))):
         return False
     return all(
@@ -105,7 +108,7 @@ class PatternTrie(Generic[_V]):
 
     def add(self, pattern: str, value: _V) -> None:
         """Add the value of a pattern. A word that breaks the rules is matched literally."""
-        words, has_below = _path(pattern, self._syntax)
+        words, has_below = path_of(pattern, self._syntax)
         node = self._root
         for word in words:
             following = node.follow(word)
@@ -117,7 +120,7 @@ class PatternTrie(Generic[_V]):
 
     def remove(self, pattern: str, value: _V) -> None:
         """Remove a value that was added for a pattern. Raises ValueError if it was not."""
-        words, has_below = _path(pattern, self._syntax)
+        words, has_below = path_of(pattern, self._syntax)
         passed = [self._root]
         for word in words:
             following = passed[-1].follow(word)

@@ -32,6 +32,8 @@ SENDERS_MAX: Final = 10_000
 DENIALS_MAX: Final = 1_000
 """How many refusals are kept until the caller has looked at them; more are only counted there."""
 NAME_SHOWN_MAX: Final = 200
+RULES_SHIFT: Final = 4
+"""Looking for the rules within a pattern costs one unit for 2 to this power of them."""
 VERBS: Final = {
     SEND: "send to",
     CONSUME: "consume from",
@@ -59,6 +61,8 @@ def check(
     if permissions is None or peer is None or core.is_forwarding:
         return None
     place = _place(core.state.address_by_name.get(address), permissions) or address
+    if permissions.syntax.is_pattern(place):
+        core.budget.spent += len(permissions.rules) >> RULES_SHIFT
     if permissions.allows(peer.user, permission, place, queue):
         return None
     if len(core.denials) < DENIALS_MAX:
@@ -120,7 +124,8 @@ def check_send(core: Core, command: Send) -> Refusal | None:
         queue = core.state.queue_by_name.get(command.queue)
         address = queue.address.name if queue is not None else ""
     refused = check(core, command.connection, SEND, address, command.queue)
-    if refused is None:
+    # A queue that is named alone may be on another address by the next time.
+    if refused is None and command.address:
         if len(core.senders) >= SENDERS_MAX:
             core.senders.clear()
         core.senders.add(sender)
@@ -146,16 +151,29 @@ def check_new_address(core: Core, connection: int, address: str) -> Refusal | No
     return check(core, connection, CREATE_ADDRESS, address)
 
 
-def check_rebinding(core: Core, connection: int, queue: Queue) -> Refusal | None:
-    """Return why a client may not bind the queue of a durable subscription elsewhere.
+def check_rebinding(core: Core, connection: int, queue: Queue, target: str) -> Refusal | None:
+    """Return why a client may not bind the queue of a durable subscription to another address.
 
     The messages of the queue go along, so the client must be allowed to consume them where they
-    are, and to end that subscription.
+    are, and to end that subscription. Its consumers get those of the target from then on, so all of
+    them must be allowed to.
     """
-    address = queue.address.name
-    return check(core, connection, CONSUME, address, queue.name) or check_deletion(
-        core, connection, queue
-    )
+    permissions = core.permissions
+    if permissions is None:
+        return None
+    refused = check(core, connection, CONSUME, queue.address.name, queue.name)
+    refused = refused or check_deletion(core, connection, queue)
+    for consumer in queue.consumers if refused is None else ():
+        core.budget.spent += 1
+        user = consumer.connection.user
+        place = _place(core.state.address_by_name.get(target), permissions) or target
+        if not permissions.allows(user, CONSUME, place, queue.name):
+            return Refusal(
+                Code.NOT_ALLOWED,
+                f"the subscription has a consumer of user '{user}', who may not consume from"
+                f" address '{_cut(target)}'",
+            )
+    return refused
 
 
 def check_deletion(core: Core, connection: int, queue: Queue) -> Refusal | None:

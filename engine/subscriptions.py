@@ -275,7 +275,9 @@ def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
         if queue.address.name == command.address and wanted == queue.definition:
             return queue
     refusal = (
-        permitting.check_rebinding(core, command.connection, queue) if queue is not None else None
+        permitting.check_rebinding(core, command.connection, queue, command.address)
+        if queue is not None
+        else None
     )
     refusal = refusal or permitting.check_new_queue(
         core, command.connection, command.address, queue_name

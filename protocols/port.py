@@ -1,9 +1,10 @@
 """The interfaces between the server and its protocols.
 
 A protocol is registered with an `Offer`: the scheme of its acceptors, their options, and how its
-sessions are made. There are two kinds of sessions. Those of `Messaging` protocols give the engine
+sessions are made. There are three kinds of sessions. Those of `Messaging` protocols give the engine
 commands, and their output waits until its events are durable. Those of `Watching` protocols only
-read what `Sight` shows; they decide nothing, and write nothing to the journal.
+read what `Sight` shows; they decide nothing, and write nothing to the journal. Those of
+`Administering` protocols pass on the requests of administrators.
 
 Sessions do no I/O. They get bytes and the time (microseconds since 1970 UTC) with each call;
 output, deadlines and the end of the connection are attributes that their owner reads afterwards. No
@@ -181,6 +182,34 @@ class MessagingSession(Session, Protocol):
         ...
 
 
+class AdminSession(Session, Protocol):
+    """The further interface of a session of an Administering protocol. Its owner also
+
+    - answers a `token` (None for none) with `authenticated`;
+    - answers a `request` (empty for none) with `answered`;
+    - reads no more from the peer while `has_more` is set, and need not call `proceed`.
+    """
+
+    token: str | None
+    request: bytes
+
+    def authenticated(self, user: str | None, text: str, now: int) -> None:
+        """The answer to `token`: the user's name, or None and the reason for people."""
+        ...
+
+    def answered(self, answer: bytes, now: int) -> None:
+        """The answer to `request`, in JSON without a line feed."""
+        ...
+
+    def taking(self, now: int) -> None:
+        """The peer still reads its answers: its time begins again."""
+        ...
+
+    def dismiss(self, code: str, text: str, now: int) -> None:
+        """End the session on behalf of the broker, and send the peer the reason."""
+        ...
+
+
 # ---- what the server shows to Watching protocols
 
 
@@ -304,14 +333,22 @@ class Watching(Protocol):
         ...
 
 
+class Administering(Protocol):
+    """A protocol of administrators, with the options of an acceptor."""
+
+    def session(self) -> AdminSession:
+        """Make the session of a connection."""
+        ...
+
+
 class Offer(NamedTuple):
     """A protocol in the registry.
 
-    `listen` and `connections` are the defaults of its acceptors. Exactly one of `messaging` and
-    `watching` is set: it gets the values of `options` by name, and raises ValueError if they
-    contradict each other. Modules of the sessions are imported only then. `refusal` encodes the
-    reason why a connection is refused. `subprotocols` are its names for WebSocket, the best one
-    first; without any, it is not spoken over WebSocket.
+    `listen` and `connections` are the defaults of its acceptors. Exactly one of `messaging`,
+    `watching` and `administering` is set: it gets the values of `options` by name, and raises
+    ValueError if they contradict each other. Modules of the sessions are imported only then.
+    `refusal` encodes the reason why a connection is refused. `subprotocols` are its names for
+    WebSocket, the best one first; without any, it is not spoken over WebSocket.
     """
 
     scheme: str
@@ -323,9 +360,10 @@ class Offer(NamedTuple):
     messaging: Callable[[Mapping[str, Value]], Messaging] | None = None
     watching: Callable[[Mapping[str, Value]], Watching] | None = None
     subprotocols: tuple[str, ...] = ()
+    administering: Callable[[Mapping[str, Value]], Administering] | None = None
 
     def check(self, values: Mapping[str, Value]) -> None:
         """Raise ValueError if the values of the options contradict each other."""
-        make = self.messaging or self.watching
+        make = self.messaging or self.watching or self.administering
         assert make is not None
         make(values)

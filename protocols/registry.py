@@ -5,6 +5,7 @@ The first protocol is the default.
 
 from typing import Final
 
+from daybook.protocols.control.offer import OFFER as CONTROL
 from daybook.protocols.port import Offer
 from daybook.protocols.probe.offer import OFFER as PROBE
 from daybook.protocols.stomp.offer import OFFER as STOMP
@@ -14,6 +15,7 @@ OFFERS: Final[dict[str, Offer]] = {
     for offer in (
         STOMP,
         PROBE,
+        CONTROL,
     )
 }
 DEFAULT: Final[Offer] = next(iter(OFFERS.values()))

@@ -4,8 +4,12 @@ Modules:
 
 - `acceptor_options`: The tables of keys of an [[acceptor]]: name, type, default, and meaning of
   each.
+- `admin_rights`: What an administrator may do over the network: which permission each request
+  needs, and where.
 - `administering`: Requests of administrators that change queues and addresses, and the users behind
   them.
+- `administrators`: Administrators: connections of Administering protocols, whose requests are those
+  of the control socket.
 - `admission`: Limits on connections: in total, for each address, and for connections without a
   login.
 - `artemis`: What Artemis calls things that have another name here, and its defaults where ours

@@ -31,6 +31,7 @@ from daybook.engine.commands import (
     DeliverScheduled,
     PauseQueue,
     PurgeQueue,
+    RecordRequest,
     ReleaseHeld,
     ResumeQueue,
 )
@@ -274,6 +275,10 @@ _decoder: Final[msgspec.json.Decoder[Request]] = msgspec.json.Decoder(Request)
 _encode: Final = msgspec.json.Encoder(enc_hook=str).encode
 
 
+def _anything(request: Any) -> None:
+    """Allow every request."""
+
+
 class ControlServer:
     """Listens on the socket; used only in the thread of the event loop that starts it."""
 
@@ -325,8 +330,7 @@ class ControlServer:
         try:
             by = user_of(writer.get_extra_info("socket").fileno())
             while line := await reader.readline():
-                answer = await self._answer(line, by)
-                writer.write(_encode(answer) + b"\n")
+                writer.write(await self.answer(line, by) + b"\n")
                 await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
             # The client disconnected, which it may do at any time.
@@ -338,14 +342,25 @@ class ControlServer:
             del self._clients[writer]
             writer.close()
 
-    async def _answer(self, line: bytes, by: str) -> dict[str, Any]:
+    async def answer(
+        self, line: bytes, by: str, may: Callable[[Any], Refusal | None] = _anything
+    ) -> bytes:
+        """Return the answer to a request, in JSON; `by` is recorded with what it changes.
+
+        `may` returns why the request is refused, None if it is not.
+        """
         try:
             request = _decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return _error(Code.INVALID.value, f"this is not a request: {error}")
-        asker = Asker(by, line.decode().strip())
+            return _encode(_error(Code.INVALID.value, f"this is not a request: {error}"))
+        refusal = may(request)
+        if refusal is not None:
+            return _encode(_told(refusal))
+        return _encode(await self._carry_out(request, Asker(by, line.decode().strip())))
+
+    async def _carry_out(self, request: Request, asker: Asker) -> dict[str, Any]:
         if isinstance(request, ConnectionClosing):
-            return _told(self._close(request))
+            return _told(self._close(request, asker))
         if isinstance(request, QueuePurge):
             return _told(await self._in_parts(asker, PurgeQueue(request.queue)))
         if isinstance(request, MessagesAction):
@@ -390,14 +405,17 @@ class ControlServer:
             return rights(self._hub.broker.permissions, request)
         return {"pid": os.getpid()} | self._hub.status()
 
-    def _close(self, request: ConnectionClosing) -> dict[str, Any] | Refusal:
+    def _close(self, request: ConnectionClosing, asker: Asker) -> dict[str, Any] | Refusal:
         if not request.ids and request.user is None and request.peer is None:
             return Refusal(Code.INVALID, "name ids, a user or a peer")
         hub = self._hub
+        first = hub.broker.next_lsn
         closed = connections.close_matching(
             hub.broker.state, hub.close_connection,
             ids=request.ids, user=request.user, peer=request.peer,
         )  # fmt: skip
+        if hub.broker.next_lsn > first:
+            hub.request(RecordRequest(asker.by, asker.request, first))
         return {"closed": closed}
 
     def _browse(self, request: Browse) -> dict[str, Any] | Refusal:

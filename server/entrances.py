@@ -1,4 +1,4 @@
-"""Connects an acceptor to the hub, or to the connections of Watching protocols.
+"""Connects an acceptor to the hub, to onlookers, or to administrators.
 
 It gives an acceptor all that depends on the kind of protocol: how a peer's state is created, which
 object handles its events, and whether its peers log in. Must never know sockets, nor a single
@@ -8,8 +8,9 @@ protocol.
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from daybook.protocols.port import Messaging, Session, Value, Watching
+from daybook.protocols.port import Administering, Messaging, Session, Value, Watching
 from daybook.protocols.registry import OFFERS
+from daybook.server.administrators import Administrator, Administrators
 from daybook.server.config import AcceptorConfig
 from daybook.server.hub import Hub
 from daybook.server.onlookers import Onlooker, Onlookers
@@ -117,6 +118,21 @@ class WatchingEntrance:
         return Onlooker(self._protocol.session(self._onlookers.sight), transport, name)
 
 
+class AdministeringEntrance:
+    """Connects an acceptor to the connections of administrators."""
+
+    logs_in = False
+
+    def __init__(self, administrators: Administrators, protocol: Administering) -> None:
+        self.house: House = administrators
+        self.room = administrators.room
+        self._protocol: Final = protocol
+
+    def guest(self, transport: Transport, name: str, *, is_loopback: bool) -> Guest:
+        """Create the state of a peer; `is_loopback` does not matter."""
+        return Administrator(self._protocol.session(), transport, name)
+
+
 class Entrances:
     """Creates the entrance of each acceptor."""
 
@@ -126,10 +142,15 @@ class Entrances:
         onlookers: Onlookers,
         server_name: str,
         options: Callable[[], Mapping[str, Value]] = dict,
+        administrators: Administrators | None = None,
     ) -> None:
-        """`options` returns those that every session gets, besides the ones of its acceptor."""
+        """`options` returns those that every session gets, besides the ones of its acceptor.
+
+        `administrators` are needed for acceptors of Administering protocols only.
+        """
         self._hub: Final = hub
         self._onlookers: Final = onlookers
+        self._administrators: Final = administrators
         self._server_name: Final = server_name
         self._options: Final = options
 
@@ -139,5 +160,8 @@ class Entrances:
         if offer.messaging is not None:
             protocol = offer.messaging(config.options | dict(self._options()))
             return MessagingEntrance(self._hub, protocol, config.name, self._server_name)
+        if offer.administering is not None:
+            assert self._administrators is not None
+            return AdministeringEntrance(self._administrators, offer.administering(config.options))
         assert offer.watching is not None
         return WatchingEntrance(self._onlookers, offer.watching(config.options))

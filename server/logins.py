@@ -182,6 +182,21 @@ class Logins:
         self._total += 1
         self._pump()
 
+    def begin_token(self, token: str, peer: str, address: str, answer: Answer) -> None:
+        """Answer a token at once; after failures of its address not before a delay is over."""
+        now = self._clock()
+        if self._time_of(address, now) > now:
+            self.turned_away += 1
+            answer(None, "too many tokens were wrong; try again later")
+            return
+        user = self._users.user_of_token(token)
+        if user is None:
+            request = LoginRequest("", "", "", False, peer, address)
+            self._refuse(request, answer, "the token is wrong, or its user is disabled")
+            return
+        self._note_success(address)
+        answer(user, "")
+
     def _begin_proven(self, request: LoginRequest, answer: Answer) -> None:
         """Answer the login of a user whose name is proven: it must exist, and not be disabled."""
         why = self._users.why_not_proven(request.proven)

@@ -36,6 +36,7 @@ from daybook.recovery.directory import RecoveryError
 from daybook.recovery.last_words import distrust
 from daybook.recovery.starting import start_after
 from daybook.server import logs
+from daybook.server.administrators import Administrators
 from daybook.server.config import Config, ConfigError, check_archive
 from daybook.server.config_changes import changes, effective
 from daybook.server.configuring import Configuring, StartError
@@ -193,7 +194,9 @@ class Service:
             acceptors=lambda: [acceptor.figures for acceptor in self._acceptors],
         )
         self.onlookers = Onlookers(self.sight, clock=_now, schedule=self._schedule_step)
-        self._pulse = Pulse((self.hub.peers, self.onlookers.peers), lambda: self.broker.lsn)
+        self.administrators = Administrators(self.hub, self.users, lambda: self.door.logins, _now)
+        peers = self.hub.peers, self.onlookers.peers, self.administrators.peers
+        self._pulse = Pulse(peers, lambda: self.broker.lsn)
         self.indexing = Indexing(
             self.hub,
             self._loop,
@@ -232,6 +235,7 @@ class Service:
         self._control = ControlServer(self.hub, self._directory.path / CONTROL_SOCKET)
         self.hub.extra_status = self.status
         await self._control.start()
+        self.administrators.control = self._control
         self.disk.scan()
         for acceptor in self._acceptors:
             if acceptor.entrance.logs_in:
@@ -297,8 +301,9 @@ class Service:
 
     async def _bind(self) -> None:
         entrances = Entrances(
-            self.hub, self.onlookers, f"daybook/{VERSION}", lambda: session_options(self.config)
-        )
+            self.hub, self.onlookers, f"daybook/{VERSION}",
+            lambda: session_options(self.config), self.administrators,
+        )  # fmt: skip
         for config in self.config.acceptors:
             try:
                 acceptor = Acceptor(entrances, config, self.door.admission)
@@ -322,11 +327,13 @@ class Service:
             )
             self.hub.clock_stepped(step)
             self.onlookers.clock_stepped(step)
+            self.administrators.clock_stepped(step)
         self._guard.beat()
         self._pulse.tick()
         self._judge_writer()
         self.hub.tick()
         self.onlookers.tick()
+        self.administrators.tick()
         self.sight.tick()
         self.door.tick()
         for acceptor in self._acceptors:
@@ -551,6 +558,7 @@ class Service:
             # Onlookers are served during the stop too.
             if acceptor.entrance.logs_in:
                 acceptor.stop()
+        self.administrators.stop()
         if self._control is not None:
             await self._control.close()
         stopping = self._loop.create_task(self._supervisor.stop())

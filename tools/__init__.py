@@ -46,6 +46,7 @@ Modules:
 - `printing`: Tables and progress bars on a terminal, plain text otherwise, JSON for programs.
 - `queue_messages`: Commands that do something with messages of a queue: `daybook queue move`,
   `copy`, `retry` and so on. They complete the group `queue`.
+- `reaching`: Reaching a broker from the command line: by its data directory, or over the network.
 - `settings`: Commands about address settings: `daybook settings ADDRESS`, `set` and `remove`.
 - `sql`: The command `journal sql`.
 - `story`: Describing an event: as a line for people, as an object for programs.

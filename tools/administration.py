@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from daybook.client.control import ControlError, ask
 from daybook.engine.definitions import (
     LIVE_ATTRIBUTES,
     QUEUE_ATTRIBUTES,
@@ -22,17 +21,13 @@ from daybook.engine.queue_names import split
 from daybook.engine.refusals import Refusal
 from daybook.server import views
 from daybook.tools.failures import Commands, Failure
-from daybook.tools.paths import DATA_DEFAULT, DIRECTORY
 from daybook.tools.printing import show_json, show_json_pretty, show_table
+from daybook.tools.reaching import broker_option, reach
 from daybook.tools.texts import moment
 
 if TYPE_CHECKING:
     from daybook.engine.state import State
 
-data_option = click.option(
-    "--data", envvar="DAYBOOK_DATA", type=DIRECTORY, default=DATA_DEFAULT,
-    show_default=True, metavar="DIR", help="Data directory of the broker; also $DAYBOOK_DATA.",
-)  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print for programs.")
 
 
@@ -104,19 +99,11 @@ NOTHING_TO_DO: Final = {
 """What is printed about commands that did something with this number of messages, if it is 0."""
 
 
-def request_of(data: Path, request: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the answer of the running broker to a request, None if none runs."""
-    try:
-        return ask(data, request)
-    except ControlError as error:
-        raise Failure(str(error)) from error
-
-
 def look(
     data: Path, request: dict[str, Any], offline: Callable[["State"], dict[str, Any] | Refusal]
 ) -> dict[str, Any]:
     """Ask the running broker, else the journal."""
-    answer = request_of(data, request)
+    answer = reach(data, request)
     if answer is not None:
         return answer
     # Slow to import, and not needed where a broker runs.
@@ -151,7 +138,7 @@ def look_at_all(
 
 def demand(data: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Ask the running broker for a change, and return its answer."""
-    answer = request_of(data, request)
+    answer = reach(data, request)
     if answer is None:
         raise Failure(
             f"no broker runs on {data}, and only a running one can change anything; start it with "
@@ -192,7 +179,7 @@ def queue() -> None:
 
 
 @queue.command("list")
-@data_option
+@broker_option
 @json_option
 def queue_list(data: Path, as_json: bool) -> None:
     """List all queues with their contents and counters."""
@@ -238,7 +225,7 @@ def _cell(value: Any) -> Any:
 @click.option("--address", default="", help="Its address; the default is its name.")
 @attribute_options(QUEUE_ATTRIBUTES)
 @if_missing_option
-@data_option
+@broker_option
 @json_option
 def queue_create(
     name: str, address: str, if_missing: bool, data: Path, as_json: bool, **attributes: Any
@@ -261,7 +248,7 @@ def queue_create(
 @queue.command("update")
 @click.argument("name")
 @live_options
-@data_option
+@broker_option
 @json_option
 def queue_update(name: str, data: Path, as_json: bool, **attributes: Any) -> None:
     """Change attributes of a queue; its messages and consumers stay."""
@@ -274,7 +261,7 @@ def queue_update(name: str, data: Path, as_json: bool, **attributes: Any) -> Non
 @queue.command("delete")
 @click.argument("name")
 @force_option
-@data_option
+@broker_option
 @json_option
 def queue_delete(name: str, force: bool, data: Path, as_json: bool) -> None:
     """Delete a queue that has no consumers."""
@@ -286,7 +273,7 @@ def queue_delete(name: str, force: bool, data: Path, as_json: bool) -> None:
 
 @queue.command("purge")
 @click.argument("name")
-@data_option
+@broker_option
 @json_option
 def queue_purge(name: str, data: Path, as_json: bool) -> None:
     """Remove all messages from a queue that are not in flight."""
@@ -295,7 +282,7 @@ def queue_purge(name: str, data: Path, as_json: bool) -> None:
 
 @queue.command("release")
 @click.argument("name")
-@data_option
+@broker_option
 @json_option
 def queue_release(name: str, data: Path, as_json: bool) -> None:
     """Deliver messages again that are held because they had nowhere to go."""
@@ -305,7 +292,7 @@ def queue_release(name: str, data: Path, as_json: bool) -> None:
 
 @queue.command("deliver-scheduled")
 @click.argument("name")
-@data_option
+@broker_option
 @json_option
 def queue_deliver_scheduled(name: str, data: Path, as_json: bool) -> None:
     """Make the scheduled messages of a queue ready now, before their time."""
@@ -315,7 +302,7 @@ def queue_deliver_scheduled(name: str, data: Path, as_json: bool) -> None:
 
 @queue.command("pause")
 @click.argument("name")
-@data_option
+@broker_option
 @json_option
 def queue_pause(name: str, data: Path, as_json: bool) -> None:
     """Stop delivering from a queue."""
@@ -324,7 +311,7 @@ def queue_pause(name: str, data: Path, as_json: bool) -> None:
 
 @queue.command("resume")
 @click.argument("name")
-@data_option
+@broker_option
 @json_option
 def queue_resume(name: str, data: Path, as_json: bool) -> None:
     """Resume delivering from a queue."""
@@ -337,7 +324,7 @@ def address() -> None:
 
 
 @address.command("list")
-@data_option
+@broker_option
 @json_option
 def address_list(data: Path, as_json: bool) -> None:
     """List all addresses with their queues."""
@@ -355,7 +342,7 @@ def address_list(data: Path, as_json: bool) -> None:
     help="May be given twice; the default is anycast.",
 )  # fmt: skip
 @if_missing_option
-@data_option
+@broker_option
 @json_option
 def address_create(
     name: str, routing_types: tuple[str, ...], if_missing: bool, data: Path, as_json: bool
@@ -373,7 +360,7 @@ def address_create(
     "--routing-type", "routing_types", type=click.Choice(MODES), multiple=True, required=True,
     help="What it has from now on; may be given twice.",
 )  # fmt: skip
-@data_option
+@broker_option
 @json_option
 def address_update(name: str, routing_types: tuple[str, ...], data: Path, as_json: bool) -> None:
     """Give an address exactly these routing types."""
@@ -385,7 +372,7 @@ def address_update(name: str, routing_types: tuple[str, ...], data: Path, as_jso
 
 @address.command("pause")
 @click.argument("name")
-@data_option
+@broker_option
 @json_option
 def address_pause(name: str, data: Path, as_json: bool) -> None:
     """Stop delivering from all queues of an address, also those that it gets later."""
@@ -394,7 +381,7 @@ def address_pause(name: str, data: Path, as_json: bool) -> None:
 
 @address.command("resume")
 @click.argument("name")
-@data_option
+@broker_option
 @json_option
 def address_resume(name: str, data: Path, as_json: bool) -> None:
     """Resume delivering from the queues of an address, except those that are paused themselves."""
@@ -404,7 +391,7 @@ def address_resume(name: str, data: Path, as_json: bool) -> None:
 @address.command("delete")
 @click.argument("name")
 @force_option
-@data_option
+@broker_option
 @json_option
 def address_delete(name: str, force: bool, data: Path, as_json: bool) -> None:
     """Delete an address that has no queues, or with --force together with them."""
@@ -415,7 +402,7 @@ def address_delete(name: str, force: bool, data: Path, as_json: bool) -> None:
 
 @address.command("clear-id-cache")
 @click.argument("name")
-@data_option
+@broker_option
 @json_option
 def address_clear_id_cache(name: str, data: Path, as_json: bool) -> None:
     """Clear the duplicate ids that an address remembers."""
@@ -444,7 +431,7 @@ def address_clear_id_cache(name: str, data: Path, as_json: bool) -> None:
     "--filter", "chosen_by", default="", metavar="CONDITION",
     help="Show only messages for which this is true, as in SQL-92 (docs/filters.md).",
 )  # fmt: skip
-@data_option
+@broker_option
 @json_option
 def browse(name: str, offset: int, limit: int, chosen_by: str, data: Path, as_json: bool) -> None:
     """Show the messages of a queue without consuming them: in flight first, then in delivery

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import click
 
-from daybook.client.control import ControlError, ask
-from daybook.tools.administration import data_option, json_option, show_rows
+from daybook.tools.administration import json_option, show_rows
 from daybook.tools.failures import Commands, Failure
 from daybook.tools.printing import show_json
+from daybook.tools.reaching import broker_option, reach
 
 CONNECTION_COLUMNS: Final = ("connection", "user", "peer", "consumers", "transactions", "in_flight")
 MORE_CONNECTION_COLUMNS: Final = ("client_id", "protocol")
@@ -20,10 +20,7 @@ MORE_CONSUMER_COLUMNS: Final = ("subscription", "filter", "credit_messages", "cr
 
 
 def _ask(data: Path, **request: Any) -> dict[str, Any]:
-    try:
-        answer = ask(data, request)
-    except ControlError as error:
-        raise Failure(str(error)) from error
+    answer = reach(data, request)
     if answer is None:
         raise Failure(
             f"no broker runs on {data}, so nobody is connected; start it with "
@@ -48,7 +45,7 @@ def connection() -> None:
 
 
 @connection.command("list")
-@data_option
+@broker_option
 @json_option
 def connection_list(data: Path, as_json: bool) -> None:
     """List logged-in clients and their addresses."""
@@ -60,7 +57,7 @@ def connection_list(data: Path, as_json: bool) -> None:
 @click.argument("ids", nargs=-1, type=int, metavar="[CONNECTION]...")
 @click.option("--user", metavar="LOGIN", help="Those of a user.")
 @click.option("--peer", metavar="ADDRESS", help="Those from an address, or from ADDRESS:PORT.")
-@data_option
+@broker_option
 @json_option
 def connection_close(
     ids: tuple[int, ...], user: str | None, peer: str | None, data: Path, as_json: bool
@@ -88,7 +85,7 @@ def consumer() -> None:
 
 
 @consumer.command("list")
-@data_option
+@broker_option
 @json_option
 def consumer_list(data: Path, as_json: bool) -> None:
     """List consumers and their queues."""

@@ -60,7 +60,8 @@ def cli() -> None:
 @click.option(
     "--listen", multiple=True, metavar="PROTOCOL://HOST:PORT",
     help="Listen here instead of where the configuration says, and with a broker.xml besides; may "
-    "be repeated. PROTOCOL is stomp for clients, http for supervisors and Prometheus.",
+    "be repeated. PROTOCOL is stomp for clients, http for supervisors and Prometheus, "
+    "control for administrators.",
 )  # fmt: skip
 @click.option(
     "--processes", type=click.Choice(("1", "3")),

@@ -11,13 +11,13 @@ from daybook.server import divert_requests
 from daybook.tools.administration import (
     attribute_options,
     change,
-    data_option,
     if_missing_option,
     json_option,
     look,
     show_rows,
 )
 from daybook.tools.failures import Commands
+from daybook.tools.reaching import broker_option
 
 COLUMNS = ("divert", "address", "forwarding_addresses", "exclusive", "routing_type", "filter")
 MORE_COLUMNS = ("add_properties", "remove_properties", "rename_properties")
@@ -30,7 +30,7 @@ def divert() -> None:
 
 
 @divert.command("list")
-@data_option
+@broker_option
 @json_option
 def divert_list(data: Path, as_json: bool) -> None:
     """List all diverts."""
@@ -44,7 +44,7 @@ def divert_list(data: Path, as_json: bool) -> None:
 @attribute_options(DIVERT_ATTRIBUTES)
 @if_missing_option
 @click.option("--replace", is_flag=True, help="Replace the divert of this name, if there is one.")
-@data_option
+@broker_option
 @json_option
 def divert_create(
     name: str,
@@ -65,7 +65,7 @@ def divert_create(
 
 @divert.command("delete")
 @click.argument("name")
-@data_option
+@broker_option
 @json_option
 def divert_delete(name: str, data: Path, as_json: bool) -> None:
     """Delete a divert; what it copied before stays where it is."""

@@ -10,12 +10,12 @@ import click
 
 from daybook.tools.administration import (
     change,
-    data_option,
     demand,
     json_option,
     show_rows,
 )
 from daybook.tools.queue_messages import queue
+from daybook.tools.reaching import broker_option
 
 __all__ = ["queue"]
 
@@ -24,7 +24,7 @@ COLUMNS = ("group", "consumer", "connection", "user", "peer")
 
 @queue.command("groups")
 @click.argument("name")
-@data_option
+@broker_option
 @json_option
 def queue_groups(name: str, data: Path, as_json: bool) -> None:
     """List the message groups of a queue and the consumers that have them.
@@ -55,7 +55,7 @@ def _shown(row: dict[str, Any]) -> str:
 @queue.command("reset-groups")
 @click.argument("name")
 @click.option("--group", default="", metavar="GROUP", help="Only this group; without it all.")
-@data_option
+@broker_option
 @json_option
 def queue_reset_groups(name: str, group: str, data: Path, as_json: bool) -> None:
     """Make consumers give up message groups: the next message of each goes to the next consumer.

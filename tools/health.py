@@ -18,12 +18,11 @@ from typing import Any, Final
 
 import click
 
-from daybook.client.control import ControlError, ask
 from daybook.server import views
 from daybook.server.health import Problem, problems
-from daybook.tools.administration import data_option, heading, json_option, look, show_rows
-from daybook.tools.failures import Failure
+from daybook.tools.administration import heading, json_option, look, show_rows
 from daybook.tools.printing import show_json, show_json_pretty, show_table
+from daybook.tools.reaching import broker_option, reach
 
 CODES: Final = (
     "\b\nExit codes: 0 nothing is wrong, 1 something is, or it does not answer, "
@@ -45,7 +44,7 @@ def _leave(ctx: click.Context, found: list[Problem]) -> None:
 
 
 @click.command(epilog=CODES)
-@data_option
+@broker_option
 @json_option
 @click.pass_context
 def status(ctx: click.Context, data: Path, as_json: bool) -> None:
@@ -105,15 +104,12 @@ def _show_connections(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> N
 
 
 @click.command(epilog=CODES)
-@data_option
+@broker_option
 @json_option
 @click.pass_context
 def health(ctx: click.Context, data: Path, as_json: bool) -> None:
     """Report in one line whether the broker is healthy; for supervisors and monitoring."""
-    try:
-        answer = ask(data, {"do": "status"})
-    except ControlError as error:
-        raise Failure(str(error)) from error
+    answer = reach(data, {"do": "status"})
     found = problems(answer if answer is not None else {"running": False})
     if as_json:
         show_json({"healthy": not found, "problems": [problem.text for problem in found]})

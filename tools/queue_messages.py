@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import click
 
-from daybook.tools.administration import data_option, demand, json_option, queue
+from daybook.tools.administration import demand, json_option, queue
 from daybook.tools.numbers import NUMBER
 from daybook.tools.printing import show_json
+from daybook.tools.reaching import broker_option
 
 __all__ = ["queue"]
 
@@ -24,7 +25,7 @@ message_option: Final = click.option(
 
 def choosing(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that choose messages, and those of all commands."""
-    for option in (json_option, data_option, message_option, filter_option):
+    for option in (json_option, broker_option, message_option, filter_option):
         command = option(command)
     return command
 

@@ -6,9 +6,10 @@ from typing import Any
 import click
 
 from daybook.server import views
-from daybook.tools.administration import change, data_option, json_option, look
+from daybook.tools.administration import change, json_option, look
 from daybook.tools.failures import Commands
 from daybook.tools.printing import show_json_pretty, show_table
+from daybook.tools.reaching import broker_option
 
 SHOW = "show"
 
@@ -33,7 +34,7 @@ def settings() -> None:
 
 @settings.command(SHOW)
 @click.argument("name", metavar="ADDRESS")
-@data_option
+@broker_option
 @json_option
 def settings_show(name: str, data: Path, as_json: bool) -> None:
     """Show the settings in force for an address, and where each comes from."""
@@ -61,7 +62,7 @@ def _origin(each: dict[str, Any]) -> str:
 @settings.command("set")
 @click.argument("match")
 @click.argument("values", metavar="KEY=VALUE...", nargs=-1, required=True)
-@data_option
+@broker_option
 @json_option
 def settings_set(match: str, values: tuple[str, ...], data: Path, as_json: bool) -> None:
     """Set keys of a match at run time, such as: settings set 'orders.#' redelivery-delay=5s
@@ -82,7 +83,7 @@ def settings_set(match: str, values: tuple[str, ...], data: Path, as_json: bool)
 @settings.command("remove")
 @click.argument("match")
 @click.argument("keys", metavar="[KEY]...", nargs=-1)
-@data_option
+@broker_option
 @json_option
 def settings_remove(match: str, keys: tuple[str, ...], data: Path, as_json: bool) -> None:
     """Remove keys of a match that were set at run time; without keys all of them."""

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from daybook.journal.data_directory import USERS
-from daybook.tools.administration import data_option, json_option, request_of
+from daybook.tools.administration import json_option
 from daybook.tools.failures import Commands, Failure
 from daybook.tools.paths import PathThatIsNamed
 from daybook.tools.printing import show_json_pretty, show_table
+from daybook.tools.reaching import broker_option, data_option, reach
 
 if TYPE_CHECKING:
     from daybook.server.users import Users
@@ -222,7 +223,7 @@ def user_token(login: str, remove: bool, users_file: Path | None, data: Path) ->
     help="By the rules of this file, instead of those of the running broker.",
 )  # fmt: skip
 @users_option
-@data_option
+@broker_option
 @json_option
 def user_show(
     login: str, address: str, queue: str | None, config_file: Path | None,
@@ -238,7 +239,7 @@ def user_show(
     known = user_row(users, login) if users.find(login) is not None else {"user": login}
     request = {"do": "rights", "user": login, "address": address, "queue": queue}
     if config_file is None:
-        answer = request_of(data, request)
+        answer = reach(data, request)
         if answer is None:
             raise Failure(
                 f"no broker runs on {data}; name the file with its rules, with --config FILE"

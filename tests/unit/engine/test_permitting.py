@@ -207,6 +207,30 @@ def test_a_durable_subscription_is_not_carried_away() -> None:
     assert place.world.queue("dsub.d").address.name == "public"
 
 
+def test_nobody_gets_another_address_by_sharing_a_subscription() -> None:
+    place = Place()
+    place.permit({"secret": ALL, "public": {name: ("*",) for name in PERMISSIONS}})
+    alice, root = place.connect("alice"), place.connect("root")
+    consumer = place.world.attach(alice, "public", durable_name="d")
+    refusal = place.world.refused(c.Attach(root, "secret", durable_name="d"))
+    assert "has a consumer of user 'alice'" in refusal.text
+    place.world.detach(consumer)
+    place.world.attach(root, "secret", durable_name="d")
+
+
+def test_a_queue_that_is_named_alone_is_checked_where_it_is() -> None:
+    place = Place()
+    root, alice = place.connect("root"), place.connect("alice")
+    place.world.detach(place.world.attach(root, "public", durable_name="d"))
+    place.permit({"secret": ALL, "public": ALL | rule("send")})
+    send = c.Send(alice, "", b"", b"x", queue="dsub.d")
+    place.world.ok(send)
+    place.permit({"secret": ALL, "public": {name: ("*",) for name in PERMISSIONS}})
+    place.world.ok(send)
+    place.world.ok(c.Detach(place.world.attach(root, "secret", durable_name="d")))
+    place.refused(send, "send")
+
+
 @pytest.mark.parametrize("has_consumer", [False, True])
 def test_ending_a_durable_subscription_needs_the_permission(has_consumer: bool) -> None:
     place = Place(a=rule("consume", "create_address", "create_durable_queue"))

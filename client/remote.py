@@ -1,0 +1,83 @@
+"""A client of the acceptor for administration of a broker elsewhere: `control://HOST:PORT`.
+
+`controls://` speaks TLS. A token is never sent over a connection that others could read. Fault
+model: the broker may be away, refuse the token, or die in the middle of an answer.
+"""
+
+import re
+import socket
+import ssl
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from daybook.client.control import TIMEOUT_SECONDS, ControlError, read_line, result_of
+
+_URL: Final = re.compile(r"(controls?)://(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s\[\]:/]+)):([0-9]{1,5})/?")
+_LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
+
+
+class Remote(NamedTuple):
+    """A broker elsewhere: where, whether by TLS, the token, and a file of certificates to trust."""
+
+    host: str
+    port: int
+    tls: bool
+    token: str
+    ca_file: Path | None = None
+
+
+def remote(url: str, token_file: Path | None, ca_file: Path | None = None) -> Remote:
+    """Return the broker of a URL. Raises ControlError."""
+    found = _URL.fullmatch(url)
+    if found is None or not 0 < int(found[4]) <= 65_535:
+        raise ControlError(
+            f"{url!r} is not the URL of a broker; write control://HOST:PORT, or controls:// for TLS"
+        )
+    if token_file is None:
+        raise ControlError("name the file with your token, with --token-file")
+    try:
+        token = token_file.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise ControlError(f"{token_file}: cannot be read: {why}") from None
+    if not token or "\n" in token:
+        raise ControlError(f"{token_file} must have one line, the token")
+    return Remote(found[2] or found[3], int(found[4]), found[1] == "controls", token, ca_file)
+
+
+def ask_remote(broker: Remote, request: dict[str, Any]) -> dict[str, Any]:
+    """Send a request and return the answer. Raises ControlError."""
+    place = f"{broker.host}:{broker.port}"
+    try:
+        with (
+            socket.create_connection((broker.host, broker.port), TIMEOUT_SECONDS) as plain,
+            _secured(plain, broker) as connection,
+        ):
+            connection.sendall(msgspec.json.encode({"token": broker.token}) + b"\n")
+            result_of(read_line(connection))
+            connection.sendall(msgspec.json.encode(request) + b"\n")
+            return result_of(read_line(connection))
+    except TimeoutError:
+        raise ControlError(
+            f"the broker at {place} did not answer within {TIMEOUT_SECONDS:.0f} s"
+        ) from None
+    except ssl.SSLError as error:
+        raise ControlError(f"TLS with {place} failed: {error.reason or error}") from None
+    except msgspec.DecodeError:
+        raise ControlError(f"what listens on {place} is no acceptor for administration") from None
+    except OSError as error:
+        raise ControlError(f"the broker at {place} cannot be reached: {error}") from None
+
+
+def _secured(plain: socket.socket, broker: Remote) -> socket.socket:
+    """Return the connection to send the token on. Raises ControlError if others could read it."""
+    if broker.tls:
+        context = ssl.create_default_context(cafile=broker.ca_file)
+        return context.wrap_socket(plain, server_hostname=broker.host)
+    if not str(plain.getpeername()[0]).startswith(_LOOPBACK):
+        raise ControlError(
+            f"others could read the token on the way to {broker.host}; use controls:// or a tunnel"
+        )
+    return plain

@@ -1,0 +1,123 @@
+"""What an administrator may do over the network: which permission each request needs, and where.
+
+`manage` on an address allows everything there. Creating and deleting addresses and queues, and
+browsing, are also allowed by the permission of that name. A request that is not about one address
+needs `manage` on all of them. Must never know how requests are transported.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from daybook.engine.definitions import QueueDefinition
+from daybook.engine.permissions import (
+    BROWSE,
+    CREATE_ADDRESS,
+    CREATE_DURABLE_QUEUE,
+    CREATE_NON_DURABLE_QUEUE,
+    DELETE_ADDRESS,
+    DELETE_DURABLE_QUEUE,
+    DELETE_NON_DURABLE_QUEUE,
+    MANAGE,
+    Denial,
+    Permissions,
+)
+from daybook.engine.permitting import refusal
+from daybook.engine.queue_names import split
+from daybook.engine.refusals import Refusal
+from daybook.engine.state import State
+from daybook.server.control import (
+    AddressCreation,
+    AddressDeletion,
+    Browse,
+    QueueCreation,
+    QueueDeletion,
+)
+from daybook.server.rights_requests import RightsOf
+
+
+class AdminRights:
+    """The rights of one administrator, by the rules in force now."""
+
+    def __init__(
+        self,
+        state: State,
+        permissions: Permissions | None,
+        user: str,
+        peer: str,
+        deny: Callable[[Denial], None],
+    ) -> None:
+        """`deny` is called with each refusal."""
+        self._state: Final = state
+        self._permissions: Final = permissions
+        self._user: Final = user
+        self._peer: Final = peer
+        self._deny: Final = deny
+
+    def may(self, request: Any) -> Refusal | None:
+        """Return why a request is refused, None if it is not."""
+        permissions = self._permissions
+        if permissions is None:
+            return None
+        address, queue = self._place(request, permissions)
+        needed = self._needed(request)
+        allowed = all(
+            permissions.allows(self._user, MANAGE, address, queue)
+            or (each != MANAGE and permissions.allows(self._user, each, address, queue))
+            for each in needed
+        ) and self._may_use(request, permissions)
+        if allowed:
+            return None
+        self._deny(Denial(0, self._user, needed[0], address, queue or "", self._peer))
+        return refusal(self._user, needed[0], address, queue)
+
+    def _needed(self, request: Any) -> list[str]:
+        """Return the permissions that allow a request, without `manage`."""
+        if isinstance(request, Browse):
+            return [BROWSE]
+        if isinstance(request, QueueCreation):
+            durable = request.definition.durable
+            created = [CREATE_DURABLE_QUEUE if durable else CREATE_NON_DURABLE_QUEUE]
+            address = request.address or request.definition.name
+            if address not in self._state.address_by_name:
+                created.append(CREATE_ADDRESS)
+            return created
+        if isinstance(request, QueueDeletion):
+            definition = self._definition(request.queue)
+            durable = definition is None or definition.durable
+            return [DELETE_DURABLE_QUEUE if durable else DELETE_NON_DURABLE_QUEUE]
+        if isinstance(request, AddressCreation):
+            return [CREATE_ADDRESS]
+        if isinstance(request, AddressDeletion) and not request.force:
+            return [DELETE_ADDRESS]
+        return [MANAGE]
+
+    def _place(self, request: Any, permissions: Permissions) -> tuple[str, str | None]:
+        """Return the address, and queue, that a request is about; all addresses if it is none."""
+        everywhere = permissions.syntax.any_words, None
+        if isinstance(request, RightsOf):
+            return everywhere
+        if isinstance(request, QueueCreation):
+            name = request.definition.name
+            return request.address or name, name
+        queue = getattr(request, "queue", None)
+        if isinstance(queue, str):
+            return self._place_of(queue)
+        address = getattr(request, "address", None)
+        return (address, None) if isinstance(address, str) else everywhere
+
+    def _place_of(self, name: str) -> tuple[str, str | None]:
+        """Return where a queue is; one that does not exist is taken to be on its own address."""
+        address, queue = split(name)
+        found = self._state.queue_by_name.get(queue)
+        return (found.address.name if found is not None else address or queue), queue
+
+    def _may_use(self, request: Any, permissions: Permissions) -> bool:
+        """Whether messages may go where a request sends them."""
+        target = getattr(request, "target", "")
+        if not isinstance(target, str) or not target:
+            return True
+        return permissions.allows(self._user, MANAGE, *self._place_of(target))
+
+    def _definition(self, name: str) -> QueueDefinition | None:
+        found = self._state.queue_by_name.get(split(name)[1])
+        return found.definition if found is not None else None

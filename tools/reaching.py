@@ -1,0 +1,88 @@
+"""Reaching a broker from the command line: by its data directory, or over the network.
+
+`broker_option` gives a command --data, --url, --token-file and --ca-file; `reach` asks the broker
+that they name. Must never know what is asked.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from daybook.client.control import ControlError, ask
+from daybook.tools.failures import Failure
+from daybook.tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed
+
+if TYPE_CHECKING:
+    from daybook.client.remote import Remote
+
+_META: Final = "daybook.tools.reaching"
+_FILE: Final = PathThatIsNamed(dir_okay=False, path_type=Path)
+
+data_option = click.option(
+    "--data", envvar="DAYBOOK_DATA", type=DIRECTORY, default=DATA_DEFAULT,
+    show_default=True, metavar="DIR", help="Data directory of the broker; also $DAYBOOK_DATA.",
+)  # fmt: skip
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    ctx.meta[f"{_META}.{param.name}"] = value
+    return value
+
+
+_NETWORK: Final = (
+    click.option(
+        "--url", envvar="DAYBOOK_CONTROL_URL", expose_value=False, callback=_keep,
+        metavar="URL",
+        help="Ask a broker elsewhere instead: control://HOST:PORT, controls:// for TLS; also"
+        " $DAYBOOK_CONTROL_URL.",
+    ),
+    click.option(
+        "--token-file", envvar="DAYBOOK_TOKEN_FILE", type=_FILE, expose_value=False,
+        callback=_keep, help="File with the token for --url; also $DAYBOOK_TOKEN_FILE.",
+    ),
+    click.option(
+        "--ca-file", envvar="DAYBOOK_CA_FILE", type=_FILE, expose_value=False, callback=_keep,
+        help="Certificates to trust with controls://; the default is those of the system.",
+    ),
+)  # fmt: skip
+
+
+def broker_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name a broker."""
+    for option in reversed(_NETWORK):
+        command = option(command)
+    return data_option(command)
+
+
+def reach(data: Path, request: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the answer of the broker that the options name, None if none runs on the directory."""
+    try:
+        remote = _remote()
+        if remote is None:
+            return ask(data, request)
+        # TLS is slow to import.
+        from daybook.client.remote import ask_remote  # noqa: PLC0415
+
+        return ask_remote(remote, request)
+    except ControlError as error:
+        raise Failure(str(error)) from error
+
+
+def _remote() -> "Remote | None":
+    """Return the broker of --url, None without that option. Raises ControlError."""
+    ctx = click.get_current_context(silent=True)
+    url = ctx.meta.get(f"{_META}.url") if ctx is not None else None
+    if ctx is None or not url:
+        return None
+    line = click.core.ParameterSource.COMMANDLINE
+    is_said = ctx.get_parameter_source("url") is line
+    if ctx.get_parameter_source("data") is line:
+        # What the command says overrides the environment.
+        if is_said:
+            raise click.UsageError("--url and --data name two brokers; leave one out", ctx)
+        return None
+    from daybook.client.remote import remote  # noqa: PLC0415
+
+    return remote(url, ctx.meta.get(f"{_META}.token_file"), ctx.meta.get(f"{_META}.ca_file"))
