@@ -42,7 +42,7 @@ Modules:
 - `encryption`: Whether the options of an acceptor for TLS go together, and whether it may do
   without TLS.
 - `ending`: The stop of a broker: all decided events become durable, if that is still possible.
-- `entrances`: Connects an acceptor to the hub, or to the connections of Watching protocols.
+- `entrances`: Connects an acceptor to the hub, to onlookers, or to administrators.
 - `error_frames`: Logs what ends connections, ERROR frames for example, with a limit on the number
   of lines.
 - `figures`: The metrics of a broker: name, meaning, and how each is read.
