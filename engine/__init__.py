@@ -6,6 +6,7 @@ Modules:
 
 - `administration`: Deciding on the commands of administrators and of the configuration.
 - `apply`: `apply`: the only code that changes the logical state, alike live and in every fold.
+- `apply_recalls`: What events change when a new queue gets messages of before (`engine.recalling`).
 - `apply_topology`: What events change of connections, consumers, addresses, queues, settings and
   diverts.
 - `beginning`: When a queue begins to deliver: with so many consumers, or some time after the first
@@ -43,6 +44,7 @@ Modules:
 - `expiry`: Deciding that a message's time has passed, at delivery and by a scan over due entries.
 - `expiry_rules`: When a message expires, by what its sender says and the settings of its address
   (seed on expiry, section 2).
+- `fading`: Ending histories that no address keeps any more, in slices (`engine.retroactive`).
 - `filters`: Filters, also called selectors: conditions on messages in the syntax of SQL-92 (JMS
   2.0, 3.8.1).
 - `formats`: Formats of content: how the flags of a message name one, and what every codec must
@@ -106,12 +108,19 @@ Modules:
 - `quotas`: Deciding whether a client may create more: connections, queues, addresses,
   subscriptions, ids.
 - `reasons`: Why the broker decided something: numbers and names of the reasons in events.
+- `recall`: The recall of a new queue: how far it is with the messages that were sent before it
+  existed.
+- `recalling`: Deciding what a new queue gets of the messages that were sent before it existed (ADR
+  49).
 - `redelivery`: How long a message waits after a failed delivery (seed on redelivery, "Delayed
   Redelivery").
 - `refusals`: Refusals: the answers to commands that the broker does not carry out.
 - `regrouping`: Deciding that consumers give up message groups because an administrator asked for
   it.
 - `residency`: Deciding what leaves memory; residency never changes what is delivered (ADR 7).
+- `retroactive`: Deciding about the history that an address keeps for queues to come (ADR 49).
+- `retroactive_keys`: The keys of address settings about the history that an address keeps for
+  queues to come.
 - `rings`: Deciding which messages leave a ring queue: one that holds a fixed number of ready
   messages.
 - `routing`: Deciding where a message goes: the queues of an address that get it.
@@ -130,7 +139,8 @@ Modules:
 - `showing`: Showing the messages of a non-destructive queue to its consumers (ADR 44).
 - `shown`: What consumers were shown and have not settled: volatile, and counted in memory (ADR 44).
 - `sizes`: The sizes of addresses that do not page, and the memory of all queues.
-- `slices`: Work that continues in slices without commands: closing connections, emptying queues.
+- `slices`: Work that continues in slices without commands: closing connections, emptying queues,
+  recalls.
 - `spreading`: Choosing the one anycast queue that gets a message, where an address has several.
 - `state`: The logical state of the broker: the queues and messages that the journal describes.
 - `subscriptions`: Deciding about consumers: attach, detach, durable and temporary subscriptions.
@@ -139,6 +149,7 @@ Modules:
 - `temporary`: Deciding about the end of temporary destinations (ADR 57).
 - `temporary_names`: Names of temporary destinations, and who may use them (ADR 57).
 - `timers`: Timers: when to look at which entries, and why (ADR 39).
+- `times`: About when the messages of histories were sent: marks of the time, with the LSN of each.
 - `topology`: Deciding about addresses and queues: creation on demand or by command, rebinding,
   deletion.
 - `tours`: What a browser has still to read, beyond its cursors: the state of `engine.browsing`.

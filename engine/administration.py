@@ -16,7 +16,10 @@ from daybook.engine.core import Core
 from daybook.engine.definitions import ROUTING_TYPES
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue
+from daybook.engine.recall import Start
+from daybook.engine.recalling import end as end_recall
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
+from daybook.engine.retroactive import refuse_use
 from daybook.engine.state import Address
 from daybook.engine.topology import (
     adopt,
@@ -155,7 +158,7 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
         update_routing_types(core, address, types, 0, _reason(command))
     if command.configured:
         wanted = msgspec.structs.replace(wanted, configuration_managed=True)
-    create_queue(core, address, wanted, 0, _reason(command))
+    create_queue(core, address, wanted, 0, _reason(command), Start(command.after, command.since))
     return core.next_lsn - 1
 
 
@@ -179,7 +182,7 @@ def delete_queue(core: Core, command: DeleteQueue) -> int | Refusal:
     queue = find_queue(core.state, command.queue)
     if isinstance(queue, Refusal):
         return queue
-    refusal = _check_unused(queue, command.force)
+    refusal = refuse_use(queue) if queue.definition.keeps else _check_unused(queue, command.force)
     if refusal is not None:
         return refusal
     delete_unused_queue(core, queue, reasons.ADMINISTRATION, 0)
@@ -219,6 +222,8 @@ def purge_queue(core: Core, command: PurgeQueue) -> int | Refusal:
     queue = find_queue(core.state, command.queue)
     if isinstance(queue, Refusal):
         return queue
+    if queue.recall is not None:
+        end_recall(core, queue)
     through = command.through or core.next_lsn
     removed = remove_entries(core, queue, reasons.ADMINISTRATION, 0, through, command.limit)
     return core.next_lsn - 1 if removed else 0

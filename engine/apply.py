@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, cast
 import msgspec
 
 from daybook.engine import details, events
+from daybook.engine.apply_recalls import recall_ended, recall_started, recalled, time_marked
 from daybook.engine.apply_topology import (
     address_created,
     address_deleted,
@@ -401,6 +402,10 @@ APPLY: Final[dict[int, Apply]] = {
     events.DIVERT_DELETED: divert_deleted,
     events.PERMISSION_REFUSED: nothing,
     events.DIVERTED: nothing,
+    events.RECALL_STARTED: recall_started,
+    events.RECALLED: recalled,
+    events.RECALL_ENDED: recall_ended,
+    events.TIME_MARKED: time_marked,
     events.DISPATCH_STARTED: dispatch_started,
     events.GROUPS_RESET: nothing,
 }

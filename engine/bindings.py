@@ -11,7 +11,8 @@ from daybook.engine.queues import Queue
 
 
 class _Nothing:
-    """The filter of a queue that is not enabled."""
+    """The filter of a queue that takes nothing: it is not enabled, or gets its messages
+    otherwise."""
 
     def matches(self, message: Message) -> bool:
         """Return False."""
@@ -25,7 +26,8 @@ class Binding:
     """The fact that a queue is bound to an address, with its routing type and filter.
 
     `address` is the name that messages are sent to. `matcher` is the compiled filter, compiled when
-    it is first needed; that of a queue that is not enabled lets nothing in, and where `served_only`
+    it is first needed; that of a queue that is not enabled lets nothing in, nor does that of the
+    history of an address, and where `served_only`
     is set it also wants the queue to have consumers.
     """
 
@@ -38,7 +40,7 @@ class Binding:
         self.filter = queue.definition.filter
         self.served_only = queue.definition.purge_on_no_consumers
         self.matcher: Filter | None = None
-        if not queue.definition.enabled:
+        if not queue.definition.enabled or queue.definition.keeps:
             self.matcher = NOTHING
         elif self.served_only and not self.filter:
             self.matcher = Served(queue, None)
@@ -47,7 +49,9 @@ class Binding:
     def is_open(self) -> bool:
         """Whether it takes every message, without a look at its content."""
         definition = self.queue.definition
-        return definition.enabled and not (self.filter or self.served_only or definition.keyed_by)
+        return definition.enabled and not (
+            self.filter or self.served_only or definition.keyed_by or definition.keeps
+        )
 
     def compiled(self, matcher: Filter) -> Filter:
         """Set the compiled filter; return what a message must match."""

@@ -28,6 +28,7 @@ from daybook.engine import (
     moving,
     permitting,
     regrouping,
+    retroactive,
     routing,
     scheduling,
     settling,
@@ -110,6 +111,7 @@ def _settle(core: Core, command: commands.Settle) -> int | Refusal:
 
 
 def _expire_due(core: Core, command: commands.ExpireDue) -> int | Refusal:
+    retroactive.look_for_old(core)
     core.more_due = expiry.expire_due(core, command.limit)
     return 0
 

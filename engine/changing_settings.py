@@ -9,7 +9,7 @@ wherever it comes from.
 from collections.abc import Mapping
 from typing import Final
 
-from daybook.engine import details, events, reasons, rings
+from daybook.engine import details, events, fading, reasons, rings
 from daybook.engine.commands import ChangeSettings, RemoveSettings, SetSettings
 from daybook.engine.core import Core
 from daybook.engine.duplicates import resize
@@ -130,6 +130,8 @@ def _put_in_force(core: Core, detail: details.SettingsDetail, reason: int) -> in
     )
     guard_all(core)
     resize(core)
+    fading.review_all(core)
+    fading.review(core)
     core.review_due = True
     core.held_changed = True
     if core.state.settings.has_rings and not had_rings:

@@ -4,13 +4,16 @@ A command may be refused and is not journaled; the events that it leads to are. 
 integers that the broker assigned (see ADR 2). The virtual host is always `default` for now.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from daybook.engine.definitions import ANYCAST, DivertDefinition, QueueDefinition
 from daybook.engine.formats import LINES
 from daybook.engine.settlements import ACCEPTED, BY_SETTLEMENT
+
+NO_HISTORY: Final = (1 << 63) - 1
+"""An LSN after which no message ever came."""
 
 
 class Command(msgspec.Struct, gc=False):
@@ -90,7 +93,9 @@ class Attach(Command, gc=True):
     first consumer of a queue that is `exclusive` gets everything from it. With `from_sequence` it
     gets only messages with this id or a higher one; -1: only new ones. One that `browses` takes
     none (`engine.browsing`), and ends when it has read all, unless it `listens` for more.
-    `receiver` is handed back in effects and means nothing to the engine.
+    `receiver` is handed back in effects and means nothing to the engine. A queue that this creates
+    gets, from the history of the address, only what came after the event `after` and since the time
+    `since`, in milliseconds since 1970; `NO_HISTORY` as `after` is for none.
     """
 
     connection: int
@@ -112,6 +117,8 @@ class Attach(Command, gc=True):
     browses: bool = False
     listens: bool = False
     receiver: Any = None
+    after: int = 0
+    since: int = 0
 
 
 class Detach(Command):
@@ -293,13 +300,16 @@ class CreateQueue(Command):
     """Create a queue as defined on an address (created if missing).
 
     `adopts` is as in CreateAddress. `configured` says that the configuration lists the queue: it
-    stays, whatever the settings say about queues that administrators create.
+    stays, whatever the settings say about queues that administrators create. `after` and `since`
+    are as in Attach.
     """
 
     address: str
     definition: QueueDefinition
     adopts: bool = False
     configured: bool = False
+    after: int = 0
+    since: int = 0
 
 
 class UpdateQueue(Command):

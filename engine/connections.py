@@ -1,6 +1,6 @@
 """Deciding about connections and about the broker's own start and stop."""
 
-from daybook.engine import details, events, last_values, quotas, reasons, rings
+from daybook.engine import details, events, fading, last_values, quotas, reasons, rings
 from daybook.engine.budget import NO_LIMIT
 from daybook.engine.commands import (
     Checkpoint,
@@ -145,6 +145,7 @@ def start(core: Core, command: Start) -> int:
             core.ending[queue.address.id] += 1
     last_values.remove_replaced(core, returning)
     rings.begin(core, returning)
+    fading.review_all(core)
     delete_useless(core)
     all_left(core)
     return lsn

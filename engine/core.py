@@ -130,6 +130,8 @@ class Core:
         self.emptying: dict[int, Emptying] = {}
         # By id of a queue, up to which position it loses what it has (`engine.purging`).
         self.purging: dict[int, int] = {}
+        # Histories of addresses that have still to be compared with the settings, by id.
+        self.histories_to_review: list[int] = []
         # How many queues of an address are being deleted, by its id; events still name it.
         self.ending: Counter[int] = Counter()
         self.wildcards = Wildcards(state.addresses.values(), self.budget)

@@ -72,6 +72,8 @@ class QueueDefinition(Detail, frozen=True):
     `owner` is the connection that a temporary queue ends with, `user` the login to which a queue
     that stays is counted. `configuration_managed` is as in `AddressDefinition`. With `no_local` it
     takes no messages of its owner, or if it stays, of connections with this `client_id`.
+    that stays is counted. `keeps` is the address whose history a queue of the broker itself is
+    (`engine.retroactive`), empty for all others.
     """
 
     name: str = ""
@@ -214,6 +216,8 @@ class QueueDefinition(Detail, frozen=True):
     configuration_managed: bool = False
     no_local: bool = False
     client_id: str = ""
+
+    keeps: str = ""
 
     @property
     def keyed_by(self) -> str:

@@ -6,7 +6,7 @@ spent, the next dispatch continues.
 
 from typing import Final
 
-from daybook.engine import rings
+from daybook.engine import retroactive, rings
 from daybook.engine.browsing import browse, note_deliveries
 from daybook.engine.choosing import dispatch_queue
 from daybook.engine.core import Core
@@ -29,6 +29,7 @@ def dispatch(core: Core) -> None:
         core.budget.spent += len(touched) >> TOUCHED_SHIFT
         is_cut = False
         has_rings = rings.are_there(core)
+        histories = core.state.histories
         last = 0
         for queue in touched.values():
             if queue.browsers or _delivers(queue):
@@ -38,7 +39,9 @@ def dispatch(core: Core) -> None:
                     _dispatch_readable(core, queue)
                     is_cut = core.budget.is_spent
                     last = queue.id
-            if has_rings and queue.id not in core.later:
+            if histories and queue.id in histories and queue.id not in core.later:
+                retroactive.trim(core, queue)
+            elif has_rings and queue.id not in core.later:
                 rings.trim(core, queue)
             _count(core, queue)
         if is_cut:

@@ -6,7 +6,7 @@ address is never dropped because no queue there takes it. It is held (ADR 25), u
 `dead-letter-policy` is DROP. Must never know how held messages are walked.
 """
 
-from daybook.engine import details, events, forwarding, reasons
+from daybook.engine import details, events, forwarding, reasons, retroactive
 from daybook.engine.commands import Send
 from daybook.engine.content import codec_of
 from daybook.engine.core import Core
@@ -48,6 +48,10 @@ def _origin(core: Core, queue: Queue, message: Message) -> Address:
 
 def expire(core: Core, queue: Queue, entry: Entry) -> None:
     """Take a ready or held entry out of its queue because its time has passed, or hold it."""
+    if queue.definition.keeps:
+        # The queues that have it as well do the rest.
+        _leave(core, queue, entry, kind=events.EXPIRED, reason=reasons.HISTORY)
+        return
     target = expiry_address(core, queue, entry)
     why = ""
     if target:
@@ -108,9 +112,12 @@ def _move_out(
     message = entry.message
     copy = message
     queues: list[Queue] = []
+    histories: list[Queue] = []
     takers: tuple[Divert, ...] = ()
     address = home(core, target, _origin(core, queue, message).name, resources)
     if isinstance(address, Address):
+        # Before the copy: its id is that of the event after the next.
+        histories = retroactive.histories_for(core, address, None)
         copy = copy_for(core, queue, message, address, extra)
         takers = forwarding.taking(core, target, copy)
         if forwarding.is_taken(takers):
@@ -130,6 +137,8 @@ def _move_out(
     reason = reasons.NO_REASON if queues or taken else reasons.UNROUTABLE
     related = copy.id if queues or taken else 0
     _leave(core, queue, entry, kind=kind, reason=reason, related=related)
+    if queues:
+        queues += histories
     if takers and isinstance(address, Address):
         _forward(core, copy, address, queues, takers, kind, message.id)
         return ""

@@ -181,6 +181,26 @@ class ScheduledDetail(Detail, frozen=True):
     due: int = 0
 
 
+class RecallStartedDetail(Detail, frozen=True):
+    """Which messages the queue gets: those after an event, and up to another one."""
+
+    after: int = 0
+    until: int = 0
+
+
+class RecalledDetail(Detail, frozen=True):
+    """The history that the message was in (a queue), and what else the queue knows of it.
+
+    `expires` is in milliseconds since 1970, 0 for never; `size` is in bytes, with overhead;
+    `last_values` as in RoutedDetail.
+    """
+
+    history: int = 0
+    expires: int = 0
+    size: int = 0
+    last_values: dict[int, str] = msgspec.field(default_factory=dict)
+
+
 class AdministeredDetail(Detail, frozen=True):
     """Who asked for something, and the request, in JSON; a long one is cut."""
 

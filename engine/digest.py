@@ -73,7 +73,8 @@ def digest_of_rows(topology: Iterable[Rows], state: State, sums: Rows) -> str:
     # Only where they are set: digests from before they existed stay the same.
     live = state.settings.live
     diverts = [[name, values_beyond(each, 1)] for name, each in sorted(state.diverts.items())]
-    others = [each for each in (syntax, live, diverts) if each]
+    marks = [list(mark) for mark in state.times.marks]
+    others = [each for each in (syntax, live, diverts, marks) if each]
     hasher.update(_encode([state.settings.to_dict(), state.journal_non_persistent, *others]))
     hasher.update(_encode([state.next_address, state.next_queue]))
     _hash_rows(hasher, sums)
@@ -201,7 +202,14 @@ def _queue(q: Queue) -> list[object]:
         times,
         counts,
         q.waits_since,
+        recalls_of(q),
     )
+
+
+def recalls_of(queue: Queue) -> list[int]:
+    """Return how many messages came from history, and how far the recall is, if it is not done."""
+    values = queue.recall.values() if queue.recall is not None else ()
+    return [queue.recalled, *values] if queue.recalled or values else []
 
 
 def queue_row(
@@ -214,10 +222,11 @@ def queue_row(
     times: Sequence[int],
     counts: Sequence[int],
     waits_since: int,
+    recalls: Sequence[int],
 ) -> list[object]:
     """Return the row of a queue; `figures` are whether it is paused, and its four counters,
     `times` when it was created and when its last consumer left, and `counts` how many messages were
-    replaced, and evicted from a ring."""
+    replaced, and evicted from a ring; `recalls` is as `recalls_of` returns it."""
     name, *attributes = msgspec.structs.astuple(definition)[:QUEUE_ATTRIBUTES]
     user = definition.user
     return [
@@ -230,6 +239,7 @@ def queue_row(
         *values_beyond(definition, QUEUE_ATTRIBUTES + 1).items(),
         *_set(times),
         *([["counts", *counts]] * any(counts)),
+        *([["recalls", *recalls]] if recalls else []),
     ]
 
 

@@ -39,6 +39,8 @@ from daybook.engine.details import (
     PagingDetail,
     PermissionRefusedDetail,
     QueueDetail,
+    RecalledDetail,
+    RecallStartedDetail,
     RoutedDetail,
     ScheduledDetail,
     SegmentsRemovedDetail,
@@ -175,6 +177,10 @@ MOVED: Final = 61
 DIVERT_CREATED: Final = 70
 DIVERT_DELETED: Final = 71
 DIVERTED: Final = 72
+RECALL_STARTED: Final = 80
+RECALLED: Final = 81
+RECALL_ENDED: Final = 82
+TIME_MARKED: Final = 83
 DISPATCH_STARTED: Final = 90
 GROUPS_RESET: Final = 95
 PERMISSION_REFUSED: Final = 100
@@ -381,6 +387,21 @@ EVENT_TYPES: Final = (
               "A message was taken, diverts took it, and no queue of its address holds it. Its"
               " copies are the messages whose Routed has it in `related`; here `related` is the"
               " message that it was made from (dead letter, expiry, a divert before)."),
+    EventType(RECALL_STARTED, "RecallStarted", ("reason", "address", "queue"), RecallStartedDetail,
+              "The queue is new, and gets messages that were sent to its address before, by events"
+              " to come. Until then it delivers nothing.",
+              subject=life.QUEUE),
+    EventType(RECALLED, "Recalled", _ENTRY, RecalledDetail,
+              "A message that was sent before the queue existed enters it, from the history that"
+              " its address keeps; there it stays.",
+              life=life.ENTERS, counter="added"),
+    EventType(RECALL_ENDED, "RecallEnded", ("reason", "address", "queue"), None,
+              "The queue has what it gets of the history of its address, and delivers from here"
+              " on.",
+              subject=life.QUEUE),
+    EventType(TIME_MARKED, "TimeMarked", (), None,
+              "The broker remembers the time of this event, so that it knows about when messages"
+              " were sent."),
     EventType(DISPATCH_STARTED, "DispatchStarted", ("reason", "address", "queue"), None,
               "The queue, whose consumers waited for others, delivers from here on, until the last"
               " consumer left.",

@@ -21,7 +21,7 @@ def is_expired(core: Core, queue: Queue, entry: Entry) -> bool:
     expires = entry.message.expires
     if not 0 < expires * 1000 <= core.now:
         return False
-    return expiry_address(core, queue, entry) != queue.address.name
+    return expiry_address(core, queue, entry) != (queue.definition.keeps or queue.address.name)
 
 
 def expire_due(core: Core, limit: int) -> bool:

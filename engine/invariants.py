@@ -33,6 +33,7 @@ def check(state: State) -> list[str]:
         *_peers(state),
         *_temporaries(state),
         *_remembered(state),
+        *_histories(state),
         *_weights(state),
     ]
     for queue in state.queues.values():
@@ -112,6 +113,28 @@ def _remembered(state: State) -> Iterator[str]:
             yield f"address '{address.name}' looks up other ids than it lists"
         if ids.count > size:
             yield f"address '{address.name}' remembers {ids.count} ids, and its limit is {size}"
+
+
+def _histories(state: State) -> Iterator[str]:
+    """Histories are listed by the state and their addresses, and recalls are listed until they
+    end."""
+    named = {
+        number: queue
+        for number, queue in state.queues.items()
+        if queue.definition.keeps and not queue.deleting
+    }
+    if state.histories != named:
+        yield "the histories that are listed are not those that there are"
+    listed = [each for a in state.addresses.values() for each in a.histories.values()]
+    if sorted(queue.id for queue in listed) != sorted(named):
+        yield "the histories of all addresses are not those that there are"
+    for number, queue in state.queues.items():
+        if (queue.recall is not None) != (number in state.recalling):
+            yield f"queue '{queue.name}' waits for history and is not listed, or the reverse"
+        if queue.recall is not None and queue.recall.position > queue.recall.until:
+            yield f"queue '{queue.name}' has history from after its creation"
+        if queue.definition.keeps and queue.in_flight_count:
+            yield f"queue '{queue.name}' is a history, and something of it is in flight"
 
 
 def _peers(state: State) -> Iterator[str]:

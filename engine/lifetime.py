@@ -64,13 +64,16 @@ def is_address_over(address: Address, settings: AddressSettings, now: int) -> bo
     """Whether an address without queues goes at this time.
 
     One that was created by being used was used; so the usage check only decides what the delay
-    counts from. One that remembers duplicate ids stays, or it would accept a message again.
+    counts from. One that remembers duplicate ids stays, or it would accept a message again; and one
+    that keeps messages for queues to come.
     """
     if not address.definition.auto_delete or not settings.auto_delete_addresses:
         return False
     if address.anycast or address.multicast or address.definition.paused:
         return False
     if any(ids is not None and ids.count for ids in (address.ids, address.volatile_ids)):
+        return False
+    if any(history.message_count for history in address.histories.values()):
         return False
     since = address.emptied_at or address.created_at
     if settings.auto_delete_addresses_skip_usage_check:

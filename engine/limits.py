@@ -246,6 +246,8 @@ def _open_if_free(core: Core, address: Address, settings: AddressSettings) -> No
     """Accept messages without checks as long as nothing can be full for them, and no setting
     changes their expiry."""
     needs_checks = settings.has_page_limit() or core.is_full or has_rules(settings)
+    if core.state.settings.keeps_history and settings.is_retroactive():
+        needs_checks = True
     if settings.has_max_size() and not address.paging:
         needs_checks = True
     if core.diverts.count and core.diverts.of(address.name):

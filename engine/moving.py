@@ -29,6 +29,7 @@ from daybook.engine.placing import route, select
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import ContentError, Queue
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.retroactive import refuse_use
 from daybook.engine.scanning import behind
 from daybook.engine.scheduling import is_later, schedule_new
 from daybook.engine.state import NOTHING_PASSED
@@ -79,10 +80,14 @@ def _check(core: Core, queue: Queue, command: ActOnMessages) -> Refusal | None:
         return Refusal(
             Code.INVALID, f"'{command.action}' is not an action; they are {', '.join(ACTIONS)}"
         )
+    if queue.definition.keeps and command.action in (RETRY, PRIORITY):
+        return refuse_use(queue)
     if command.action in (MOVE, COPY):
         target = find_queue(core.state, command.target)
         if isinstance(target, Refusal):
             return target
+        if target.definition.keeps:
+            return refuse_use(target)
         if target is queue:
             return Refusal(Code.INVALID, f"queue '{queue.name}' is the target itself")
     if command.action == PRIORITY and command.priority not in range(PRIORITIES):

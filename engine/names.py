@@ -34,6 +34,9 @@ OWNED: Final = f"{TEMPORARY}{HOST}."
 ID_DIGITS_MAX: Final = 20
 """Digits of the id of a connection, at most."""
 
+INTERNAL: Final = "$.artemis.internal."
+"""The prefix of the names of addresses and queues that the broker itself has, as in Artemis."""
+
 WILDCARD_WORDS_MAX: Final = 16
 """Words in the name of a wildcard address. Each takes memory, and time when a name is matched."""
 
@@ -66,6 +69,8 @@ def wrong_with(name: str, syntax: Syntax = DEFAULT) -> str | None:
     wrong = wrong_to_spell(name, syntax)
     if wrong is not None:
         return wrong
+    if name.startswith(INTERNAL):
+        return f"names that begin with '{INTERNAL}' belong to the broker itself"
     for character in FOREIGN:
         if character in name and character != syntax.delimiter:
             said = "a space" if character == " " else f"'{character}'"

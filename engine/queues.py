@@ -31,6 +31,7 @@ from daybook.errors import DaybookError
 if TYPE_CHECKING:
     from daybook.engine.bindings import Binding
     from daybook.engine.groups import Groups
+    from daybook.engine.recall import Recall
     from daybook.engine.state import Address, Consumer
 
 PRUNE_GONE_MIN: Final = 1024
@@ -132,10 +133,9 @@ class Queue:
         "dead_lettered", "definition", "deleting", "entries", "evicted", "expired", "gap_count",
         "gone", "gone_max", "groups", "has_passed", "held_count", "holder", "id", "latest",
         "left_at", "levels", "newest", "next_consumer", "next_notice", "occupied", "paused",
-        "prioritized_count", "ready_count", "replaced", "returned", "scheduled_count",
-        "selective_count", "store", "transient_count", "transients_from", "trimmed", "waits_since",
-        "weight",
-        "window", "withheld",
+        "prioritized_count", "ready_count", "recall", "recalled", "recalled_lsn", "replaced",
+        "returned", "scheduled_count", "selective_count", "store", "transient_count",
+        "transients_from", "trimmed", "waits_since", "weight", "window", "withheld",
     )  # fmt: skip
 
     def __init__(self, queue_id: int, definition: QueueDefinition, address: "Address") -> None:
@@ -147,8 +147,7 @@ class Queue:
         self.paused = False
         # Only with auto-delete: when it was created, and when its last consumer left, 0 if it
         # never had one (microseconds since 1970).
-        self.created_at = 0
-        self.left_at = 0
+        self.created_at = self.left_at = 0
         # Deleted, and not empty yet: it has an id, but neither a name nor a binding.
         self.deleting = False
         self.entries: dict[int, Entry] = {}
@@ -173,8 +172,10 @@ class Queue:
         self.acknowledged = 0
         self.dead_lettered = 0
         self.expired = 0
-        self.replaced = 0
-        self.evicted = 0
+        self.replaced = self.evicted = 0
+        # How many came from history, the last such event, and, until all of it came, how far it is.
+        self.recalled = self.recalled_lsn = 0
+        self.recall: Recall | None = None
         # Derived, of last value queues: the newest message for each key; None if there is none.
         self.latest: Latest | None = None
         # Entries that are not resident.
@@ -218,8 +219,8 @@ class Queue:
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing is delivered, because it or its address is paused."""
-        return self.paused or self.address.definition.paused
+        """Whether nothing is delivered: it or its address is paused, or it waits for history."""
+        return self.paused or self.address.definition.paused or self.recall is not None
 
     @property
     def aside_count(self) -> int:
@@ -491,19 +492,21 @@ class Queue:
             head = level.head
             if not head.back and head.line and head.line[0].state == READY:
                 return head.line[0]
-            entry = self._first(number, level)
+            entry = self.first_in(number)
             if entry is not None:
                 return entry
             self.occupied &= ~(1 << number)
         return None
 
-    def _first(self, number: int, level: Level) -> Entry | None:
+    def first_in(self, number: int) -> Entry | None:
         """Return the first entry of a level and make it resident; None if the level is empty."""
-        while True:
+        level = self.levels[number]
+        while level is not None:
             entry = level.first()
             if entry is not None or level.gap is None:
                 return entry
             self._page_in(number, level, level.gap)
+        return None
 
     def ready(self) -> Iterator[Entry]:
         """Iterate over ready entries in order of delivery, paged or not; then over withheld ones.

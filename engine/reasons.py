@@ -61,6 +61,11 @@ GONE: Final = 130
 # From 105 on: reasons about subscriptions.
 NO_LOCAL: Final = 105
 END_OF_BROWSE: Final = 106
+# From 100 on: reasons about the history that addresses keep.
+HISTORY: Final = 100
+RETROACTIVE_MAX_AGE: Final = 101
+RETROACTIVE_BYTES: Final = 102
+NOT_RETROACTIVE: Final = 103
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
@@ -122,4 +127,8 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     GONE: ("gone", "the temporary destination that it was sent to has ended"),
     END_OF_BROWSE: ("end-of-browse", "the browser has read, and settled, all of its queue"),
     NO_LOCAL: ("no-local", "its sender is the only subscriber, and wants none of its own messages"),
+    HISTORY: ("history", "it belongs to the history that an address keeps"),
+    RETROACTIVE_MAX_AGE: ("retroactive-max-age", "the history keeps messages for so long"),
+    RETROACTIVE_BYTES: ("retroactive-bytes", "the history is full by its bytes"),
+    NOT_RETROACTIVE: ("not-retroactive", "the address no longer keeps its history"),
 }

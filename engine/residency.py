@@ -63,6 +63,9 @@ def page_out(
     must be at `indexed_lsn` or later.
     """
     before = queue.gap_count
+    if queue.recalled_lsn > indexed_lsn:
+        # What came from history and is not indexed would stay behind in the gap, for good.
+        return 0
     keep = _window(queue, keep_messages, keep_bytes)
     for number in range(PRIORITIES - 1, -1, -1):
         level = queue.levels[number]

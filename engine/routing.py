@@ -18,6 +18,7 @@ from daybook.engine import (
     limits,
     quotas,
     reasons,
+    retroactive,
 )
 from daybook.engine.commands import Send
 from daybook.engine.core import Core
@@ -397,6 +398,8 @@ def _send_to(
     flags = flags_of(core, command, address, others)
     if queue is None and command.routing_type != MULTICAST and not others:
         queue = address.only_queue
+        if queue is not None and address.guarded and retroactive.is_kept(core, address):
+            queue = None
     if queue is None:
         return _send_to_several(core, command, address, others, flags, {})
     lsn = _send_to_one(core, command, queue, flags)
@@ -459,19 +462,26 @@ def _send_to_several(
 
     `full` says why some of these addresses take nothing. Each drops the message for its own queues.
     """
+    histories: list[Queue] = []
+    if command.queue is None and address not in full:
+        histories = retroactive.histories_for(core, address, command.routing_type)
+        if any(each.address.paging for each in histories):
+            flags &= ~events.BODY_OMITTED
     message = _message(core, command, address, flags)
     queues = select(core, address, command.routing_type, message, full, command.connection)
     lsn = route(
-        core, message, queues,
+        core, message, [*queues, *histories] if histories else queues,
         reason=reasons.DIVERT if command.copied_from else reasons.SENT,
         connection=command.connection, transaction=command.transaction,
         related=command.copied_from,
         is_scheduled=is_later(core, command.due),
     )  # fmt: skip
-    if not queues and command.diverts:
+    if not queues and command.diverts and not histories:
         return _divert(core, command, address)
-    if not queues and not full:
-        lsn = _send_to_dead_end(core, command, address, flags)
+    if not queues and not full and not command.diverts:
+        address.routed -= len(histories) > 0
+        redirected = _send_to_dead_end(core, command, address, flags)
+        lsn = redirected or lsn
         if not lsn:
             return drop(core, command, address, flags, _no_queue(core, command, address, others))
     is_routed = lsn > 0
@@ -481,7 +491,7 @@ def _send_to_several(
     if command.duplicate_id and (is_routed or command.transaction is not None):
         # What was dropped can be sent again, but a commit must not be repeated.
         lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
-    lsn = schedule_new(core, message.id, queues, command.due) or lsn
+    lsn = schedule_new(core, message.id, [*queues, *histories], command.due) or lsn
     return lsn if flags & PERSISTENT else 0
 
 
@@ -497,6 +507,7 @@ def _send_to_dead_end(core: Core, command: Send, address: Address, flags: int) -
     target = redirected.address
     if target.guarded and limits.enter(core, target):
         return 0
+    histories = retroactive.histories_for(core, target, None)
     dead = msgspec.structs.replace(
         command, address=target.name, queue=None, headers=redirected.headers,
         expires=redirected.expires, routing_type=None, due=0,
@@ -509,7 +520,7 @@ def _send_to_dead_end(core: Core, command: Send, address: Address, flags: int) -
     if not forwarding.is_taken(takers):
         queues = select(core, target, None, message, sender=command.connection)
     lsn = route(
-        core, message, queues,
+        core, message, [*queues, *histories] if queues else queues,
         reason=reasons.NO_ROUTE, connection=command.connection, transaction=command.transaction,
     )  # fmt: skip
     if takers:

@@ -6,6 +6,7 @@ A new key is a row of `KEYS` and a field of `settings.AddressSettings`. Must nev
 from typing import Final, TypeAlias
 
 from daybook.engine.lifetime_keys import DEAD_END_KEYS, LIFETIME_KEYS
+from daybook.engine.retroactive_keys import RETROACTIVE_KEYS
 from daybook.engine.setting_key import (
     DELAY_MAX,
     LIMIT_MAX,
@@ -330,6 +331,7 @@ KEYS: Final = (
         "",
         "group-first-key, likewise.",
     ),
+    *RETROACTIVE_KEYS,
     Key(
         "max-size-bytes",
         int,

@@ -14,6 +14,7 @@ import msgspec
 
 from daybook.engine import names
 from daybook.engine.matching import Covering
+from daybook.engine.retroactive_keys import RETROACTIVE_KEYS
 from daybook.engine.setting_key import LIMIT_MAX, NO_LIMIT, Value
 from daybook.engine.setting_keys import BY_NAME, KEYS, PAGE, TYPE_NAMES, Matches, fits
 from daybook.engine.syntax import DEFAULT, Syntax
@@ -24,6 +25,17 @@ DEAD_ENDS: Final = (("dead_letter", "dead_letter_address"), ("expiry", "expiry_a
 CUT_MARK: Final = "~"
 """Stands before the digest in the name of such a queue that would be too long."""
 AFFIXES: Final = ("prefix", "suffix")
+OF_INTERNAL: Final[dict[str, Any]] = {
+    "address_full_policy": PAGE,
+    "page_limit_bytes": NO_LIMIT,
+    "page_limit_messages": NO_LIMIT,
+    "default_ring_size": NO_LIMIT,
+    "retroactive_message_count": 0,
+    "retroactive_max_age": 0,
+    "retroactive_bytes": 0,
+}
+"""What addresses of the broker itself have, whatever the matches say: they page, and refuse
+nothing."""
 NO_MATCHES: Final[Mapping[str, Mapping[str, Value]]] = {}
 
 
@@ -77,6 +89,9 @@ class AddressSettings(msgspec.Struct, frozen=True):
     default_group_rebalance_pause_dispatch: bool
     default_group_buckets: int
     default_group_first_key: str
+    retroactive_message_count: int
+    retroactive_max_age: int
+    retroactive_bytes: int
     max_size_bytes: int
     max_size_messages: int
     address_full_policy: str
@@ -96,6 +111,11 @@ class AddressSettings(msgspec.Struct, frozen=True):
     def has_max_size(self) -> bool:
         """Whether the address can be full by a limit of its own."""
         return self.max_size_bytes >= 0 or self.max_size_messages >= 0
+
+    def is_retroactive(self) -> bool:
+        """Whether the address keeps messages for queues to come."""
+        kept = self.retroactive_message_count, self.retroactive_max_age, self.retroactive_bytes
+        return any(kept)
 
     def has_page_limit(self) -> bool:
         """Whether there is a size at which the address accepts no more although it pages."""
@@ -268,6 +288,9 @@ class Settings:
             values.get("default-ring-size", NO_LIMIT) != NO_LIMIT
             for values in self._matches.values()
         )
+        self.keeps_history: Final = any(
+            values.get(key.name) for values in self._matches.values() for key in RETROACTIVE_KEYS
+        )
         self._dead_ends: Final = [
             _DeadEnd(kind, target, *(self._values_of(f"{kind}_queue_{affix}") for affix in AFFIXES))
             for kind, target in DEAD_ENDS
@@ -321,6 +344,8 @@ class Settings:
                 if len(self._of_layers) >= CACHED_ADDRESSES_MAX:
                     self._of_layers.clear()
                 self._of_layers[layers] = found
+            if address.startswith(names.INTERNAL):
+                found = msgspec.structs.replace(found, **OF_INTERNAL)
             if len(self._resolved) >= CACHED_ADDRESSES_MAX:
                 self._resolved.clear()
             self._resolved[address] = found

@@ -1,10 +1,11 @@
-"""Work that continues in slices without commands: closing connections, emptying queues.
+"""Work that continues in slices without commands: closing connections, emptying queues, recalls.
 
 All of it was decided before, so no client waits for it; each slice leaves a consistent state, and
 ends when the budget of the turn is spent. If the broker ends before the work does: its connections
 are gone, and the journal says which queues are being deleted, so that the next start continues.
 """
 
+from daybook.engine import fading, recalling
 from daybook.engine.connections import close
 from daybook.engine.core import Core
 from daybook.engine.purging import purge
@@ -13,8 +14,10 @@ from daybook.engine.topology import ALL, empty
 
 def has_more(core: Core) -> bool:
     """Whether there is work left."""
-    return bool(core.emptying or core.purging) or any(
-        each.is_left for each in core.closing.values()
+    return (
+        bool(core.emptying or core.purging or core.histories_to_review)
+        or any(each.is_left for each in core.closing.values())
+        or (bool(core.state.recalling) and recalling.can_go_on(core))
     )
 
 
@@ -30,6 +33,13 @@ def go_on(core: Core) -> None:
         if core.budget.is_spent:
             return
         purge(core, queue_id, ALL)
+    fading.review(core)
+    for queue in list(core.state.recalling.values()):
+        if core.budget.is_spent:
+            return
+        # Behind the others, if it has more.
+        core.state.recalling[queue.id] = core.state.recalling.pop(queue.id)
+        recalling.go_on(core, queue)
     for queue_id, emptying in list(core.emptying.items()):
         if core.budget.is_spent:
             return

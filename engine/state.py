@@ -19,6 +19,7 @@ from daybook.engine.settings import Settings
 from daybook.engine.settlements import BY_SETTLEMENT
 from daybook.engine.syntax import syntax_of
 from daybook.engine.timers import DELIVERY, EXPIRY, Timers
+from daybook.engine.times import Times
 from daybook.engine.tours import Tour
 from daybook.engine.window import Window
 
@@ -42,6 +43,8 @@ NONE_AGAIN: Final[dict[int, int]] = {}
 
 _K = TypeVar("_K", int, str)
 
+NO_HISTORIES: Final[dict[str, Queue]] = {}
+"""Shared by all addresses that keep no history; never changed."""
 NEVER_MATCHED: Final[tuple[int, tuple["Address", ...]]] = -1, ()
 
 
@@ -56,6 +59,7 @@ class Address:
         "duplicates",
         "emptied_at",
         "guarded",
+        "histories",
         "id",
         "ids",
         "is_wildcard",
@@ -88,6 +92,8 @@ class Address:
         self.multicast: list[Binding] = NO_BINDINGS
         # The ids of messages that it remembers; None as long as no message had one.
         self.ids: IdCache | None = None
+        # Derived: the queues of the broker that keep its history, by routing type.
+        self.histories: dict[str, Queue] = NO_HISTORIES
         # Derived: the queue of an address with exactly one, which is anycast and takes everything.
         self.only_queue: Queue | None = None
         # Volatile. `open_queue` is the only queue as long as messages may enter it without a check
@@ -370,6 +376,12 @@ class State:
         self.browser_count = 0
         # Derived: queues whose consumers wait for others (`engine.beginning`), by id.
         self.waiting: dict[int, Queue] = {}
+        # Derived: queues that keep the history of an address (`engine.retroactive`), and those that
+        # are to get some of it (`engine.recalling`), by id.
+        self.histories: dict[int, Queue] = {}
+        self.recalling: dict[int, Queue] = {}
+        # About when messages of histories were sent.
+        self.times = Times()
         # Derived: the timers of entries in memory, by their reason.
         self.expiring = Timers(EXPIRY)
         self.scheduled = Timers(DELIVERY)
@@ -416,10 +428,26 @@ class State:
             self.without_own[queue.id] = queue
         if queue.waits_since:
             self.waiting[queue.id] = queue
+        if queue.definition.keeps:
+            self._add_history(queue)
+        if queue.recall is not None:
+            self.recalling[queue.id] = queue
         self.names_length += len(queue.name)
         if queue.definition.user:
             user = queue.definition.user
             self.queues_of[user] = self.queues_of.get(user, 0) + 1
+
+    def _add_history(self, queue: Queue) -> None:
+        self.histories[queue.id] = queue
+        kept_for = self.address_by_name.get(queue.definition.keeps)
+        if kept_for is not None:
+            kept_for.histories = {**kept_for.histories, queue.definition.routing_type: queue}
+
+    def _remove_history(self, queue: Queue) -> None:
+        kept_for = self.address_by_name.get(queue.definition.keeps)
+        if kept_for is not None:
+            rest = {key: each for key, each in kept_for.histories.items() if each is not queue}
+            kept_for.histories = rest or NO_HISTORIES
 
     def hide_queue(self, queue: Queue) -> None:
         """Remove a queue that is being deleted from everything but the queues by id."""
@@ -429,6 +457,10 @@ class State:
         self.rings.pop(queue.id, None)
         self.without_own.pop(queue.id, None)
         self.waiting.pop(queue.id, None)
+        self.recalling.pop(queue.id, None)
+        queue.recall = None
+        if self.histories.pop(queue.id, None) is not None:
+            self._remove_history(queue)
         del self.queue_by_name[queue.name]
         self.names_length -= len(queue.name)
         queue.address.unbind(queue)

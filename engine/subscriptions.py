@@ -23,8 +23,10 @@ from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
 from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import PRIORITIES, Entry
+from daybook.engine.names import INTERNAL
 from daybook.engine.open_transactions import doom_transactions
 from daybook.engine.queues import Queue
+from daybook.engine.recall import Start
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.residency import set_window, share_windows
 from daybook.engine.sequences import Since
@@ -178,6 +180,11 @@ def _attach(core: Core, command: Attach, queue: Queue, own_filter: str) -> Consu
 
 def _target(core: Core, command: Attach) -> Queue | Refusal:
     """Return the queue to consume from, created on demand if the settings allow it."""
+    start = Start(command.after, command.since)
+    if command.queue is None and command.address.startswith(INTERNAL):
+        return Refusal(
+            Code.NOT_ALLOWED, f"address '{command.address}' belongs to the broker itself"
+        )
     if is_temporary(command.address):
         refusal = check_consumer(
             core,
@@ -189,7 +196,9 @@ def _target(core: Core, command: Attach) -> Queue | Refusal:
             return refusal
     if command.queue is not None:
         routing_type = command.routing_type or default_queue_type(core, command.address)
-        return require_queue(core, command.queue, command.address, routing_type, command.connection)
+        return require_queue(
+            core, command.queue, command.address, routing_type, command.connection, start
+        )
     if command.durable_name is not None:
         return _durable(core, command, command.durable_name)
     if _routing_type(core, command) == ANYCAST:
@@ -222,7 +231,8 @@ def _anycast(core: Core, command: Attach) -> Queue | Refusal:
     queue = _first_available(core, command, command.address)
     if queue is not None:
         return queue
-    return require_queue(core, command.address, command.address, ANYCAST, command.connection)
+    start = Start(command.after, command.since)
+    return require_queue(core, command.address, command.address, ANYCAST, command.connection, start)
 
 
 def _first_available(core: Core, command: Attach, name: str) -> Queue | None:
@@ -296,7 +306,8 @@ def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
     definition = _as_subscribed(
         core, command, QueueDefinition(name=queue_name, routing_type=MULTICAST)
     )
-    return create_queue(core, address, definition, command.connection, reasons.SUBSCRIPTION)
+    start = Start(command.after, command.since)
+    return create_queue(core, address, definition, command.connection, reasons.SUBSCRIPTION, start)
 
 
 def _as_subscribed(core: Core, command: Attach, found: QueueDefinition) -> QueueDefinition:
@@ -334,7 +345,8 @@ def _temporary(core: Core, command: Attach) -> Queue | Refusal:
         owner=command.connection,
         no_local=command.no_local,
     )
-    return create_queue(core, address, definition, command.connection, reasons.SUBSCRIPTION)
+    start = Start(command.after, command.since)
+    return create_queue(core, address, definition, command.connection, reasons.SUBSCRIPTION, start)
 
 
 def detach(core: Core, command: Detach) -> int | Refusal:

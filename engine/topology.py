@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from daybook.engine import details, events, names, permitting, quotas, reasons
+from daybook.engine import details, events, names, permitting, quotas, reasons, recalling
 from daybook.engine.core import Core, Emptying
 from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
 from daybook.engine.lifetime import with_lifetime
@@ -17,7 +17,9 @@ from daybook.engine.message import Entry, Filter
 from daybook.engine.open_transactions import doom_transactions
 from daybook.engine.queue_defaults import with_defaults
 from daybook.engine.queues import Queue
+from daybook.engine.recall import ALL_OF_IT, Start
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.retroactive import refuse_use
 from daybook.engine.shown import forget_shown
 from daybook.engine.state import Address, count_down
 from daybook.engine.syntax import DEFAULT, Syntax
@@ -213,9 +215,14 @@ def update_routing_types(
 
 
 def require_queue(
-    core: Core, name: str, address_name: str, routing_type: str, connection: int = 0
+    core: Core,
+    name: str,
+    address_name: str,
+    routing_type: str,
+    connection: int = 0,
+    start: Start = ALL_OF_IT,
 ) -> Queue | Refusal:
-    """Return the queue of this name on this address, created on demand."""
+    """Return the queue of this name on this address, created on demand; see `create_queue`."""
     refusal = check_queue(core, name, address_name, routing_type, connection)
     if refusal is not None:
         return refusal
@@ -228,7 +235,7 @@ def require_queue(
     definition = QueueDefinition(name=name, routing_type=routing_type, auto_created=True)
     if is_temporary(name):
         definition = definition_of(name, routing_type, connection)
-    return create_queue(core, address, definition, connection, reasons.ON_DEMAND)
+    return create_queue(core, address, definition, connection, reasons.ON_DEMAND, start)
 
 
 def check_queue(
@@ -243,7 +250,7 @@ def check_queue(
                 f"queue '{name}' is on address '{queue.address.name}', not on '{address_name}'; "
                 "a queue's name is unique in the broker",
             )
-        return None
+        return refuse_use(queue) if queue.definition.keeps else None
     if is_temporary(name) or is_temporary(address_name):
         return (
             check_creation(core, name, address_name, connection)
@@ -270,9 +277,14 @@ def check_queue(
 
 
 def create_queue(
-    core: Core, address: Address, definition: QueueDefinition, connection: int, reason: int
+    core: Core,
+    address: Address,
+    definition: QueueDefinition,
+    connection: int,
+    reason: int,
+    start: Start = ALL_OF_IT,
 ) -> Queue:
-    """Create a queue that does not exist.
+    """Create a queue that does not exist, and give it the history of its address from a start on.
 
     A queue that stays is counted to the user of the client that created it, permanently.
     """
@@ -298,7 +310,10 @@ def create_queue(
         events.encode_detail(definition),
     )  # fmt: skip
     core.held_changed = True
-    return core.state.queues[number]
+    queue = core.state.queues[number]
+    if core.state.histories:
+        recalling.begin(core, queue, start)
+    return queue
 
 
 def adopt(core: Core, queue: Queue, wanted: QueueDefinition) -> bool:
@@ -479,6 +494,10 @@ def empty(core: Core, queue: Queue, reason: int, connection: int) -> bool:
     core.held_changed = True
     core.sizes.forget(queue)
     core.resize(address)
+    if queue.definition.keeps and is_unused(core, address):
+        # The place of a history has nothing else.
+        delete_address(core, address, reasons.NOT_RETROACTIVE, connection)
+        return True
     delete_if_useless(core, address, connection)
     return True
 
@@ -534,7 +553,9 @@ def is_unused(core: Core, address: Address) -> bool:
 
 
 def delete_address(core: Core, address: Address, reason: int, connection: int) -> None:
-    """Delete an address without queues."""
+    """Delete an address without queues, and its history."""
+    for history in list(address.histories.values()):
+        delete_queue(core, history, reasons.NOT_RETROACTIVE, connection)
     core.emit(
         events.row(
             events.ADDRESS_DELETED,

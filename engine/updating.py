@@ -26,6 +26,7 @@ from daybook.engine.queue_defaults import with_defaults
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.retroactive import refuse_use
 from daybook.engine.state import Address
 from daybook.engine.topology import (
     compile_filter,
@@ -47,6 +48,8 @@ def update_queue(core: Core, command: UpdateQueue) -> int | Refusal:
         return Refusal(
             Code.NOT_ALLOWED, f"queue '{queue.name}' is temporary and belongs to its connection"
         )
+    if queue.definition.keeps:
+        return refuse_use(queue)
     for field, value in command.changes.items():
         wrong = _check(core, queue, field, value)
         if wrong is not None:

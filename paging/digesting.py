@@ -64,7 +64,7 @@ def _queues(tables: Tables, txn: Transaction, state: State) -> Iterator[list[obj
         counts = record.replaced, record.evicted
         yield queue_row(
             record.id, record.address, definition, figures, consumers, record.deleting, times,
-            counts, record.waits_since,
+            counts, record.waits_since, record.recalls,
         )  # fmt: skip
 
 

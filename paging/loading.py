@@ -12,9 +12,11 @@ from daybook.engine.definitions import AddressDefinition, QueueDefinition
 from daybook.engine.events import PERSISTENT
 from daybook.engine.message import IN_FLIGHT, PRIORITIES
 from daybook.engine.queues import Queue, Store
+from daybook.engine.recall import Recall
 from daybook.engine.settings import Settings
 from daybook.engine.state import Address, Connection, Consumer, State
 from daybook.engine.syntax import syntax_of
+from daybook.engine.times import Times
 from daybook.paging import id_pages, records
 from daybook.paging.checked import IndexDamaged, Transaction
 from daybook.paging.tables import (
@@ -91,6 +93,7 @@ def load_settings(tables: Tables, txn: Transaction, state: State) -> None:
     state.journal_non_persistent = record.journal_non_persistent
     state.next_address = record.next_address
     state.next_queue = record.next_queue
+    state.times = Times(record.marks)
     state.diverts = {divert.name: divert for divert in record.diverts}
 
 
@@ -126,6 +129,9 @@ def add_queue(state: State, record: records.QueueRecord, until: int) -> Queue:
     queue.replaced = record.replaced
     queue.evicted = record.evicted
     queue.waits_since = record.waits_since
+    if record.recalls:
+        queue.recalled, *values = record.recalls
+        queue.recall = Recall(*values) if values else None
     for level in record.levels:
         gap = queue.level(level.priority).open_gap(0, until)
         gap.count = level.count

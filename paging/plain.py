@@ -200,6 +200,8 @@ def _items(columns: Columns, start: int, stop: int, *, keyed: bool) -> _Items:
     spread = (kind == events.ROUTED) & (queue == 0)
     # The size of a large message is in its detail.
     odd |= (kind == events.ROUTED) & ((flags & events.LARGE) > 0)
+    # What enters by another kind is described by the detail, and its id is not that of the event.
+    odd |= NEW_KINDS[kind] & (kind != events.ROUTED)
     with_keys = _keyed(columns, start, kind) if keyed else np.zeros(len(kind), bool)
     odd |= with_keys
     at = np.flatnonzero((message > 0) & ~SILENT_KINDS[kind])

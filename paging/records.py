@@ -20,6 +20,7 @@ from daybook.engine.definitions import (
     values_beyond,
     with_changes,
 )
+from daybook.engine.digest import recalls_of
 from daybook.engine.events import MESSAGE_FLAGS, OF_HEADERS, REDELIVERED
 from daybook.engine.message import (
     PRIORITIES,
@@ -73,7 +74,7 @@ class QueueRecord(msgspec.Struct, array_like=True, frozen=True):
 
     `sum` is the sum of the hashes of its ready entries modulo 2^64; `levels` has the levels that
     are not empty. `more` has, by name, the attributes of its definition that are no fields here and
-    differ from their default.
+    differ from their default. `recalls` is as `digest.recalls_of` returns it.
     """
 
     id: int
@@ -101,6 +102,7 @@ class QueueRecord(msgspec.Struct, array_like=True, frozen=True):
     replaced: int = 0
     evicted: int = 0
     waits_since: int = 0
+    recalls: list[int] = []
 
 
 class ConnectionRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -145,7 +147,8 @@ class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
-    """Values that exist once: address settings with the syntax of names, the next ids, diverts."""
+    """Values that exist once: address settings with the syntax of names, the next ids, diverts,
+    and marks of the time (`engine.times`)."""
 
     settings: Matches
     journal_non_persistent: str
@@ -154,6 +157,7 @@ class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
     syntax: str = ""
     live: Matches = {}
     diverts: list[DivertDefinition] = []
+    marks: list[tuple[int, int]] = []
 
 
 ASIDE_SHIFT: Final = 4
@@ -204,7 +208,7 @@ def queue_record(queue: Queue, levels: list[LevelRecord], total: int) -> QueueRe
         acknowledged=queue.acknowledged, dead_lettered=queue.dead_lettered, expired=queue.expired,
         newest=queue.newest, levels=levels, sum=total, deleting=queue.deleting,
         created_at=queue.created_at, left_at=queue.left_at, waits_since=queue.waits_since,
-        replaced=queue.replaced, evicted=queue.evicted,
+        replaced=queue.replaced, evicted=queue.evicted, recalls=recalls_of(queue),
         **_attributes(queue.definition, QueueRecord),
     )  # fmt: skip
 
@@ -271,7 +275,7 @@ def settings_record(state: State) -> SettingsRecord:
     return SettingsRecord(
         state.settings.to_dict(), state.journal_non_persistent, state.next_address,
         state.next_queue, state.settings.syntax.text, state.settings.live_to_dict(),
-        list(state.diverts.values()),
+        list(state.diverts.values()), state.times.marks,
     )  # fmt: skip
 
 

@@ -220,6 +220,7 @@ class Survey:
     def _large(self, txn: Transaction) -> Iterator[Place]:
         """Large messages that begin in the segments and whose Routed or Carried event is behind
         them."""
+        recalling: list[int] | None = None
         for first, message_id in large_from(self._tables, txn, self._last_lsn):
             lsn = located(self._tables, txn, [message_id]).get(message_id, message_id)
             if lsn <= self._last_lsn or first < self._begins:
@@ -231,7 +232,14 @@ class Survey:
                 continue
             row = self._content.event(lsn, message_id).row
             queues = self._queues_of(txn, row, detail)
-            if any(self._is_queued(txn, queue, row[PRIORITY], message_id) for queue in queues):
+            queued = any(self._is_queued(txn, queue, row[PRIORITY], message_id) for queue in queues)
+            if not queued:
+                if recalling is None:
+                    recalling = self._recalling(txn)
+                queued = any(
+                    self._is_queued(txn, queue, row[PRIORITY], message_id) for queue in recalling
+                )
+            if queued:
                 place = self._place(message_id, lsn, row[ADDRESS], row[PRIORITY], row[FLAGS], 0)
                 yield place._replace(first=first)
 
@@ -249,6 +257,14 @@ class Survey:
         if row[KIND] == events.ROUTED and isinstance(detail, RoutedDetail):
             return detail.queues or (row[QUEUE],)
         return (ID_KEY.unpack(key)[0] for key, _ in txn.rows(self._tables.db(QUEUES)))
+
+    def _recalling(self, txn: Transaction) -> list[int]:
+        """Ids of the queues to which messages came later than to those that they were routed to."""
+        found = []
+        for key, value in txn.rows(self._tables.db(QUEUES)):
+            if records.decode(records.QueueRecord, value, "a queue").recalls:
+                found.append(ID_KEY.unpack(key)[0])
+        return found
 
     def _is_queued(self, txn: Transaction, queue_id: int, priority: int, message_id: int) -> bool:
         """Whether a queue has a message, in whatever state."""

@@ -47,6 +47,7 @@ _LAST_LSN: Final = (1 << 63) - 1
 _SETTLING: Final = names(LEAVING)
 """Kinds of events with which an entry leaves its queue."""
 _OF_ENTRIES: Final = names(OF_ENTRIES)
+_ENTERING: Final = names(ENTERING)
 _AFTER_ROUTED: Final = names(OF_ENTRIES - ENTERING)
 _ASIDE: Final = names(SETTING_ASIDE | FROM_ASIDE)
 _SET_ASIDE: Final = " ".join(
@@ -129,9 +130,9 @@ touched AS (
 gathered AS (
   SELECT message, queue,
     max(queue_id) AS seen_id,
-    min(lsn) FILTER (WHERE kind = 'Routed') AS routed_lsn,
-    min(time) FILTER (WHERE kind = 'Routed') AS routed_at,
-    min(address) FILTER (WHERE kind = 'Routed') AS address,
+    min(lsn) FILTER (WHERE kind IN ({_listed(_ENTERING)})) AS routed_lsn,
+    min(time) FILTER (WHERE kind IN ({_listed(_ENTERING)})) AS routed_at,
+    min(address) FILTER (WHERE kind IN ({_listed(_ENTERING)})) AS address,
     min(priority) AS priority,
     bool_and(persistent) AS persistent,
     min(connection) FILTER (WHERE kind = 'Routed') AS sender,
@@ -152,15 +153,15 @@ gathered AS (
 ),
 placed AS (
   SELECT gathered.*, made.queue_id AS made_id, made.created_lsn,
-    CASE WHEN end_lsn IS NULL AND restarts.last_lsn > message
+    CASE WHEN end_lsn IS NULL AND restarts.last_lsn > routed_lsn
       AND (NOT persistent OR NOT coalesce(durable, true))
-      THEN list_min(list_filter(restarts.lsns, lambda started: started > message))
+      THEN list_min(list_filter(restarts.lsns, lambda started: started > routed_lsn))
       END AS dropped_lsn,
     coalesce(delivered_lsn, 0) > greatest(coalesce(returned_lsn, 0), coalesce(restarts.last_lsn, 0))
       AS is_out
   FROM gathered CROSS JOIN restarts
   LEFT JOIN made ON gathered.queue = made.queue
-    AND gathered.message >= made.created_lsn AND gathered.message < made.until_lsn
+    AND gathered.routed_lsn >= made.created_lsn AND gathered.routed_lsn < made.until_lsn
 )
 SELECT message, placed.queue, coalesce(made_id, nullif(seen_id, 0)) AS queue_id, placed.address,
   routed_at, priority, persistent, sender, made_from, deliveries, returns, first_delivered_at,

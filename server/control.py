@@ -22,6 +22,7 @@ import msgspec
 
 from daybook.engine.broker import Broker
 from daybook.engine.commands import (
+    NO_HISTORY,
     ClearDuplicateIds,
     Command,
     CreateAddress,
@@ -138,11 +139,14 @@ class Browse(msgspec.Struct, frozen=True, tag="browse", tag_field="do"):
 
 
 class QueueCreation(msgspec.Struct, frozen=True, tag="create-queue", tag_field="do"):
-    """Create a queue; `address` defaults to its name."""
+    """Create a queue; `address` defaults to its name. `after` (an event, -1 for the last one) and
+    `since` (milliseconds since 1970) say from where on it gets the history of the address."""
 
     definition: QueueDefinition
     address: str = ""
     if_missing: bool = False
+    after: int = 0
+    since: int = 0
 
     def is_done(self, state: State) -> bool:
         """Return whether existing is allowed and the queue exists with all requested attributes."""
@@ -157,7 +161,10 @@ class QueueCreation(msgspec.Struct, frozen=True, tag="create-queue", tag_field="
     def command(self) -> Command:
         """Return the command for this request."""
         name = self.address or self.definition.name
-        return CreateQueue(name, self.definition, adopts=self.if_missing)
+        after = self.after if self.after >= 0 else NO_HISTORY
+        return CreateQueue(
+            name, self.definition, adopts=self.if_missing, after=after, since=self.since
+        )
 
 
 class QueueDeletion(msgspec.Struct, frozen=True, tag="delete-queue", tag_field="do"):

@@ -164,6 +164,8 @@ def _queue(queue: Queue) -> dict[str, Any]:
         "dead_lettered": queue.dead_lettered,
         "replaced": queue.replaced,
         "evicted": queue.evicted,
+        "recalled": queue.recalled,
+        "waits_for_history": queue.recall is not None,
         "expired": queue.expired,
     }
 

@@ -24,6 +24,7 @@ from daybook.tools.failures import Commands, Failure
 from daybook.tools.printing import show_json, show_json_pretty, show_table
 from daybook.tools.reaching import broker_option, reach
 from daybook.tools.texts import moment
+from daybook.tools.times import time_option
 
 if TYPE_CHECKING:
     from daybook.engine.state import State
@@ -224,15 +225,31 @@ def _cell(value: Any) -> Any:
 @click.argument("name")
 @click.option("--address", default="", help="Its address; the default is its name.")
 @attribute_options(QUEUE_ATTRIBUTES)
+@click.option(
+    "--retroactive-after",
+    type=click.IntRange(min=0),
+    metavar="EVENT",
+    default=0,
+    help="Get only what was sent to the address after this event (LSN), of what it keeps.",
+)
+@click.option(
+    "--retroactive-since",
+    metavar="TIME",
+    callback=time_option,
+    help="Get only what was sent from this time on (UTC, or 10m for ago).",
+)
+@click.option("--not-retroactive", is_flag=True, help="Get nothing of what was sent before.")
 @if_missing_option
 @broker_option
 @json_option
 def queue_create(
-    name: str, address: str, if_missing: bool, data: Path, as_json: bool, **attributes: Any
-) -> None:
+    name: str, address: str, if_missing: bool, data: Path, as_json: bool, retroactive_after: int,
+    retroactive_since: int | None, not_retroactive: bool, **attributes: Any,
+) -> None:  # fmt: skip
     """Create a queue, and its address if that does not exist.
 
-    NAME may be ADDRESS::QUEUE, instead of --address.
+    NAME may be ADDRESS::QUEUE, instead of --address. If the address is retroactive, the queue
+    begins with the messages that the address keeps.
     """
     said, name = split(name)
     if said and address not in ("", said):
@@ -242,6 +259,8 @@ def queue_create(
     change(
         data, f"created queue '{name}'", as_json, if_missing=if_missing, do="create-queue",
         address=address, definition=msgspec.to_builtins(definition),
+        after=-1 if not_retroactive else retroactive_after,
+        since=-(-(retroactive_since or 0) // 1000),
     )  # fmt: skip
 
 

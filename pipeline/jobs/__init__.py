@@ -4,7 +4,8 @@ Modules:
 
 - `archive`: Archives history as Parquet: sealed segments become Parquet files with a proof.
 - `audit`: The audit: accounts for every message of a span, queue by queue, and reports every fault.
-- `audit_judge`: Judges the events of one entry: a message in one queue, from Routed to its end.
+- `audit_judge`: Judges the events of one entry: a message in one queue, from when it entered to its
+  end.
 - `audit_lives`: When queues, consumers and connections existed in an audited span.
 - `audit_tables`: The queries of the audit, as SQL over the table `audited`.
 - `audit_transactions`: Checks that the transactions of a span are complete: their events directly

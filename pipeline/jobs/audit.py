@@ -116,7 +116,7 @@ NUMBERS: Final = tuple(Account.__struct_fields__[3:])
 
 def _number_of(kind: int) -> str:
     """Return the count to which a kind adds; `removed` is for kinds without their own."""
-    word = outcome(kind, "_")
+    word = "routed" if kind in ENTERING else outcome(kind, "_")
     return word if word in NUMBERS else "removed"
 
 

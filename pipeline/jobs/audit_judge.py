@@ -1,4 +1,4 @@
-"""Judges the events of one entry: a message in one queue, from Routed to its end.
+"""Judges the events of one entry: a message in one queue, from when it entered to its end.
 
 The rules are those of `engine.apply`. At most one fault is reported for an event, and then the
 event is accepted as true, so that one error gives one fault. Between two events of an entry its
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from daybook.engine import events, reasons
 from daybook.engine.core import DELIVERY_COUNT_MAX
 from daybook.engine.events import BY_NUMBER
-from daybook.engine.kinds import LEAVING, LIVES, outcome
+from daybook.engine.kinds import ENTERING, LEAVING, LIVES, outcome
 from daybook.engine.life import ASIDE, GONE, IN_FLIGHT, NOWHERE, ON_HOLD, ON_SCHEDULE, READY
 from daybook.engine.reasons import REASONS
 from daybook.pipeline.jobs.audit_lives import NEVER, Fault, Lives
@@ -67,6 +67,7 @@ class _Judge:
         self.faults: list[Fault] = []
         self.place = NOWHERE
         self.lsn = 0
+        self.entered = start.message
         self.consumer = 0
         self.connection = 0
         self.delivered = 0
@@ -75,7 +76,7 @@ class _Judge:
 
     def over(self, story: Sequence[EntryEvent], last: int) -> Verdict:
         start = story[0]
-        opening = start.message < self.lives.first and start.kind != events.ROUTED
+        opening = start.message < self.lives.first and start.kind not in ENTERING
         if opening:
             self.place, self.count, self.lsn = UNKNOWN, ANY_COUNT, self.lives.first - 1
         for event in story:
@@ -135,8 +136,8 @@ class _Judge:
     def _wrong(self, event: EntryEvent) -> tuple[str, str] | None:
         """Return kind and reason of an event's fault, None if it fits the entry's place."""
         kind, place = event.kind, self.place
-        if kind == events.ROUTED:
-            return self._wrong_routed(event)
+        if kind in ENTERING:
+            return self._wrong_entering(event)
         if place == NOWHERE:
             return "not-routed", "the message was never routed into this queue"
         if place in (SETTLED, DROPPED):
@@ -166,10 +167,10 @@ class _Judge:
             return f"{outcome(kind)}-in-flight", where
         return "not-ready", where
 
-    def _wrong_routed(self, event: EntryEvent) -> tuple[str, str] | None:
+    def _wrong_entering(self, event: EntryEvent) -> tuple[str, str] | None:
         if self.place != NOWHERE:
-            return "routed-twice", f"event {self.message} had put it there"
-        if event.lsn != event.message:
+            return "routed-twice", f"event {self.entered} had put it there"
+        if event.kind == events.ROUTED and event.lsn != event.message:
             return "misnumbered", "the id of a message is the LSN of its Routed"
         return None
 
@@ -202,6 +203,8 @@ class _Judge:
         """Accept the event as true."""
         kind = event.kind
         self.lsn, self.count, self.persistent = event.lsn, event.delivery_count, event.persistent
+        if kind in ENTERING:
+            self.entered = event.lsn
         if kind in LEAVING:
             self.place = SETTLED
             self.left = f"{outcome(kind)} by event {event.lsn}"

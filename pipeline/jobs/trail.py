@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from daybook.engine import details, events, life
-from daybook.engine.kinds import LEAVING, OF_TWO_MESSAGES, STAYING, changing, names
+from daybook.engine.kinds import ENTERING, LEAVING, OF_TWO_MESSAGES, STAYING, changing, names
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.audit_tables import listed
 from daybook.pipeline.schema import TIME_TYPE
@@ -228,7 +228,7 @@ class _Family:
     def _follow(self, row: Row) -> None:
         """Update the place of a message."""
         kind, message, queue = row["kind_id"], row["message"], row["queue_id"]
-        if kind == events.ROUTED:
+        if kind in ENTERING:
             for number, name in zip(_queue_ids(row), row["queues"] or (), strict=False):
                 self._names[number] = name
                 self._places[message, number] = row

@@ -64,9 +64,6 @@ ON_SEND: Final[dict[str, Foreign]] = {
 ON_SUBSCRIBE: Final[dict[str, Foreign]] = {
     **_ATTRIBUTES,
     **_named(
-        "retroactive subscriptions are", SUBSCRIBE_WITHOUT, ("false",), "activemq.retroactive"
-    ),
-    **_named(
         "limits of messages kept for slow subscribers are", SUBSCRIBE_WITHOUT, ("0", "-1"),
         "activemq.maximumPendingMessageLimit",
     ),

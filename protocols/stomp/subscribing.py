@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from daybook.engine.commands import Attach
+from daybook.engine.commands import NO_HISTORY, Attach
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.settlements import BY_GRANT, BY_SETTLEMENT, UNMETERED
 from daybook.protocols.stomp import foreign
@@ -23,6 +23,8 @@ _FILTER_NAMES: Final = ("selector", "filter")
 _EXCLUSIVE_NAMES: Final = ("exclusive", "activemq.exclusive")
 _PRIORITY_NAMES: Final = ("priority", "consumer-priority", "activemq.priority", "x-priority")
 _NO_LOCAL_NAMES: Final = ("no-local", "noLocal", "activemq.noLocal")
+_RETROACTIVE_NAMES: Final = ("retroactive", "activemq.retroactive")
+_MILLISECONDS: Final = "milliseconds since 1970"
 _PRIORITY_DIGITS_MAX: Final = 9
 
 _DEFAULT_CREDIT: Final = 655_360
@@ -37,9 +39,9 @@ class SubscribeRequest:
     """
 
     __slots__ = (
-        "ack_mode", "credit_bytes", "credit_messages", "credit_policy", "destination",
+        "ack_mode", "after", "credit_bytes", "credit_messages", "credit_policy", "destination",
         "durable_name", "exclusive", "filter", "id", "key", "no_local", "priority", "reading",
-        "target",
+        "since", "target",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +84,7 @@ class SubscribeRequest:
             raise StompError(f"a browser that {what}", "browsers are no consumers; leave that out")
         no_local = _one_of([name for name in _NO_LOCAL_NAMES if name in values])
         self.no_local: bool = bool(no_local) and truth(head, no_local, False)
+        self.after, self.since = _start(head)
 
     def attach(self, connection: int, receiver: object) -> Attach:
         """Return the command Attach, with the receiver of the deliveries."""
@@ -106,6 +109,8 @@ class SubscribeRequest:
             browses=self.reading.browses,
             listens=self.reading.listens,
             receiver=receiver,
+            after=self.after,
+            since=self.since,
         )
 
 
@@ -153,6 +158,22 @@ def _priority(values: dict[str, str]) -> int:
             "give a whole number; consumers with a higher one are served first",
         )
     return int(text)
+
+
+def _start(head: Head) -> tuple[int, int]:
+    """Return from where on a new queue gets the history of its address: after an event, and since a
+    time."""
+    name = _one_of([name for name in _RETROACTIVE_NAMES if name in head.values])
+    if name and not truth(head, name, True):
+        return NO_HISTORY, 0
+    found = []
+    for header, what in (("retroactive-after", "an event"), ("retroactive-since", _MILLISECONDS)):
+        given = head.values.get(header, "0")
+        value = number(given.strip())
+        if value is None:
+            raise StompError(f"{header} is {shortened(given)}", f"give the number of {what}")
+        found.append(value)
+    return found[0], found[1]
 
 
 def _credit(given: str) -> tuple[int, int]:

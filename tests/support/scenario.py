@@ -29,6 +29,10 @@ ADDRESSES = ("orders", "mails", "news", "dead", "late", "dsub.one", "a.b")
 WILDCARDS = ("*", "#", "dsub.*")
 PLACES = ADDRESSES + WILDCARDS
 QUEUES = ("orders", "extra", "mails", "dsub.one", "dead", "other")
+HISTORIES = tuple(
+    f"$.artemis.internal.{name}.retro"
+    for name in ("orders.queue.anycast", "news.queue.multicast", "mails.queue.anycast")
+)
 TYPES = (None, None, ANYCAST, MULTICAST)
 FILTERS = ("", "", "", "kind=big", "not kind=big")
 NAMES = ("t", "u")
@@ -112,6 +116,13 @@ MATCHES: tuple[Matches, ...] = (
             "send-to-dla-on-no-route": True,
         },
         "mails": {"dead-letter-queue-prefix": "", "dead-letter-queue-suffix": ""},
+    },
+    {"#": {"retroactive-message-count": 2, "max-delivery-attempts": 1, "expiry-address": "late"}},
+    {
+        "#": {"retroactive-bytes": 700, "max-size-messages": 3, "default-last-value-key": "kind"},
+        "news": {"retroactive-max-age": 40, "default-non-destructive": True},
+        "mails": {"retroactive-bytes": 0, "send-to-dla-on-no-route": True},
+        "dead": {"retroactive-message-count": 1},
     },
 )
 SYNTAXES = ("", ".#*-", ",@.")
@@ -239,6 +250,8 @@ def _attach(world: World, x: int, y: int, z: int) -> c.Command:
         from_sequence=((x * y + z) % 5) ** 2 - 1 if (x + 2 * y) % 7 == 3 else None,
         browses=(x + y + z) % 5 == 2,
         listens=z % 2 == 0,
+        after=world.broker.lsn // 2 if z == 11 else 0,
+        since=world.now // 1000 - 20 if z == 10 else 0,
     )
 
 
@@ -420,14 +433,14 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: c.RemoveSettings(LIVE[x % 3], (("max-delivery-attempts",), ())[y % 2])),
     (1, lambda w, x, y, z: c.ClearDuplicateIds(ADDRESSES[x % 7])),
     (1, lambda w, x, y, z: c.ResetGroups(QUEUES[x % 6], f"g{y % 3}" if z % 2 else "")),
-    (1, lambda w, x, y, z: c.PurgeQueue(QUEUES[x % 6], limit=1 + z)),
+    (1, lambda w, x, y, z: c.PurgeQueue((*QUEUES, *HISTORIES)[x % 9], limit=1 + z)),
     (4, lambda w, x, y, z: c.ReleaseHeld(QUEUES[x % 2 * 2], limit=1 + z)),
     (2, lambda w, x, y, z: c.RetryHeld(1 + y)),
     (1, lambda w, x, y, z: c.DeleteUnused()),
     (1, _carry),
     (1, _note_removed),
     (1, lambda w, x, y, z: c.Checkpoint(max(0, w.broker.lsn + 2 - x), f"{x}-{y}")),
-    (2, lambda w, x, y, z: SETTINGS[(x + y) % len(SETTINGS)]),
+    (2, lambda w, x, y, z: SETTINGS[(x + 21 * y) % len(SETTINGS)]),
     (1, lambda w, x, y, z: c.DeliverScheduled(QUEUES[x % 6], limit=1 + z)),
 )
 _WHEEL: tuple[Maker, ...] = tuple(maker for weight, maker in MAKERS for _ in range(weight))

@@ -18,7 +18,8 @@ def test_kinds_and_reasons_have_the_numbers_that_journals_hold() -> None:
         "Checkpoint": 33, "ChunkReceived": 34, "SegmentsRemoved": 35, "DuplicateIdRecorded": 36,
         "DuplicateIdsCleared": 37, "Held": 38, "Released": 39, "Skipped": 40,
         "Scheduled": 41, "Due": 42, "Shown": 50, "Seen": 51, "Administered": 60, "Moved": 61,
-        "DivertCreated": 70, "DivertDeleted": 71, "Diverted": 72, "DispatchStarted": 90,
+        "DivertCreated": 70, "DivertDeleted": 71, "Diverted": 72, "RecallStarted": 80,
+        "Recalled": 81, "RecallEnded": 82, "TimeMarked": 83, "DispatchStarted": 90,
         "GroupsReset": 95,
         "PermissionRefused": 100,
     }  # fmt: skip

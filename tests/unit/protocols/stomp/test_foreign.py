@@ -15,7 +15,7 @@ SECTION = re.compile(r"## Headers of other brokers\n(.*?)\n## ", re.DOTALL)
 OBEYED = {
     "expiration", "prefetch-count", "activemq.prefetchSize", "consumer-window-size",
     "activemq.priority", "x-priority", "consumer-priority", "JMSXGroupID", "_AMQ_GROUP_ID",
-    "message_group", "noLocal", "activemq.noLocal", "activemq.exclusive",
+    "message_group", "noLocal", "activemq.noLocal", "activemq.exclusive", "activemq.retroactive",
 }  # fmt: skip
 RULES = {"durable", "auto-delete", "requeue"}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybook.engine.commands import Attach
+from daybook.engine.commands import NO_HISTORY, Attach
 from daybook.engine.refusals import Code
 from daybook.protocols.stomp.options import StompOptions
 from tests.unit.protocols.stomp.fakes import connected, frame
@@ -43,6 +43,37 @@ def test_ack_modes(version: str | None, mode: str) -> None:
 def test_credit(credit: str, expected: tuple[int, int]) -> None:
     command = attached(f"id:s\ndestination:/queue/a\ncredit:{credit}")
     assert (command.credit_messages, command.credit_bytes) == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ("", (0, 0)),
+        ("\nretroactive-after:17", (17, 0)),
+        ("\nretroactive-since: 1700000000000", (0, 1_700_000_000_000)),
+        ("\nretroactive-after:5\nretroactive-since:6", (5, 6)),
+        ("\nretroactive:false", (NO_HISTORY, 0)),
+        ("\nactivemq.retroactive:false", (NO_HISTORY, 0)),
+        ("\nretroactive:true\nretroactive-after:4", (4, 0)),
+        ("\nactivemq.retroactive:true", (0, 0)),
+    ],
+)
+def test_where_history_begins(headers: str, expected: tuple[int, int]) -> None:
+    command = attached(f"id:s\ndestination:/topic/a{headers}")
+    assert (command.after, command.since) == expected
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "retroactive:yes", "activemq.retroactive:1", "retroactive-after:-1", "retroactive-after:x",
+        "retroactive-since:now", "retroactive:true\nactivemq.retroactive:true",
+    ],
+)  # fmt: skip
+def test_a_wrong_beginning_is_told(header: str) -> None:
+    output = connected("1.2").send(frame(f"SUBSCRIBE\nid:s\ndestination:/topic/a\n{header}"))
+    assert output.startswith(b"ERROR")
+    assert b"retroactive" in output
 
 
 def test_durable_subscription() -> None:
