@@ -372,13 +372,6 @@ class _Builder:
 
     def check_protocol(self, block: Block, acceptor: AcceptorConfig) -> None:
         """Ask the protocol whether the values, right one by one, also go together."""
-        if OFFERS[acceptor.protocol].administering and not _is_local(acceptor.host):
-            self.problem(
-                block.values.get("listen", block).where,
-                f"acceptor {acceptor.name!r}: administration is on this machine only, and"
-                f" {acceptor.host} is not; listen on 127.0.0.1, and let a tunnel or a proxy with"
-                " TLS lead there",
-            )
         try:
             OFFERS[acceptor.protocol].check(acceptor.options)
         except ValueError as error:
@@ -518,11 +511,6 @@ def show(value: object) -> str:
     if isinstance(value, float):
         return repr(value)  # JSON has no words for inf and nan, TOML has these.
     return msgspec.json.encode(value, enc_hook=str).decode()
-
-
-def _is_local(host: str) -> bool:
-    """Whether only this machine can reach what listens on a host."""
-    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _acceptor(row: Mapping[str, Any]) -> AcceptorConfig:

@@ -4,6 +4,7 @@ misbehave."""
 import json
 import os
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 
 from tests.interop.test_permissions import login, reload, user
 from tests.interop.using import sent
+from tests.support.certificates import Authority
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -81,8 +83,12 @@ def refused(broker: BrokerProcess, name: str, *words: str) -> str:
 class Line:
     """A bare connection to the acceptor of administrators."""
 
-    def __init__(self, broker: BrokerProcess, name: str = "") -> None:
+    def __init__(
+        self, broker: BrokerProcess, name: str = "", context: ssl.SSLContext | None = None
+    ) -> None:
         self.socket = socket.create_connection(("127.0.0.1", broker.ports[1]), 30)
+        if context is not None:
+            self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
         self.file = self.socket.makefile("rb")
         if name:
             token = (broker.directory.parent / name).read_text().strip()
@@ -305,10 +311,50 @@ def test_what_cannot_be_reached_or_is_not_safe_is_said_plainly(tmp_path: Path) -
     assert "two brokers" in says("--url", here, "--data", "x", "--token-file", str(token))
 
 
-def test_it_listens_on_this_machine_only(tmp_path: Path) -> None:
+def test_others_reach_it_by_tls_only(tmp_path: Path) -> None:
     done = subprocess.run(
         [DAYBOOK, "serve", "--data", str(tmp_path / "d"), "--listen", "control://0.0.0.0:0"],
         capture_output=True, check=False, text=True,
     )  # fmt: skip
     assert done.returncode != 0
-    assert "0.0.0.0 is not" in done.stderr
+    assert "needs TLS" in done.stderr
+
+
+def test_tls(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "certificates")
+    certificate = authority.issue("localhost")
+    stranger = Authority(tmp_path / "others")
+    with BrokerProcess(
+        tmp_path / "data",
+        listen=("stomp://127.0.0.1:0", "controls://127.0.0.1:0"),
+        settings=(f"acceptor.certificate={certificate}",),
+    ) as broker:
+        (tmp_path / "data").mkdir()
+        user(broker, "add", "ada", "--no-passcode")
+        (tmp_path / "ada").write_text(user(broker, "token", "ada"))
+        broker.start()
+        port = broker.ports[1]
+
+        def status(scheme: str, host: str, ca: Path) -> tuple[int, str]:
+            done = subprocess.run(
+                [
+                    DAYBOOK, "status", "--url", f"{scheme}://{host}:{port}", "--token-file",
+                    str(tmp_path / "ada"), "--ca-file", str(ca),
+                ],
+                capture_output=True, check=False, text=True,
+            )  # fmt: skip
+            assert "Traceback" not in done.stderr
+            return done.returncode, done.stdout + done.stderr
+
+        code, said = status("controls", "localhost", authority.ca)
+        assert (code, "running" in said) == (0, True), said
+        assert "TLS with" in status("controls", "localhost", stranger.ca)[1]
+        # The certificate is for another name.
+        assert "TLS with" in status("controls", "127.0.0.1", authority.ca)[1]
+        assert status("control", "127.0.0.1", authority.ca)[0] == 1
+        # A long answer, and many of them, cross TLS too.
+        with Line(broker, context=authority.trusting()) as line:
+            token = (tmp_path / "ada").read_text().strip()
+            assert line.ask(token=token) == {"result": {"user": "ada"}}
+            for _ in range(50):
+                assert "result" in line.ask(do="queues")

@@ -277,6 +277,35 @@ def test_a_user_that_is_refused_again_and_again_does_not_fill_the_journal(tmp_pa
         assert len(counts) == 130
 
 
+def test_an_address_without_a_rule_is_closed_and_what_follows_from_a_message_is_open(
+    tmp_path: Path,
+) -> None:
+    rules = """
+    [[security-setting]]
+    match = "a"
+    send = ["*"]
+    consume = ["*"]
+    create-address = ["*"]
+    create-durable-queue = ["*"]
+
+    [[address-setting]]
+    match = "#"
+    max-delivery-attempts = 1
+    dead-letter-address = "dead"
+    """
+    with running(tmp_path / "one", rules) as broker:
+        error = refused(broker, "sam", "SEND", destination="/queue/b")
+        assert "'sam' may not send to address 'b'" in error.headers["message"]
+        with login(broker, "sam") as sam:
+            sent(sam, "/queue/a", b"x")
+            sam.send("SUBSCRIBE", id="s", destination="/queue/a", ack="client-individual")
+            sam.send("NACK", id=sam.expect("MESSAGE").headers["ack"], receipt="n")
+            sam.expect("RECEIPT")
+        listed = [DAYBOOK, "queue", "list", "--json", "--data", str(broker.data)]
+        done = subprocess.run(listed, capture_output=True, check=True)
+        assert {row["queue"]: row["ready"] for row in json.loads(done.stdout)}["dead"] == 1
+
+
 def test_without_rules_a_broker_is_open_and_says_so_once(tmp_path: Path) -> None:
     with running(tmp_path / "one", "") as broker:
         with login(broker, "carol") as carol:
