@@ -1,4 +1,4 @@
-"""Exactly once on the real process: SIGKILL at random moments, and whoever does not know resends.
+"""Exactly once on the real process: SIGKILL behind any answer, and whoever does not know resends.
 
 A producer whose connection broke sends again whatever it has no answer for, with the ids that it
 had: plain messages by themselves, transactions whole. In the end every body is there once, in the
@@ -8,6 +8,7 @@ order of its producer, whatever was killed when.
 import random
 import threading
 from collections import deque
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,14 +17,17 @@ import pytest
 from daybook.journal.data_directory import BASE, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.tools.verification import verify_data
-from tests.crash.campaign import CONFIG, KILL_AFTER_SECONDS, SETTINGS
+from tests.crash.campaign import CONFIG, SETTINGS
 from tests.interop.wire import Closed, Frame, Wire, frame
-from tests.support.process import BrokerProcess
+from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.crash
 
 QUEUE: Final = "/queue/jobs"
 WINDOW: Final = 20
+ANSWERS: Final = (0, 0, WINDOW, 10 * WINDOW, 50 * WINDOW)
+"""About how many answers come between a start and the kill: none, before all that is sent again has
+one, and in the middle of new jobs."""
 
 
 def send(serial: int, number: int = 0, *, transaction: str = "", receipt: str = "") -> bytes:
@@ -47,6 +51,7 @@ class Producer:
         self.expected: Final[list[bytes]] = []
         self.serial = 0
         self.duplicates = 0
+        self.answers = 0
         self.wrong = ""
         self.is_done = False
 
@@ -59,6 +64,10 @@ class Producer:
                     self._work(wire)
         except (Closed, OSError):
             return
+
+    def has_heard(self, answers: int) -> bool:
+        """Whether so many answers came, or a wrong one."""
+        return self.answers >= answers or self.wrong != ""
 
     def _is_finished(self) -> bool:
         return self.is_done and not self.unanswered
@@ -99,6 +108,7 @@ class Producer:
     def _hear(self, wire: Wire) -> Frame:
         """Take the answer to the oldest job."""
         answer = wire.read()
+        self.answers += 1
         serial, parts = self.unanswered[0]
         if answer.command == "ERROR":
             self.duplicates += 1
@@ -118,16 +128,24 @@ def test_every_message_is_there_once(tmp_path: Path, kills: int, seed: int) -> N
             broker.start()
             thread = threading.Thread(target=producer.run, args=(broker.port,), daemon=True)
             thread.start()
-            # The moment of the kill is what is random here; nothing depends on how long it is.
-            thread.join(chance.uniform(*KILL_AFTER_SECONDS))
+            # So many answers, not so many seconds: a slow machine is killed in the middle as well.
+            # None means before anything was sent again, perhaps before anybody logged in.
+            wanted = producer.answers + chance.choice(ANSWERS) + chance.randrange(WINDOW)
+            wait_for(partial(producer.has_heard, wanted), f"{wanted} answers")
             assert broker.is_running, broker.log_text()
             broker.kill()
             thread.join(60)
             assert not thread.is_alive()
             assert not producer.wrong, producer.wrong
         broker.start()
+        # Whatever was killed when, there is a job to look for.
+        thread = threading.Thread(target=producer.run, args=(broker.port,), daemon=True)
+        thread.start()
+        wait_for(lambda: producer.serial, "a job")
         producer.is_done = True
-        producer.run(broker.port)
+        thread.join(60)
+        assert not thread.is_alive()
+        assert not producer.wrong, producer.wrong
         assert not producer.unanswered
         check_all_is_known(broker, producer.serial)
         assert drained(broker, len(producer.expected)) == producer.expected

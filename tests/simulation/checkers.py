@@ -191,7 +191,8 @@ class Judge:
             raise Violation("ids", f"message-id {message} was that of {self._named[message]}")
         key = (record.queue, message)
         self._check_written(link, sent, key, name, count)
-        if message in self.shadow.shown:
+        # All may read it again; what is not persistent is said before that is durable.
+        if message in self.shadow.shown or (_is_mixed(sent) and not sent.persistent):
             return
         if not sent.persistent:
             ledger.transient.add(key)

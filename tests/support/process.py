@@ -43,10 +43,15 @@ def wait_for(
     return found
 
 
-def _is_indexer(pid: int) -> bool:
+def _command_of(pid: int) -> bytes:
+    """The command line of a process; empty if it has ended."""
     with suppress(OSError):
-        return b"daybook.paging.indexer" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def _is_indexer(pid: int) -> bool:
+    return b"daybook.paging.indexer" in _command_of(pid)
 
 
 class BrokerProcess:
@@ -228,8 +233,18 @@ class BrokerProcess:
         return [int(child) for child in text.split()]
 
     def writers(self) -> list[int]:
-        """The process that writes the journal."""
-        return [pid for pid in self.children() if not _is_indexer(pid)]
+        """The process that writes the journal, if it runs.
+
+        It has the command line of the broker. So has the indexer between its fork and its exec,
+        for as long as the machine leaves it there: only one can be right.
+        """
+        give_up = time.monotonic() + READY_SECONDS
+        while True:
+            commands = {pid: _command_of(pid) for pid in self.children()}
+            found = [pid for pid, words in commands.items() if words and not _is_indexer(pid)]
+            if len(found) < 2 or time.monotonic() > give_up:
+                return found
+            time.sleep(POLL_SECONDS)
 
     def indexers(self) -> list[int]:
         """The process that writes the index, if it runs."""
