@@ -291,6 +291,8 @@ class Player:
                 self.connection(y), QUEUES.get(name, (name,))[0], queue=name,
                 filter=FILTERS[z % 6], acknowledges=z != 7, credit_messages=y + 1, credit_bytes=10,
                 priority=(0, 0, 0, 5, -5)[(x + z) % 5],
+                browses=(y + z) % 5 == 3, listens=x % 2 == 0,
+                from_sequence=(x * z) ** 2 % 90 - 1 if x % 4 == 3 else None,
             )
         )  # fmt: skip
 

@@ -17,6 +17,7 @@ from daybook.engine.content import codec_of
 from daybook.engine.setting_key import NO_LIMIT
 from daybook.engine.settings import AddressSettings, Settings
 from daybook.engine.syntax import syntax_of
+from tests.support.readers import Readers
 from tests.support.world import Event
 
 READY, IN_FLIGHT, HELD, SCHEDULED = "ready", "in flight", "held", "scheduled"
@@ -97,6 +98,7 @@ class Referee:
         self.in_transaction: dict[int, str] = {}
         # By message: when one is due that takes the place of a scheduled one.
         self.moved: dict[int, int] = {}
+        self.readers = Readers(self)
 
     def take_all(self, journal: list[Event]) -> None:
         """Judge what is new in a journal."""
@@ -110,7 +112,7 @@ class Referee:
         self.seen[event.name, event.reason] += 1
         self.now = event.row[events.TIME]
         handler = _HANDLERS.get(event.name)
-        if handler is not None:
+        if not self.readers.take(event) and handler is not None:
             handler(self, event)
 
     def expect(self, holds: bool, what: str, event: Event | None = None) -> None:
@@ -597,15 +599,12 @@ def group_of(event: Event) -> tuple[int, bool]:
 
 
 _HANDLERS = {
-    "AddressCreated": Referee._address,
-    "AddressUpdated": Referee._address,
-    "AddressDeleted": Referee._address,
+    **dict.fromkeys(("AddressCreated", "AddressUpdated", "AddressDeleted"), Referee._address),
     "SettingsChanged": Referee._settings_changed,
     "QueueCreated": Referee._queue_created,
     "QueueUpdated": Referee._queue_updated,
     "QueueDeleted": Referee._queue_deleted,
-    "QueuePaused": Referee._queue_paused,
-    "QueueResumed": Referee._queue_paused,
+    **dict.fromkeys(("QueuePaused", "QueueResumed"), Referee._queue_paused),
     "ConsumerAttached": Referee._attached,
     "ConsumerDetached": Referee._detached,
     "DispatchStarted": Referee._dispatch_started,

@@ -463,3 +463,33 @@ def test_a_paged_queue_stays_where_it_is() -> None:
         assert set(queue.entries) <= before
         assert len(world.taken(browser)) == (1 if "filter" in values else 1001)
     world.check()
+
+
+@pytest.mark.parametrize("values", [{}, {"from_sequence": 0}])
+@pytest.mark.parametrize("count", [20, 150])
+def test_what_is_delivered_between_two_slices_is_read_in_its_place(
+    world: World, values: dict[str, int], count: int
+) -> None:
+    bodies = [b"%d" % number for number in range(400)]
+    fill(world, *bodies[:200])
+    for body in bodies[200:]:
+        world.send("orders", body, headers={"kind": "late"})
+    # It takes what the browser has not reached.
+    consumer = world.attach(
+        world.connect(), "orders", filter="kind=late", credit_messages=1, credit_bytes=0
+    )
+    reading: dict[str, Any] = {"browses": True, "acknowledges": False, "credit_policy": 0, **values}
+    world.broker.handle(c.Attach(world.connect(), "orders", **reading), world.now)
+    world.taken()
+    world.broker.budget.allow(60)
+    world.turn()
+    assert 5 < len(world.deliveries) < 200
+    world.broker.handle(c.Credit(consumer, count), world.now)
+    while world.broker.touched:
+        world.broker.budget.allow(60)
+        world.turn()
+    world.broker.budget.allow(1 << 60)
+    read = [each.body for each in world.deliveries if each.consumer != consumer]
+    assert read == [*bodies, END]
+    assert len(world.in_flight("orders")) == count + 1
+    world.check()
