@@ -191,7 +191,7 @@ class Player:
             world.follow()
 
     def nobody_waits_in_vain(self) -> None:
-        """Whoever has credit has got all that may be for it, as far as the referee can say."""
+        """A consumer with credit has got all that may be for it, as far as the referee can say."""
         state = self.world.state
         for shelf in self.referee.queues.values():
             if state.queues[shelf.id].groups is not None and shelf.definition.group_rebalance:

@@ -7,21 +7,19 @@ settings are resolved by the product, which has laws of its own for that. `take`
 """
 
 from collections import Counter
-from hashlib import sha256
 from typing import Any
 
 import msgspec
 
 from daybook.engine import events, reasons
-from daybook.engine.content import codec_of
 from daybook.engine.setting_key import NO_LIMIT
 from daybook.engine.settings import AddressSettings, Settings
 from daybook.engine.syntax import syntax_of
 from tests.support.readers import Readers
+from tests.support.rulings import UNKNOWN, expires_by, group_of
 from tests.support.world import Event
 
 READY, IN_FLIGHT, HELD, SCHEDULED = "ready", "in flight", "held", "scheduled"
-UNKNOWN = -2  # the group of a message whose headers are not journaled
 FAILURES = (reasons.NACK, reasons.DISCONNECTED, reasons.TIMEOUT)
 
 
@@ -566,36 +564,6 @@ class Referee:
 
     def _ids_cleared(self, event: Event) -> None:
         self.ids.pop(event.row[events.ADDRESS], None)
-
-
-def expires_by(settings: AddressSettings, sent: int, now: int) -> int:
-    """When a message expires, by the words of the documentation on expiry."""
-    if settings.no_expiry:
-        return 0
-    least, most = settings.min_expiry_delay, settings.max_expiry_delay
-    if settings.expiry_delay >= 0:
-        least = most = NO_LIMIT
-        if sent == 0:
-            return now + settings.expiry_delay
-    if sent == 0:
-        longest = most if most >= 0 else least
-        return now + longest if longest >= 0 else 0
-    if most >= 0 and sent > now + most:
-        sent = now + most
-    if least >= 0 and sent < now + least:
-        sent = now + least
-    return sent
-
-
-def group_of(event: Event) -> tuple[int, bool]:
-    """The number of the group of a message, and whether the message closes it."""
-    if event.row[events.FLAGS] & events.BODY_OMITTED and not event.headers:
-        return UNKNOWN, False
-    codec = codec_of(event.row[events.FLAGS])
-    name = str(codec.said(event.headers, "group_id"))
-    number = int.from_bytes(sha256(name.encode()).digest()[:7], "big")
-    sequence = codec.first(event.headers, "JMSXGroupSeq")
-    return (number if name else -1), str(sequence or "").startswith("-")
 
 
 _HANDLERS = {
