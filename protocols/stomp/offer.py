@@ -22,6 +22,7 @@ from daybook.protocols.stomp.options import StompOptions, key
 from daybook.protocols.stomp.session import Session
 
 _GIB: Final = 1 << 30
+_HEADER: Final = Text('the name of a header, like "user", or empty', r"[^\s:\\]*")
 _PREFIX: Final = Text('a prefix of destinations, like "/queue/"', r"\S+")
 
 OPTIONS: Final = (
@@ -114,6 +115,26 @@ OPTIONS: Final = (
         Texts(),
         [],
         'Further prefixes of destinations that are multicast, like "multicast://".',
+    ),
+    ProtocolOption(
+        "add-user-header",
+        _HEADER,
+        "",
+        "Header that messages get with the login of their sender; empty: none.",
+    ),
+    ProtocolOption(
+        "add-timestamp-header",
+        _HEADER,
+        "",
+        "Header that messages get with the time when they arrived, in milliseconds since 1970;"
+        " empty: none.",
+    ),
+    ProtocolOption(
+        "add-redeliveries-header",
+        _HEADER,
+        "",
+        "Header that deliveries get with how often the message was delivered before, if it was;"
+        " empty: none.",
     ),
     ProtocolOption(
         "hosts", Texts(), [], "Virtual host names that clients may ask for; empty: any."

@@ -1,5 +1,7 @@
 """The options of STOMP acceptors. Must never know where the values come from."""
 
+from typing import Final
+
 import msgspec
 
 from daybook.engine.definitions import ANYCAST, MULTICAST
@@ -14,6 +16,16 @@ def key(field: str) -> str:
     return "buffer-size" if field == "room" else field.removesuffix("_ms").replace("_", "-")
 
 
+RESERVED: Final = frozenset(
+    (
+        "destination", "message-id", "subscription", "ack", "redelivered", "delivery-count",
+        "content-length", "content-type", "persistent", "priority", "expires", "ttl", "expiration",
+        "transaction", "receipt", "reply-to", "correlation-id",
+    )
+)  # fmt: skip
+"""Headers of SEND and MESSAGE that no option can be the name of."""
+
+
 class StompOptions(
     msgspec.Struct, frozen=True, kw_only=True, rename=key, forbid_unknown_fields=True
 ):
@@ -25,7 +37,8 @@ class StompOptions(
     that the broker offers, `heart_beat_receive_ms` the one it asks for; 0 turns that way off. A
     peer is given up when nothing came from it for `heart_beat_grace` times what was agreed. `hosts`
     lists the virtual host names that CONNECT may give, empty for any. `room` is how many bytes of
-    deliveries of a connection may be on their way to its socket. `anycast_prefix` and
+    deliveries of a connection may be on their way to its socket. The options that begin with
+    `add_` are names of headers that messages get, empty for none. `anycast_prefix` and
     `multicast_prefix` are further prefixes, as acceptors of Artemis have. `syntax` is that of the
     names of addresses. `populate_validated_user` says whether messages carry the login of their
     sender. These two, `heart_beat_grace` and `dsub_prefix` are no keys of acceptors.
@@ -52,6 +65,9 @@ class StompOptions(
     multicast_prefix: tuple[str, ...] = ()
     dsub_prefix: str = "/dsub/"
     room: int = MIB
+    add_user_header: str = ""
+    add_timestamp_header: str = ""
+    add_redeliveries_header: str = ""
     syntax: Syntax = DEFAULT
     populate_validated_user: bool = False
 
@@ -68,6 +84,7 @@ class StompOptions(
             raise ValueError("buffer-size must be at least 1 byte")
         if self.heart_beat_grace < 1.0:
             raise ValueError("heart-beat-grace must be 1.0 or more")
+        self._check_added()
         prefixes = (self.queue_prefix, self.topic_prefix, self.dsub_prefix)
         if "" in prefixes or len(set(prefixes)) < len(prefixes):
             raise ValueError(
@@ -83,6 +100,15 @@ class StompOptions(
                 f" queue-prefix, topic-prefix and {self.dsub_prefix}:"
                 f" {min(both or {self.dsub_prefix})!r} would mean two things"
             )
+
+    def _check_added(self) -> None:
+        names = (self.add_user_header, self.add_timestamp_header, self.add_redeliveries_header)
+        given = [name for name in names if name]
+        for name in given:
+            if name in RESERVED:
+                raise ValueError(f"{name!r} cannot be a header that is added: it has a meaning")
+        if len(set(given)) < len(given):
+            raise ValueError("the headers that are added must have different names")
 
     @property
     def prefixes(self) -> tuple[tuple[str, str], ...]:

@@ -41,7 +41,6 @@ _REPLY_TO_BYTES: Final = REPLY_TO.encode()
 
 VALIDATED_USER: Final = "_AMQ_VALIDATED_USER"
 """The login of the user that sent a message: only the broker says it, whatever a client sends."""
-_VALIDATED_USER_BYTES: Final = VALIDATED_USER.encode()
 
 ROUTING_TYPE: Final = "_AMQ_ROUTING_TYPE"
 """The routing type as Artemis stores it with a message: 0 is anycast, 1 multicast."""
@@ -63,7 +62,7 @@ _KNOWN: Final = frozenset(
     name.encode()
     for name in (
         "destination", "destination-type", "priority", "persistent", "expires", "content-length",
-        REPLY_TO, VALIDATED_USER, ROUTING_TYPE, *_DELIVERY_TIMES, *_GROUPS, *NOT_STORED,
+        REPLY_TO, ROUTING_TYPE, *_DELIVERY_TIMES, *_GROUPS, *NOT_STORED,
         *foreign.ON_SEND,
     )
 )  # fmt: skip
@@ -169,6 +168,8 @@ def prepare(head: Head, options: StompOptions, connection: int) -> SendPlan:
         delay,
         _format(not _GROUPS.isdisjoint(values)),
     )
+    if options.add_timestamp_header:
+        plan.is_special = True
     if others:
         headers = plan.headers
         plan.headers = _sent_to(names[0], headers)
@@ -193,16 +194,21 @@ class Planner:
     """
 
     __slots__ = (
-        "_by_known_lines", "_connection", "_options", "_sender", "_version", "held", "plans",
+        "_by_known_lines", "_connection", "_options", "_ours", "_ours_bytes", "_sender",
+        "_version", "held", "plans",
     )  # fmt: skip
 
     def __init__(
         self, version: int, options: StompOptions, connection: int = 0, user: str = ""
     ) -> None:
         """`user` is that of the connection."""
-        # The line that says it, if messages are to say it.
-        said = options.populate_validated_user and user
-        self._sender: bytes = build([(VALIDATED_USER, user)]) if said else b""
+        # The lines that say it, if messages are to say it.
+        names = [VALIDATED_USER] if options.populate_validated_user else []
+        names += [options.add_user_header] if options.add_user_header else []
+        self._sender: bytes = build([(name, user) for name in names if user])
+        # Headers that are the broker's alone.
+        self._ours: frozenset[str] = ours(options)
+        self._ours_bytes: frozenset[bytes] = frozenset(name.encode() for name in self._ours)
         self._version: int = version
         self._options: StompOptions = options
         self._connection: int = connection
@@ -263,6 +269,8 @@ class Planner:
             if colon <= 0 or len(line) > longest:
                 return None
             name = line[:colon]
+            if name in self._ours_bytes:
+                continue
             if name == _DUPLICATE_ID_BYTES:
                 # Each message has another one, so it does not tell plans apart.
                 if len(line) == colon + 1:
@@ -273,7 +281,7 @@ class Planner:
                 is_grouped = True
             elif name in _KNOWN:
                 known.append(line)
-                if name in _NOT_STORED_BYTES or name == _VALIDATED_USER_BYTES:
+                if name in _NOT_STORED_BYTES:
                     continue
                 if name == _REPLY_TO_BYTES:
                     kept.append(self._reply_line(line))
@@ -288,11 +296,13 @@ class Planner:
             return None
         kept.append(b"")
         headers = b"\n".join(kept) + self._sender
-        return SendPlan(
+        plan = SendPlan(
             core.address, core.queue, core.routing_type, core.priority, core.persistent, 0,
             core.expires, core.transaction, core.length, headers, duplicate_id.decode(),
             core.tells_outcome, core.due, 0, _format(is_grouped),
         )  # fmt: skip
+        plan.is_special = core.is_special
+        return plan
 
 
 def _wanted_type(values: dict[str, str]) -> str | None:
@@ -365,10 +375,17 @@ def _milliseconds(name: str, given: str | None, zero: str = "for never") -> int:
     return value
 
 
+def ours(options: StompOptions) -> frozenset[str]:
+    """Return the names of headers of messages that the broker alone may give."""
+    names = {VALIDATED_USER, options.add_user_header, options.add_timestamp_header}
+    return frozenset(names - {""})
+
+
 def _stored(head: Head, expires_follows: bool, options: StompOptions, connection: int) -> bytes:
     kept = []
+    without_ours = ours(options)
     for line in head.lines:
-        if line.name in NOT_STORED or line.name == VALIDATED_USER:
+        if line.name in NOT_STORED or line.name in without_ours:
             continue
         if expires_follows and line.name == "expires":
             continue

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from daybook.engine.commands import Chunk, Send, Settle
+from daybook.engine.headers import build
 from daybook.engine.reasons import AUTHENTICATION, PROTOCOL_ERROR
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.port import BrokerPort
@@ -445,6 +446,9 @@ class Session(Conversation):
         if plan.delay:
             due = now // _US_PER_MS + plan.delay
             headers = b"%b_AMQ_SCHED_DELIVERY:%d\n" % (headers, due)
+        if self.options.add_timestamp_header:
+            arrived = (self.options.add_timestamp_header, str(now // _US_PER_MS))
+            headers += build([arrived])
         return Send(
             self.connection, plan.address, headers, body, plan.routing_type, plan.queue,
             plan.priority, plan.persistent, expires, plan.transaction, (), 0, plan.duplicate_id,

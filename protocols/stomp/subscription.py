@@ -95,6 +95,8 @@ class Subscription:
             headers = b"redelivered:true\ndelivery-count:%d\n%b" % (count, headers)
         elif redelivered:
             headers = b"redelivered:true\n" + headers
+        if redelivered and session.options.add_redeliveries_header:
+            headers = self._redeliveries(count) + headers
         number = message.id
         if self.owed is not None:
             self.owed[number] = message.body_bytes
@@ -110,6 +112,11 @@ class Subscription:
         session.has_spoken = True
         if gate > session.gate:
             session.gate = gate
+
+    def _redeliveries(self, count: int) -> bytes:
+        """Return the line about a redelivery, which did not count if `count` is 1."""
+        name = self.session.options.add_redeliveries_header
+        return express(build([(name, str(max(count - 1, 1)))]), self.session.version)
 
     def _deliver_large(self, message: DeliveredMessage, headers: bytes) -> int:
         """Write MESSAGE around the place of its body; answers the last chunk, to wait for it."""

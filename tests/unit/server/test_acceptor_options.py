@@ -34,6 +34,7 @@ def test_an_acceptor_tells_its_protocol_everything() -> None:
     ]
     flags += ["connect-timeout=6s", "body-timeout=5s", "heart-beat-send=7", "heart-beat-receive=8"]
     flags += ['hosts=["h"]', 'anycast-prefix=["a/"]', 'multicast-prefix=["m/"]']
+    flags += ["add-user-header=u", "add-timestamp-header=t", "add-redeliveries-header=r"]
     flags += ["default-persistent=false", "queue-prefix=q/", "topic-prefix=t/", "buffer-size=9KiB"]
     config = load(None, [f"acceptor.{flag}" for flag in flags])
     given = msgspec.structs.asdict(Stomp(config.acceptors[0].options).options)

@@ -423,6 +423,9 @@ def test_listen_replaces_the_acceptors_of_the_file(write: Writer) -> None:
     [
         ("max-headers = 'many'", 'acceptor.max-headers is "many"'),
         ("nonsense = 1", "unknown key 'acceptor.nonsense'"),
+        ("add-user-header = 'destination'", "cannot be a header that is added"),
+        ("add-user-header = 'x'\nadd-timestamp-header = 'x'", "must have different names"),
+        ("add-user-header = 'a b'", "it must be the name of a header"),
         ("queue-prefix = '/topic/'", "queue-prefix and topic-prefix must not be empty"),
         ("[[acceptor]]", "acceptor.listen is the same as that of acceptor"),
     ],
