@@ -26,8 +26,9 @@ from daybook.engine.window import Window
 AT_A_TIME: Final = 200
 """How many messages of a history are looked at in one step."""
 BARE: Final = Window(AT_A_TIME, 1 << 40, with_content=False)
-AHEAD_MAX: Final = 10_000
-"""How many messages a recall may be ahead of the index: only what that has can leave memory."""
+AHEAD_MAX: Final = 20_000
+"""How many messages a recall may be ahead of the index if the address pages: only what the index
+has can leave memory."""
 LOOK_SHIFT: Final = 2
 """Looking at a message costs one unit of the budget for 2 to this power."""
 
@@ -98,6 +99,8 @@ def can_go_on(core: Core) -> bool:
 def _must_wait(core: Core, queue: Queue) -> bool:
     recall, store = queue.recall, core.state.store
     if recall is None or store is None or recall.ahead < AHEAD_MAX:
+        return False
+    if not queue.address.paging:
         return False
     if store.indexed_lsn < queue.recalled_lsn:
         return True
