@@ -493,3 +493,36 @@ def test_what_is_delivered_between_two_slices_is_read_in_its_place(
     assert read == [*bodies, END]
     assert len(world.in_flight("orders")) == count + 1
     world.check()
+
+
+def test_a_queue_that_gets_its_history_is_read_when_it_has_all(world: World) -> None:
+    world.settings(news={"retroactive_message_count": 1000})
+    bodies = [b"%d" % number for number in range(300)]
+    for body in bodies[:250]:
+        world.send("news", body, routing_type=MULTICAST)
+    world.broker.budget.allow(20)
+    world.broker.handle(create_queue("q", "news", MULTICAST), world.now)
+    assert world.queue("q").recall is not None
+    browser = browse(world, "news", queue="q", listens=True)
+    world.send("news", bodies[250], routing_type=MULTICAST)
+    assert world.taken(browser) == []
+    while world.broker.has_more:
+        world.broker.budget.allow(50)
+        world.broker.go_on(world.now)
+        world.turn()
+    world.broker.budget.allow(1 << 60)
+    world.turn()
+    for body in bodies[251:]:
+        world.send("news", body, routing_type=MULTICAST)
+    assert world.taken_bodies(browser) == bodies
+    world.check()
+
+
+def test_nobody_browses_what_belongs_to_the_broker(world: World) -> None:
+    world.settings(news={"retroactive_message_count": 10})
+    world.send("news", b"a", routing_type=MULTICAST)
+    name = next(name for name in world.state.queue_by_name if name.endswith(".retro"))
+    connection = world.connect()
+    for values in ({}, {"browses": True}):
+        refusal = world.refused(c.Attach(connection, "", queue=name, **values))
+        assert "history" in refusal.text or "belong" in refusal.text
