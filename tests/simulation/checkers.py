@@ -191,11 +191,12 @@ class Judge:
             raise Violation("ids", f"message-id {message} was that of {self._named[message]}")
         key = (record.queue, message)
         self._check_written(link, sent, key, name, count)
-        # All may read it again; what is not persistent is said before that is durable.
-        if message in self.shadow.shown or (_is_mixed(sent) and not sent.persistent):
-            return
         if not sent.persistent:
             ledger.transient.add(key)
+        # Everybody may read it again, and may have read it before `Shown` is durable.
+        is_early = not (sent.persistent and self.counts_are_durable)
+        if message in self.shadow.shown or (_is_mixed(sent) and is_early):
+            return
         # What was on its way behind a large body when its subscription ended may come late.
         if key in ledger.acks_promised and not record.closed_cleanly and not _is_mixed(sent):
             raise Violation("P1", f"an acknowledged message comes back: {key}, {frame}")

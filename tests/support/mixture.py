@@ -21,7 +21,8 @@ from daybook.engine.headers import build
 from daybook.engine.moving import ACTIONS
 from daybook.engine.refusals import Refusal
 from daybook.engine.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
-from tests.support.referee import Referee, Told
+from tests.support.referee import Referee
+from tests.support.shelves import Told
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, World
 
@@ -365,10 +366,17 @@ class Player:
         self.world.handle(c.DeliverScheduled(NAMES[x % 6], limit=1 + y))
 
     def strand(self, x: int, y: int, z: int) -> None:
-        """Let what is in flight from a queue fail where nothing takes dead letters, and leave."""
+        """Let what is in flight from a queue fail where nothing takes dead letters, and leave.
+
+        Sometimes the queue is one that is deleted when nobody uses it.
+        """
         values: dict[str, Any] = {"dead-letter-address": "", "max-delivery-attempts": 1}
         self.world.handle(c.SetSettings("#", values))
         self.world.handle(c.SetSettings("q", values))
+        if y % 2:
+            changes: dict[str, Any] = {"auto_delete": True, "auto_delete_delay": 0}
+            self.world.handle(c.UpdateQueue(NAMES[x % 4], {**changes, "exclusive": False}))
+        self.world.turn()
         queue = self.world.state.queue_by_name.get(NAMES[x % 4])
         for consumer in list(queue.consumers) if queue is not None else []:
             for message in list(consumer.unacked)[: 1 + z % 3]:

@@ -10,7 +10,8 @@ from daybook.engine.life import IN_FLIGHT, READY
 from tests.support.world import Event
 
 if TYPE_CHECKING:
-    from tests.support.referee import Item, Referee, Shelf
+    from tests.support.referee import Referee
+    from tests.support.shelves import Item, Shelf
 
 
 class Readers:
