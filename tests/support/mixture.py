@@ -31,7 +31,7 @@ Step = tuple[str, int, int, int]
 OPERATIONS = {
     "send": 12, "attach": 4, "settle": 16, "credit": 3, "detach": 2, "lose": 1, "begin": 3,
     "commit": 4, "abort": 1, "sleep": 4, "purge": 1, "act": 3, "release": 1, "hasten": 1,
-    "pause": 1, "change": 3, "set": 3, "unset": 1, "divert": 1, "kill": 1, "stop": 1, "recreate": 1,
+    "pause": 1, "change": 3, "set": 3, "unset": 1, "divert": 1, "kill": 1, "stop": 1, "recreate": 3,
     "sweep": 1, "forget": 1, "turn": 4, "crowd": 3,
     "batch": 4, "strand": 1,
 }  # fmt: skip
@@ -100,6 +100,7 @@ SETTINGS: Values = {
     "address-full-policy": ("PAGE", "DROP", "FAIL"),
     "page-limit-messages": (-1, 4),
     "page-full-policy": ("DROP", "FAIL"),
+    "retroactive-message-count": (0, 2, 5),
 }
 """Keys of address settings, with the values that they have here."""
 MATCHES = ("q", "#", "c")
@@ -145,7 +146,8 @@ class Player:
         self.referee = Referee(self.told)
         self.ends: list[int] = []
         world.settings(
-            q={"max_delivery_attempts": 2, "redelivery_delay": 20, "dead_letter_address": "dead"}
+            q={"max_delivery_attempts": 2, "redelivery_delay": 20, "dead_letter_address": "dead"},
+            c={"retroactive_message_count": 3},
         )
         world.ok(c.CreateAddress("q", (ANYCAST, MULTICAST)))
         for name in QUEUES:
@@ -424,12 +426,17 @@ class Player:
         self.world.handle(c.CreateDivert(definition, replaces=True))
 
     def recreate(self, x: int, y: int, z: int) -> None:
-        """Delete a queue, or create one that is gone, as it was or as another kind."""
+        """Delete a queue, and mostly create it again, as it was or as another kind.
+
+        It gets what its address remembers.
+        """
         name = NAMES[x % 4]
         if name in self.world.state.queue_by_name:
-            if y % 3 == 0:
-                self.world.handle(c.DeleteQueue(name, force=z % 2 == 0))
-            return
+            if y % 2 == 0:
+                self.world.handle(c.DeleteQueue(name, force=z % 4 > 0))
+                self.turn(x, y, z)
+            if z % 3 == 0 or name in self.world.state.queue_by_name:
+                return
         other = list(QUEUES)[y % 4]
         self.kinds[name] = self.kinds[other]
         self.create(name)

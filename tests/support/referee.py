@@ -92,7 +92,7 @@ class Referee:
     def takers(self, shelf: Shelf, item: Item) -> set[int]:
         """The consumers that may have a message now, whatever their filters and credit."""
         definition = shelf.definition
-        is_paused = shelf.is_paused or shelf.address in self.paused
+        is_paused = shelf.is_paused or shelf.address in self.paused or shelf.is_recalling
         if is_paused or shelf.is_deleting or not shelf.begun or item.where != READY:
             return set()
         if definition.non_destructive:
@@ -353,6 +353,7 @@ class Referee:
         self.expect(consumer in shelf.consumers, "goes to a stranger", event)
         self.expect(item.where == READY, f"was {item}", event)
         self.expect(not paused, "leaves a queue that is paused", event)
+        self.expect(not shelf.is_recalling, "comes before what was sent before", event)
         self.expect(not shelf.is_deleting, "leaves a queue that ends", event)
         self.expect(shelf.begun is not False, "does not wait for more consumers", event)
         self.expect(item.not_before * 1000 <= self.now, f"is too early: {item}", event)
@@ -491,7 +492,9 @@ class Referee:
         self.expect(0 < most <= item.count, f"had {item.count} of {most}", event)
 
     def _removed(self, event: Event, shelf: Shelf, item: Item) -> None:
-        if event.reason == reasons.RING_EVICTED:
+        if shelf.is_history:
+            self.expect(item.where != IN_FLIGHT, f"was {item}", event)
+        elif event.reason == reasons.RING_EVICTED:
             size = self.size_of(shelf)
             self.expect(item.where == READY, f"evicts {item}", event)
             self.expect(0 <= size < shelf.count_of(READY), f"of a ring of {size}", event)
@@ -518,6 +521,25 @@ class Referee:
         size = self.settings.resolve(self.names[address]).id_cache_size
         del ids[: max(0, len(ids) - size)]
 
+    def _recall(self, event: Event) -> None:
+        self.queues[event.row[events.QUEUE]].is_recalling = event.name == "RecallStarted"
+
+    def _recalled(self, event: Event) -> None:
+        """What a history has enters a new queue, once, as it is there."""
+        row = event.row
+        message = row[events.MESSAGE]
+        shelf = self.queues[row[events.QUEUE]]
+        kept = [each.items[message] for each in self.queues.values() if message in each.items]
+        self.expect(bool(kept), "is not kept any more", event)
+        self.expect(shelf.is_recalling, "comes to a queue that has all", event)
+        self.expect(message not in shelf.items, "is there twice", event)
+        item = msgspec.structs.replace(
+            kept[0], where=READY, count=0, consumer=0, owes_delay=False, readers=set(), key=None
+        )
+        last_values = getattr(event.decoded, "last_values", None) if event.detail else None
+        item.key = (last_values or {}).get(shelf.id)
+        shelf.items[message] = item
+
     def _ids_cleared(self, event: Event) -> None:
         self.ids.pop(event.row[events.ADDRESS], None)
 
@@ -531,6 +553,8 @@ _HANDLERS = {
     **dict.fromkeys(("QueuePaused", "QueueResumed"), Referee._queue_paused),
     "ConsumerAttached": Referee._attached,
     "ConsumerDetached": Referee._detached,
+    **dict.fromkeys(("RecallStarted", "RecallEnded"), Referee._recall),
+    "Recalled": Referee._recalled,
     "DispatchStarted": Referee._dispatch_started,
     "BrokerStarted": Referee._started,
     "Routed": Referee._routed,

@@ -63,6 +63,13 @@ class Shelf(msgspec.Struct):
     is_vague: bool = False
     # How many messages left it because it ends.
     ending: int = 0
+    # Whether it is still getting messages that were sent before it existed.
+    is_recalling: bool = False
+
+    @property
+    def is_history(self) -> bool:
+        """Whether it keeps what was sent to another address, for queues to come."""
+        return bool(self.definition.name.startswith("$.artemis.internal."))
 
     def count_of(self, where: str) -> int:
         return sum(item.where == where for item in self.items.values())
