@@ -4,6 +4,7 @@ Nothing here reads a clock, a file, a socket or a random number.
 
 Modules:
 
+- `address_counts`: How many messages of an address queues took, and how many none did.
 - `administration`: Deciding on the commands of administrators and of the configuration.
 - `apply`: `apply`: the only code that changes the logical state, alike live and in every fold.
 - `apply_recalls`: What events change when a new queue gets messages of before (`engine.recalling`).

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, cast
 import msgspec
 
 from daybook.engine import details, events
+from daybook.engine.address_counts import COUNTED, count
 from daybook.engine.apply_recalls import recall_ended, recall_started, recalled, time_marked
 from daybook.engine.apply_topology import (
     address_created,
@@ -416,6 +417,8 @@ def apply(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body:
     """Apply one event of any kind, as folds do. Raises `MisfitError` if it does not fit."""
     try:
         APPLY[row[0]](state, lsn, row, detail, headers, body)
+        if row[0] in COUNTED:
+            count(state, row, detail)
     except (KeyError, ValueError, IndexError, msgspec.MsgspecError) as error:
         name = events.BY_NUMBER[row[0]].name if row[0] in events.BY_NUMBER else f"kind {row[0]}"
         raise MisfitError(f"event {lsn} ({name}) does not fit the state: {error!r}") from error

@@ -134,7 +134,8 @@ class RoutedDetail(Detail, frozen=True):
 
     A large message also has its chunks (the LSN of the first, then for each the difference to the
     one before) and the length of its body. `last_values` are the last value keys of the message, by
-    the ids of the queues that compare them.
+    the ids of the queues that compare them. `unrouted_at` is the id of the address that it was sent
+    to, if no queue there took it.
     """
 
     queues: tuple[int, ...] = ()
@@ -143,6 +144,7 @@ class RoutedDetail(Detail, frozen=True):
     chunks: tuple[int, ...] = ()
     body_bytes: int = 0
     last_values: dict[int, str] = msgspec.field(default_factory=dict)
+    unrouted_at: int = 0
 
 
 class DroppedDetail(Detail, frozen=True):
@@ -157,10 +159,14 @@ class DroppedDetail(Detail, frozen=True):
 
 
 class DivertedDetail(Detail, frozen=True):
-    """The diverts that took the message, and the transaction that it came in, if any."""
+    """The diverts that took the message, and the transaction that it came in, if any.
+
+    `unrouted_at` is as in Routed.
+    """
 
     diverts: tuple[str, ...] = ()
     transaction: str = ""
+    unrouted_at: int = 0
 
 
 class DuplicateIdDetail(Detail, frozen=True):

@@ -158,15 +158,22 @@ def is_taken(takers: tuple[Divert, ...]) -> bool:
     return bool(takers) and takers[0].definition.exclusive
 
 
-def emit_diverted(core: Core, command: Send, address: Address, flags: int) -> int:
-    """Record a message that no queue of its address holds, because diverts took it."""
-    detail = details.DivertedDetail(diverts=command.diverts, transaction=command.transaction or "")
+def emit_diverted(
+    core: Core, command: Send, address: Address, flags: int, *, unrouted_at: int = 0
+) -> int:
+    """Record a message that no queue of its address holds, because diverts took it.
+
+    `unrouted_at` is the id of the address that it was sent to, if no queue there took it.
+    """
+    detail = details.DivertedDetail(
+        diverts=command.diverts, transaction=command.transaction or "", unrouted_at=unrouted_at
+    )
     return core.emit(
         events.row(
             events.DIVERTED,
-            reason=reasons.DIVERT, address=address.id, priority=command.priority, flags=flags,
-            message=core.next_lsn, connection=command.connection, related=command.copied_from,
-            time=core.now,
+            reason=reasons.NO_ROUTE if unrouted_at else reasons.DIVERT,
+            address=address.id, priority=command.priority, flags=flags, message=core.next_lsn,
+            connection=command.connection, related=command.copied_from, time=core.now,
         ),
         events.encode_detail(detail),
     )  # fmt: skip

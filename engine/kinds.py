@@ -95,6 +95,8 @@ IN_TRANSACTIONS: Final = _where(
     lambda event: event.has_field("transaction") and not event.has_field("events")
 )
 """Kinds that say in which transaction a message came."""
+SAYING_UNROUTED: Final = _where(lambda event: event.has_field("unrouted_at"))
+"""Kinds that say at which address no queue took a message that is somewhere else now."""
 WITH_DIGEST: Final = _where(lambda event: event.has_field("digest"))
 """Kinds that record the digest of a state."""
 

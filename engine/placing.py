@@ -54,10 +54,12 @@ def route(
     transaction: str | None = None,
     related: int = 0,
     is_scheduled: bool = False,
+    unrouted_at: int = 0,
 ) -> int:
     """Put a message into the queues chosen, if there are any; return the LSN of Routed.
 
-    `is_scheduled` says that it is to be set aside there at once.
+    `is_scheduled` says that it is to be set aside there at once. `unrouted_at` is the id of the
+    address that it was sent to, if no queue there took it.
     """
     if not queues:
         return 0
@@ -67,8 +69,11 @@ def route(
         keys = last_values.keys_of(message, queues)
     older = last_values.older_ones(core, keys) if keys else []
     detail = b""
-    if several or message.expires or transaction is not None or message.chunks or keys:
-        detail = _detail(message, several, transaction, keys)
+    if (
+        several or message.expires or transaction is not None or message.chunks or keys
+        or unrouted_at
+    ):  # fmt: skip
+        detail = _detail(message, several, transaction, keys, unrouted_at)
     lsn = core.emit(
         (
             events.ROUTED, reason, 0, message.address_id, 0 if several else queues[0].id,
@@ -89,7 +94,11 @@ def route(
 
 
 def _detail(
-    message: Message, queues: tuple[int, ...], transaction: str | None, keys: dict[int, str]
+    message: Message,
+    queues: tuple[int, ...],
+    transaction: str | None,
+    keys: dict[int, str],
+    unrouted_at: int,
 ) -> bytes:
     chunks = message.chunks
     return events.encode_detail(
@@ -100,5 +109,6 @@ def _detail(
             chunks=events.chunk_steps(chunks),
             body_bytes=message.body_bytes if chunks else 0,
             last_values=keys,
+            unrouted_at=unrouted_at,
         )
     )

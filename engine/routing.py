@@ -522,11 +522,12 @@ def _send_to_dead_end(core: Core, command: Send, address: Address, flags: int) -
     lsn = route(
         core, message, [*queues, *histories] if queues else queues,
         reason=reasons.NO_ROUTE, connection=command.connection, transaction=command.transaction,
+        unrouted_at=address.id,
     )  # fmt: skip
     if takers:
         dead.diverts = tuple(divert.name for divert in takers)
         flags &= ~events.BODY_OMITTED
-        lsn = lsn or forwarding.emit_diverted(core, dead, target, flags)
+        lsn = lsn or forwarding.emit_diverted(core, dead, target, flags, unrouted_at=address.id)
         forward(core, dead, takers, lsn)
     return lsn
 

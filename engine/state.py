@@ -106,7 +106,7 @@ class Address:
         # next one is reported (microseconds since 1970).
         self.volatile_ids: IdCache | None = None
         self.duplicates = 0
-        # How many messages queues took, and how many found none, since the start.
+        # How many messages queues took, and how many none did (`engine.address_counts`).
         self.routed = 0
         self.unrouted = 0
         self.next_notice = 0

@@ -10,15 +10,17 @@ from typing import Final, cast
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from daybook.engine import details, events
+from daybook.engine import details, events, reasons
+from daybook.engine.address_counts import UNROUTED, unrouted_at
 from daybook.engine.apply import APPLY
 from daybook.engine.events import CONNECTION, CONSUMER, KIND, MESSAGE, QUEUE, Row
-from daybook.engine.kinds import ENDING_UNNAMED, MOVING_QUEUES, OF_ENTRIES
+from daybook.engine.kinds import ENDING_UNNAMED, MOVING_QUEUES, OF_ENTRIES, SAYING_UNROUTED
 from daybook.engine.message import READY, Entry
 from daybook.engine.misfit import MisfitError
 from daybook.engine.queues import PAST_ALL, Queue, Store
-from daybook.engine.state import State
+from daybook.engine.state import Address, State
 from daybook.paging import records
 from daybook.paging.checked import IndexDamaged, Transaction
 from daybook.paging.columns import Columns
@@ -55,6 +57,12 @@ from daybook.paging.tables import (
 BARRIERS: Final = np.zeros(256, bool)
 """Kinds of events that plain events must not be moved across."""
 BARRIERS[sorted(MOVING_QUEUES)] = True
+
+UNROUTED_REASONS: Final = np.zeros(256, bool)
+UNROUTED_REASONS[sorted(UNROUTED)] = True
+
+ELSEWHERE: Final = np.zeros(256, bool)
+ELSEWHERE[sorted(SAYING_UNROUTED)] = True
 
 PLAIN_MIN: Final = 64
 """Shorter runs are not worth being examined as sets."""
@@ -135,6 +143,7 @@ class Fold:
                 self._barrier(txn, columns, barrier)
             start = barrier + 1
         self._settle(txn, [], [])
+        self._count_addresses(columns, kinds)
         self._write_records(txn)
         self._finder.end()
         self.names.end()
@@ -179,6 +188,29 @@ class Fold:
                 queue = self._queue(queue_id)
                 setattr(queue, counter, getattr(queue, counter) + count)
             self._changed.queues.update(ended.tolist())
+
+    def _count_addresses(self, columns: Columns, kinds: NDArray[np.uint8]) -> None:
+        """Update the counters of addresses by all events; some addresses may be gone."""
+        named = columns.column(events.ADDRESS)
+        reason = columns.column(events.REASON)
+        is_routed = kinds == ROUTED
+        is_dropped = (kinds == events.DROPPED) & UNROUTED_REASONS[reason]
+        elsewhere = np.flatnonzero(ELSEWHERE[kinds] & (reason == reasons.NO_ROUTE))
+        found = zip(kinds[elsewhere].tolist(), columns.details(elsewhere), strict=True)
+        before = np.array([unrouted_at(kind, bytes(detail)) for kind, detail in found], U64)
+        for number, count in _tally(named[is_routed]):
+            address = self._counted(number)
+            if address is not None:
+                address.routed += count
+        for number, count in (*_tally(named[is_dropped]), *_tally(before)):
+            address = self._counted(number)
+            if address is not None:
+                address.unrouted += count
+
+    def _counted(self, number: int) -> Address | None:
+        """Return an address whose record must be written again, None if it is gone."""
+        self._changed.addresses.add(number)
+        return self.names.address(number)
 
     def _queue(self, queue_id: int) -> Queue:
         queue = self.names.queue(queue_id)

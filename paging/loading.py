@@ -106,6 +106,8 @@ def add_address(
     address.paging = record.paging
     address.created_at = record.created_at
     address.emptied_at = record.emptied_at
+    address.routed = record.routed
+    address.unrouted = record.unrouted
     if record.ids_recorded:
         address.ids = id_pages.load(tables, txn, address.id, record.ids_recorded, record.ids_count)
     state.add_address(address)

@@ -56,6 +56,8 @@ class AddressRecord(msgspec.Struct, array_like=True, frozen=True):
     more: dict[str, Any] = {}
     created_at: int = 0
     emptied_at: int = 0
+    routed: int = 0
+    unrouted: int = 0
 
 
 class LevelRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -197,6 +199,7 @@ def address_record(address: Address) -> AddressRecord:
         multicast=[binding.queue.id for binding in address.multicast], paging=address.paging,
         ids_recorded=ids.recorded if ids else 0, ids_count=ids.count if ids else 0,
         created_at=address.created_at, emptied_at=address.emptied_at,
+        routed=address.routed, unrouted=address.unrouted,
         **_attributes(address.definition, AddressRecord),
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ nothing.
 from collections.abc import Iterable, Iterator
 from typing import cast
 
+from daybook.engine.address_counts import COUNTED, count
 from daybook.engine.apply import APPLY
 from daybook.engine.events import BY_NUMBER, COLUMNS, Row
 from daybook.engine.misfit import MisfitError
@@ -33,6 +34,8 @@ def fold_block(block: Block, state: State, to_lsn: int | None = None) -> int:
             if to_lsn is not None and lsn > to_lsn:
                 break
             apply[row[0]](state, lsn, row, detail, headers, body)
+            if row[0] in COUNTED:
+                count(state, row, detail)
             applied = lsn
     except (KeyError, ValueError, IndexError, MisfitError) as error:
         raise FoldError(_describe(block, applied + 1, row[0], error)) from error

@@ -3,10 +3,8 @@
 `proofs.toml` says which point of docs/compatibility.md each proves.
 """
 
-import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -209,30 +207,6 @@ def test_a_paused_address_pauses_what_is_created_and_no_queue_for_itself(
         assert other.expect("MESSAGE").body == b"1"
 
 
-def test_a_queue_that_is_not_durable_ends_with_the_broker(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path / "data") as broker:
-        broker.start()
-        daybook(broker, "queue", "create", "short", "--not-durable")
-        with connected(broker) as wire:
-            sent(wire, "/queue/short", b"x")
-            sent(wire, "/queue/long", b"x")
-            sent(wire, "/queue/long", b"y", persistent="false")
-        broker.kill()
-        broker.start()
-        assert {name: row["messages"] for name, row in queues(broker).items()} == {"long": 1}
-
-
-def test_what_cannot_change_of_a_queue_is_reported(tmp_path: Path) -> None:
-    config = '[[queue]]\nname = "q"\naddress = "q"\ndurable = {}\n'
-    with BrokerProcess(tmp_path / "data", config=config.format("true")) as broker:
-        broker.start()
-        broker.configure(config.format("false"))
-        broker.send_signal(signal.SIGHUP)
-        text = "queue 'q' differs from the configuration in durable, which cannot change"
-        wait_for(lambda: text in broker.log_text(), "the log")
-        assert queues(broker)["q"]["durable"]
-
-
 def test_the_creator_of_a_queue_is_shown(model: BrokerProcess, wire: Wire) -> None:
     sent(wire, "/queue/owned", b"x")
     assert queues(model)["owned"]["user"] == "guest"
@@ -308,22 +282,6 @@ def test_what_was_sent_without_acknowledgement_does_not_come_again(
     assert wire.expect("MESSAGE").body == b"x"
     row = queues(model)["auto"]
     assert (row["messages"], row["acknowledged"]) == (0, 1)
-
-
-def test_a_paused_queue_takes_messages_and_survives_a_restart(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path / "data") as broker:
-        broker.start()
-        daybook(broker, "queue", "create", "q")
-        daybook(broker, "queue", "pause", "q")
-        with connected(broker) as wire:
-            sent(wire, "/queue/q", b"x")
-        broker.kill()
-        broker.start()
-        with connected(broker) as wire:
-            subscribe(wire, "/queue/q")
-            assert queues(broker)["q"]["ready"] == 1
-            daybook(broker, "queue", "resume", "q")
-            assert wire.expect("MESSAGE").body == b"x"
 
 
 def test_groups_beyond_those_known_share_places(model: BrokerProcess, wire: Wire) -> None:
@@ -425,27 +383,6 @@ def test_each_subscription_expires_its_own(model: BrokerProcess, wire: Wire) -> 
     sent(wire, "/topic/old.each", b"both", ttl="1")
     found = {taken(model, "/queue/old-letters").headers["_AMQ_ORIG_QUEUE"] for _ in wanted}
     assert found == wanted >= {"dsub.each-one", "dsub.each-two"}
-
-
-def test_without_a_scan_nothing_expired_is_delivered(tmp_path: Path) -> None:
-    config = 'message-expiry-scan-period = -1\n[[address-setting]]\nmatch = "#"\n'
-    config += 'expiry-address = "late"\n'
-    with BrokerProcess(tmp_path / "data", config=config) as broker:
-        broker.start()
-        with connected(broker) as wire:
-            sent(wire, "/queue/q", b"old", ttl="1")
-            sent(wire, "/queue/late", b"at the expiry address", ttl="1")
-            time.sleep(0.3)
-            assert queues(broker)["q"]["messages"] == 1
-            sent(wire, "/queue/q", b"new")
-            subscribe(wire, "/queue/q")
-            message = wire.expect("MESSAGE")
-            assert (message.body, "delivery-count" in message.headers) == (b"new", False)
-        row = queues(broker)["q"]
-        assert (row["expired"], row["messages"]) == (1, 1)
-        # What is there already does not expire again.
-        assert taken(broker, "/queue/late").body == b"at the expiry address"
-        assert taken(broker, "/queue/late").body == b"old"
 
 
 # ---- redelivery

@@ -27,7 +27,7 @@ from daybook.paging.tables import TIMERS, timer_of
 from tests.support.blocks import DATA_ID, Chain, blocks_of
 from tests.support.index_state import state_of
 from tests.support.scenario import Step, play, steps
-from tests.support.world import Event, World
+from tests.support.world import Event, World, address_counts
 from tests.support.world import fold as fold_events
 
 cuts = st.lists(st.integers(1, 400), max_size=12)
@@ -77,6 +77,7 @@ def compare(index: Index, state: State) -> None:
     """The index is this state, by every entry and every count."""
     assert index.digest() == digest(state)
     assert state_of(index).queues.keys() == state.queues.keys()
+    assert address_counts(state_of(index)) == address_counts(state)
     for queue in state.queues.values():
         found = state_of(index).queues[queue.id]
         assert books_of(found) == books_of(queue)
@@ -180,6 +181,7 @@ def test_the_state_of_the_tables_goes_on_with_the_tail(scenario: list[Step], cut
         assert check_invariants(state) == []
         expected = fold_events(journal)
         assert digest(state) == digest(expected)
+        assert address_counts(state) == address_counts(expected)
         for queue in expected.queues.values():
             assert books_of(state.queues[queue.id]) == books_of(queue)
         store.content.close()

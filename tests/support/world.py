@@ -114,6 +114,11 @@ def contents(state: State) -> dict[tuple[int, int], tuple[bytes, bytes, tuple[in
     }
 
 
+def address_counts(state: State) -> dict[int, tuple[int, int]]:
+    """How many messages queues of each address took, and how many none did."""
+    return {each.id: (each.routed, each.unrouted) for each in state.addresses.values()}
+
+
 class World:
     """A broker, its clock, all its events and all its deliveries."""
 
@@ -195,6 +200,7 @@ class World:
         assert check_invariants(self.state) == []
         assert check_invariants(folded) == []
         assert digest(folded) == digest(self.state)
+        assert address_counts(folded) == address_counts(self.state)
         carried = {each.row[events.MESSAGE] for each in self.journal if each.name == "Carried"}
         resident = {
             key: value for key, value in contents(self.state).items() if key[1] not in carried
@@ -220,6 +226,7 @@ class World:
         assert check_invariants(self.state) == []
         assert check_invariants(self.follower) == []
         assert digest(self.follower) == digest(self.state)
+        assert address_counts(self.follower) == address_counts(self.state)
         assert contents(self.state).items() <= contents(self.follower).items()
 
     # Commands by name.

@@ -289,13 +289,3 @@ def test_large_messages_keep_their_body(world: World) -> None:
 def test_what_is_impossible_is_refused(world: World, command: Command, words: str) -> None:
     world.ok(create_queue("q", "q"))
     assert words in world.refused(command).text
-
-
-def test_addresses_count_what_was_routed_and_what_was_not(world: World) -> None:
-    world.ok(create_queue("picky", "q", filter="kind=big"))
-    world.send("q", b"small")
-    world.send("q", b"big", headers={"kind": "big"})
-    world.send("other", b"x")
-    address = world.state.address_by_name["q"]
-    assert (address.routed, address.unrouted) == (1, 1)
-    assert world.state.address_by_name["other"].routed == 1
