@@ -38,7 +38,8 @@ def count(state: State, row: Row, detail: bytes) -> None:
     reason = row[REASON]
     address = state.addresses.get(row[ADDRESS])
     if kind == events.ROUTED and address is not None:
-        address.routed += 1
+        address.routed += reason != reasons.HISTORY_ONLY
+        address.unrouted += reason == reasons.HISTORY_ONLY
     if kind in SAYING_UNROUTED:
         if reason == reasons.NO_ROUTE:
             before = state.addresses.get(unrouted_at(kind, detail))

@@ -66,6 +66,7 @@ HISTORY: Final = 100
 RETROACTIVE_MAX_AGE: Final = 101
 RETROACTIVE_BYTES: Final = 102
 NOT_RETROACTIVE: Final = 103
+HISTORY_ONLY: Final = 110
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
@@ -131,4 +132,5 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     RETROACTIVE_MAX_AGE: ("retroactive-max-age", "the history keeps messages for so long"),
     RETROACTIVE_BYTES: ("retroactive-bytes", "the history is full by its bytes"),
     NOT_RETROACTIVE: ("not-retroactive", "the address no longer keeps its history"),
+    HISTORY_ONLY: ("history-only", "no queue of its address took it, only its history did"),
 }

@@ -469,9 +469,12 @@ def _send_to_several(
             flags &= ~events.BODY_OMITTED
     message = _message(core, command, address, flags)
     queues = select(core, address, command.routing_type, message, full, command.connection)
+    reason = reasons.DIVERT if command.copied_from else reasons.SENT
+    if histories and not (queues or full or command.diverts):
+        reason = reasons.HISTORY_ONLY
     lsn = route(
         core, message, [*queues, *histories] if histories else queues,
-        reason=reasons.DIVERT if command.copied_from else reasons.SENT,
+        reason=reason,
         connection=command.connection, transaction=command.transaction,
         related=command.copied_from,
         is_scheduled=is_later(core, command.due),
@@ -480,13 +483,13 @@ def _send_to_several(
         return _divert(core, command, address)
     if not queues and not full and not command.diverts:
         address.routed -= len(histories) > 0
-        redirected = _send_to_dead_end(core, command, address, flags)
+        redirected = _send_to_dead_end(core, command, address, flags, is_counted=len(histories) > 0)
         lsn = redirected or lsn
         if not lsn:
             return drop(core, command, address, flags, _no_queue(core, command, address, others))
     is_routed = lsn > 0
-    for each, reason in full.items():
-        dropped = emit_dropped(core, command, each, flags, reason)
+    for each, why in full.items():
+        dropped = emit_dropped(core, command, each, flags, why)
         lsn = lsn or dropped
     if command.duplicate_id and (is_routed or command.transaction is not None):
         # What was dropped can be sent again, but a commit must not be repeated.
@@ -495,11 +498,15 @@ def _send_to_several(
     return lsn if flags & PERSISTENT else 0
 
 
-def _send_to_dead_end(core: Core, command: Send, address: Address, flags: int) -> int:
+def _send_to_dead_end(
+    core: Core, command: Send, address: Address, flags: int, *, is_counted: bool = False
+) -> int:
     """Route a message that no queue takes at the dead letter address, if its settings say so.
 
-    Return the LSN of Routed, 0 if it was not routed.
+    Return the LSN of Routed, 0 if it was not routed. `is_counted` says that an event before says
+    that it was unrouted.
     """
+    unrouted_at = 0 if is_counted else address.id
     address.unrouted += 1
     redirected = redirect(core, command, address, flags)
     if redirected is None:
@@ -522,12 +529,12 @@ def _send_to_dead_end(core: Core, command: Send, address: Address, flags: int) -
     lsn = route(
         core, message, [*queues, *histories] if queues else queues,
         reason=reasons.NO_ROUTE, connection=command.connection, transaction=command.transaction,
-        unrouted_at=address.id,
+        unrouted_at=unrouted_at,
     )  # fmt: skip
     if takers:
         dead.diverts = tuple(divert.name for divert in takers)
         flags &= ~events.BODY_OMITTED
-        lsn = lsn or forwarding.emit_diverted(core, dead, target, flags, unrouted_at=address.id)
+        lsn = lsn or forwarding.emit_diverted(core, dead, target, flags, unrouted_at=unrouted_at)
         forward(core, dead, takers, lsn)
     return lsn
 

@@ -193,8 +193,10 @@ class Fold:
         """Update the counters of addresses by all events; some addresses may be gone."""
         named = columns.column(events.ADDRESS)
         reason = columns.column(events.REASON)
-        is_routed = kinds == ROUTED
-        is_dropped = (kinds == events.DROPPED) & UNROUTED_REASONS[reason]
+        is_alone = reason == reasons.HISTORY_ONLY
+        is_routed = (kinds == ROUTED) & ~is_alone
+        is_unrouted = (kinds == events.DROPPED) & UNROUTED_REASONS[reason]
+        is_unrouted |= (kinds == ROUTED) & is_alone
         elsewhere = np.flatnonzero(ELSEWHERE[kinds] & (reason == reasons.NO_ROUTE))
         found = zip(kinds[elsewhere].tolist(), columns.details(elsewhere), strict=True)
         before = np.array([unrouted_at(kind, bytes(detail)) for kind, detail in found], U64)
@@ -202,7 +204,7 @@ class Fold:
             address = self._counted(number)
             if address is not None:
                 address.routed += count
-        for number, count in (*_tally(named[is_dropped]), *_tally(before)):
+        for number, count in (*_tally(named[is_unrouted]), *_tally(before)):
             address = self._counted(number)
             if address is not None:
                 address.unrouted += count
